@@ -1,0 +1,37 @@
+"""What Kafka keeps in `__consumer_offsets`: read it, write it, load it as a broker does.
+
+`decode` and `encode` turn one record's bytes into a dataclass and back, `to_json` and `from_json` into Kafka's JSON.
+`open_log` reads a partition's segments batch by batch, `load` gives the groups that a broker's coordinator would know
+after reading them. `partition_for` says where a group lives. The rooms beneath: `records` (one record), `log` (one
+partition on disk), `groups` (what the records mean).
+"""
+
+from kafkagroups.api import Groups, load
+from kafkagroups.errors import ApiError, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segments import open_log
+from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
+from kafkagroups.records.dialect import dialect
+from kafkagroups.records.serde import Record, decode, encode, from_json, to_json
+
+__all__ = [
+    "ApiError",
+    "Groups",
+    "InvalidLog",
+    "InvalidRecord",
+    "KafkagroupsError",
+    "Record",
+    "TopicPartition",
+    "UsageError",
+    "decode",
+    "decode_assignment",
+    "decode_subscription",
+    "dialect",
+    "encode",
+    "from_json",
+    "load",
+    "open_log",
+    "partition_for",
+    "to_json",
+]

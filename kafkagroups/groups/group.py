@@ -1,0 +1,87 @@
+"""A classic group: what its last group record says, and its offsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kafkagroups.errors import LoadFailed
+from kafkagroups.groups.member import Member
+from kafkagroups.groups.offsets import PartitionOffsets
+from kafkagroups.groups.states import ClassicState
+from kafkagroups.records.dialect import Dialect
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kafkagroups.records.serde import Record
+
+
+
+@dataclass
+class Group:
+    """A group that a coordinator knows.
+
+    A group of which only offset records exist is simple: Empty, generation 0, protocol type "". `members` is keyed by
+    member id. `offsets` and `pending` (by producer id) are the group's share of the coordinator's offsets.
+    """
+
+    group_id: str
+    partition: int | None
+    state: ClassicState = ClassicState.EMPTY
+    generation: int = 0
+    protocol_type: str = ""
+    protocol: str | None = None
+    leader: str | None = None
+    current_state_timestamp: int | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    offsets: PartitionOffsets = field(default_factory=dict)
+    pending: dict[int, PartitionOffsets] = field(default_factory=dict)
+    type: str = "classic"
+
+
+def group_from_record(partition: int | None, record: Record, offset: int, rules: Dialect) -> Group:
+    """The group that the group record at `offset` describes. LoadFailed when that coordinator refuses its members.
+
+    Only Empty and Stable exist after a load. Source: GroupMetadata.loadGroup (3.9), GroupMetadataManager.replay (4.3).
+    """
+    assert isinstance(record.key, GroupMetadataKey) and isinstance(record.value, GroupMetadataValue)
+    group_id, value, version = record.key.group, record.value, record.value_version
+    group = Group(
+        group_id,
+        partition,
+        state=ClassicState.STABLE if value.members or not rules.since(0, 10, 1) else ClassicState.EMPTY,
+        generation=value.generation,
+        # From 0.10.1 to 0.11 a group took its protocol type from its members only.
+        protocol_type="" if rules.since(0, 10, 1) and not rules.since(1, 0) else value.protocol_type,
+        protocol=value.protocol,
+        leader=value.leader,
+        current_state_timestamp=None if value.current_state_timestamp == -1 else value.current_state_timestamp,
+    )
+    instances: set[str] = set()
+    for number, metadata in enumerate(value.members):
+        if metadata.group_instance_id is not None and rules.since(3, 0):
+            if metadata.group_instance_id in instances:
+                raise LoadFailed(f"group {group_id!r} has two members {metadata.group_instance_id!r}", offset)
+            instances.add(metadata.group_instance_id)
+        if number != len(group.members) and rules.since(2, 1):
+            # Each record of a member counts as a vote for the protocol, and the votes must equal the members.
+            raise LoadFailed(f"group {group_id!r} has a member after one that stands twice", offset)
+        member = _member(metadata, value.protocol_type, version, rules)
+        group.protocol_type = value.protocol_type
+        group.leader = member.member_id if group.leader is None else group.leader
+        group.members[member.member_id] = member
+    return group
+
+
+def _member(metadata: MemberMetadata, protocol_type: str, version: int | None, rules: Dialect) -> Member:
+    rebalance_timeout = metadata.rebalance_timeout
+    if version == 0 or (rules.coordinator == "new" and rebalance_timeout == -1):
+        rebalance_timeout = metadata.session_timeout
+    return Member(
+        metadata.member_id,
+        metadata.group_instance_id,
+        metadata.client_id,
+        metadata.client_host,
+        rebalance_timeout,
+        metadata.session_timeout,
+        protocol_type,
+        metadata.subscription,
+        metadata.assignment,
+    )

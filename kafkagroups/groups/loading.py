@@ -1,0 +1,291 @@
+"""What a broker knows of its groups after it has read a partition of the topic from begin to end.
+
+Two coordinators read the same bytes, each in its own way. Both apply records in the order of the log; where they
+differ, the difference is Kafka's, and is kept:
+
+                                  classic (Scala, up to 3.9)            new (Java, from 4.0)
+    a commit is transactional     its batch has the transactional bit   its batch has a producer id
+    a group tombstone             its offsets stay: it comes back as    hides its offsets until a later record
+                                  a simple group                        of the group shows them again
+    all offsets removed           a group without record is gone        stays, Empty
+    groups are built              when the log has been read            record by record
+    a control batch               its first record counts               each record counts
+    a load that fails             serves what was in the cache: nothing serves nothing: NOT_COORDINATOR
+                                  while scanning, all at its last step
+    an id in two partitions       one cache: the first one loaded stays each partition has its own groups
+
+A marker resolves everything pending of its producer id; epochs are not compared. A pending commit becomes the
+group's offset only if the record of the one that is there is older. Group records ignore transactions.
+
+Simpler than Kafka: the log is complete when it is read (no high watermark, no coordinator epochs), and nothing runs
+afterwards: sessions, expiry and group.max.size are a living broker's business.
+Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older rules),
+CoordinatorLoaderImpl, OffsetMetadataManager.replay, GroupMetadataManager.replay (trunk of October 2024).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from kafkagroups.errors import BadBytes, LoadFailed
+from kafkagroups.groups.group import Group, group_from_record
+from kafkagroups.groups.offsets import Offsets, PartitionOffsets, TopicPartition, offset_and_metadata
+from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
+from kafkagroups.log.partitioning import partition_for
+from kafkagroups.records.control import ControlType, decode_control_key
+from kafkagroups.records.dialect import Dialect
+from kafkagroups.records.fields import reader
+from kafkagroups.records.group_metadata import GroupMetadataKey
+from kafkagroups.records.offset_commit import (
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from kafkagroups.records.serde import Record, Unread, decode
+
+OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
+OFFSET_VALUES = (OffsetCommitValue, LegacyOffsetCommitValue)
+_NEWER_TYPES = range(3, 24)
+_LIFE_OF_NEWER_GROUPS = (3, 11, 17)
+"""The record types whose tombstone ends a consumer, share or streams group."""
+
+
+@dataclass
+class Orphan:
+    """Offsets that a coordinator keeps of a group that it does not know. `pending` is by producer id."""
+
+    offsets: PartitionOffsets = field(default_factory=dict)
+    pending: dict[int, PartitionOffsets] = field(default_factory=dict)
+
+
+class Cache(ABC):
+    """What a coordinator holds in memory. Load partitions into it in ascending order."""
+
+    def __init__(self, rules: Dialect) -> None:
+        self.rules = rules
+        self.groups: dict[str, Group] = {}
+        self.orphans: dict[str, Orphan] = {}
+        self.newer: set[str] = set()
+        """Groups of the newer types (consumer, share, streams): of them only that they are there is known."""
+        self.named: dict[str, list[int | None]] = {}
+        """In which partitions a group has records."""
+
+    @abstractmethod
+    def load(self, partition: int | None, batches: Iterable[Batch]) -> None:
+        """Loads one partition. LoadFailed or BadBytes when that broker's load would fail; the cache is then as its."""
+
+    def _decode(self, partition: int | None, log_record: LogRecord) -> tuple[Record, str]:
+        """The record and its group, noted as living in this partition."""
+        try:
+            record = decode(log_record.key, log_record.value, self.rules)
+        except BadBytes as error:
+            error.offset = log_record.offset
+            raise
+        group_id = group_of(record)
+        if group_id is None:
+            return record, ""
+        where = self.named.setdefault(group_id, [])
+        if not where or where[-1] != partition:
+            where.append(partition)
+        return record, group_id
+
+
+class ClassicCache(Cache):
+    """The classic coordinator's: one cache for all partitions, in which a group that is there stays."""
+
+    def load(self, partition: int | None, batches: Iterable[Batch]) -> None:
+        offsets = Offsets()
+        groups: dict[str, Group] = {}
+        removed: set[str] = set()
+        separate = not self.rules.since(0, 10, 1)
+        if separate:  # offsets went straight into a cache of their own, whatever became of the load
+            offsets.committed = {group: orphan.offsets for group, orphan in self.orphans.items()}
+        try:
+            self._scan(partition, batches, offsets, groups, removed)
+        finally:
+            if separate:
+                self.orphans = {group: Orphan(there) for group, there in offsets.committed.items()}
+
+        pending = {group for by_group in offsets.pending.values() for group in by_group}
+        for group_id in () if self.rules.since(0, 9) and separate else offsets.committed.keys() | pending:
+            group = groups.setdefault(group_id, Group(group_id, partition))
+            group.offsets = offsets.committed.get(group_id, {})
+            group.pending = offsets.pending_of(group_id)
+        for group_id, group in groups.items():
+            self.groups.setdefault(group_id, group)
+        if separate:
+            for group_id in self.orphans.keys() & self.groups.keys():
+                self.groups[group_id].offsets = self.orphans[group_id].offsets
+        for group_id in removed:
+            if group_id in self.groups and (separate or group_id not in offsets.committed):
+                raise LoadFailed(f"Unexpected unload of active group {group_id}")
+
+    def _scan(
+        self,
+        partition: int | None,
+        batches: Iterable[Batch],
+        offsets: Offsets,
+        groups: dict[str, Group],
+        removed: set[str],
+    ) -> None:
+        for batch in batches:
+            if batch.is_control:
+                self._end_transaction(offsets, batch)
+                continue
+            for log_record in batch.records:
+                record, group_id = self._decode(partition, log_record)
+                if isinstance(record.key, OFFSET_KEYS):
+                    self._replay_offset(offsets, batch, log_record.offset, record)
+                elif isinstance(record.key, GroupMetadataKey):
+                    if record.value is None:
+                        groups.pop(group_id, None)
+                        removed.add(group_id)
+                    else:
+                        groups[group_id] = group_from_record(partition, record, log_record.offset, self.rules)
+                        removed.discard(group_id)
+
+    def _replay_offset(self, offsets: Offsets, batch: Batch, record_offset: int, record: Record) -> None:
+        group, partition = _offset_key(record)
+        if isinstance(record.value, OFFSET_VALUES):
+            offset = offset_and_metadata(record.value, record_offset, batch.records[0].offset)
+            if batch.is_transactional:
+                offsets.put_pending(batch.producer_id, group, partition, offset)
+            else:
+                offsets.put(group, partition, offset)
+        elif batch.is_transactional:
+            offsets.remove_pending(batch.producer_id, group, partition)
+        else:
+            offsets.remove(group, partition)
+
+    def _end_transaction(self, offsets: Offsets, batch: Batch) -> None:
+        if not batch.records:
+            return  # the cleaner took the marker and left its batch
+        kind = control_type(batch.records[0])
+        for group, partition, offset in offsets.take_pending(batch.producer_id):
+            there = offsets.committed.get(group, {}).get(partition)
+            if kind is ControlType.COMMIT and (there is None or there.batch_offset < offset.batch_offset):
+                offsets.put(group, partition, offset)
+
+
+class NewCache(Cache):
+    """The new coordinator's: each partition has groups and offsets of its own (a shard).
+
+    A group of several partitions is answered from the first that knows it, or, when the topic's partition count is
+    given, from its home partition only.
+    """
+
+    def __init__(self, rules: Dialect, partitions: int | None = None) -> None:
+        super().__init__(rules)
+        self.partitions = partitions
+
+    def load(self, partition: int | None, batches: Iterable[Batch]) -> None:
+        shard = _Shard(partition, Offsets())
+        for batch in batches:
+            if batch.is_control:
+                for log_record in batch.records:
+                    kind = control_type(log_record)
+                    if kind in (ControlType.COMMIT, ControlType.ABORT):
+                        shard.end_transaction(batch.producer_id, kind)
+                continue
+            for log_record in batch.records:
+                record, group_id = self._decode(partition, log_record)
+                if isinstance(record.key, OFFSET_KEYS):
+                    shard.replay_offset(batch.producer_id, log_record.offset, record)
+                elif isinstance(record.key, GroupMetadataKey):
+                    shard.newer.discard(group_id)
+                    if record.value is None:
+                        shard.groups.pop(group_id, None)
+                    else:
+                        shard.groups[group_id] = group_from_record(partition, record, log_record.offset, self.rules)
+                elif record.type in _NEWER_TYPES:
+                    shard.replay_newer_type(group_id, record)
+        self._add(shard)
+
+    def _add(self, shard: _Shard) -> None:
+        offsets = shard.offsets
+        pending = {group for by_group in offsets.pending.values() for group in by_group}
+        for group_id in shard.groups.keys() | shard.newer | offsets.committed.keys() | pending:
+            known = group_id in self.groups or group_id in self.newer
+            if known or (self.partitions and partition_for(group_id, self.partitions) != shard.partition):
+                continue
+            committed, waiting = offsets.committed.get(group_id, {}), offsets.pending_of(group_id)
+            if group_id in shard.newer:
+                self.newer.add(group_id)
+            elif group_id in shard.groups:
+                group = self.groups[group_id] = shard.groups[group_id]
+                group.offsets, group.pending = committed, waiting
+            else:
+                self.orphans.setdefault(group_id, Orphan(committed, waiting))
+                continue
+            self.orphans.pop(group_id, None)
+
+
+@dataclass
+class _Shard:
+    """One partition under the new coordinator."""
+
+    partition: int | None
+    offsets: Offsets
+    groups: dict[str, Group] = field(default_factory=dict)
+    newer: set[str] = field(default_factory=set)
+
+    def replay_offset(self, producer: int, record_offset: int, record: Record) -> None:
+        group, partition = _offset_key(record)
+        if not isinstance(record.value, OFFSET_VALUES):
+            self.offsets.remove(group, partition)
+            for open_producer in self.offsets.pending:
+                self.offsets.remove_pending(open_producer, group, partition)
+            return
+        if group not in self.groups and group not in self.newer:
+            self.groups[group] = Group(group, self.partition)
+        offset = offset_and_metadata(record.value, record_offset, record_offset)
+        if producer == NO_PRODUCER_ID:
+            self.offsets.put(group, partition, offset)
+        else:
+            self.offsets.put_pending(producer, group, partition, offset)
+
+    def end_transaction(self, producer: int, kind: ControlType) -> None:
+        for group, partition, offset in self.offsets.take_pending(producer):
+            there = self.offsets.committed.get(group, {}).get(partition)
+            if kind is ControlType.COMMIT and (there is None or there.record_offset < offset.record_offset):
+                self.offsets.put(group, partition, offset)
+
+    def replay_newer_type(self, group_id: str, record: Record) -> None:
+        if record.value is not None:
+            self.groups.pop(group_id, None)
+            self.newer.add(group_id)
+        elif record.type in _LIFE_OF_NEWER_GROUPS:
+            self.newer.discard(group_id)
+
+
+def control_type(log_record: LogRecord) -> ControlType:
+    """The type of a control record, with its offset in the error."""
+    try:
+        return decode_control_key(log_record.key)
+    except BadBytes as error:
+        error.offset = log_record.offset
+        raise
+
+
+_first_string: Callable[[bytes, int], tuple[GroupMetadataKey, int]] = reader(GroupMetadataKey, 0)
+
+
+def group_of(record: Record) -> str | None:
+    """The group that a record is about, None for types that nobody knows: all known keys begin with the group id."""
+    if isinstance(record.key, (*OFFSET_KEYS, GroupMetadataKey)):
+        return record.key.group
+    if isinstance(record.key, Unread) and record.type in _NEWER_TYPES:
+        try:
+            return _first_string(record.key.data, 2)[0].group
+        except BadBytes:
+            return None
+    return None
+
+
+def _offset_key(record: Record) -> tuple[str, TopicPartition]:
+    key = record.key
+    assert isinstance(key, OFFSET_KEYS)
+    return key.group, TopicPartition(key.topic, key.partition)

@@ -1,0 +1,109 @@
+"""Committed offsets, and those that wait for the end of their transaction.
+
+`Offsets` holds both for many groups. Its operations are what the records of a log can do to them; the two
+coordinators compose them differently (loading.py), because their rules differ:
+
+                             classic                              new
+    which commit is newer    by the first offset of its batch     by its own record's offset
+    an offset tombstone      takes the committed offset; inside   takes the committed offset and what is pending
+                             a transaction only that producer's   for that partition, of whatever producer
+                             pending one
+
+Source: GroupMetadataManager.scala doLoadGroupsAndOffsets (3.9), OffsetMetadataManager.java replay (4.3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkagroups.records.offset_commit import LegacyOffsetCommitValue, OffsetCommitValue
+from kafkagroups.records.wire import UUID
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic; as text `topic-partition`."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndMetadata:
+    """An offset as a coordinator holds it. Times in ms since the epoch.
+
+    `leader_epoch` -1, `expire_timestamp` None and `topic_id` None mean that the record had none. `record_offset` is
+    the commit record's offset in the log, `batch_offset` that of the first record in its batch.
+    """
+
+    offset: int
+    metadata: str
+    commit_timestamp: int
+    leader_epoch: int
+    expire_timestamp: int | None
+    topic_id: str | None
+    record_offset: int
+    batch_offset: int
+
+
+def offset_and_metadata(
+    value: OffsetCommitValue | LegacyOffsetCommitValue, record_offset: int, batch_offset: int
+) -> OffsetAndMetadata:
+    """What a coordinator keeps of an offset record's value."""
+    expire, epoch, topic_id = -1, -1, UUID.default
+    if isinstance(value, OffsetCommitValue):
+        expire, epoch, topic_id = value.expire_timestamp, value.leader_epoch, value.topic_id
+    return OffsetAndMetadata(
+        value.offset,
+        value.metadata,
+        value.commit_timestamp,
+        epoch,
+        None if expire == -1 else expire,
+        None if topic_id == UUID.default else topic_id,
+        record_offset,
+        batch_offset,
+    )
+
+
+PartitionOffsets = dict[TopicPartition, OffsetAndMetadata]
+
+
+class Offsets:
+    """The committed offsets of many groups, and the pending ones of each open transaction."""
+
+    def __init__(self) -> None:
+        self.committed: dict[str, PartitionOffsets] = {}
+        self.pending: dict[int, dict[str, PartitionOffsets]] = {}
+        """By producer id, then group."""
+
+    def put(self, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
+        self.committed.setdefault(group, {})[partition] = offset
+
+    def remove(self, group: str, partition: TopicPartition) -> None:
+        _drop(self.committed, group, partition)
+
+    def put_pending(self, producer: int, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
+        self.pending.setdefault(producer, {}).setdefault(group, {})[partition] = offset
+
+    def remove_pending(self, producer: int, group: str, partition: TopicPartition) -> None:
+        _drop(self.pending.get(producer, {}), group, partition)
+
+    def take_pending(self, producer: int) -> Iterator[tuple[str, TopicPartition, OffsetAndMetadata]]:
+        """Ends the producer's transaction: forgets and gives what was pending in it."""
+        for group, offsets in self.pending.pop(producer, {}).items():
+            for partition, offset in offsets.items():
+                yield group, partition, offset
+
+    def pending_of(self, group: str) -> dict[int, PartitionOffsets]:
+        """What is pending for a group, by producer id."""
+        return {producer: groups[group] for producer, groups in self.pending.items() if group in groups}
+
+
+def _drop(groups: dict[str, PartitionOffsets], group: str, partition: TopicPartition) -> None:
+    offsets = groups.get(group)
+    if offsets is not None and offsets.pop(partition, None) is not None and not offsets:
+        del groups[group]

@@ -1,0 +1,101 @@
+"""What all formats of a batch have in common: the batch, its records, and where it stood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from kafkagroups.errors import InvalidLog
+from kafkagroups.log.compression import CompressionType, compression_type
+
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+LOG_APPEND_TIME = 0x08
+NO_PRODUCER_ID = -1
+NO_TIMESTAMP = -1
+
+
+class LogRecord(NamedTuple):
+    """One record as it stands in the log.
+
+    `timestamp` is in ms since the epoch (-1: none, magic 0), `sequence` -1 without one; `size` is that of the record
+    in bytes, decompressed; `headers` are (key, value) pairs of bytes.
+    """
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
+    sequence: int = -1
+    size: int = 0
+    crc: int | None = None
+    magic: int = 2
+    attributes: int = 0
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of magic 2, a message of magic 0 or 1, or a compressed wrapper of such messages.
+
+    `position` and `size` are bytes in `file`; `payload` the records' bytes, compressed as `attributes` say. Without
+    their meaning in magic 0 and 1, producer_id, producer_epoch, base_sequence and partition_leader_epoch are -1.
+    """
+
+    magic: int
+    base_offset: int
+    last_offset: int
+    attributes: int
+    crc: int
+    position: int
+    size: int
+    payload: bytes = field(repr=False)
+    parse_records: Callable[[Batch], tuple[LogRecord, ...]] = field(repr=False, compare=False)
+    max_timestamp: int
+    base_timestamp: int = NO_TIMESTAMP
+    partition_leader_epoch: int = -1
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    count: int = 1
+    file: str | None = None
+
+    @property
+    def compression(self) -> CompressionType:
+        return compression_type(self.attributes)
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.magic >= 2 and bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return self.magic >= 2 and bool(self.attributes & CONTROL)
+
+    @property
+    def timestamp_type(self) -> str:
+        """"CreateTime", "LogAppendTime", or "NoTimestampType" in magic 0."""
+        if self.magic == 0:
+            return "NoTimestampType"
+        return "LogAppendTime" if self.attributes & LOG_APPEND_TIME else "CreateTime"
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """From when on the cleaner may drop this batch's tombstones or marker; None until it has set one."""
+        return self.base_timestamp if self.magic >= 2 and self.attributes & DELETE_HORIZON else None
+
+    @property
+    def next_offset(self) -> int:
+        return self.last_offset + 1
+
+    @cached_property
+    def records(self) -> tuple[LogRecord, ...]:
+        """The records, decompressed and parsed. InvalidLog when they cannot be."""
+        try:
+            return self.parse_records(self)
+        except InvalidLog as error:
+            error.file, error.position, error.offset = self.file, self.position, self.base_offset
+            raise

@@ -1,0 +1,123 @@
+"""The codecs of Kafka's batches, with the framings that its clients have used.
+
+gzip, zstd and lz4 are standard frames. lz4 before magic 2 was written with a wrong header checksum (KAFKA-3160), and
+Kafka's reader takes both. Snappy is framed as snappy-java's SnappyOutputStream does it: 8 bytes of magic, two int32
+versions, then chunks of int32 length and raw snappy; without the magic the whole is one raw snappy block.
+Source: Compression.java, Lz4BlockInputStream.java (4.3.1), snappy-java's SnappyInputStream.
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from enum import IntEnum
+
+import cramjam
+
+from kafkagroups.errors import InvalidLog
+
+
+class CompressionType(IntEnum):
+    """The lowest three bits of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+_SNAPPY_MAGIC = b"\x82SNAPPY\x00"
+_LZ4_MAGIC = 0x184D2204
+_LZ4_UNCOMPRESSED = 0x80000000
+_int32 = struct.Struct(">i")
+_uint32_le = struct.Struct("<I")
+
+
+def compression_type(attributes: int) -> CompressionType:
+    """The codec that a batch's attributes name. InvalidLog for a number without one."""
+    try:
+        return CompressionType(attributes & 0x07)
+    except ValueError:
+        raise InvalidLog(f"a compression type of 0 to 4 was expected, found {attributes & 0x07}") from None
+
+
+def decompress(codec: CompressionType, data: bytes) -> bytes:
+    """The records' bytes. InvalidLog when the codec cannot read them."""
+    try:
+        if codec is CompressionType.GZIP:
+            return gzip.decompress(data)
+        if codec is CompressionType.SNAPPY:
+            return _snappy(data)
+        if codec is CompressionType.LZ4:
+            return _lz4(data)
+        if codec is CompressionType.ZSTD:
+            return bytes(cramjam.zstd.decompress(data))
+    except (cramjam.DecompressionError, OSError, EOFError, zlib.error, struct.error) as error:
+        raise InvalidLog(f"{codec.name.lower()} cannot be decompressed: {error}") from None
+    return data
+
+
+def compress(codec: CompressionType, data: bytes) -> bytes:
+    """`data` in this codec's frame, as a batch of magic 2 holds it. The bytes differ from those of Kafka's libraries."""
+    if codec is CompressionType.GZIP:
+        return gzip.compress(data, mtime=0)
+    if codec is CompressionType.SNAPPY:
+        chunk = bytes(cramjam.snappy.compress_raw(data))
+        return _SNAPPY_MAGIC + struct.pack(">ii", 1, 1) + _int32.pack(len(chunk)) + chunk
+    if codec is CompressionType.LZ4:
+        return bytes(cramjam.lz4.compress(data))
+    if codec is CompressionType.ZSTD:
+        return bytes(cramjam.zstd.compress(data))
+    return data
+
+
+def _snappy(data: bytes) -> bytes:
+    if not data.startswith(_SNAPPY_MAGIC):
+        return bytes(cramjam.snappy.decompress_raw(data))
+    out, position = bytearray(), 16
+    while position < len(data):
+        if data.startswith(_SNAPPY_MAGIC, position):
+            position += 16  # streams that were written one behind the other
+            continue
+        (length,) = _int32.unpack_from(data, position)
+        position += 4
+        if not 0 <= length <= len(data) - position:
+            raise InvalidLog(f"a snappy chunk announces {length} bytes, {len(data) - position} are left")
+        out += cramjam.snappy.decompress_raw(data[position : position + length])
+        position += length
+    return bytes(out)
+
+
+def _lz4(data: bytes) -> bytes:
+    try:
+        return bytes(cramjam.lz4.decompress(data))
+    except cramjam.DecompressionError:
+        return _lz4_by_blocks(data)
+
+
+def _lz4_by_blocks(data: bytes) -> bytes:
+    """One lz4 frame whose header checksum is not looked at: magic, flags, block descriptor, checksum, blocks."""
+    magic, flags, descriptor = struct.unpack_from("<IBB", data)
+    if magic != _LZ4_MAGIC:
+        raise InvalidLog(f"an lz4 frame was expected, it begins with {magic:08x}")
+    position = 7 + (8 if flags & 0x08 else 0)
+    block_checksums = bool(flags & 0x10)
+    most = 1 << (8 + 2 * (descriptor >> 4 & 0x07))
+    out = bytearray()
+    while True:
+        (size,) = _uint32_le.unpack_from(data, position)
+        position += 4
+        if size == 0:
+            return bytes(out)
+        length = size & ~_LZ4_UNCOMPRESSED
+        block = data[position : position + length]
+        if len(block) < length:
+            raise InvalidLog(f"an lz4 block announces {length} bytes, {len(block)} are left")
+        position += length + (4 if block_checksums else 0)
+        if size & _LZ4_UNCOMPRESSED:
+            out += block
+        else:
+            room = bytearray(most)
+            out += room[: cramjam.lz4.decompress_block_into(block, room)]

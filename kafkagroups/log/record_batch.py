@@ -1,0 +1,200 @@
+"""Record batches of magic 2 (since Kafka 0.11).
+
+    baseOffset int64 · batchLength int32 (bytes that follow) · partitionLeaderEpoch int32 · magic int8
+    crc uint32 (CRC-32C of all that follows)
+    attributes int16 (0-2 codec, 3 log append time, 4 transactional, 5 control, 6 delete horizon)
+    lastOffsetDelta int32 · baseTimestamp int64 · maxTimestamp int64
+    producerId int64 · producerEpoch int16 · baseSequence int32 · count int32
+    records, compressed together:
+        length varint · attributes int8 · timestampDelta varlong · offsetDelta varint
+        keyLength varint, key · valueLength varint, value (-1 = null)
+        headers varint count, then key length varint, key, value length varint, value
+
+Varints are zigzag. baseOffset, batchLength, partitionLeaderEpoch and magic stand before the CRC, so no checksum
+guards them. With bit 6, baseTimestamp is the delete horizon, and the records' times are deltas from that.
+Source: DefaultRecordBatch.java, DefaultRecord.java (4.3.1).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from crc32c import crc32c
+
+from kafkagroups.errors import InvalidLog
+from kafkagroups.log.batch import LOG_APPEND_TIME, NO_PRODUCER_ID, Batch, LogRecord
+from kafkagroups.log.compression import CompressionType, compress, decompress
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+HEADER_SIZE = HEADER.size  # 61
+CRC_FROM = 21
+
+
+def parse_batch(data: bytes, position: int, size: int, file: str | None = None) -> Batch:
+    """The batch of `size` bytes at `position`. InvalidLog when it is too short for a header or its CRC is wrong."""
+    if size < HEADER_SIZE:
+        raise InvalidLog(f"a batch has at least {HEADER_SIZE} bytes, this one {size}")
+    (
+        base_offset, _, leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
+        producer_id, producer_epoch, base_sequence, count,
+    ) = HEADER.unpack_from(data, position)  # fmt: skip
+    computed = crc32c(memoryview(data)[position + CRC_FROM : position + size])
+    if computed != crc:
+        raise InvalidLog(f"CRC-32C {crc:08x} was expected, the bytes give {computed:08x}")
+    return Batch(
+        magic=magic,
+        base_offset=base_offset,
+        last_offset=base_offset + last_offset_delta,
+        attributes=attributes,
+        crc=crc,
+        position=position,
+        size=size,
+        payload=data[position + HEADER_SIZE : position + size],
+        parse_records=parse_records,
+        max_timestamp=max_timestamp,
+        base_timestamp=base_timestamp,
+        partition_leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        count=count,
+        file=file,
+    )
+
+
+def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
+    """The records of a batch of magic 2. InvalidLog when they do not fill the batch exactly."""
+    if batch.count < 0:
+        raise InvalidLog(f"a count of 0 or above was expected, found {batch.count}")
+    if batch.count == 0:
+        return ()
+    data = decompress(batch.compression, batch.payload)
+    fixed_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
+    records, position = [], 0
+    try:
+        for _ in range(batch.count):
+            record, position = _parse_record(data, position, batch, fixed_time)
+            records.append(record)
+    except IndexError:
+        raise InvalidLog(f"{batch.count} records were announced, the bytes end in number {len(records) + 1}") from None
+    if position != len(data):
+        raise InvalidLog(f"{len(data) - position} bytes are left after {batch.count} records")
+    return tuple(records)
+
+
+def _parse_record(data: bytes, start: int, batch: Batch, fixed_time: int | None) -> tuple[LogRecord, int]:
+    length, position = read_varint(data, start)
+    end = position + length
+    if length < 0 or end > len(data):
+        raise InvalidLog(f"a record announces {length} bytes, {len(data) - position} are left")
+    attributes = data[position]
+    timestamp_delta, position = read_varint(data, position + 1, 10)
+    offset_delta, position = read_varint(data, position)
+    key, position = _read_bytes(data, position, end)
+    value, position = _read_bytes(data, position, end)
+    count, position = read_varint(data, position)
+    if not 0 <= count <= len(data) - position:
+        raise InvalidLog(f"a record announces {count} headers")
+    headers = []
+    for _ in range(count):
+        header_key, position = _read_bytes(data, position, end)
+        header_value, position = _read_bytes(data, position, end)
+        if header_key is None:
+            raise InvalidLog("a header has no key")
+        headers.append((header_key, header_value))
+    if position != end:
+        raise InvalidLog(f"a record announces {length} bytes, its fields take {position - end + length}")
+    sequence = -1
+    if batch.base_sequence >= 0:
+        sequence = (batch.base_sequence + offset_delta) & 0x7FFFFFFF  # sequences wrap to 0
+    time = batch.base_timestamp + timestamp_delta if fixed_time is None else fixed_time
+    record = LogRecord(
+        batch.base_offset + offset_delta, time, key, value, tuple(headers), sequence, end - start, None, 2, attributes
+    )
+    return record, end
+
+
+def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = read_varint(data, position)
+    if length < 0:
+        return None, position
+    if position + length > end:
+        raise InvalidLog(f"a field announces {length} bytes, {end - position} are left in its record")
+    return data[position : position + length], position + length
+
+
+def read_varint(data: bytes, position: int, most: int = 5) -> tuple[int, int]:
+    """A zigzag varint of at most `most` bytes (5 for int32, 10 for int64). IndexError at the end of the data."""
+    byte = data[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    value, shift = byte & 0x7F, 7
+    for at in range(position + 1, position + most):
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            value &= 0xFFFFFFFF if most == 5 else 0xFFFFFFFFFFFFFFFF
+            return (value >> 1) ^ -(value & 1), at + 1
+        shift += 7
+    raise InvalidLog(f"a varint of at most {most} bytes was expected, found a longer one")
+
+
+def write_varint(out: bytearray, value: int) -> None:
+    zigzag = value << 1 if value >= 0 else ~(value << 1)
+    while zigzag > 0x7F:
+        out.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    out.append(zigzag)
+
+
+def encode_batch(
+    records: Sequence[LogRecord],
+    *,
+    base_offset: int | None = None,
+    last_offset: int | None = None,
+    attributes: int = 0,
+    base_timestamp: int | None = None,
+    max_timestamp: int | None = None,
+    partition_leader_epoch: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+) -> bytes:
+    """A batch of magic 2 that holds `records`; offsets and times follow from them unless they are given.
+
+    The codec is that of `attributes`. For an empty batch give both offsets and both times.
+    """
+    first = base_offset if base_offset is not None else records[0].offset
+    last = last_offset if last_offset is not None else records[-1].offset
+    begin = base_timestamp if base_timestamp is not None else records[0].timestamp
+    newest = max_timestamp if max_timestamp is not None else max(record.timestamp for record in records)
+    body = bytearray()
+    for record in records:
+        _write_record(body, record, first, begin)
+    payload = compress(CompressionType(attributes & 0x07), bytes(body)) if records else b""
+    covered = struct.pack(
+        ">hiqqqhii", attributes, last - first, begin, newest, producer_id, producer_epoch, base_sequence, len(records)
+    )
+    covered += payload
+    return struct.pack(">qiibI", first, len(covered) + 9, partition_leader_epoch, 2, crc32c(covered)) + covered
+
+
+def _write_record(out: bytearray, record: LogRecord, base_offset: int, base_timestamp: int) -> None:
+    body = bytearray([record.attributes])
+    write_varint(body, record.timestamp - base_timestamp)
+    write_varint(body, record.offset - base_offset)
+    for content in (record.key, record.value):
+        _write_bytes(body, content)
+    write_varint(body, len(record.headers))
+    for key, value in record.headers:
+        _write_bytes(body, key)
+        _write_bytes(body, value)
+    write_varint(out, len(body))
+    out += body
+
+
+def _write_bytes(out: bytearray, content: bytes | None) -> None:
+    write_varint(out, -1 if content is None else len(content))
+    if content is not None:
+        out += content

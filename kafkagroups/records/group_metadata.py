@@ -1,0 +1,53 @@
+"""Record type 2: a classic consumer group, its generation and its members.
+
+Written when a generation's assignment is complete (SyncGroup of the leader), when the last member left, and when a
+static member was replaced; since 4.0 also, empty, when a group is born. A null value deletes the group. Key: int16
+record type 2, group string. Value: int16 value version, then the fields below.
+Source: GroupMetadataKey.json, GroupMetadataValue.json (4.3.1).
+"""
+
+from __future__ import annotations
+
+from kafkagroups.records.fields import Message, Struct, field, message
+from kafkagroups.records.wire import BYTES, INT32, INT64, STRING, Array
+
+
+@message()
+class GroupMetadataKey(Message):
+    group: str = field(STRING)
+
+
+@message(flexible="4+")
+class MemberMetadata(Message):
+    """One member. `subscription` and `assignment` are the bytes of JoinGroup and SyncGroup (consumer_protocol.py)."""
+
+    member_id: str = field(STRING)
+    group_instance_id: str | None = field(STRING, versions="3+", default=None, nullable=True)
+    client_id: str = field(STRING)
+    client_host: str = field(STRING)
+    rebalance_timeout: int = field(INT32, versions="1+", default=-1)
+    session_timeout: int = field(INT32)
+    subscription: bytes = field(BYTES)
+    assignment: bytes = field(BYTES)
+
+
+@message(flexible="4+")
+class GroupMetadataValue(Message):
+    """One generation of a group.
+
+    version  written by        what it brought
+    0        0.9, 0.10.0
+    1        0.10.1 to 2.0     members' rebalance_timeout in ms, -1 = unknown (KIP-62)
+    2        2.1, 2.2          current_state_timestamp in ms, -1 = unknown (KIP-211)
+    3        since 2.3         members' group_instance_id, null = dynamic (KIP-345)
+    4        nobody yet        compact lengths, tagged fields
+
+    `protocol` and `leader` are null in a generation without members.
+    """
+
+    protocol_type: str = field(STRING)
+    generation: int = field(INT32)
+    protocol: str | None = field(STRING, nullable=True)
+    leader: str | None = field(STRING, nullable=True)
+    current_state_timestamp: int = field(INT64, versions="2+", default=-1)
+    members: tuple[MemberMetadata, ...] = field(Array(Struct(MemberMetadata)))

@@ -1,0 +1,58 @@
+"""Record types 0 and 1: where a consumer group stands in one partition of a topic.
+
+The key says whose offset it is, the value the offset; a null value (a tombstone) deletes it. Type 0 is what Kafka
+0.8.2 wrote. Both types address the same offset in a broker's memory, but differ for the log cleaner, which compares
+key bytes. Key: int16 record type, group string, topic string, partition int32. Value: int16 value version, then the
+fields below. Source: OffsetCommitKey.json, OffsetCommitValue.json, LegacyOffsetCommit{Key,Value}.json (4.3.1).
+"""
+
+from __future__ import annotations
+
+from kafkagroups.records.fields import Message, field, message
+from kafkagroups.records.wire import INT32, INT64, STRING, UUID
+
+
+@message()
+class LegacyOffsetCommitKey(Message):
+    group: str = field(STRING)
+    topic: str = field(STRING)
+    partition: int = field(INT32)
+
+
+@message()
+class LegacyOffsetCommitValue(Message):
+    """Value version 0 is all that Kafka 4.1 and later read for type 0; before, the value was an OffsetCommitValue."""
+
+    offset: int = field(INT64)
+    metadata: str = field(STRING)
+    commit_timestamp: int = field(INT64)
+
+
+@message()
+class OffsetCommitKey(Message):
+    group: str = field(STRING)
+    topic: str = field(STRING)
+    partition: int = field(INT32)
+
+
+@message(flexible="4+")
+class OffsetCommitValue(Message):
+    """A committed offset: the next record that the group will read.
+
+    version  written by    what it brought
+    0        0.8.2
+    1        0.9 to 2.0    expire_timestamp: when the offset may be forgotten, in ms; -1 = none. Every later version
+                           still writes 1 when a client asks for a retention time (OffsetCommit v2 to v4)
+    2        2.1-IV0       expire_timestamp gone: offsets expire with their group (KIP-211)
+    3        2.1 to 4.0    leader_epoch of the last record consumed, -1 = unknown (KIP-320)
+    4        4.1           compact lengths, tagged fields; topic_id, zero = unknown (KIP-848)
+
+    Times are ms since the epoch. Fields that a version lacks hold their default.
+    """
+
+    offset: int = field(INT64)
+    leader_epoch: int = field(INT32, versions="3+", default=-1)
+    metadata: str = field(STRING)
+    commit_timestamp: int = field(INT64)
+    expire_timestamp: int = field(INT64, versions="1", default=-1)
+    topic_id: str = field(UUID, versions="4+", tag=0, since="4.1")

@@ -1,0 +1,248 @@
+"""One record of the topic: key and value bytes to a Record and back, and Kafka's JSON of it.
+
+The first two bytes of a key are the record's type, those of a value its version. A null value is a tombstone.
+Source: GroupCoordinatorRecordSerde.java and CoordinatorRecordSerde.java (4.3.1), GroupMetadataManager.scala (3.9.2).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+from kafkagroups.errors import InvalidRecord, UsageError, nested
+from kafkagroups.records.dialect import Dialect, dialect
+from kafkagroups.records.fields import Message, from_json as fields_from_json, reader, to_json as fields_to_json, writer
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kafkagroups.records.offset_commit import (
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+
+
+class RecordType(NamedTuple):
+    """A record type: its number in the key, its name in Kafka, the classes of key and value, the highest version."""
+
+    id: int
+    name: str
+    key: type[Message]
+    value: type[Message]
+    highest_version: int
+
+
+RECORD_TYPES = {
+    kind.id: kind
+    for kind in (
+        RecordType(0, "LegacyOffsetCommit", LegacyOffsetCommitKey, LegacyOffsetCommitValue, 0),
+        RecordType(1, "OffsetCommit", OffsetCommitKey, OffsetCommitValue, 4),
+        RecordType(2, "GroupMetadata", GroupMetadataKey, GroupMetadataValue, 4),
+    )
+}
+
+_version = struct.Struct(">h")
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A key or a value of a record type that this reader does not know: the whole bytes, as they came."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record: who it is about (`key`) and what is true of it now (`value`; None = a tombstone).
+
+    `type` is the number in the key. Of an unknown type, key and value are Unread and `value_version` is None.
+    """
+
+    type: int
+    key: Message | Unread
+    value: Message | Unread | None
+    value_version: int | None
+
+    @property
+    def name(self) -> str:
+        return "Unknown" if isinstance(self.key, Unread) else RECORD_TYPES[self.type].name
+
+
+def decode(
+    key: bytes | None, value: bytes | None, reader_of: Dialect | None = None, *, strict: bool = False
+) -> Record:
+    """Reads a record as Kafka 4.3.1's coordinator does, or as `reader_of` says.
+
+    InvalidRecord when that reader would refuse the bytes. What it does not mind is decoded: bytes after the end of a
+    key or a value are ignored. `strict` refuses whatever Kafka's writer would not have written like that.
+    """
+    rules = reader_of or _newest
+    if key is None or len(key) < 2:
+        found = "null" if key is None else f"{len(key)}"
+        raise InvalidRecord(f"a record type of 2 bytes was expected, found {found}", field="key", position=0)
+    type_id = _version.unpack_from(key)[0]
+    readers = _readers(type_id, rules)
+    if readers is None:
+        if rules.skips_unknown_types:
+            return Record(type_id, Unread(key), None if value is None else Unread(value), None)
+        raise InvalidRecord(f"Kafka {rules.kafka} refuses record type {type_id}", field="key.type", position=0)
+    read_key, read_value = readers
+    part, data = "key", key
+    try:
+        record_key = read_key(data, 2)[0]
+        if value is None:
+            record = Record(type_id, record_key, None, None)
+        else:
+            part, data = "value", value
+            if len(value) < 2:
+                raise InvalidRecord(f"a version of 2 bytes was expected, found {len(value)}", position=0)
+            version = _version.unpack_from(value)[0]
+            if not 0 <= version < len(read_value):
+                most = len(read_value) - 1
+                raise InvalidRecord(f"0 to {most} was expected, found {version}", field="version", position=0)
+            record = Record(type_id, record_key, read_value[version](value, 2)[0], version)
+    except InvalidRecord as error:
+        error.field = nested(part, error.field)
+        raise
+    if strict:
+        _refuse_deviations(record, key, value, rules)
+    return record
+
+
+@cache
+def _readers(type_id: int, rules: Dialect) -> tuple[Any, list[Any]] | None:
+    """The readers of a type's key and of each version of its value; None for a type this dialect does not know."""
+    kind = RECORD_TYPES.get(type_id)
+    if kind is None or (type_id == 2 and rules.group_values < 0) or (type_id == 1 and not rules.since(0, 9)):
+        return None
+    value, highest = kind.value, kind.highest_version
+    if type_id == 0:
+        highest = rules.type0_values
+        value = OffsetCommitValue if highest else value
+    elif type_id == 1:
+        highest = rules.offset_values
+    elif type_id == 2:
+        highest = rules.group_values
+    return reader(kind.key, 0), [reader(value, version, rules.version) for version in range(highest + 1)]
+
+
+_newest = dialect("new")
+
+
+def _refuse_deviations(record: Record, key: bytes, value: bytes | None, rules: Dialect) -> None:
+    try:
+        written_key, written_value = encode(record, rules)
+    except UsageError as error:
+        raise InvalidRecord(f"Kafka could not write it back: {error.reason}", field=error.field) from None
+    for part, found, written in (("key", key, written_key), ("value", value, written_value)):
+        if found != written and found is not None and written is not None:
+            pairs = zip(found, written, strict=False)
+            same = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(found), len(written)))
+            tail = f"{len(found) - len(written)} bytes more than" if same == len(written) else "not the bytes that"
+            raise InvalidRecord(f"{tail} Kafka's writer gives", field=part, position=same)
+
+
+def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, bytes | None]:
+    """The bytes of key and value as Kafka's serialisers write them. UsageError for what they refuse to write."""
+    rules = writer_of or _newest
+    if isinstance(record.key, Unread):
+        if record.value is not None and not isinstance(record.value, Unread):
+            raise UsageError("a record of an unknown type has an unread value", field="value")
+        return record.key.data, None if record.value is None else record.value.data
+    if record.type not in RECORD_TYPES:
+        raise UsageError(f"record type {record.type} is not known", field="type")
+    kind = RECORD_TYPES[record.type]
+    key = bytearray(_version.pack(record.type))
+    try:
+        writer(kind.key, 0)(key, record.key)
+    except UsageError as error:
+        raise error.inside("key") from None
+    if record.value is None:
+        return bytes(key), None
+    value, version = record.value, record.value_version
+    highest = 4 if isinstance(value, OffsetCommitValue) else kind.highest_version
+    if version is None or not 0 <= version <= highest:
+        raise UsageError(f"a value of {kind.name} has version 0 to {highest}, not {version}", field="value.version")
+    if isinstance(value, Unread) or not isinstance(value, (kind.value, OffsetCommitValue)):
+        raise UsageError(f"a {kind.value.__name__} was expected, not {value!r}", field="value")
+    out = bytearray(_version.pack(version))
+    try:
+        writer(type(value), version, rules.version)(out, value)
+    except UsageError as error:
+        raise error.inside("value") from None
+    return bytes(key), bytes(out)
+
+
+def to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any]:
+    """`{"type", "name", "key", "value"}`: key and value as Kafka's dump tool prints them."""
+    return {"type": record.type, "name": record.name, "key": key_to_json(record), "value": value_to_json(record, reader_of)}
+
+
+def key_to_json(record: Record) -> dict[str, Any]:
+    """`{"type": "1", "data": {…}}`, or `{"type": "24", "hex": …}` with the whole key of an unknown type."""
+    if isinstance(record.key, Unread):
+        return {"type": str(record.type), "hex": record.key.data.hex()}
+    return {"type": str(record.type), "data": fields_to_json(record.key, 0)}
+
+
+def value_to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any] | None:
+    """`{"version": "3", "data": {…}}`, `{"hex": …}` of an unknown type, None for a tombstone."""
+    if record.value is None:
+        return None
+    if isinstance(record.value, Unread):
+        return {"hex": record.value.data.hex()}
+    version = record.value_version or 0
+    data = fields_to_json(record.value, version, (reader_of or _newest).version)
+    return {"version": str(version), "data": data}
+
+
+def from_json(value: Any) -> Record:
+    """The record whose JSON this is (`to_json`, without needing `type` and `name`). UsageError when it is none."""
+    if not isinstance(value, dict) or not isinstance(value.get("key"), dict):
+        raise UsageError('{"key": {"type": …, "data": {…}}, "value": …} was expected', field="key")
+    type_id = _number(value["key"].get("type"), "key.type")
+    content = value.get("value")
+    if "value" not in value or not (content is None or isinstance(content, dict)):
+        raise UsageError('{"version": …, "data": {…}}, {"hex": …} or null was expected', field="value")
+    if "hex" in value["key"]:
+        key = _unhex(value["key"]["hex"], "key.hex")
+        if key[:2] != type_id.to_bytes(2, "big", signed=True):
+            raise UsageError(f"the key's bytes are not of type {type_id}", field="key.hex")
+        return Record(type_id, Unread(key), content and Unread(_unhex(content.get("hex"), "value.hex")), None)
+    kind = RECORD_TYPES.get(type_id)
+    if kind is None:
+        raise UsageError(f"record type {type_id} is not known", field="key.type")
+    try:
+        record_key = fields_from_json(kind.key, value["key"].get("data"), 0)
+    except UsageError as error:
+        raise error.inside("key.data") from None
+    if content is None:
+        return Record(type_id, record_key, None, None)
+    version = _number(content.get("version"), "value.version")
+    cls = OffsetCommitValue if type_id == 0 and version > 0 else kind.value
+    highest = 4 if cls is OffsetCommitValue else kind.highest_version
+    if not 0 <= version <= highest:
+        raise UsageError(f"a value of {kind.name} has version 0 to {highest}, not {version}", field="value.version")
+    try:
+        record_value = fields_from_json(cls, content.get("data"), version)
+    except UsageError as error:
+        raise error.inside("value.data") from None
+    return Record(type_id, record_key, record_value, version)
+
+
+def _number(value: Any, field: str) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"a number was expected, not {value!r}", field=field) from None
+    if not -(2**15) <= number < 2**15:
+        raise UsageError(f"an int16 was expected, not {number}", field=field)
+    return number
+
+
+def _unhex(value: Any, field: str) -> bytes:
+    try:
+        return bytes.fromhex(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"hex digits were expected, not {value!r}", field=field) from None

@@ -110,8 +110,7 @@ def load(
     cache: Cache = ClassicCache(rules) if rules.coordinator == "classic" else NewCache(rules, partitions)
     read: dict[int | None, LoadedPartition] = {}
     for log in logs:
-        loaded = read[log.partition] = LoadedPartition(len(log.segments), start_offset=log.start_offset or 0)
-        loaded.next_offset = loaded.start_offset
+        loaded = read[log.partition] = LoadedPartition(len(log.segments), 0, 0, log.start_offset, log.start_offset)
         batches = _counted(take(log, until, until_time), loaded)
         try:
             cache.load(log.partition, batches)

@@ -78,7 +78,7 @@ class InvalidLog(BadBytes):
 
 
 class LoadFailed(KafkagroupsError):
-    """Something at which that broker's load of a partition fails: `reason`, at the record at `offset` (None: at its end)."""
+    """Something at which that broker's load of a partition fails; `offset` is the record's, None at the load's end."""
 
     def __init__(self, reason: str, offset: int | None = None) -> None:
         super().__init__(reason if offset is None else f"offset {offset}: {reason}")

@@ -13,7 +13,6 @@ from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataVa
 from kafkagroups.records.serde import Record
 
 
-
 @dataclass
 class Group:
     """A group that a coordinator knows.

@@ -48,7 +48,7 @@ from kafkagroups.records.serde import Record, Unread, decode
 
 OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
 OFFSET_VALUES = (OffsetCommitValue, LegacyOffsetCommitValue)
-_NEWER_TYPES = range(3, 24)
+_NEWER_TYPES = frozenset(range(3, 24)) - {9, 18}  # 9 was 4.0's only, 18 was never written
 _LIFE_OF_NEWER_GROUPS = (3, 11, 17)
 """The record types whose tombstone ends a consumer, share or streams group."""
 

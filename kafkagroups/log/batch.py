@@ -77,7 +77,7 @@ class Batch:
 
     @property
     def timestamp_type(self) -> str:
-        """"CreateTime", "LogAppendTime", or "NoTimestampType" in magic 0."""
+        """ "CreateTime", "LogAppendTime", or "NoTimestampType" in magic 0."""
         if self.magic == 0:
             return "NoTimestampType"
         return "LogAppendTime" if self.attributes & LOG_APPEND_TIME else "CreateTime"

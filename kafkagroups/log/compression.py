@@ -60,7 +60,7 @@ def decompress(codec: CompressionType, data: bytes) -> bytes:
 
 
 def compress(codec: CompressionType, data: bytes) -> bytes:
-    """`data` in this codec's frame, as a batch of magic 2 holds it. The bytes differ from those of Kafka's libraries."""
+    """`data` in this codec's frame, as a batch of magic 2 holds it. Kafka's libraries may choose other bytes."""
     if codec is CompressionType.GZIP:
         return gzip.compress(data, mtime=0)
     if codec is CompressionType.SNAPPY:

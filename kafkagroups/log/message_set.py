@@ -68,7 +68,9 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
     shift = outer.offset - inner[-1].offset if batch.magic == 1 else 0
     time = outer.timestamp if batch.attributes & LOG_APPEND_TIME else None
     return tuple(
-        record._replace(offset=record.offset + shift, timestamp=time if time is not None and record.magic else record.timestamp)
+        record._replace(
+            offset=record.offset + shift, timestamp=time if time is not None and record.magic else record.timestamp
+        )
         for record in inner
     )
 

@@ -9,6 +9,7 @@ Source: FileLogInputStream.java, ByteBufferLogInputStream.java, LogSegment.recov
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from collections.abc import Iterator
@@ -41,32 +42,40 @@ class Damage:
 class Log:
     """The segments of one partition. Iterate for its batches; `damage` is known once they were read to the end.
 
-    `partition` is the number in the folder's name (None for another folder), `start_offset` the first segment's base.
+    `partition` is the number in the folder's name (None for another folder), `start_offset` the first segment's base,
+    as its name says (0 for another name). `segments` are paths that begin as the given one.
     """
 
-    def __init__(self, path: str, segments: list[Path], partition: int | None) -> None:
+    def __init__(self, path: str, segments: list[str], partition: int | None) -> None:
         self.path = path
         self.segments = segments
         self.partition = partition
         self.damage: Damage | None = None
-        name = _segment_name.fullmatch(segments[0].name)
-        self.start_offset: int | None = int(name[1]) if name else None
+        name = _segment_name.fullmatch(os.path.basename(segments[0]))
+        self.start_offset = int(name[1]) if name else 0
 
     def __iter__(self) -> Iterator[Batch]:
         self.damage = None
-        next_offset = self.start_offset or 0
+        next_offset = self.start_offset
         for segment in self.segments:
             try:
-                for batch in read_batches(segment.read_bytes(), str(segment)):
+                for batch in read_batches(_read(segment), segment):
                     yield batch
                     next_offset = batch.next_offset
             except InvalidLog as error:
-                self.damage = Damage(str(segment), error.position or 0, next_offset, error.reason)
+                self.damage = Damage(segment, error.position or 0, next_offset, error.reason)
                 return
 
 
+def _read(segment: str) -> bytes:
+    try:
+        return Path(segment).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{segment}: {error.strerror}") from None
+
+
 def read_batches(data: bytes, file: str | None = None) -> Iterator[Batch]:
-    """The batches of a segment's bytes. InvalidLog at the first damaged one, with its position; zeros end it quietly."""
+    """The batches of a segment's bytes. InvalidLog with its position at the first damaged one; zeros end it quietly."""
     position, end = 0, len(data)
     while position < end:
         try:
@@ -107,13 +116,13 @@ def open_log(path: str | Path) -> Log:
     if place.is_file():
         if place.suffix != ".log":
             raise UsageError(f"{path}: a .log file or a folder was expected")
-        return Log(str(path), [place], _partition_of(place.parent))
+        return Log(str(path), [str(path)], _partition_of(place.parent))
     if not place.is_dir():
         raise UsageError(f"{path}: no such file or folder")
-    segments = sorted(place.glob("*.log"))
-    if not segments:
+    names = sorted(file.name for file in place.glob("*.log"))
+    if not names:
         raise UsageError(f"{path}: no .log file in this folder")
-    return Log(str(path), segments, _partition_of(place))
+    return Log(str(path), [os.path.join(path, name) for name in names], _partition_of(place))
 
 
 def open_logs(path: str | Path) -> list[Log]:
@@ -121,7 +130,7 @@ def open_logs(path: str | Path) -> list[Log]:
     place = Path(path)
     if place.is_dir():
         folders = [f for f in place.iterdir() if f.is_dir() and _partition_folder.fullmatch(f.name)]
-        logs = [open_log(folder) for folder in folders if any(folder.glob("*.log"))]
+        logs = [open_log(os.path.join(path, f.name)) for f in folders if any(f.glob("*.log"))]
         if logs:
             return sorted(logs, key=lambda log: log.partition or 0)
         if not any(place.glob("*.log")):

@@ -24,7 +24,6 @@ import dataclasses
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 from kafkagroups.errors import InvalidRecord, UsageError, nested
@@ -85,23 +84,30 @@ def field(
     return dataclasses.field(default=value, metadata=settings)
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+@dataclass_transform(frozen_default=True)
 def message(flexible: str = "none") -> Callable[[type[M]], type[M]]:
     """Makes a message of a class with declared fields. `flexible`: the versions with compact lengths and tags."""
 
     def decorate(cls: type[M]) -> type[M]:
         made = dataclass(frozen=True, slots=True)(cls)
-        _flexible[made] = version_range(flexible)
+        _layouts[made] = Layout(version_range(flexible), _specs(made))
         return made
 
     return decorate
 
 
-_flexible: dict[type[Message], range] = {}
+class Layout(NamedTuple):
+    """What a message declares: its flexible versions, and its fields in the order of their declaration."""
+
+    flexible: range
+    specs: tuple[Spec, ...]
+
+
+_layouts: dict[type[Message], Layout] = {}
 
 
 def version_range(text: str) -> range:
-    """"3+" -> 3 and all above, "0-2", "1"; "none" -> empty."""
+    """ "3+" -> 3 and all above, "0-2", "1"; "none" -> empty."""
     if text == "none":
         return range(0)
     if text.endswith("+"):
@@ -111,16 +117,19 @@ def version_range(text: str) -> range:
 
 
 def kafka_version(text: str) -> tuple[int, ...]:
-    """"3.9.2" -> (3, 9, 2). UsageError when it is no version."""
+    """ "3.9.2" -> (3, 9, 2). UsageError when it is no version."""
     try:
         return tuple(int(part) for part in text.split("."))
     except ValueError:
         raise UsageError(f"a Kafka version such as 3.9.2 was expected, not {text!r}") from None
 
 
-@cache
 def specs(cls: type[Message]) -> tuple[Spec, ...]:
     """The declared fields of a message in the order of their declaration."""
+    return _layouts[cls].specs
+
+
+def _specs(cls: type[Message]) -> tuple[Spec, ...]:
     return tuple(
         Spec(
             declared.name,
@@ -143,19 +152,27 @@ def _camel(name: str) -> str:
 
 
 def _at(cls: type[Message], version: int, kafka: tuple[int, ...]) -> At:
-    return At(version, version in _flexible[cls], kafka)
+    return At(version, version in _layouts[cls].flexible, kafka)
 
 
-@cache
+_readers: dict[tuple[type[Message], At], Reader] = {}
+_writers: dict[tuple[type[Message], At], Writer] = {}
+
+
 def reader(cls: type[Message], version: int, kafka: tuple[int, ...] = NEWEST) -> Reader:
     """The function that reads one version of a message: (buffer, position) -> (message, position after it)."""
-    return _struct_reader(cls, _at(cls, version, kafka))
+    at = _at(cls, version, kafka)
+    if (cls, at) not in _readers:
+        _readers[cls, at] = _struct_reader(cls, at)
+    return _readers[cls, at]
 
 
-@cache
 def writer(cls: type[Message], version: int, kafka: tuple[int, ...] = NEWEST) -> Writer:
     """The function that appends one version of a message to a bytearray."""
-    return _struct_writer(cls, _at(cls, version, kafka))
+    at = _at(cls, version, kafka)
+    if (cls, at) not in _writers:
+        _writers[cls, at] = _struct_writer(cls, at)
+    return _writers[cls, at]
 
 
 def to_json(value: Message, version: int, kafka: tuple[int, ...] = NEWEST) -> dict[str, Any]:
@@ -225,7 +242,8 @@ def _struct_writer(cls: type[Message], at: At) -> Writer:
             raise UsageError(f"a {cls.__name__} was expected, not {value!r}")
         name = ""
         try:
-            for attribute, name, write_field in untagged:
+            for attribute, json_name, write_field in untagged:
+                name = json_name
                 write_field(out, getattr(value, attribute))
             if at.flexible:
                 sections: list[tuple[int, bytes]] = []

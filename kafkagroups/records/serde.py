@@ -69,9 +69,7 @@ class Record:
         return "Unknown" if isinstance(self.key, Unread) else RECORD_TYPES[self.type].name
 
 
-def decode(
-    key: bytes | None, value: bytes | None, reader_of: Dialect | None = None, *, strict: bool = False
-) -> Record:
+def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None, *, strict: bool = False) -> Record:
     """Reads a record as Kafka 4.3.1's coordinator does, or as `reader_of` says.
 
     InvalidRecord when that reader would refuse the bytes. What it does not mind is decoded: bytes after the end of a
@@ -176,7 +174,12 @@ def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, byt
 
 def to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any]:
     """`{"type", "name", "key", "value"}`: key and value as Kafka's dump tool prints them."""
-    return {"type": record.type, "name": record.name, "key": key_to_json(record), "value": value_to_json(record, reader_of)}
+    return {
+        "type": record.type,
+        "name": record.name,
+        "key": key_to_json(record),
+        "value": value_to_json(record, reader_of),
+    }
 
 
 def key_to_json(record: Record) -> dict[str, Any]:
@@ -209,7 +212,8 @@ def from_json(value: Any) -> Record:
         key = _unhex(value["key"]["hex"], "key.hex")
         if key[:2] != type_id.to_bytes(2, "big", signed=True):
             raise UsageError(f"the key's bytes are not of type {type_id}", field="key.hex")
-        return Record(type_id, Unread(key), content and Unread(_unhex(content.get("hex"), "value.hex")), None)
+        value_bytes = None if content is None else Unread(_unhex(content.get("hex"), "value.hex"))
+        return Record(type_id, Unread(key), value_bytes, None)
     kind = RECORD_TYPES.get(type_id)
     if kind is None:
         raise UsageError(f"record type {type_id} is not known", field="key.type")

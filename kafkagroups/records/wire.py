@@ -127,7 +127,8 @@ class Int(Wire):
         self.name = name
         self.struct = struct.Struct(">" + code)
         bits = self.struct.size * 8
-        self.least, self.most = (0, 2**bits - 1) if code.isupper() else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        self.least = 0 if code.isupper() else -(2 ** (bits - 1))
+        self.most = self.least + 2**bits - 1
 
     def reader(self, at: At, nullable: bool) -> Reader:
         unpack, size = self.struct.unpack_from, self.struct.size

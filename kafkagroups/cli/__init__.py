@@ -1,0 +1,58 @@
+"""The command line: one file per command, each with NAME, HELP, EXAMPLES, `add_arguments` and `run`.
+
+Exit codes: 0 fine; 1 the data is bad (what could be read was printed, the first error is on stderr); 2 bad usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from kafkagroups.cli import decode, doctor, dump, encode, load, partition
+from kafkagroups.errors import KafkagroupsError
+
+COMMANDS = (decode, encode, partition, dump, load, doctor)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command and gives its exit code. A user's mistake is one line on stderr, never a traceback."""
+    parser = _Parser(
+        prog="kafkagroups",
+        description="Read what Kafka keeps in __consumer_offsets.",
+        epilog="kafkagroups COMMAND --help shows a command's options and examples.",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        sub = commands.add_parser(
+            command.NAME,
+            help=command.HELP,
+            description=command.HELP[0].upper() + command.HELP[1:] + ".",
+            epilog=command.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_arguments(sub)
+        sub.set_defaults(run=command.run)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # half a surrogate pair prints as ?, as Java does
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    try:
+        args = parser.parse_args(argv)
+        status: int = args.run(args)
+        sys.stdout.flush()
+        return status
+    except KafkagroupsError as error:
+        print(f"kafkagroups: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("kafkagroups: interrupted", file=sys.stderr)
+        return 130
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]  # raises like the original, in one line
+        print(f"{self.prog}: {message}", file=sys.stderr)
+        raise SystemExit(2)

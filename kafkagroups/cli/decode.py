@@ -1,0 +1,66 @@
+"""`kafkagroups decode`: one record's bytes, as Kafka's JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from kafkagroups.cli import options
+from kafkagroups.errors import InvalidRecord, UsageError
+from kafkagroups.records.dialect import Dialect
+from kafkagroups.records.serde import decode, to_json
+
+NAME = "decode"
+HELP = "decode a record's key and value from hex"
+EXAMPLES = """\
+examples:
+  kafkagroups decode 000200076269 6c6c696e67
+  kafkagroups decode 0001000762696c6c696e6700066f726465727300000000       (no value: a tombstone)
+  echo '{"key_hex":"000200076d61696c65722d","value_hex":null}' | kafkagroups decode --jsonl"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("key", metavar="KEYHEX", nargs="?", help="the key's bytes in hex")
+    parser.add_argument("value", metavar="VALUEHEX", nargs="?", help="the value's bytes in hex; none is a tombstone")
+    parser.add_argument("--jsonl", action="store_true", help='read lines {"key_hex":…,"value_hex":…} on stdin')
+    parser.add_argument("--strict", action="store_true", help="refuse whatever Kafka's writer would not have written")
+    options.add_coordinator(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    rules = options.rules(args)
+    if args.jsonl == (args.key is not None):
+        raise UsageError("either KEYHEX or --jsonl was expected")
+    if args.jsonl:
+        worst = 0
+        for line in sys.stdin:
+            out = _decode_line(line, rules, args.strict)
+            worst = max(worst, int("error" in out))
+            print(json.dumps(out), flush=True)
+        return worst
+    try:
+        key, value = options.unhex(args.key, "KEYHEX"), options.unhex(args.value, "VALUEHEX")
+        record = decode(key, value, rules, strict=args.strict)
+    except InvalidRecord as error:
+        print(f"kafkagroups: {error}", file=sys.stderr)
+        return 1
+    shown = to_json(record, rules)
+    print(f"{shown['name']} (record type {record.type})")
+    for part in ("key", "value"):
+        print(f"{part}: " + ("null, a tombstone" if shown[part] is None else json.dumps(shown[part], indent=2)))
+    return 0
+
+
+def _decode_line(line: str, rules: Dialect, strict: bool) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+        if not isinstance(row, dict) or "key_hex" not in row:
+            raise UsageError('{"key_hex": …, "value_hex": …} was expected')
+        key, value = options.unhex(row["key_hex"], "key_hex"), options.unhex(row.get("value_hex"), "value_hex")
+        return to_json(decode(key, value, rules, strict=strict), rules)
+    except json.JSONDecodeError as error:
+        return {"error": f"no JSON: {error}"}
+    except (InvalidRecord, UsageError) as error:
+        return {"error": str(error)}

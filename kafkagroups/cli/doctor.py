@@ -1,0 +1,206 @@
+"""`kafkagroups doctor`: is this machine ready for the course, and if not, what mends it?
+
+It stays light: neither Spark nor pandas is loaded, and Java only tells its version.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+NAME = "doctor"
+HELP = "check Python, packages, Java, kernel, disk and memory, and say how to mend what is wrong"
+EXAMPLES = """\
+examples:
+  kafkagroups doctor            a table; exit code 1 if something is not ok
+  kafkagroups doctor --json     a line per check, for scripts"""
+
+OLDEST_JAVA = 17
+GIB = 1024**3
+INSTALL = "run `make lab` again, or with conda `conda env update -f environment.yml`"
+INSTALL_JAVA = (
+    "Debian and Ubuntu: `apt install openjdk-17-jre-headless`; macOS: `brew install openjdk@17`; "
+    "conda: `conda install openjdk=17`. Only lessons with a Spark cell (03, 09, 10) need Java"
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report. `fix` says what mends it, and is empty when it is ok."""
+
+    check: str
+    ok: bool
+    found: str
+    fix: str = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help='one line per check: {"check","ok","found","fix"}')
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.json:
+        results = []
+        for result in checks():
+            print(json.dumps(asdict(result)), flush=True)
+            results.append(result)
+    else:
+        results = list(checks())
+        _print_table(results)
+    return 0 if all(result.ok for result in results) else 1
+
+
+def checks() -> Iterator[Check]:
+    yield _python()
+    yield _environment()
+    yield _packages()
+    yield _kernel()
+    yield _java()
+    yield _spark_worker()
+    yield _disk()
+    yield _memory()
+
+
+def _python() -> Check:
+    found = "{}.{}.{}".format(*sys.version_info)
+    ok = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    fix = "install Python 3.11, 3.12 or 3.13, then `make lab PYTHON=/path/to/it`"
+    return Check("python", ok, found, "" if ok else fix)
+
+
+def _environment() -> Check:
+    """The package must be installed among this interpreter's packages, not only be found in the current folder."""
+    prefix = Path(sys.prefix).resolve()
+    installed = importlib.metadata.distributions(name="kafkagroups")
+    ok = any(prefix in Path(str(each.locate_file(""))).resolve().parents for each in installed)
+    return Check("environment", ok, sys.prefix, "" if ok else f"kafkagroups is not installed in it: {INSTALL}")
+
+
+def _packages() -> Check:
+    """Every requirement of the installed package, with the range that pyproject.toml gives it."""
+    from packaging.requirements import Requirement
+
+    try:
+        lines = importlib.metadata.requires("kafkagroups") or []
+    except importlib.metadata.PackageNotFoundError:
+        return Check("packages", False, "kafkagroups is not installed", INSTALL)
+    required = [each for each in map(Requirement, lines) if each.marker is None or each.marker.evaluate()]
+    wrong = []
+    for each in required:
+        try:
+            version = importlib.metadata.version(each.name)
+        except importlib.metadata.PackageNotFoundError:
+            wrong.append(f"{each.name} is missing")
+            continue
+        if not each.specifier.contains(version, prereleases=True):
+            wrong.append(f"{each.name} {version} is not {each.specifier}")
+    if wrong:
+        return Check("packages", False, "; ".join(wrong), INSTALL)
+    return Check("packages", True, f"all {len(required)} in their ranges")
+
+
+def _kernel() -> Check:
+    """Lessons ask for the kernel `python3`, and it has to start this interpreter."""
+    try:
+        from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+    except ImportError:
+        return Check("kernel", False, "Jupyter is not installed", INSTALL)
+    try:
+        command = KernelSpecManager().get_kernel_spec("python3").argv[0]
+    except NoSuchKernel:
+        return Check("kernel", False, "no kernel python3", f"`{sys.executable} -m ipykernel install --sys-prefix`")
+    # Jupyter replaces a bare name by its own interpreter
+    if re.fullmatch(r"python(3(\.\d+)?)?", command) or Path(command).absolute() == Path(sys.executable).absolute():
+        return Check("kernel", True, "python3 starts this Python")
+    fix = f"`{sys.executable} -m ipykernel install --sys-prefix`, or remove that kernel: `jupyter kernelspec list`"
+    return Check("kernel", False, f"python3 starts {command}", fix)
+
+
+def _java() -> Check:
+    """The Java that Spark would start: JAVA_HOME/bin/java if JAVA_HOME is set, else the one on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None:
+        return Check("java", False, "no java on the PATH, and JAVA_HOME is not set", INSTALL_JAVA)
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        if home:
+            fix = "`unset JAVA_HOME`, or set it to the folder of a Java 17 or newer (the one that holds bin/java)"
+            return Check("java", False, f"JAVA_HOME is {home}, and {java} does not run", fix)
+        return Check("java", False, f"{java} does not run", INSTALL_JAVA)
+    version = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', answer.stderr + answer.stdout)
+    if version is None:
+        return Check("java", False, f"{java} does not tell its version", INSTALL_JAVA)
+    ok = int(version[1]) >= OLDEST_JAVA
+    fix = f"Spark needs Java {OLDEST_JAVA} or newer. {INSTALL_JAVA}"
+    if home:
+        fix += ". Then point JAVA_HOME to it, or `unset JAVA_HOME`"
+    return Check("java", ok, f"{version[1]}{version[2]} ({java})", "" if ok else fix)
+
+
+def _spark_worker() -> Check:
+    """Spark starts Python workers elsewhere than the notebook: they find only what is installed."""
+    if importlib.util.find_spec("pyspark") is None:
+        return Check("spark worker", False, "pyspark is not installed", INSTALL)
+    command = [sys.executable, "-c", "import kafkagroups"]
+    with tempfile.TemporaryDirectory() as elsewhere:
+        worker = subprocess.run(command, cwd=elsewhere, capture_output=True, text=True)
+    if worker.returncode == 0:
+        return Check("spark worker", True, "imports kafkagroups from any folder")
+    last_line = worker.stderr.strip().splitlines()[-1:]
+    return Check("spark worker", False, f"cannot import kafkagroups: {' '.join(last_line)}", INSTALL)
+
+
+def _disk() -> Check:
+    free = shutil.disk_usage(sys.prefix).free
+    fix = f"free 1 GB on the disk of {sys.prefix}; Spark and the large logs of lesson 10 need it"
+    return Check("disk", free >= GIB, f"{free / GIB:.1f} GB free", "" if free >= GIB else fix)
+
+
+def _memory() -> Check:
+    free = _available_memory()
+    if free is None:
+        return Check("memory", True, "unknown on this system")
+    fix = "close programs, or shut down kernels that you don't use; a lesson with Spark needs 1.5 GB"
+    ok = free >= 1.5 * GIB
+    return Check("memory", ok, f"{free / GIB:.1f} GB available", "" if ok else fix)
+
+
+def _available_memory() -> int | None:
+    try:
+        found = re.search(r"MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text())
+        return int(found[1]) * 1024 if found else None
+    except OSError:
+        pass
+    try:  # macOS tells only all there is
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _print_table(results: list[Check]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    table = Table("check", "", "found", box=None, pad_edge=False)
+    for each in results:
+        verdict = Text("ok", "green") if each.ok else Text("NOT OK", "bold red")
+        table.add_row(each.check, verdict, Text(each.found))
+    console.print(table)
+    for each in results:
+        if not each.ok:  # one long line, so that a command can be copied
+            console.print(Text(f"\nTo mend {each.check}: {each.fix}."), soft_wrap=True)

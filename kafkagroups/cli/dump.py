@@ -1,0 +1,179 @@
+"""`kafkagroups dump`: every batch and record of a log."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from kafkagroups.cli import dump_log
+from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.groups.loading import group_of
+from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.segments import Log, open_logs
+from kafkagroups.records.control import ControlType, decode_control_key
+from kafkagroups.records.dialect import Dialect, dialect
+from kafkagroups.records.serde import RECORD_TYPES, Record, decode, key_to_json, value_to_json
+
+NAME = "dump"
+HELP = "print every batch and record of a log"
+EXAMPLES = """\
+examples:
+  kafkagroups dump data/harbour/1.0.1/__consumer_offsets-9
+  kafkagroups dump LOG --group billing --json | jq .value
+  kafkagroups dump LOG --from 20 --until 40 --type OffsetCommit
+  kafkagroups dump LOG --format dump-log        what kafka-dump-log.sh --offsets-decoder --print-data-log prints"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="+", help="a partition directory, a .log file or a folder of them"
+    )
+    parser.add_argument("--format", choices=("text", "dump-log"), default="text", help="for people, or as Kafka's tool")
+    parser.add_argument("--kafka", metavar="VERSION", help="whose dump tool (4.3.1)")
+    parser.add_argument("--from", dest="first", type=int, metavar="N", help="only records from this offset on")
+    parser.add_argument("--until", type=int, metavar="N", help="only records below this offset, by whole batches")
+    parser.add_argument("--group", metavar="G", help="only records of this group")
+    parser.add_argument("--type", metavar="T", help="only records of this type: a number, or a name as OffsetCommit")
+    parser.add_argument("--json", action="store_true", help="a line a record")
+
+
+def run(args: argparse.Namespace) -> int:
+    rules = dialect("new", args.kafka)
+    if args.format == "dump-log":
+        if args.json or args.group or args.type or args.first is not None or args.until is not None:
+            raise UsageError("--format dump-log prints whole files, without other options")
+        if args.kafka and not rules.since(3, 9):
+            raise UsageError(f"the dump tool of 3.9.2 to 4.3.1 is known, not that of {args.kafka}")
+    wanted = _wanted_type(args.type)
+    worst = 0
+    for path in args.paths:
+        try:
+            logs = open_logs(path)
+            if len(logs) > 1 and args.until is not None:
+                raise UsageError(f"an offset to stop at needs one partition, {path} has {len(logs)}")
+        except UsageError as error:
+            print(f"kafkagroups: {error}", file=sys.stderr)
+            worst = 2
+            continue
+        for log in logs:
+            if args.format == "dump-log":
+                worst = max(worst, dump_log.dump(log, sys.stdout))
+            else:
+                worst = max(worst, _dump(log, args, rules, wanted))
+    return worst
+
+
+def _wanted_type(text: str | None) -> int | None:
+    names = {kind.name: kind.id for kind in RECORD_TYPES.values()}
+    if text is None or text in names:
+        return names[text] if text else None
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"--type: a number or one of {', '.join(names)} was expected, not {text!r}") from None
+
+
+def _dump(log: Log, args: argparse.Namespace, rules: Dialect, wanted: int | None) -> int:
+    status = 0
+    for batch in log:
+        if args.until is not None and batch.base_offset >= args.until:
+            break
+        try:
+            lines = list(_lines(log, batch, args, rules, wanted))
+        except BadBytes as error:
+            print(f"kafkagroups: {error}", file=sys.stderr)
+            status = 1
+            continue
+        if not args.json and (lines or not (args.group or wanted is not None or args.first is not None)):
+            print(_batch_line(log, batch))
+        for line, good in lines:
+            print(line)
+            status = max(status, int(not good))
+    if log.damage:
+        damage = log.damage
+        print(
+            f"kafkagroups: {damage.file}, byte {damage.position}: the log ends here: {damage.reason}", file=sys.stderr
+        )
+        status = 1
+    return status
+
+
+def _lines(
+    log: Log, batch: Batch, args: argparse.Namespace, rules: Dialect, wanted: int | None
+) -> Iterator[tuple[str, bool]]:
+    for log_record in batch.records:
+        if args.first is not None and log_record.offset < args.first:
+            continue
+        record, error, control = _read(batch, log_record, rules)
+        if args.group is not None and (record is None or group_of(record) != args.group):
+            continue
+        if wanted is not None and (record is None or record.type != wanted):
+            continue
+        show = _json_line if args.json else _text_line
+        yield show(log, batch, log_record, record, error, control), error is None
+
+
+def _read(batch: Batch, log_record: LogRecord, rules: Dialect) -> tuple[Record | None, str | None, str | None]:
+    """The decoded record, the error where it cannot be decoded, and what a control record says."""
+    try:
+        if not batch.is_control:
+            return decode(log_record.key, log_record.value, rules), None, None
+        kind = decode_control_key(log_record.key)
+        return None, None, kind.name.lower() if kind in (ControlType.COMMIT, ControlType.ABORT) else kind.name
+    except BadBytes as error:
+        return None, str(error), None
+
+
+def _json_line(
+    log: Log, batch: Batch, log_record: LogRecord, record: Record | None, error: str | None, control: str | None
+) -> str:
+    out: dict[str, Any] = {
+        "partition": log.partition,
+        "offset": log_record.offset,
+        "timestamp": log_record.timestamp,
+        "producer_id": batch.producer_id,
+        "producer_epoch": batch.producer_epoch,
+        "transactional": batch.is_transactional,
+        "control": control,
+        "type": record and record.type,
+        "name": record and record.name,
+        "key": record and key_to_json(record),
+        "value": record and value_to_json(record),
+    }
+    if error:
+        out["error"] = error
+    return json.dumps(out)
+
+
+def _batch_line(log: Log, batch: Batch) -> str:
+    codec = "" if not batch.attributes & 0x07 else f" {batch.compression.name.lower()}"
+    kinds = [f"magic {batch.magic}{codec}"]
+    if batch.producer_id >= 0:
+        kinds.append(f"producer {batch.producer_id}/{batch.producer_epoch}")
+    kinds += ["transactional"] * batch.is_transactional + ["control"] * batch.is_control
+    if batch.delete_horizon_ms is not None:
+        kinds.append(f"delete horizon {batch.delete_horizon_ms}")
+    where = "" if log.partition is None else f"partition {log.partition} "
+    return f"{where}offsets {batch.base_offset} to {batch.last_offset}, byte {batch.position}, {batch.size} bytes, " + (
+        ", ".join(kinds)
+    )
+
+
+def _text_line(
+    log: Log, batch: Batch, log_record: LogRecord, record: Record | None, error: str | None, control: str | None
+) -> str:
+    if error or record is None:
+        return f"  {log_record.offset}  " + (f"cannot be decoded: {error}" if error else f"marker: {control}")
+    key = key_to_json(record)
+    value = value_to_json(record)
+    about = " ".join(f"{name}={content}" for name, content in key.get("data", {"key": key.get("hex")}).items())
+    if value is None:
+        what = "tombstone"
+    elif "data" in value:
+        what = f"v{value['version']} " + json.dumps(value["data"], ensure_ascii=False)
+    else:
+        what = value["hex"]
+    return f"  {log_record.offset}  {record.name}  {about}  {what}"

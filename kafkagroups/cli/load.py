@@ -1,0 +1,124 @@
+"""`kafkagroups load`: the groups as a broker would answer them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from kafkagroups.api import ENGINES, Groups, load
+from kafkagroups.cli import options
+from kafkagroups.cli.tables import table
+from kafkagroups.errors import UsageError
+from kafkagroups.groups.answer import group_json, offsets_json, pending_json
+
+NAME = "load"
+HELP = "load a log as a broker's coordinator does, and show the groups that it would know"
+EXAMPLES = """\
+examples:
+  kafkagroups load data/harbour/3.9.2 --coordinator classic
+  kafkagroups load /var/lib/kafka/data/__consumer_offsets-12 --json
+  kafkagroups load data/harbour/1.0.1 --coordinator classic --kafka 1.0.1"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        help="a partition directory, a .log file, or a folder of partition directories; each is a log of its own",
+    )
+    options.add_coordinator(parser)
+    parser.add_argument("--partitions", type=int, metavar="N", help="the topic's partition count")
+    parser.add_argument("--until", type=int, metavar="OFFSET", help="only records below this offset")
+    parser.add_argument("--until-time", type=options.milliseconds, metavar="T", help="only batches up to this time")
+    parser.add_argument("--engine", choices=ENGINES, default="auto", help="which loader (auto)")
+    parser.add_argument("--json", action="store_true", help="one JSON object a PATH")
+
+
+def run(args: argparse.Namespace) -> int:
+    worst = 0
+    for path in args.paths:
+        try:
+            groups = load(
+                path,
+                args.coordinator,
+                args.kafka,
+                partitions=args.partitions,
+                until=args.until,
+                until_time=args.until_time,
+                engine=args.engine,
+            )
+        except UsageError as error:
+            print(f"kafkagroups: {error}", file=sys.stderr)
+            worst = 2
+            continue
+        if args.json:
+            print(json.dumps(to_json(groups)))
+        else:
+            _print(groups)
+        for line in problems(groups):
+            print(f"kafkagroups: {line}", file=sys.stderr)
+            worst = max(worst, 1)
+    return worst
+
+
+def to_json(groups: Groups) -> dict[str, Any]:
+    """What `load --json` prints."""
+    return {
+        "path": groups.path,
+        "coordinator": groups.coordinator,
+        "kafka": groups.kafka,
+        "partitions": {json.dumps(partition): asdict(loaded) for partition, loaded in groups.partitions.items()},
+        "groups": {group_id: group_json(groups[group_id]) for group_id in sorted(groups)},
+        "orphans": {
+            group_id: {"offsets": offsets_json(orphan.offsets), "pending": pending_json(orphan.pending)}
+            for group_id, orphan in sorted(groups.orphans.items())
+        },
+        "elsewhere": dict(sorted(groups.elsewhere.items())),
+    }
+
+
+def problems(groups: Groups) -> list[str]:
+    """A line for each partition whose bytes are damaged or whose load fails."""
+    lines = []
+    for partition, loaded in groups.partitions.items():
+        if loaded.damage:
+            damage = loaded.damage
+            where = f"{damage.file}, byte {damage.position}"
+            lines.append(f"{where}: the log ends here at offset {damage.offset}: {damage.reason}")
+        if loaded.error:
+            lines.append(f"{groups.path}, partition {partition}: Kafka {groups.kafka} fails to load it: {loaded.error}")
+    return lines
+
+
+def _print(groups: Groups) -> None:
+    read = groups.partitions.values()
+    records, batches = sum(p.records for p in read), sum(p.batches for p in read)
+    many = f"{len(read)} partitions" if len(read) != 1 else "1 partition"
+    print(f"{groups.path}: {records} records in {batches} batches of {many},")
+    print(f"as the {groups.coordinator} coordinator of Kafka {groups.kafka} loads them")
+    rows = []
+    for group_id in sorted(groups):
+        group = groups[group_id]
+        pending = {partition for offsets in group.pending.values() for partition in offsets}
+        protocol = f"{group.protocol_type} {group.protocol or ''}".strip() or "-"
+        counts = (len(group.members), len(group.offsets), len(pending))
+        rows.append((group_id, group.partition, group.state.value, protocol, group.generation, *counts))
+    table(("group", "partition", "state", "protocol", "generation", "members", "offsets", "pending"), rows)
+    committed = [
+        (group_id, partition, offset.offset, offset.metadata, offset.record_offset)
+        for group_id in sorted(groups)
+        for partition, offset in sorted(groups[group_id].offsets.items())
+    ]
+    if committed:
+        table(("group", "topic-partition", "offset", "metadata", "record"), committed)
+    for what, names in (
+        ("offsets kept of groups that are not known", groups.orphans),
+        ("groups with records in other partitions", groups.elsewhere),
+        ("groups of newer types, not shown yet", groups.newer),
+    ):
+        if names:
+            print(f"{what}: {', '.join(sorted(names))}")

@@ -1,0 +1,80 @@
+"""The fixtures: bytes and answers of real brokers, a compressed archive a family, unpacked once a session.
+
+`python -m tests.captured list` shows what is inside; `python -m tests.captured pack FOLDER` packs them again from the
+oracle's folder. The answers are what Kafka itself said; nothing in here is our own output.
+"""
+
+import atexit
+import functools
+import io
+import json
+import lzma
+import shutil
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+ARCHIVES = Path(__file__).parent / "captured"
+
+FAMILIES = {
+    "records": ["*.jsonl", "schemas.json", "writer_versions.json"],
+    "vectors": ["vectors/*.jsonl"],
+    "dumplog": ["dumplog/*", "dumplog/*/*"],
+    "crafted": ["crafted/cases.json", "crafted/logs/*/*/*.log"],
+    "runs": [
+        "runs/*/*answers.json",
+        "runs/*/*dump.txt",
+        "runs/*/records.jsonl",
+        "runs/*/console.jsonl",
+        "runs/*/formatter-*.txt",
+        "runs/*/*/__consumer_offsets-*/*.log",
+    ],
+}
+
+
+@functools.cache
+def captured(family: str) -> Path:
+    """The folder of a family, unpacked for this session."""
+    folder = Path(tempfile.mkdtemp(prefix="kafkagroups-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with tarfile.open(ARCHIVES / f"{family}.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def rows(family: str, name: str) -> list[dict]:
+    """The lines of a .jsonl file of a family."""
+    with open(captured(family) / name, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def pack(oracle: Path) -> None:
+    ARCHIVES.mkdir(exist_ok=True)
+    for family, patterns in FAMILIES.items():
+        files = sorted({file for pattern in patterns for file in oracle.glob(pattern) if file.is_file()})
+        plain = io.BytesIO()
+        with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+            for file in files:
+                entry = tarfile.TarInfo(str(file.relative_to(oracle)))
+                entry.size = file.stat().st_size
+                archive.addfile(entry, io.BytesIO(file.read_bytes()))
+        packed = lzma.compress(plain.getvalue(), preset=9 | lzma.PRESET_EXTREME)
+        (ARCHIVES / f"{family}.tar.xz").write_bytes(packed)
+        print(f"{family}: {len(files)} files, {len(packed)} bytes")
+
+
+def show() -> None:
+    for family in FAMILIES:
+        with tarfile.open(ARCHIVES / f"{family}.tar.xz") as archive:
+            for entry in archive:
+                print(f"{entry.size:>9}  {family}: {entry.name}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["list"]:
+        show()
+    elif sys.argv[1:2] == ["pack"] and len(sys.argv) == 3:
+        pack(Path(sys.argv[2]))
+    else:
+        raise SystemExit("usage: python -m tests.captured list | pack FOLDER")

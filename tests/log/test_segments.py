@@ -1,0 +1,181 @@
+"""Segments that real brokers wrote: every batch and record as Kafka's own classes read them, and what damage does."""
+
+import struct
+import zlib
+
+import crc32c
+import pytest
+from hypothesis import given, strategies as st
+
+import kafkagroups as kg
+from kafkagroups.log.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, LogRecord
+from kafkagroups.log.compression import CompressionType
+from kafkagroups.log.record_batch import HEADER_SIZE, encode_batch
+from kafkagroups.log.segments import read_batches
+from tests.captured import captured, rows
+
+RUNS = sorted(path.parent.name for path in (captured("runs") / "runs").glob("*/records.jsonl"))
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_records_of_a_run_are_those_that_kafka_reads(run):
+    """records.jsonl: every record as Kafka 2.3.1's record classes gave it, of magic 0 to 2 and every codec."""
+    expected = {}
+    for row in rows("runs", f"runs/{run}/records.jsonl"):
+        expected.setdefault(row["file"], []).append(row)
+    for file, wanted in expected.items():
+        log = kg.open_log(captured("runs") / "runs" / run / "log" / file)
+        found = [(batch, record) for batch in log for record in batch.records]
+        assert log.damage is None and len(found) == len(wanted)
+        for (batch, record), row in zip(found, wanted, strict=True):
+            assert (batch.position, batch.magic, batch.last_offset) == (row["pos"], row["magic"], row["last"])
+            assert (batch.compression.name, batch.timestamp_type) == (row["codec"], row["tsType"])
+            assert (record.offset, record.timestamp) == (row["offset"], row["ts"])
+            assert [None if part is None else part.hex() for part in (record.key, record.value)] == [
+                row["key"],
+                row["value"],
+            ]
+            if batch.magic == 2:
+                assert (batch.base_offset, record.sequence) == (row["base"], row["seq"])
+                assert (batch.producer_id, batch.producer_epoch) == (row["pid"], row["epoch"])
+                assert (batch.is_transactional, batch.is_control) == (row["txn"], row["control"])
+
+
+def segments(family, pattern):
+    return sorted(str(path.relative_to(captured(family))) for path in captured(family).glob(pattern))
+
+
+@pytest.mark.parametrize(
+    "name", segments("dumplog", "dumplog/*/*.log") + segments("crafted", "crafted/logs/*m[012]-*/*/*.log")
+)
+def test_every_magic_and_codec_is_read(name):
+    """Segments of Kafka's own writers: magic 0 and 1 of 1.0.1 with its lz4 and snappy frames, magic 2 of 4.3.1."""
+    family = name.split("/")[0]
+    log = kg.open_log(captured(family) / name)
+    records = [record for batch in log for record in batch.records]
+    assert records and log.damage is None
+    assert [record.offset for record in records] == sorted(record.offset for record in records)
+
+
+keys = st.none() | st.binary(max_size=20)
+headers = st.lists(st.tuples(st.binary(max_size=5), keys), max_size=2).map(tuple)
+times = st.integers(0, 2**45)
+
+
+@st.composite
+def record_lists(draw):
+    offset, out = draw(st.integers(0, 2**40)), []
+    for _ in range(draw(st.integers(1, 6))):
+        out.append(LogRecord(offset, draw(times), draw(keys), draw(keys), draw(headers)))
+        offset += draw(st.integers(1, 3))
+    return out
+
+
+@given(record_lists(), st.sampled_from(CompressionType), st.sampled_from([0, TRANSACTIONAL, CONTROL | TRANSACTIONAL]))
+def test_a_batch_that_is_written_is_read_back(records, codec, bits):
+    """Offsets, times, keys, values, headers and every header field survive, compressed or not."""
+    data = encode_batch(
+        records, attributes=bits | codec, producer_id=7, producer_epoch=3, base_sequence=-1, partition_leader_epoch=9
+    )
+    (batch,) = read_batches(data)
+    read = [record._replace(size=0, sequence=-1) for record in batch.records]
+    assert read == [record._replace(size=0) for record in records]
+    assert (batch.base_offset, batch.last_offset) == (records[0].offset, records[-1].offset)
+    assert (batch.producer_id, batch.producer_epoch, batch.partition_leader_epoch) == (7, 3, 9)
+    assert batch.max_timestamp == max(record.timestamp for record in records)
+    assert (batch.is_transactional, batch.is_control) == (bool(bits & TRANSACTIONAL), bool(bits & CONTROL))
+
+
+def test_an_empty_batch_keeps_its_producer_and_its_offsets():
+    """What the cleaner leaves of a producer's last batch."""
+    data = encode_batch(
+        [], base_offset=5, last_offset=9, base_timestamp=-1, max_timestamp=100, producer_id=4, producer_epoch=1
+    )
+    (batch,) = read_batches(data)
+    assert (batch.records, batch.count, batch.base_offset, batch.next_offset) == ((), 0, 5, 10)
+
+
+def test_a_delete_horizon_is_the_base_of_the_records_times():
+    """Bit 6: the header's base timestamp is the horizon, and deltas lead back to the records' own times."""
+    record = LogRecord(3, 1000, b"k", None)
+    data = encode_batch([record], attributes=DELETE_HORIZON, base_timestamp=86_401_000, max_timestamp=1000)
+    (batch,) = read_batches(data)
+    assert batch.delete_horizon_ms == 86_401_000 and batch.records[0].timestamp == 1000
+
+
+def test_log_append_time_is_the_time_of_every_record():
+    (batch,) = read_batches(encode_batch([LogRecord(0, 5, b"k", b"v")], attributes=LOG_APPEND_TIME, max_timestamp=77))
+    assert batch.records[0].timestamp == 77
+
+
+GOOD = encode_batch([LogRecord(0, 5, b"k", b"v"), LogRecord(1, 6, b"k", None)])
+
+
+@pytest.mark.parametrize("cut", range(1, len(GOOD)))
+def test_a_torn_tail_loses_nothing_whole(cut, tmp_path):
+    """The batches before it are read, and damage says where the log ends and which offset would have been next."""
+    path = tmp_path / "__consumer_offsets-3" / "00000000000000000000.log"
+    path.parent.mkdir()
+    path.write_bytes(GOOD + GOOD[:cut])
+    log = kg.open_log(path.parent)
+    assert len(list(log)) == 1
+    if any(GOOD[:cut]):
+        assert (log.damage.position, log.damage.offset) == (len(GOOD), 2)
+    else:
+        assert log.damage is None, "a few zeros at the end of a file are no damage"
+
+
+def test_a_tail_of_zeros_is_the_end():
+    """Brokers preallocate files; what was never written is no damage."""
+    assert len(list(read_batches(GOOD + bytes(4096)))) == 1
+
+
+def test_damage_in_a_segment_ends_the_log_there(tmp_path):
+    """A broker's recovery cuts the log at the damage and drops the later segments."""
+    (tmp_path / "00000000000000000000.log").write_bytes(GOOD + bytes([1]) * 40)
+    (tmp_path / "00000000000000000002.log").write_bytes(GOOD)
+    log = kg.open_log(tmp_path)
+    assert len(list(log)) == 1 and log.damage.offset == 2
+
+
+def reseal(data, magic=2):
+    """The batch with its checksum made right again."""
+    out = bytearray(data)
+    if magic == 2:
+        struct.pack_into(">I", out, 17, crc32c.crc32c(bytes(out[21:])))
+    else:
+        struct.pack_into(">I", out, 12, zlib.crc32(bytes(out[16:])))
+    return bytes(out)
+
+
+@given(st.binary(max_size=60), st.integers(-2, 2**31 - 1), st.integers(0, 7))
+def test_any_payload_under_a_right_checksum_is_read_or_refused(payload, count, codec):
+    """What no checksum can find is InvalidLog when the records are asked for, at once and without a flood of memory."""
+    out = bytearray(GOOD[:HEADER_SIZE] + payload)
+    struct.pack_into(">i", out, 8, len(out) - 12)
+    struct.pack_into(">h", out, 21, codec)
+    struct.pack_into(">i", out, 57, count)
+    (batch,) = read_batches(reseal(out))
+    try:
+        assert len(batch.records) == count
+    except kg.InvalidLog as error:
+        assert error.offset == 0
+
+
+@given(st.binary(min_size=4, max_size=60), st.integers(0, 1), st.integers(0, 7))
+def test_any_message_under_a_right_checksum_is_read_or_refused(body, magic, attributes):
+    """The same for magic 0 and 1."""
+    data = struct.pack(">qiIbb", 3, len(body) + 6, 0, magic, attributes) + body
+    try:
+        for batch in read_batches(reseal(data, magic)):
+            assert all(record.magic in (0, 1) for record in batch.records)
+    except kg.InvalidLog as error:
+        assert error.reason
+
+
+def test_paths_without_a_log_are_a_callers_mistake(tmp_path):
+    picture = tmp_path / "cat.jpeg"
+    picture.write_bytes(b"\xff\xd8\xff\xe0")
+    for path in (tmp_path / "nowhere", tmp_path, picture):
+        with pytest.raises(kg.UsageError, match=path.name):
+            kg.open_log(path)

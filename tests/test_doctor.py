@@ -1,0 +1,161 @@
+"""`kafkagroups doctor`: each thing that can be wrong is named, with the command that mends it."""
+
+import argparse
+import importlib.metadata
+import json
+import stat
+from types import SimpleNamespace
+
+import pytest
+
+from kafkagroups.cli import doctor
+
+NO_JAVA = "no java on the PATH, and JAVA_HOME is not set"
+
+
+def run(*arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    doctor.add_arguments(parser)
+    return doctor.run(parser.parse_args(arguments))
+
+
+def check(name: str) -> doctor.Check:
+    return next(each for each in doctor.checks() if each.check == name)
+
+
+@pytest.fixture
+def fake_java(tmp_path, monkeypatch):
+    """Makes a Java home whose java tells a version, as Java does, on stderr."""
+
+    def make(version_line: str):
+        home = tmp_path / "a java home"
+        java = home / "bin" / "java"
+        java.parent.mkdir(parents=True)
+        java.write_text(f"#!/bin/sh\necho '{version_line}' >&2\n")
+        java.chmod(java.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.delenv("JAVA_HOME", raising=False)
+        return home
+
+    return make
+
+
+@pytest.fixture
+def healthy(monkeypatch, fake_java):
+    """A machine on which everything is ok."""
+    monkeypatch.setenv("JAVA_HOME", str(fake_java('openjdk version "17.0.15" 2025-04-15')))
+    monkeypatch.setattr(doctor, "_available_memory", lambda: 8 * doctor.GIB)
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: SimpleNamespace(free=9 * doctor.GIB))
+
+
+def test_a_healthy_machine(healthy, capsys):
+    """When all is well the exit code is 0, and no check has a fix."""
+    assert run("--json") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["check"] for line in lines] == [
+        "python", "environment", "packages", "kernel", "java", "spark worker", "disk", "memory",
+    ]  # fmt: skip
+    for line in lines:
+        assert line == {"check": line["check"], "ok": True, "found": line["found"], "fix": ""}
+
+
+def test_the_table_uses_words(healthy, monkeypatch, capsys):
+    """For people there is a table; ok and NOT OK are words, and a file or a pipe gets no colour codes."""
+    monkeypatch.setattr(doctor, "_available_memory", lambda: 1)
+    assert run() == 1
+    out = capsys.readouterr().out
+    assert "python" in out and " ok " in out and "NOT OK" in out and "shut down kernels" in out
+    assert "\x1b" not in out
+
+
+def test_wrong_java_home(healthy, monkeypatch, capsys):
+    """A JAVA_HOME without a java is named even when a good java is on the PATH, since Spark would use it."""
+    monkeypatch.setenv("JAVA_HOME", "/no/such/java")
+    assert run("--json") == 1
+    java = check("java")
+    assert not java.ok
+    assert java.found.startswith("JAVA_HOME is /no/such/java, and ")
+    assert "unset JAVA_HOME" in java.fix
+
+
+def test_java_11(fake_java, monkeypatch):
+    """Java 11 is too old for Spark 4."""
+    home = fake_java('openjdk version "11.0.22" 2024-01-16')
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    java = check("java")
+    assert (java.ok, java.found) == (False, f"11.0.22 ({home}/bin/java)")
+    assert "Spark needs Java 17 or newer" in java.fix and "JAVA_HOME" in java.fix
+
+
+@pytest.mark.parametrize(
+    ("line", "ok", "version"),
+    [
+        ('java version "1.8.0_402"', False, "8.0_402"),
+        ('openjdk version "17" 2021-09-14', True, "17"),
+        ('openjdk version "25.0.2" 2026-01-20 LTS', True, "25.0.2"),
+        ('openjdk version "26-ea" 2026-03-17', True, "26-ea"),
+    ],
+)
+def test_java_on_the_path(fake_java, monkeypatch, line, ok, version):
+    """Without JAVA_HOME the java on the PATH counts, however it writes its version."""
+    folder = fake_java(line) / "bin"
+    monkeypatch.setenv("PATH", str(folder))
+    java = check("java")
+    assert (java.ok, java.found) == (ok, f"{version} ({folder}/java)")
+
+
+def test_java_that_says_something_else(fake_java, monkeypatch):
+    """macOS has a java that only says that there is none."""
+    monkeypatch.setenv("PATH", str(fake_java("Unable to locate a Java Runtime.") / "bin"))
+    assert not check("java").ok
+
+
+def test_no_java(monkeypatch, tmp_path):
+    """Without any Java the fix is the command that installs one, and the lessons that need none are no worse off."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    java = check("java")
+    assert (java.ok, java.found) == (False, NO_JAVA)
+    assert "apt install openjdk-17-jre-headless" in java.fix
+    assert "Only lessons with a Spark cell" in java.fix
+
+
+def test_a_package_out_of_range(monkeypatch):
+    """A package of another version than pyproject.toml asks for is named with both."""
+    real = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.1.1" if name == "pandas" else real(name))
+    packages = check("packages")
+    assert (packages.ok, packages.found) == (False, "pandas 3.1.1 is not <3,>=2.3")
+    assert "make lab" in packages.fix
+
+
+def test_a_package_missing(monkeypatch):
+    """A package that is not there is named."""
+    real = importlib.metadata.version
+
+    def version(name):
+        if name == "crc32c":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert check("packages").found == "crc32c is missing"
+
+
+def test_a_kernel_of_another_python(monkeypatch, tmp_path):
+    """A kernel named python3 that starts another interpreter would run the lessons without the package."""
+    kernel = tmp_path / "kernels" / "python3"
+    kernel.mkdir(parents=True)
+    spec = {"argv": ["/another/python", "-m", "ipykernel"], "display_name": "x", "language": "python"}
+    (kernel / "kernel.json").write_text(json.dumps(spec))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    found = check("kernel")
+    assert (found.ok, found.found) == (False, "python3 starts /another/python")
+    assert "ipykernel install" in found.fix
+
+
+def test_another_environment(monkeypatch, tmp_path):
+    """An interpreter that merely finds the package in the current folder is not the one to use."""
+    monkeypatch.setattr(doctor.sys, "prefix", str(tmp_path))
+    found = check("environment")
+    assert (found.ok, found.found) == (False, str(tmp_path))
+    assert "make lab" in found.fix

@@ -1,0 +1,94 @@
+"""pyproject.toml is where versions stand; the locks, environment.yml and every text that names them keep in step."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text())
+GROUPS = PYPROJECT["dependency-groups"]
+LOCKS = {name: (ROOT / "locks" / f"{name}.txt").read_text() for name in ("learn", "develop")}
+
+PYTHONS = [minor for minor in range(30) if f"3.{minor}" in SpecifierSet(PYPROJECT["project"]["requires-python"])]
+NEEDED = [
+    *(("learn", line) for line in [*PYPROJECT["project"]["dependencies"], *GROUPS["setup"]]),
+    *(("develop", line) for line in GROUPS["develop"]),
+]
+
+
+def pins(name: str) -> dict[str, set[str]]:
+    """The versions of each package in a lock; more than one where a marker chooses."""
+    found: dict[str, set[str]] = {}
+    for line in LOCKS[name].splitlines():
+        if match := re.match(r"([\w.-]+)==([\w.+!]+)", line):
+            found.setdefault(canonicalize_name(match[1]), set()).add(match[2])
+    return found
+
+
+def test_environment_yml_is_interpreter_java_and_the_project():
+    """conda brings the interpreter and Java; every other version comes from pyproject.toml by `-e .`."""
+    *conda, pip = ENVIRONMENT["dependencies"]
+    assert [re.match(r"\w+", line)[0] for line in conda] == ["python", "openjdk", "pip"]
+    assert pip == {"pip": ["-e ."]}
+    assert ENVIRONMENT["name"] == PYPROJECT["project"]["name"]
+
+
+def test_environment_yml_has_the_same_pythons():
+    """conda's range of Python is pyproject.toml's."""
+    python = ENVIRONMENT["dependencies"][0].removeprefix("python")
+    assert SpecifierSet(python) == SpecifierSet(PYPROJECT["project"]["requires-python"])
+
+
+@pytest.mark.parametrize(("lock", "line"), NEEDED)
+def test_the_locks_hold_every_dependency(lock, line):
+    """What pyproject.toml asks for is pinned, in its range; what a learner has needs no second pin."""
+    requirement = Requirement(line)
+    versions = pins("learn").get(canonicalize_name(requirement.name)) or pins(lock)[canonicalize_name(requirement.name)]
+    assert all(requirement.specifier.contains(version) for version in versions)
+
+
+def test_the_build_backend_is_the_pinned_one():
+    """The project is built by the setuptools of the lock."""
+    assert set(PYPROJECT["build-system"]["requires"]) <= set(GROUPS["setup"])
+
+
+def test_develop_only_adds():
+    """No package stands in both locks, so the two cannot disagree."""
+    assert not pins("learn").keys() & pins("develop").keys()
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_the_locks_are_pins_with_hashes_and_nothing_else(lock):
+    """No address, no option, no path: a lock means the same on every machine and with every mirror."""
+    for line in LOCKS[lock].splitlines():
+        assert re.fullmatch(
+            r"#.*|[\w.-]+==[\w.+!]+( ; [\w.'<>=!() -]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?", line
+        ), line
+    assert "/" not in LOCKS[lock]
+
+
+@pytest.mark.parametrize("text", ["Makefile", "README.md", "docs/instructor.md", "tools/setup.sh"])
+def test_texts_name_the_same_pythons(text):
+    """Where a text names the first and the last Python, these are pyproject.toml's."""
+    path = ROOT / text
+    words = path.read_text() if path.exists() else ""
+    first, last = f"3.{PYTHONS[0]}", f"3.{PYTHONS[-1]}"
+    for found in re.findall(r"(3\.\d+)\s*(?:–|-|to)\s*(3\.\d+)\b", words):
+        assert found == (first, last)
+    for found in re.findall(r"\(3, (\d+)\) <= sys.version_info\[:2\] <= \(3, (\d+)\)", words):
+        assert found == (str(PYTHONS[0]), str(PYTHONS[-1]))
+    for listed in re.findall(r"(?:python3\.\d+ )+", words):
+        assert sorted(re.findall(r"\d+(?= )", listed)) in ([], [str(minor) for minor in PYTHONS])
+
+
+def test_the_doctor_knows_the_same_pythons():
+    """The doctor judges Python by pyproject.toml's range."""
+    source = (ROOT / "kafkagroups" / "cli" / "doctor.py").read_text()
+    assert f"(3, {PYTHONS[0]}) <= sys.version_info[:2] <= (3, {PYTHONS[-1]})" in source

@@ -1,0 +1,74 @@
+"""tools/setup.sh: a machine that cannot be set up gets one line that says so and what to do."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    """A project folder without .venv."""
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "tools").mkdir()
+    for name in ("Makefile", "pyproject.toml", "locks/learn.txt", "tools/setup.sh"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def program(folder: Path, name: str, script: str) -> Path:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def make_lab(fresh: Path, python: str | None) -> tuple[int, str]:
+    env = {"PATH": f"{fresh}:/usr/bin:/bin"}
+    arguments = [f"PYTHON={python}"] if python else []
+    done = subprocess.run(["make", "lab", *arguments], cwd=fresh, env=env, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def assert_one_line(result: tuple[int, str], *words: str) -> None:
+    code, output = result
+    assert code == 2
+    assert len(output.splitlines()) == 1, output
+    for word in words:
+        assert word in output
+
+
+def test_another_python(fresh):
+    """A Python that is too old or too new is named with its version, and so are those that do."""
+    old = program(fresh, "old", 'case "$2" in *print*) echo 3.9 ;; *) exit 1 ;; esac')
+    result = make_lab(fresh, str(old))
+    assert_one_line(result, "needs Python 3.11, 3.12 or 3.13", f"{old} is Python 3.9", "PYTHON=")
+
+
+def test_no_python(fresh):
+    """A name that is no Python at all gets the same line."""
+    assert_one_line(make_lab(fresh, "/no/such/python"), "needs Python 3.11", "/no/such/python is no Python")
+
+
+def test_python_without_venv(fresh):
+    """Debian's python3 without python3-venv cannot make environments; the fix is a package of Debian."""
+    bare = program(fresh, "bare", f'case "$2" in *ensurepip*) exit 1 ;; *) exec "{sys.executable}" "$@" ;; esac')
+    assert_one_line(make_lab(fresh, str(bare)), "apt install python3-venv")
+
+
+def test_a_full_disk(fresh):
+    """With less than 3 GB free nothing is begun."""
+    program(fresh, "df", "echo header; echo dev 9 9 2097152 1% /")
+    assert_one_line(make_lab(fresh, sys.executable), "needs 3 GB", "2 GB are free")
+    assert not (fresh / ".venv").exists()
+
+
+def test_the_pythons_on_the_path(fresh):
+    """Without PYTHON each python on the path is tried; a version manager's shim that does not run is passed over."""
+    for name in ("python3.13", "python3.12", "python3.11", "python3"):
+        program(fresh, name, "echo not selected >&2; exit 127")
+    assert_one_line(make_lab(fresh, None), "needs Python 3.11, 3.12 or 3.13", "python3 is no Python")

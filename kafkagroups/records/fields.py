@@ -24,6 +24,7 @@ import dataclasses
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 from kafkagroups.errors import InvalidRecord, UsageError, nested
@@ -234,7 +235,7 @@ def _struct_reader(cls: type[Message], at: At) -> Reader:
 
 def _struct_writer(cls: type[Message], at: At) -> Writer:
     present = [spec for spec in specs(cls) if spec.stands_in(at)]
-    untagged = [(s.name, s.json_name, s.wire.writer(at, s.nullable)) for s in present if s.tag is None]
+    untagged = [(attrgetter(s.name), s.json_name, s.wire.writer(at, s.nullable)) for s in present if s.tag is None]
     tagged = [(s, s.wire.writer(at, s.nullable)) for s in present if s.tag is not None]
 
     def write(out: bytearray, value: Any) -> None:
@@ -242,9 +243,8 @@ def _struct_writer(cls: type[Message], at: At) -> Writer:
             raise UsageError(f"a {cls.__name__} was expected, not {value!r}")
         name = ""
         try:
-            for attribute, json_name, write_field in untagged:
-                name = json_name
-                write_field(out, getattr(value, attribute))
+            for get, name, write_field in untagged:  # noqa: B007  # the name is for the error below
+                write_field(out, get(value))
             if at.flexible:
                 sections: list[tuple[int, bytes]] = []
                 for spec, write_field in tagged:

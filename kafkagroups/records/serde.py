@@ -21,6 +21,7 @@ from kafkagroups.records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from kafkagroups.records.wire import Writer
 
 
 class RecordType(NamedTuple):
@@ -150,26 +151,30 @@ def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, byt
         return record.key.data, None if record.value is None else record.value.data
     if record.type not in RECORD_TYPES:
         raise UsageError(f"record type {record.type} is not known", field="type")
-    kind = RECORD_TYPES[record.type]
-    key = bytearray(_version.pack(record.type))
+    write_key, write_values, write_wider = _writers(record.type, rules)
+    key, out, part = bytearray(_version.pack(record.type)), None, "key"
     try:
-        writer(kind.key, 0)(key, record.key)
+        write_key(key, record.key)
+        if record.value is not None:
+            part, version = "value", record.value_version
+            if write_wider and isinstance(record.value, OffsetCommitValue):
+                write_values = write_wider
+            if version is None or not 0 <= version < len(write_values):
+                raise UsageError(f"0 to {len(write_values) - 1} was expected, not {version}", field="version")
+            out = bytearray(_version.pack(version))
+            write_values[version](out, record.value)
     except UsageError as error:
-        raise error.inside("key") from None
-    if record.value is None:
-        return bytes(key), None
-    value, version = record.value, record.value_version
-    highest = 4 if isinstance(value, OffsetCommitValue) else kind.highest_version
-    if version is None or not 0 <= version <= highest:
-        raise UsageError(f"a value of {kind.name} has version 0 to {highest}, not {version}", field="value.version")
-    if isinstance(value, Unread) or not isinstance(value, (kind.value, OffsetCommitValue)):
-        raise UsageError(f"a {kind.value.__name__} was expected, not {value!r}", field="value")
-    out = bytearray(_version.pack(version))
-    try:
-        writer(type(value), version, rules.version)(out, value)
-    except UsageError as error:
-        raise error.inside("value") from None
-    return bytes(key), bytes(out)
+        raise error.inside(part) from None
+    return bytes(key), None if out is None else bytes(out)
+
+
+@cache
+def _writers(type_id: int, rules: Dialect) -> tuple[Writer, list[Writer], list[Writer]]:
+    """The writers of a type's key, of each version of its value, and of the wider value that type 0 had up to 4.0."""
+    kind = RECORD_TYPES[type_id]
+    values = [writer(kind.value, version, rules.version) for version in range(kind.highest_version + 1)]
+    wider = [writer(OffsetCommitValue, version, rules.version) for version in range(5)] if type_id == 0 else []
+    return writer(kind.key, 0), values, wider
 
 
 def to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any]:

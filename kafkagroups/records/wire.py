@@ -206,17 +206,24 @@ class String(Wire):
         return read
 
     def writer(self, at: At, nullable: bool) -> Writer:
-        write_length = _length_writer(at, _int16)
+        write_length, pack = _length_writer(at, _int16), _int16.pack
+        compact = at.flexible
 
         def write(out: bytearray, value: Any) -> None:
             if value is None and nullable:
                 return write_length(out, -1)
             if not isinstance(value, str):
                 raise UsageError(f"a string was expected, not {value!r}")
-            data = encode_utf8(value)
+            try:
+                data = value.encode()
+            except UnicodeEncodeError:
+                data = encode_utf8(value)
             if len(data) > MAX_STRING:
                 raise UsageError(f"a string of at most {MAX_STRING} bytes was expected, not one of {len(data)}")
-            write_length(out, len(data))
+            if compact:
+                write_uvarint(out, len(data) + 1)
+            else:
+                out += pack(len(data))
             out += data
             return None
 

@@ -5,6 +5,7 @@ cases of record types 3 and above.
 """
 
 import json
+import shutil
 
 import pytest
 
@@ -70,12 +71,32 @@ def test_a_crafted_log_loads_as_on_that_broker(case, coordinator):
                     assert content == answer[field]
 
 
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory):
+    """One broker's folder: the three d-foreign cases, whose groups stand in partitions that are not theirs of 400."""
+    folder = tmp_path_factory.mktemp("broker")
+    for case in (captured("crafted") / "crafted" / "logs").glob("d-foreign-*"):
+        shutil.copytree(case, folder, dirs_exist_ok=True)
+    return folder
+
+
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
-def test_an_id_in_two_partitions_is_answered_once_and_said_to_be_elsewhere(coordinator):
-    """d-foreign-a and -b: records of one group in two partitions of one broker (the partition count was changed)."""
-    folder = captured("crafted") / "crafted" / "logs"
-    pair = sorted(path.parent for path in folder.glob("d-foreign-*/*/*.log"))
-    assert pair
-    for path in pair:
-        groups = kg.load(path, coordinator=coordinator)
-        assert groups.elsewhere == {}, "one partition alone knows of no other"
+def test_a_group_in_two_partitions_is_answered_as_by_that_broker(foreign, coordinator):
+    """classic has one cache for all partitions, new answers from the home partition; both name the other partitions."""
+    groups = kg.load(foreign, coordinator=coordinator, partitions=400)
+    for case in json.loads((captured("crafted") / "crafted" / "cases.json").read_text()):
+        if case["id"].startswith("d-foreign-"):
+            answers = case["answers"][coordinator]
+            for name, expected in answers["groups"].items():
+                mine = groups.get(name)
+                assert (mine.state.value if mine else "Dead") == expected["state"], name
+                offsets = offsets_json(mine.offsets) if mine else {}
+                assert {tp: o["offset"] for tp, o in offsets.items()} == {
+                    tp: o["offset"] for tp, o in answers["offsets"][name].items()
+                }
+    elsewhere = {"d-foreign-gt-1.g.ex": [294], "d-foreign-gt-2.g.gl": [293]}
+    if coordinator == "new":
+        elsewhere["d-foreign-a.foreign.ek"] = [292]
+    assert groups.elsewhere == elsewhere
+    errors = [loaded.error for loaded in groups.partitions.values() if loaded.error]
+    assert len(errors) == (coordinator == "classic"), "whichever of the two partitions loads second fails"

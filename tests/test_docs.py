@@ -1,0 +1,57 @@
+"""The README's examples are run, and what the docs name exists."""
+
+import doctest
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_readmes_tour_runs(monkeypatch):
+    """Every `>>>` of the README gives what stands below it."""
+    monkeypatch.chdir(ROOT)
+    result = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
+    assert result.attempted > 5 and result.failed == 0
+
+
+def test_examples_in_docstrings_run(monkeypatch):
+    """The same for the package's own docstrings."""
+    import kafkagroups.api
+    import kafkagroups.log.segments
+
+    monkeypatch.chdir(ROOT)
+    for module in (kafkagroups.api, kafkagroups.log.segments):
+        result = doctest.testmod(module)
+        assert result.attempted and result.failed == 0
+
+
+def test_the_readmes_shell_lines_run(monkeypatch, capsys):
+    """Every `kafkagroups …` line of the README exits with 0."""
+    from kafkagroups.cli import main
+
+    monkeypatch.chdir(ROOT)
+    lines = re.findall(r"^kafkagroups (.*?)(?:\s+#.*)?$", (ROOT / "README.md").read_text(), re.M)
+    assert len(lines) >= 4
+    for line in lines:
+        assert main(line.split()) == 0, line
+    assert capsys.readouterr().err == ""
+
+
+def test_files_that_the_docs_name_exist():
+    """Links and `paths` of README and docs."""
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+    rooms = re.findall(r"`(\w+\.py)`", (ROOT / "docs" / "architecture.md").read_text())
+    files = {path.name for path in (ROOT / "kafkagroups").rglob("*.py")} | {
+        path.name for path in (ROOT / "benchmarks").glob("*.py")
+    }
+    assert set(rooms) <= files
+
+
+def test_every_file_of_the_package_stands_in_the_architecture():
+    """The other way round: a file that nobody names is a file that nobody finds."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    for path in (ROOT / "kafkagroups").rglob("*.py"):
+        if path.parent.name in ("records", "log", "groups") and path.name != "__init__.py":
+            assert f"`{path.name}`" in text, path

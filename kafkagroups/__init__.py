@@ -11,6 +11,7 @@ from kafkagroups.errors import ApiError, InvalidLog, InvalidRecord, KafkagroupsE
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import open_log
+from kafkagroups.records.annotate import Span, annotate
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from kafkagroups.records.dialect import dialect
 from kafkagroups.records.serde import Record, decode, encode, from_json, to_json
@@ -22,8 +23,10 @@ __all__ = [
     "InvalidRecord",
     "KafkagroupsError",
     "Record",
+    "Span",
     "TopicPartition",
     "UsageError",
+    "annotate",
     "decode",
     "decode_assignment",
     "decode_subscription",

@@ -8,15 +8,17 @@ import sys
 from typing import Any
 
 from kafkagroups.cli import options
+from kafkagroups.cli.tables import table
 from kafkagroups.errors import InvalidRecord, UsageError
+from kafkagroups.records.annotate import annotate
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.serde import decode, to_json
 
 NAME = "decode"
-HELP = "decode a record's key and value from hex"
+HELP = "decode a record from the hex of its key and value, byte by byte"
 EXAMPLES = """\
 examples:
-  kafkagroups decode 000200076269 6c6c696e67
+  kafkagroups decode 0001000762696c6c696e6700066f726465727300000002 00030000000000000005ffffffff0000000001a1fd61df48
   kafkagroups decode 0001000762696c6c696e6700066f726465727300000000       (no value: a tombstone)
   echo '{"key_hex":"000200076d61696c65722d","value_hex":null}' | kafkagroups decode --jsonl"""
 
@@ -46,10 +48,23 @@ def run(args: argparse.Namespace) -> int:
     except InvalidRecord as error:
         print(f"kafkagroups: {error}", file=sys.stderr)
         return 1
-    shown = to_json(record, rules)
-    print(f"{shown['name']} (record type {record.type})")
-    for part in ("key", "value"):
-        print(f"{part}: " + ("null, a tombstone" if shown[part] is None else json.dumps(shown[part], indent=2)))
+    print(f"{record.name}, record type {record.type}" + ("" if value is not None else ", a tombstone: the value is null"))
+    bytes_of = {"key": key or b"", "value": value or b""}
+    table(
+        ("", "byte", "bytes", "field", "type", "value", "meaning"),
+        (
+            (
+                span.part if span.start == 0 else "",
+                span.start,
+                bytes_of[span.part][span.start : span.end].hex(" "),
+                span.field,
+                span.type,
+                "null" if span.value is None else span.value,
+                span.meaning,
+            )
+            for span in annotate(key, value, rules)
+        ),
+    )
     return 0
 
 

@@ -62,6 +62,7 @@ class Spec(NamedTuple):
     default: Any
     tag: int | None
     since: tuple[int, ...]
+    doc: str
 
     def stands_in(self, at: At) -> bool:
         return at.version in self.versions and (self.tag is None or at.kafka >= self.since)
@@ -75,12 +76,14 @@ def field(
     nullable: bool = False,
     tag: int | None = None,
     since: str = "0",
+    doc: str = "",
 ) -> Any:
     """A field of a message: its wire type, the versions that have it ("3+", "1", "0-2"), its default.
 
-    `tag` makes it a tagged field; `since` is then the first Kafka whose reader knows the tag.
+    `tag` makes it a tagged field; `since` is then the first Kafka whose reader knows the tag. `doc` says in a few
+    words what the field means; `annotate` shows it.
     """
-    settings = {"wire": wire, "versions": versions, "nullable": nullable, "tag": tag, "since": since}
+    settings = {"wire": wire, "versions": versions, "nullable": nullable, "tag": tag, "since": since, "doc": doc}
     value = wire.default if default is dataclasses.MISSING else default
     return dataclasses.field(default=value, metadata=settings)
 
@@ -141,6 +144,7 @@ def _specs(cls: type[Message]) -> tuple[Spec, ...]:
             declared.default,
             declared.metadata["tag"],
             kafka_version(declared.metadata["since"]),
+            declared.metadata["doc"],
         )
         for declared in dataclasses.fields(cls)
         if "wire" in declared.metadata
@@ -152,7 +156,8 @@ def _camel(name: str) -> str:
     return head + "".join(part.capitalize() for part in rest)
 
 
-def _at(cls: type[Message], version: int, kafka: tuple[int, ...]) -> At:
+def layout(cls: type[Message], version: int, kafka: tuple[int, ...] = NEWEST) -> At:
+    """What decides the bytes of one version of a message, for one Kafka's reader."""
     return At(version, version in _layouts[cls].flexible, kafka)
 
 
@@ -162,7 +167,7 @@ _writers: dict[tuple[type[Message], At], Writer] = {}
 
 def reader(cls: type[Message], version: int, kafka: tuple[int, ...] = NEWEST) -> Reader:
     """The function that reads one version of a message: (buffer, position) -> (message, position after it)."""
-    at = _at(cls, version, kafka)
+    at = layout(cls, version, kafka)
     if (cls, at) not in _readers:
         _readers[cls, at] = _struct_reader(cls, at)
     return _readers[cls, at]
@@ -170,7 +175,7 @@ def reader(cls: type[Message], version: int, kafka: tuple[int, ...] = NEWEST) ->
 
 def writer(cls: type[Message], version: int, kafka: tuple[int, ...] = NEWEST) -> Writer:
     """The function that appends one version of a message to a bytearray."""
-    at = _at(cls, version, kafka)
+    at = layout(cls, version, kafka)
     if (cls, at) not in _writers:
         _writers[cls, at] = _struct_writer(cls, at)
     return _writers[cls, at]
@@ -178,12 +183,12 @@ def writer(cls: type[Message], version: int, kafka: tuple[int, ...] = NEWEST) ->
 
 def to_json(value: Message, version: int, kafka: tuple[int, ...] = NEWEST) -> dict[str, Any]:
     """What Kafka's JsonConverter.write gives, with unknown tagged fields beside (`_unknownTaggedFields`)."""
-    return _struct_to_json(value, _at(type(value), version, kafka))
+    return _struct_to_json(value, layout(type(value), version, kafka))
 
 
 def from_json(cls: type[M], value: Any, version: int, kafka: tuple[int, ...] = NEWEST) -> M:
     """What Kafka's JsonConverter.read gives. UsageError when a field of that version is missing or of another type."""
-    made: M = _struct_from_json(cls, value, _at(cls, version, kafka))
+    made: M = _struct_from_json(cls, value, layout(cls, version, kafka))
     return made
 
 

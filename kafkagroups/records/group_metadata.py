@@ -14,21 +14,23 @@ from kafkagroups.records.wire import BYTES, INT32, INT64, STRING, Array
 
 @message()
 class GroupMetadataKey(Message):
-    group: str = field(STRING)
+    group: str = field(STRING, doc="which group this is about")
 
 
 @message(flexible="4+")
 class MemberMetadata(Message):
     """One member. `subscription` and `assignment` are the bytes of JoinGroup and SyncGroup (consumer_protocol.py)."""
 
-    member_id: str = field(STRING)
-    group_instance_id: str | None = field(STRING, versions="3+", default=None, nullable=True)
-    client_id: str = field(STRING)
-    client_host: str = field(STRING)
-    rebalance_timeout: int = field(INT32, versions="1+", default=-1)
-    session_timeout: int = field(INT32)
-    subscription: bytes = field(BYTES)
-    assignment: bytes = field(BYTES)
+    member_id: str = field(STRING, doc="the id that the coordinator gave the member")
+    group_instance_id: str | None = field(
+        STRING, versions="3+", default=None, nullable=True, doc="a static member's own name; null = dynamic"
+    )
+    client_id: str = field(STRING, doc="what the client calls itself")
+    client_host: str = field(STRING, doc="where it connected from")
+    rebalance_timeout: int = field(INT32, versions="1+", default=-1, doc="ms it may take to join again")
+    session_timeout: int = field(INT32, doc="ms without a heartbeat until it counts as gone")
+    subscription: bytes = field(BYTES, doc="what it asked for, in the client's own format")
+    assignment: bytes = field(BYTES, doc="what it was given, in the client's own format")
 
 
 @message(flexible="4+")
@@ -45,9 +47,9 @@ class GroupMetadataValue(Message):
     `protocol` and `leader` are null in a generation without members.
     """
 
-    protocol_type: str = field(STRING)
-    generation: int = field(INT32)
-    protocol: str | None = field(STRING, nullable=True)
-    leader: str | None = field(STRING, nullable=True)
-    current_state_timestamp: int = field(INT64, versions="2+", default=-1)
-    members: tuple[MemberMetadata, ...] = field(Array(Struct(MemberMetadata)))
+    protocol_type: str = field(STRING, doc='what kind of group: "consumer", "connect", …')
+    generation: int = field(INT32, doc="counts the group's rebalances")
+    protocol: str | None = field(STRING, nullable=True, doc="the assignor that the members agreed on")
+    leader: str | None = field(STRING, nullable=True, doc="the member that computed the assignment")
+    current_state_timestamp: int = field(INT64, versions="2+", default=-1, doc="since when it is in this state, ms")
+    members: tuple[MemberMetadata, ...] = field(Array(Struct(MemberMetadata)), doc="who is in this generation")

@@ -14,25 +14,25 @@ from kafkagroups.records.wire import INT32, INT64, STRING, UUID
 
 @message()
 class LegacyOffsetCommitKey(Message):
-    group: str = field(STRING)
-    topic: str = field(STRING)
-    partition: int = field(INT32)
+    group: str = field(STRING, doc="whose offset this is")
+    topic: str = field(STRING, doc="the topic that the group reads")
+    partition: int = field(INT32, doc="the partition of that topic")
 
 
 @message()
 class LegacyOffsetCommitValue(Message):
     """Value version 0 is all that Kafka 4.1 and later read for type 0; before, the value was an OffsetCommitValue."""
 
-    offset: int = field(INT64)
-    metadata: str = field(STRING)
-    commit_timestamp: int = field(INT64)
+    offset: int = field(INT64, doc="the next record that the group will read")
+    metadata: str = field(STRING, doc="a note of the client's own")
+    commit_timestamp: int = field(INT64, doc="when it was committed, ms since 1970")
 
 
 @message()
 class OffsetCommitKey(Message):
-    group: str = field(STRING)
-    topic: str = field(STRING)
-    partition: int = field(INT32)
+    group: str = field(STRING, doc="whose offset this is")
+    topic: str = field(STRING, doc="the topic that the group reads")
+    partition: int = field(INT32, doc="the partition of that topic")
 
 
 @message(flexible="4+")
@@ -50,9 +50,9 @@ class OffsetCommitValue(Message):
     Times are ms since the epoch. Fields that a version lacks hold their default.
     """
 
-    offset: int = field(INT64)
-    leader_epoch: int = field(INT32, versions="3+", default=-1)
-    metadata: str = field(STRING)
-    commit_timestamp: int = field(INT64)
-    expire_timestamp: int = field(INT64, versions="1", default=-1)
-    topic_id: str = field(UUID, versions="4+", tag=0, since="4.1")
+    offset: int = field(INT64, doc="the next record that the group will read")
+    leader_epoch: int = field(INT32, versions="3+", default=-1, doc="epoch of the last record read; -1 = unknown")
+    metadata: str = field(STRING, doc="a note of the client's own")
+    commit_timestamp: int = field(INT64, doc="when it was committed, ms since 1970")
+    expire_timestamp: int = field(INT64, versions="1", default=-1, doc="when it may be forgotten; -1 = never said")
+    topic_id: str = field(UUID, versions="4+", tag=0, since="4.1", doc="the topic's id; zero = unknown")

@@ -110,6 +110,11 @@ def _length_writer(at: At, classic: struct.Struct) -> Callable[[bytearray, int],
     return lambda out, length: out.extend(pack(length))
 
 
+def read_length(wire: Wire, at: At, buffer: bytes, position: int) -> tuple[int, int]:
+    """The length of a string or of bytes, or an array's count, and the position after it; negative for null."""
+    return _length_reader(at, _int16 if isinstance(wire, String) else _int32)(buffer, position)
+
+
 def _refuse_null(position: int) -> InvalidRecord:
     return InvalidRecord("may not be null, found a negative length", position=position)
 

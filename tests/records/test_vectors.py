@@ -253,3 +253,23 @@ def test_a_group_lives_where_javas_hash_says():
         assert kg.partition_for(row["group"], partitions=row["n"]) == row["partition"], row
     with pytest.raises(kg.UsageError):
         kg.partition_for("g", partitions=0)
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_annotated_spans_cover_every_byte_once_and_tell_every_field(name):
+    """Spans lie end to end, and their values are those of Kafka's JSON (strings and numbers of the outermost struct)."""
+    for row in rows("vectors", f"vectors/{name}"):
+        key, value = unhex(row["key_hex"]), unhex(row["value_hex"])
+        spans = kg.annotate(key, value)
+        for part, data, fields in (("key", key, row["key"]), ("value", value, row["value"])):
+            mine = [span for span in spans if span.part == part]
+            position = 0
+            for span in mine:
+                assert span.start == position < span.end, row["id"]
+                position = span.end
+            assert position == len(data or b""), row["id"]
+            told = {span.field: span.value for span in mine if not span.type.endswith("length")}
+            for field, content in (fields or {}).items():
+                if content and not isinstance(content, list):
+                    assert told[field] == content, row["id"]
+            assert all(span.meaning for span in mine), row["id"]

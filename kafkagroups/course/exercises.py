@@ -1,0 +1,120 @@
+"""Exercises: a learner's function or answer against the package's own, on bytes that a broker wrote.
+
+`check` prints one of four outcomes and never raises: passed, failed (the input, what came, the likely slip), error
+(what the code raised), not attempted. A slip is a wrong function or answer that people write; when a learner's result
+equals it, its sentence is shown. The checks are tested with starters, solutions and slips (tests/course).
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkagroups.errors import KafkagroupsError
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise.
+
+    `right` is the function to match, or the answer itself. `cases` are the arguments to try it on; `slips` map a
+    sentence to the wrong function or answer behind it; `text` is the solution as a learner would write it.
+    """
+
+    name: str
+    right: Any
+    text: str
+    hints: tuple[str, ...]
+    cases: Sequence[tuple[Any, ...]] = ()
+    slips: dict[str, Any] = field(default_factory=dict)
+
+
+def check(name: str, attempt: Any) -> None:
+    """Prints how an attempt at an exercise stands."""
+    exercise = _find(name)
+    if exercise is not None:
+        print((_check_function if callable(exercise.right) else _check_answer)(exercise, attempt))
+
+
+def hint(name: str, number: int = 1) -> None:
+    """Prints a hint: 1 is the smallest."""
+    exercise = _find(name)
+    if exercise is None:
+        return
+    hints = exercise.hints
+    if not 1 <= number <= len(hints):
+        print(f"{name} has {len(hints)} hints")
+        return
+    print(f"hint {number} of {len(hints)}: {hints[number - 1]}")
+
+
+def solution(name: str) -> None:
+    """Prints a solution."""
+    exercise = _find(name)
+    if exercise is not None:
+        print(exercise.text)
+
+
+def _find(name: str) -> Exercise | None:
+    from kafkagroups.course.lessons import EXERCISES
+
+    if name not in EXERCISES:
+        print(f"there is no exercise {name!r}; there are {', '.join(sorted(EXERCISES))}")
+    return EXERCISES.get(name)
+
+
+def _not_attempted(exercise: Exercise) -> str:
+    return f'· {exercise.name}: not attempted yet. course.hint("{exercise.name}") helps'
+
+
+def _check_answer(exercise: Exercise, attempt: Any) -> str:
+    if attempt is ... or attempt is None:
+        return _not_attempted(exercise)
+    if attempt == exercise.right:
+        return f"✓ {exercise.name}: right"
+    slip = next((sentence for sentence, wrong in exercise.slips.items() if wrong == attempt), None)
+    return f"✗ {exercise.name}: not {_short(attempt)}." + (f" Likely slip: {slip}" if slip else "")
+
+
+def _check_function(exercise: Exercise, attempt: Any) -> str:
+    if not callable(attempt):
+        return _not_attempted(exercise) if attempt in (..., None) else f"✗ {exercise.name}: a function was expected"
+    results = []
+    for arguments in exercise.cases:
+        try:
+            results.append(attempt(*arguments))
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            return f"! {exercise.name}: for {_shown(arguments)} your code raised {said}"
+    if all(result is None or result is ... for result in results):
+        return _not_attempted(exercise)
+    for arguments, result in zip(exercise.cases, results, strict=True):
+        if (wanted := _result(exercise.right, arguments)) != result:
+            line = f"✗ {exercise.name}: for {_shown(arguments)} it gives {_short(result)}, Kafka {_short(wanted)}."
+            return line + _likely(exercise, results)
+    return f"✓ {exercise.name}: right on all {len(exercise.cases)} cases"
+
+
+def _likely(exercise: Exercise, results: list[Any]) -> str:
+    for sentence, wrong in exercise.slips.items():
+        if results == [_result(wrong, arguments) for arguments in exercise.cases]:
+            return f" Likely slip: {sentence}"
+    return ""
+
+
+def _result(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    try:
+        return function(*arguments)
+    except (KafkagroupsError, ValueError, IndexError, ArithmeticError) as error:
+        return type(error)
+
+
+def _shown(arguments: tuple[Any, ...]) -> str:
+    return ", ".join(_short(argument) for argument in arguments)
+
+
+def _short(value: Any) -> str:
+    text = f'bytes.fromhex("{value.hex()}")' if isinstance(value, bytes) else repr(value)
+    return textwrap.shorten(text, 90, placeholder="…") if " " in text else text[:90] + "…" * (len(text) > 90)

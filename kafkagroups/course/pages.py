@@ -1,0 +1,57 @@
+"""Small helpers of a lesson's page: where the data is, what you predicted, what a broker said."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from kafkagroups.errors import UsageError
+from kafkagroups.log.segments import open_log
+
+
+def data(name: str) -> str:
+    """The path of something in `data/`, found upwards from here, relative so that it is the same on every machine.
+
+    UsageError when there is no such folder above.
+    """
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "data" / name).exists():
+            return os.path.relpath(folder / "data" / name, here)
+    raise UsageError(f"no data/{name} in this folder or above it: open the notebook where the project was cloned")
+
+
+def beside(prediction: Any, answer: Any) -> None:
+    """Prints what was predicted beside what is; `...` is no prediction."""
+    if prediction is ...:
+        print(f"it is {answer!r}; you made no prediction")
+    elif prediction == answer:
+        print(f"it is {answer!r}, as you predicted")
+    else:
+        print(f"it is {answer!r}; you predicted {prediction!r}")
+
+
+def confirm(mine: Any, brokers: Any, version: str) -> None:
+    """Prints whether a real broker of that version answered the same."""
+    if mine == brokers:
+        print(f"✓ a {version} broker answered the same")
+    else:
+        print(f"✗ a {version} broker answered {brokers!r}, this is {mine!r}")
+
+
+def record_bytes(path: str, offset: int) -> tuple[bytes | None, bytes | None]:
+    """Key and value of the record at an offset of a partition. UsageError when it is not there."""
+    for batch in open_log(path):
+        for record in batch.records:
+            if record.offset == offset:
+                return record.key, record.value
+    raise UsageError(f"{path} has no record at offset {offset}")
+
+
+def hexdump(data: bytes, first: int = 0) -> None:
+    """Prints bytes 16 a line: position (from `first` on), hex, and the characters where they are ASCII."""
+    for start in range(0, len(data), 16):
+        line = data[start : start + 16]
+        text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in line)
+        print(f"{first + start:>6}  {line[:8].hex(' '):<23}  {line[8:].hex(' '):<23}  {text}")

@@ -1,0 +1,230 @@
+"""Things to look at: every byte of a record or a batch, a byte that breaks, groups on their partitions.
+
+Each is an ipywidgets box: live where a kernel runs, with buttons, sliders and the keyboard. Each also says the same as
+deterministic text/html and text/plain, so that a page without a kernel teaches too and a test can compare it. Meaning
+never rests on colour: brackets and words carry it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Any
+
+import ipywidgets as widgets
+
+from kafkagroups.errors import InvalidLog
+from kafkagroups.log.annotate import annotate_batch
+from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segments import read_batches
+from kafkagroups.records.annotate import Span, annotate
+
+MONO = "font-family:monospace;white-space:pre;line-height:1.5"
+
+
+class _Shown(widgets.VBox):
+    """A box with a static form: `static_html` and `static_text` are what a page without a kernel shows."""
+
+    def static_html(self) -> str:
+        raise TypeError(f"{type(self).__name__} has no static form")
+
+    def static_text(self) -> str:
+        raise TypeError(f"{type(self).__name__} has no static form")
+
+    def _repr_mimebundle_(self, **arguments: Any) -> dict[str, Any]:
+        made = super()._repr_mimebundle_(**arguments)
+        bundle: dict[str, Any] = dict(made[0] if isinstance(made, tuple) else made)
+        bundle["text/html"], bundle["text/plain"] = self.static_html(), self.static_text()
+        return bundle
+
+
+class _Explorer(_Shown):
+    """Fields on the left, their bytes in brackets on the right; previous, next, or any field by name."""
+
+    def __init__(self, spans: list[Span], bytes_of: Mapping[str, bytes]) -> None:
+        self.spans, self.bytes_of = spans, bytes_of
+        names = [f"{span.part} {span.start}: {span.field or 'rest'} ({span.type})" for span in spans]
+        self.field = widgets.Dropdown(
+            options=[(name, index) for index, name in enumerate(names)],
+            description="field",
+            layout=widgets.Layout(width="420px"),
+        )
+        self.previous = widgets.Button(description="previous", tooltip="the field before this one")
+        self.next = widgets.Button(description="next", tooltip="the field after this one")
+        self.view = widgets.HTML()
+        self.previous.on_click(lambda _: self._step(-1))
+        self.next.on_click(lambda _: self._step(1))
+        self.field.observe(lambda _: self._draw(), names="value")
+        self._draw()
+        super().__init__([widgets.HBox([self.previous, self.next, self.field]), self.view])
+
+    def _step(self, by: int) -> None:
+        self.field.value = (self.field.value + by) % len(self.spans)
+
+    def _draw(self) -> None:
+        span = self.spans[self.field.value]
+        self.view.value = (
+            f'<div class="kg-bytes" style="{MONO}">{_bracketed(self.bytes_of, span)}</div>'
+            f"<p><b>{escape(span.field or 'rest')}</b> = {escape(_value(span))}<br>"
+            f"{escape(span.type)}: {escape(span.meaning)}</p>"
+        )
+
+    def static_html(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(span.part)} {span.start}</td><td><code>{self._hex(span)}</code></td>"
+            f"<td>{escape(span.field)}</td><td>{escape(span.type)}</td>"
+            f"<td>{escape(_value(span)[:40])}</td><td>{escape(span.meaning)}</td></tr>"
+            for span in self.spans
+        )
+        head = "".join(f"<th>{name}</th>" for name in ("byte", "bytes", "field", "type", "value", "meaning"))
+        return f"<table><tr>{head}</tr>{rows}</table>"
+
+    def static_text(self) -> str:
+        lines = []
+        for span in self.spans:
+            what = f"{span.field} = {_value(span)[:40]}  ({span.meaning})"
+            lines.append(f"{span.part} {span.start:>3}  {self._hex(span):<26} {what}")
+        return "\n".join(lines)
+
+    def _hex(self, span: Span) -> str:
+        data = self.bytes_of[span.part][span.start : span.end]
+        return data[:8].hex(" ") + (" …" if len(data) > 8 else "")
+
+
+def _value(span: Span) -> str:
+    return "null" if span.value is None else str(span.value)
+
+
+class RecordExplorer(_Explorer):
+    """Every field of one record: key and value as bytes (`kg.annotate`)."""
+
+    def __init__(self, key: bytes, value: bytes | None) -> None:
+        super().__init__(annotate(key, value), {"key": key, "value": value or b""})
+
+
+class BatchExplorer(_Explorer):
+    """Every field of the batch at a byte position of a segment's bytes: header and records."""
+
+    def __init__(self, data: bytes, position: int = 0) -> None:
+        spans = annotate_batch(data, position)
+        super().__init__(spans, {"batch": data[position : position + spans[-1].end]})
+
+
+def _bracketed(bytes_of: Mapping[str, bytes], chosen: Span) -> str:
+    """Hex, 16 bytes a line, with the chosen bytes in brackets and bold."""
+    out = []
+    for part, data in bytes_of.items():
+        out.append(f"{part}\n")
+        for start in range(0, len(data), 16):
+            cells = []
+            for position in range(start, min(start + 16, len(data))):
+                inside = chosen.part == part and chosen.start <= position < chosen.end
+                first = inside and position in (chosen.start, start)
+                last = inside and position in (chosen.end - 1, start + 15)
+                byte = f"<b>{data[position]:02x}</b>" if inside else f"{data[position]:02x}"
+                cells.append(("[" if first else " ") + byte + ("]" if last else " "))
+            out.append(f"{start:>5} {''.join(cells)}\n")
+    return "".join(out)
+
+
+class ByteBreaker(_Shown):
+    """A slider that breaks one byte of a segment: what the checksum says, and what recovery would keep."""
+
+    def __init__(self, data: bytes, broken: int | None = None) -> None:
+        self.data = data
+        self.batches = list(read_batches(data))
+        self.byte = widgets.IntSlider(
+            value=-1 if broken is None else broken,
+            min=-1,
+            max=len(data) - 1,
+            description="break byte",
+            layout=widgets.Layout(width="600px"),
+        )
+        self.view = widgets.HTML()
+        self.byte.observe(lambda _: self._draw(), names="value")
+        self._draw()
+        super().__init__([self.byte, self.view])
+
+    def _draw(self) -> None:
+        self.view.value = self.static_html()
+
+    def _lines(self) -> list[str]:
+        broken = self.byte.value
+        data = bytearray(self.data)
+        if broken >= 0:
+            data[broken] ^= 0x01
+        kept, reason = 0, None
+        try:
+            for _ in read_batches(bytes(data)):
+                kept += 1
+        except InvalidLog as error:
+            reason = error.reason
+        lines = [
+            "no byte is broken"
+            if broken < 0
+            else f"byte {broken} is {self.data[broken]:02x}, broken to {data[broken]:02x}"
+        ]
+        for number, batch in enumerate(self.batches):
+            fate = "kept" if number < kept else "cut away"
+            offsets = f"offsets {batch.base_offset} to {batch.last_offset}"
+            lines.append(f"bytes {batch.position:>4} to {batch.position + batch.size - 1:>4}, {offsets}: {fate}")
+        if broken < 0:
+            lines.append("every checksum is right")
+        elif reason:
+            lines.append(f"recovery stops there: {reason}")
+        else:
+            lines.append("and nothing notices: no checksum guards this byte")
+        return lines
+
+    def static_html(self) -> str:
+        return f'<div class="kg-break" style="{MONO}">{escape(chr(10).join(self._lines()))}</div>'
+
+    def static_text(self) -> str:
+        return "\n".join(self._lines())
+
+
+class PartitionHistogram(_Shown):
+    """How many groups each partition holds. Change the number of partitions, or type a group to see where it goes."""
+
+    def __init__(self, groups: Iterable[str], partitions: int = 50) -> None:
+        self.groups = list(groups)
+        self.partitions = widgets.IntSlider(value=partitions, min=1, max=100, description="partitions")
+        self.group = widgets.Text(value="", description="group", placeholder="type a group id")
+        self.view = widgets.HTML()
+        for control in (self.partitions, self.group):
+            control.observe(lambda _: self._draw(), names="value")
+        self._draw()
+        super().__init__([widgets.HBox([self.partitions, self.group]), self.view])
+
+    def _draw(self) -> None:
+        self.view.value = self.static_html()
+
+    def _counts(self) -> dict[int, int]:
+        counts = dict.fromkeys(range(self.partitions.value), 0)
+        for group in self.groups:
+            counts[partition_for(group, self.partitions.value)] += 1
+        return counts
+
+    def _lines(self) -> list[str]:
+        counts = self._counts()
+        home = partition_for(self.group.value, self.partitions.value) if self.group.value else None
+        most = max(counts.values())
+        scale = max(1, -(-most // 40))
+        empty = sum(not count for count in counts.values())
+        first = (
+            f"{len(self.groups)} groups on {len(counts)} partitions: at most {most} on one, {empty} partitions empty"
+        )
+        if home is not None:
+            first += f"; {self.group.value} lives on {home}"
+        lines = [first]
+        for partition, count in counts.items():
+            mark = " ◀ here" if partition == home else ""
+            if count or mark:
+                lines.append(f"{partition:>3} {'█' * -(-count // scale):<2} {count}{mark}")
+        return lines
+
+    def static_html(self) -> str:
+        return f'<div class="kg-histogram" style="{MONO}">{escape(chr(10).join(self._lines()))}</div>'
+
+    def static_text(self) -> str:
+        return "\n".join(self._lines())

@@ -1,0 +1,84 @@
+"""What each byte of a batch of magic 2 means: spans of its header, its records and the records inside."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from kafkagroups.errors import InvalidLog
+from kafkagroups.log.batch import Batch
+from kafkagroups.log.record_batch import HEADER_SIZE, parse_batch, read_varint
+from kafkagroups.records.annotate import Span
+
+_HEADER = (
+    ("baseOffset", "q", "the first record's offset in the partition"),
+    ("batchLength", "i", "how many bytes of this batch follow"),
+    ("partitionLeaderEpoch", "i", "the leader's epoch when it was appended"),
+    ("magic", "b", "the format: 2 since Kafka 0.11"),
+    ("crc", "I", "CRC-32C of all that follows"),
+    ("attributes", "h", "codec, and whether it is transactional or control"),
+    ("lastOffsetDelta", "i", "the last offset, counted from the first"),
+    ("baseTimestamp", "q", "the time that the records' times are counted from"),
+    ("maxTimestamp", "q", "the newest time in the batch"),
+    ("producerId", "q", "who wrote it; -1 = no producer id"),
+    ("producerEpoch", "h", "the producer's epoch; -1 = none"),
+    ("baseSequence", "i", "the first record's sequence number; -1 = none"),
+    ("count", "i", "how many records follow"),
+)
+_TYPES = {"q": "int64", "i": "int32", "h": "int16", "b": "int8", "I": "uint32"}
+
+
+def annotate_batch(data: bytes, position: int = 0) -> list[Span]:
+    """Every byte of the batch at `position` of a segment's bytes; spans are counted from the batch's first byte.
+
+    Compressed records are one span. InvalidLog for a batch that cannot be read. Only magic 2.
+    """
+    (length,) = struct.unpack_from(">i", data, position + 8)
+    batch = parse_batch(data, position, length + 12)
+    if batch.magic != 2:
+        raise InvalidLog(f"a batch of magic 2 was expected, found {batch.magic}")
+    spans, at = [], 0
+    for name, code, meaning in _HEADER:
+        (value,) = struct.unpack_from(">" + code, data, position + at)
+        end = at + struct.calcsize(">" + code)
+        spans.append(Span("batch", at, end, name, _TYPES[code], value, meaning))
+        at = end
+    if batch.compression:
+        kind = batch.compression.name.lower()
+        spans.append(Span("batch", at, batch.size, "records", kind, batch.count, "the records, compressed together"))
+    else:
+        spans += _records(batch)
+    return spans
+
+
+def _records(batch: Batch) -> Iterator[Span]:
+    data, position = batch.payload, 0
+
+    def span(end: int, field: str, kind: str, value: object, meaning: str) -> Span:
+        nonlocal position
+        made = Span("batch", HEADER_SIZE + position, HEADER_SIZE + end, field, kind, value, meaning)
+        position = end
+        return made
+
+    for index in range(batch.count):
+        name = f"record {index}: "
+        length, end = read_varint(data, position)
+        yield span(end, name + "length", "varint", length, "how many bytes of this record follow")
+        yield span(position + 1, name + "attributes", "int8", data[position], "not used")
+        delta, end = read_varint(data, position, 10)
+        yield span(end, name + "timestampDelta", "varlong", delta, "ms after the base timestamp")
+        delta, end = read_varint(data, position)
+        yield span(end, name + "offsetDelta", "varint", delta, f"its offset is {batch.base_offset + delta}")
+        for part in ("key", "value"):
+            length, end = read_varint(data, position)
+            meaning = (
+                "how many bytes follow" if length >= 0 else "-1: there is none" + " - a tombstone" * (part == "value")
+            )
+            yield span(end, name + part, "varint length", length, meaning)
+            if length > 0:
+                content = data[position : position + length].hex()
+                yield span(position + length, name + part, "bytes", content, f"the {part}: decode it as a record")
+        count, end = read_varint(data, position)
+        yield span(end, name + "headers", "varint", count, "how many headers follow; this topic has none")
+        if count:
+            raise InvalidLog(f"record {index} has headers, which are not annotated", position=HEADER_SIZE + position)

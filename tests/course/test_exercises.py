@@ -1,0 +1,63 @@
+"""The checks themselves: a starter is not attempted, a solution passes, a plausible mistake is told by its slip."""
+
+import pytest
+
+from kafkagroups import course
+from kafkagroups.course.lessons import EXERCISES
+
+
+def says(capsys, name, attempt):
+    course.check(name, attempt)
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1, "one line, always"
+    return out
+
+
+@pytest.fixture(scope="module")
+def solved():
+    """All solutions, run one behind the other as in a solved notebook."""
+    namespace = {}
+    exec("import kafkagroups as kg\nfrom crc32c import crc32c\n", namespace)
+    for exercise in EXERCISES.values():
+        exec(exercise.text, namespace)
+    return namespace
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_a_starter_is_not_attempted(name, capsys):
+    starter = (lambda *arguments: ...) if callable(EXERCISES[name].right) else ...
+    assert says(capsys, name, starter).startswith(f"· {name}: not attempted")
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_a_solution_passes(name, capsys, solved):
+    assert says(capsys, name, solved[name]).startswith(f"✓ {name}: right")
+
+
+@pytest.mark.parametrize(
+    ("name", "slip"), [(name, slip) for name, exercise in EXERCISES.items() for slip in exercise.slips]
+)
+def test_a_plausible_mistake_is_told(name, slip, capsys):
+    """The message names the input and what came, and the sentence of that slip, not of another."""
+    wrong = EXERCISES[name].slips[slip]
+    out = says(capsys, name, wrong)
+    assert out.startswith(f"✗ {name}: ") and slip in out
+    assert f"not {wrong!r}" in out or "it gives" in out
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_every_exercise_has_hints_and_at_least_two_slips_or_is_a_warm_up(name, capsys):
+    exercise = EXERCISES[name]
+    assert exercise.hints and (len(exercise.slips) >= 2 or name in ("next_record", "crowded"))
+    course.hint(name)
+    course.hint(name, 99)
+    course.solution(name)
+    out = capsys.readouterr().out
+    assert "hint 1 of" in out and exercise.text in out
+
+
+def test_code_that_fails_is_told_and_not_raised(capsys):
+    assert "your code raised ZeroDivisionError" in says(capsys, "partition_of", lambda group, partitions: 1 // 0)
+    assert "your code raised TypeError" in says(capsys, "partition_of", lambda group: 1)
+    assert says(capsys, "partition_of", "9").startswith("✗ partition_of: a function was expected")
+    assert "there is no exercise" in says(capsys, "partition", ...)

@@ -1,6 +1,6 @@
 # Needs make 3.81, a POSIX shell and Python 3.11–3.13. PYTHON=/path/to/python chooses another Python.
 .DEFAULT_GOAL := help
-.PHONY: help lab test check long lint size locks clean FORCE
+.PHONY: help lab demo test check long lint notebooks size locks clean FORCE
 
 PY := .venv/bin/python
 NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/sanitize.cfg --nbval-cell-timeout 120
@@ -11,6 +11,9 @@ help: ## this list
 
 lab: .venv/.learn ## set up, check, open JupyterLab (LAB_ARGS="…" goes to it)
 	@sh tools/lab.sh $(LAB_ARGS)
+
+demo: .venv/.learn ## the same set-up, then a tour of a minute: a record, a shop's groups, a million records on Spark
+	@$(PY) tools/demo.py
 
 test: .venv/.develop lint ## every test this machine can run, and what was left out
 	$(PYTEST) $(NBVAL) tests notebooks $(PYTEST_ARGS)
@@ -27,6 +30,10 @@ lint: .venv/.develop
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	.venv/bin/lint-imports --no-logo
+	$(PY) tools/notebooks.py --check
+
+notebooks: .venv/.develop ## the notebooks anew from notebooks/source (LESSONS="00 03": only these)
+	$(PY) tools/notebooks.py $(LESSONS)
 
 size: ## lines of code, room by room
 	@$(firstword $(wildcard $(PY)) python3) tools/size.py
@@ -38,6 +45,8 @@ COMPILE = env -u PIP_FIND_LINKS .venv/bin/uv --no-config pip compile --quiet --u
 locks: .venv/.learn ## the pins anew, after a change in pyproject.toml (UPGRADE=--upgrade: the newest)
 	$(COMPILE) --group setup pyproject.toml -o locks/learn.txt
 	$(COMPILE) --group pyproject.toml:develop -c locks/learn.txt -o locks/develop.txt \
+		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' locks/learn.txt)
+	$(COMPILE) --extra java pyproject.toml -c locks/learn.txt -o locks/java.txt \
 		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' locks/learn.txt)
 
 clean: ## caches and leftovers; .venv stays

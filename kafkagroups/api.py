@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafkagroups import rows
+from kafkagroups.columns import arrow_schema, columns_of, record_batches
 from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.loading import Cache, ClassicCache, NewCache, Orphan
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.segments import Damage, Log, open_logs
-from kafkagroups.records.dialect import dialect
+from kafkagroups.log.segments import BytesLike, Damage, Log, log_of_buffers, open_logs
+from kafkagroups.records.dialect import Dialect, dialect
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 ENGINES = ("auto", "python")
 
@@ -42,7 +45,8 @@ class Groups(Mapping[str, Group]):
     """The groups that a coordinator knows after loading a log, by group id.
 
     `elsewhere` names the other partitions in which a group has records; `newer` the groups of newer types
-    (consumer, share, streams), of which this version of the package knows only that they are there.
+    (consumer, share, streams), of which this version of the package knows only that they are there; `named` in which
+    partitions each group has records, known or not.
     """
 
     coordinator: str
@@ -53,6 +57,7 @@ class Groups(Mapping[str, Group]):
     orphans: dict[str, Orphan] = field(default_factory=dict)
     elsewhere: dict[str, list[int | None]] = field(default_factory=dict)
     newer: set[str] = field(default_factory=set)
+    named: dict[str, list[int | None]] = field(default_factory=dict)
 
     def __getitem__(self, group_id: str) -> Group:
         return self.groups[group_id]
@@ -101,12 +106,33 @@ def load(
     """
     if engine not in ENGINES:
         raise UsageError(f"the engine is one of {', '.join(ENGINES)}, not {engine!r}")
+    logs, rules = opened(path, coordinator, kafka, partitions, until)
+    return load_logs(logs, rules, str(path), partitions=partitions, until=until, until_time=until_time)
+
+
+def opened(
+    path: str | Path, coordinator: str, kafka: str | None, partitions: int | None = None, until: int | None = None
+) -> tuple[list[Log], Dialect]:
+    """The logs at a path and the rules to load them by. UsageError as `load`."""
     if partitions is not None and partitions < 1:
         raise UsageError(f"a topic has at least 1 partition, not {partitions}")
     rules = dialect(coordinator, kafka)
     logs = open_logs(path)
     if until is not None and len(logs) > 1:
         raise UsageError(f"an offset to stop at needs one partition, {path} has {len(logs)}")
+    return logs, rules
+
+
+def load_logs(
+    logs: Iterable[Log],
+    rules: Dialect,
+    path: str = "",
+    *,
+    partitions: int | None = None,
+    until: int | None = None,
+    until_time: int | None = None,
+) -> Groups:
+    """What `load` does once the logs are open: one coordinator loads them all, in this order."""
     cache: Cache = ClassicCache(rules) if rules.coordinator == "classic" else NewCache(rules, partitions)
     read: dict[int | None, LoadedPartition] = {}
     for log in logs:
@@ -122,13 +148,89 @@ def load(
     return Groups(
         rules.coordinator,
         rules.kafka,
-        str(path),
+        path,
         read,
         cache.groups,
         {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups},
-        _elsewhere(cache, partitions),
+        _elsewhere(cache.named, cache.groups, partitions),
         cache.newer,
+        cache.named,
     )
+
+
+def join(parts: Sequence[Groups], path: str, partitions: int | None = None) -> Groups:
+    """One result of several: loads of different partitions of one topic, of which no two know the same group."""
+    whole = Groups(parts[0].coordinator, parts[0].kafka, path)
+    for part in sorted(parts, key=lambda part: min(number or 0 for number in part.partitions)):
+        whole.partitions |= part.partitions
+        whole.groups |= part.groups
+        whole.orphans |= part.orphans
+        whole.newer |= part.newer
+        for group_id, where in part.named.items():
+            whole.named.setdefault(group_id, []).extend(where)
+    whole.partitions = dict(sorted(whole.partitions.items(), key=lambda entry: entry[0] or 0))
+    whole.elsewhere = _elsewhere(whole.named, whole.groups, partitions)
+    return whole
+
+
+def load_columns(
+    buffers: Iterable[tuple[str, BytesLike]],
+    *,
+    table: str = "offsets",
+    coordinator: str = "new",
+    kafka: str | None = None,
+    partition: int | None = None,
+    partitions: int | None = None,
+    columns: Iterable[str] | None = None,
+) -> pa.RecordBatchReader:
+    """One table (columns.TABLES) of one log partition, as Arrow record batches; `.read_all()` makes one pyarrow.Table.
+
+    This is the seam: whoever wants columns comes through here, whatever fills them. `buffers` are the segments in
+    order, (name, bytes or memory map); `partition` is the log's number, `partitions` the topic's count (as in `load`);
+    `columns` only these, in this order. Damage, and a load that fails as that broker's, stand in table `partitions`.
+
+    UsageError: no segment, an unknown table, column or coordinator.
+
+    >>> path = "data/harbour/3.9.2/__consumer_offsets-9/00000000000000000000.log"
+    >>> batches = load_columns([(path, Path(path).read_bytes())], table="groups", coordinator="classic", partition=9)
+    >>> batches.read_all().select(["group", "state", "generation"]).to_pylist()
+    [{'group': 'billing', 'state': 'Stable', 'generation': 6}]
+    """
+    import pyarrow as pa
+
+    chosen = columns_of(table, columns)
+    rules = dialect(coordinator, kafka)
+    log = log_of_buffers(buffers, partition)
+    content: Iterable[rows.Row]
+    if table == "records":
+        content = rows.record_rows(log, rules, with_json=any(column.name == "json" for column in chosen))
+    else:
+        content = _rows(load_logs([log], rules, partitions=partitions), table)
+    return pa.RecordBatchReader.from_batches(arrow_schema(chosen), record_batches(table, chosen, content))
+
+
+def loaded_columns(groups: Groups, table: str) -> pa.RecordBatchReader:
+    """The same of what is loaded already; every table but `records`."""
+    import pyarrow as pa
+
+    columns = columns_of(table)
+    batches = record_batches(table, columns, _rows(groups, table))
+    return pa.RecordBatchReader.from_batches(arrow_schema(columns), batches)
+
+
+def _rows(groups: Groups, table: str) -> Iterable[rows.Row]:
+    if table == "ids":
+        return [(rows.number(partition), group) for group, where in groups.named.items() for partition in where]
+    if table == "partitions":
+        return [
+            (rows.number(partition), p.segments, p.batches, p.records, p.start_offset, p.next_offset, p.error, _text(p))
+            for partition, p in groups.partitions.items()
+        ]
+    return rows.OF_GROUPS[table](groups[group_id] for group_id in sorted(groups))
+
+
+def _text(loaded: LoadedPartition) -> str | None:
+    return None if loaded.damage is None else str(loaded.damage)
 
 
 def take(log: Log, until: int | None = None, until_time: int | None = None) -> Iterator[Batch]:
@@ -152,12 +254,14 @@ def _counted(batches: Iterator[Batch], loaded: LoadedPartition) -> Iterator[Batc
         yield batch
 
 
-def _elsewhere(cache: Cache, partitions: int | None) -> dict[str, list[int | None]]:
+def _elsewhere(
+    named: dict[str, list[int | None]], groups: dict[str, Group], partitions: int | None
+) -> dict[str, list[int | None]]:
     out = {}
-    for group_id, where in cache.named.items():
-        answering = partition_for(group_id, partitions) if partitions else where[0]
-        if group_id in cache.groups:
-            answering = cache.groups[group_id].partition
+    for group_id, where in named.items():
+        answering = partition_for(group_id, partitions) if partitions and where[0] is not None else where[0]
+        if group_id in groups:
+            answering = groups[group_id].partition
         if others := [partition for partition in where if partition != answering]:
             out[group_id] = others
     return out

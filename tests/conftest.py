@@ -36,8 +36,13 @@ def pytest_collection_modifyitems(items):
             item.output_timeout = 60  # nbval's own 5 s are too short for a busy machine
         for marker, needs in NEEDS.items():
             missing = [name for command, name in needs if shutil.which(command) is None]
-            if missing and item.get_closest_marker(marker):
+            if missing and (item.get_closest_marker(marker) or marker in _tags(item)):
                 item.add_marker(pytest.mark.skip(reason=f"no {', no '.join(missing)}"))
+
+
+def _tags(item):
+    """The tags of a notebook's cell: what one needs stands there like a test's marker."""
+    return getattr(item, "cell", {}).get("metadata", {}).get("tags", ()) if hasattr(item, "cell") else ()
 
 
 def _left_out(config):

@@ -14,12 +14,13 @@ ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text())
 GROUPS = PYPROJECT["dependency-groups"]
-LOCKS = {name: (ROOT / "locks" / f"{name}.txt").read_text() for name in ("learn", "develop")}
+LOCKS = {name: (ROOT / "locks" / f"{name}.txt").read_text() for name in ("learn", "develop", "java")}
 
 PYTHONS = [minor for minor in range(30) if f"3.{minor}" in SpecifierSet(PYPROJECT["project"]["requires-python"])]
 NEEDED = [
     *(("learn", line) for line in [*PYPROJECT["project"]["dependencies"], *GROUPS["setup"]]),
     *(("develop", line) for line in GROUPS["develop"]),
+    *(("java", line) for line in PYPROJECT["project"]["optional-dependencies"]["java"]),
 ]
 
 
@@ -61,7 +62,7 @@ def test_the_build_backend_is_the_pinned_one():
 
 def test_develop_only_adds():
     """No package stands in both locks, so the two cannot disagree."""
-    assert not pins("learn").keys() & pins("develop").keys()
+    assert not pins("learn").keys() & (pins("develop").keys() | pins("java").keys())
 
 
 @pytest.mark.parametrize("lock", LOCKS)

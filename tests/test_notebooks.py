@@ -4,6 +4,7 @@
 this guard sees to it that they were run.
 """
 
+import base64
 import re
 from pathlib import Path
 
@@ -60,3 +61,46 @@ def test_cell_ids_are_derived(notebook):
 def test_no_path_of_a_machine(text):
     """Neither outputs nor sources name a folder of the machine that ran it."""
     assert not A_MACHINES_PATH.search(text)
+
+
+def test_images_are_there_and_not_blank(notebook):
+    """nbval does not look at pictures: each is a PNG with more than one colour."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if "image/png" in output.get("data", {}):
+                pixels = base64.b64decode(output["data"]["image/png"])
+                assert pixels.startswith(b"\x89PNG") and len(set(pixels)) > 50
+
+
+def test_a_lesson_is_small_enough(notebook):
+    """At most 40 cells, and the first says what one will be able to do, the minutes, and whether it needs Java."""
+    assert len(notebook.cells) <= 40
+    for words in ("you can", "minutes", "needs Java"):
+        assert words in notebook.cells[0].source
+
+
+def test_no_lesson_writes_a_path(notebook):
+    """Data is found by its name, `course.data("harbour/1.0.1")`, wherever the notebook lies."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert "../" not in cell.source and "data/" not in cell.source
+
+
+def test_starters_are_not_attempted_and_solutions_pass():
+    """Every check in a learner's notebook says so, every one in the solved notebook passes."""
+    for name in NOTEBOOKS:
+        solved = "/solutions/" in name
+        for cell in nbformat.read(ROOT / name, 4).cells:
+            if cell.cell_type == "code" and re.search("^course[.]check", cell.source, re.M):
+                said = "".join(output.get("text", "") for output in cell.outputs)
+                assert said.startswith("✓") if solved else "not attempted" in said, (name, cell.source)
+
+
+@pytest.mark.parametrize("name", [name for name in NOTEBOOKS if "/solutions/" not in name])
+def test_learners_and_solved_notebook_differ_only_in_exercises(name):
+    """One source, two notebooks: the cells and their order are the same but for the starters."""
+    learner = nbformat.read(ROOT / name, 4).cells
+    solved = nbformat.read(ROOT / name.replace("notebooks/", "notebooks/solutions/"), 4).cells
+    assert [cell.id for cell in learner] == [cell.id for cell in solved]
+    for mine, theirs in zip(learner, solved, strict=True):
+        assert mine.source == theirs.source or "exercise" in mine.metadata.get("tags", [])

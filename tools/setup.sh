@@ -69,6 +69,11 @@ learn() {
 
     echo "4/4 installing kafkagroups itself"
     install --no-deps --no-build-isolation -e .
+    if ! .venv/bin/python -c 'from kafkagroups.spark.java import find_java; find_java()' >/dev/null 2>&1; then
+        echo "    no Java 17 or newer here: installing one into .venv, for Spark only, 40 MB"
+        install --require-hashes --no-deps -r locks/java.txt ||
+            echo "    that failed: Spark's cells will not run, and 'kafkagroups doctor' says how to mend it"
+    fi
     pwd -P >.venv/.learn
     echo "    done; '.venv/bin/uv cache clean pyspark' gives back 1.4 GB of its download, if you need the disk"
 }

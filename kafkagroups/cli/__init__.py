@@ -9,8 +9,8 @@ import argparse
 import os
 import sys
 
-from kafkagroups.cli import decode, doctor, dump, encode, load, partition
-from kafkagroups.errors import KafkagroupsError
+from kafkagroups.cli import decode, doctor, dump, encode, load, options, partition
+from kafkagroups.errors import KafkagroupsError, UsageError
 
 COMMANDS = (decode, encode, partition, dump, load, doctor)
 
@@ -34,6 +34,8 @@ def main(argv: list[str] | None = None) -> int:
         command.add_arguments(sub)
         sub.set_defaults(run=command.run)
     for stream in (sys.stdout, sys.stderr):
+        if stream is None:
+            return 1  # closed: there is nobody to tell
         if hasattr(stream, "reconfigure"):  # half a surrogate pair prints as ?, as Java does
             stream.reconfigure(encoding="utf-8", errors="replace")
     try:
@@ -41,14 +43,21 @@ def main(argv: list[str] | None = None) -> int:
         status: int = args.run(args)
         sys.stdout.flush()
         return status
-    except KafkagroupsError as error:
-        print(f"kafkagroups: {error}", file=sys.stderr)
+    except UsageError as error:
+        options.complain(error)
         return 2
-    except BrokenPipeError:
+    except KafkagroupsError as error:
+        options.complain(error)
+        return 1
+    except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        options.complain(f"the output cannot be written: {error.strerror}")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
-        print("kafkagroups: interrupted", file=sys.stderr)
+        options.complain("interrupted")
         return 130
 
 

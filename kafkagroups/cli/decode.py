@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from typing import Any
 
 from kafkagroups.cli import options
@@ -32,23 +30,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = options.rules(args)
+    rules = options.rules(args.coordinator, args.kafka)
     if args.jsonl == (args.key is not None):
         raise UsageError("either KEYHEX or --jsonl was expected")
     if args.jsonl:
-        worst = 0
-        for line in sys.stdin:
-            out = _decode_line(line, rules, args.strict)
-            worst = max(worst, int("error" in out))
-            print(json.dumps(out), flush=True)
-        return worst
+        return options.answer_lines(lambda row: _decode_row(row, rules, args.strict))
     try:
         key, value = options.unhex(args.key, "KEYHEX"), options.unhex(args.value, "VALUEHEX")
         record = decode(key, value, rules, strict=args.strict)
     except InvalidRecord as error:
-        print(f"kafkagroups: {error}", file=sys.stderr)
+        options.complain(error)
         return 1
-    print(f"{record.name}, record type {record.type}" + ("" if value is not None else ", a tombstone: the value is null"))
+    print(
+        f"{record.name}, record type {record.type}" + ("" if value is not None else ", a tombstone: the value is null")
+    )
     bytes_of = {"key": key or b"", "value": value or b""}
     table(
         ("", "byte", "bytes", "field", "type", "value", "meaning"),
@@ -68,14 +63,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _decode_line(line: str, rules: Dialect, strict: bool) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-        if not isinstance(row, dict) or "key_hex" not in row:
-            raise UsageError('{"key_hex": …, "value_hex": …} was expected')
-        key, value = options.unhex(row["key_hex"], "key_hex"), options.unhex(row.get("value_hex"), "value_hex")
-        return to_json(decode(key, value, rules, strict=strict), rules)
-    except json.JSONDecodeError as error:
-        return {"error": f"no JSON: {error}"}
-    except (InvalidRecord, UsageError) as error:
-        return {"error": str(error)}
+def _decode_row(row: Any, rules: Dialect, strict: bool) -> dict[str, Any]:
+    if not isinstance(row, dict) or "key_hex" not in row:
+        raise UsageError('{"key_hex": …, "value_hex": …} was expected')
+    key, value = options.unhex(row["key_hex"], "key_hex"), options.unhex(row.get("value_hex"), "value_hex")
+    return to_json(decode(key, value, rules, strict=strict), rules)

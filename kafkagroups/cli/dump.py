@@ -8,13 +8,15 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from kafkagroups.cli import dump_log
+from kafkagroups.api import take
+from kafkagroups.cli import dump_log, options
+from kafkagroups.cli.tables import printable
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.loading import group_of
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.records.control import ControlType, decode_control_key
-from kafkagroups.records.dialect import Dialect, dialect
+from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.serde import RECORD_TYPES, Record, decode, key_to_json, value_to_json
 
 NAME = "dump"
@@ -35,35 +37,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kafka", metavar="VERSION", help="whose dump tool (4.3.1)")
     parser.add_argument("--from", dest="first", type=int, metavar="N", help="only records from this offset on")
     parser.add_argument("--until", type=int, metavar="N", help="only records below this offset, by whole batches")
+    parser.add_argument("--until-time", type=options.milliseconds, metavar="T", help="only batches up to this time")
     parser.add_argument("--group", metavar="G", help="only records of this group")
     parser.add_argument("--type", metavar="T", help="only records of this type: a number, or a name as OffsetCommit")
     parser.add_argument("--json", action="store_true", help="a line a record")
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = dialect("new", args.kafka)
+    rules = options.rules(None, args.kafka)
     if args.format == "dump-log":
-        if args.json or args.group or args.type or args.first is not None or args.until is not None:
+        if args.json or args.group or args.type or (args.first, args.until, args.until_time) != (None, None, None):
             raise UsageError("--format dump-log prints whole files, without other options")
-        if args.kafka and not rules.since(3, 9):
+        if args.kafka and rules.version < (3, 9):
             raise UsageError(f"the dump tool of 3.9.2 to 4.3.1 is known, not that of {args.kafka}")
     wanted = _wanted_type(args.type)
     worst = 0
+    errors: list[str] = []
     for path in args.paths:
         try:
             logs = open_logs(path)
             if len(logs) > 1 and args.until is not None:
                 raise UsageError(f"an offset to stop at needs one partition, {path} has {len(logs)}")
+            for log in logs:
+                if args.format == "dump-log":
+                    dump_log.dump(log, sys.stdout)
+                else:
+                    _dump(log, args, rules, wanted, errors)
         except UsageError as error:
-            print(f"kafkagroups: {error}", file=sys.stderr)
+            options.complain(error)
             worst = 2
-            continue
-        for log in logs:
-            if args.format == "dump-log":
-                worst = max(worst, dump_log.dump(log, sys.stdout))
-            else:
-                worst = max(worst, _dump(log, args, rules, wanted))
-    return worst
+        except dump_log.ToolDied as error:
+            sys.stdout.flush()
+            options.complain(f"Kafka's tool dies here: {error}")
+            return max(worst, 1)
+    if errors:
+        sys.stdout.flush()
+        options.complain(errors[0] + (f" (and {len(errors) - 1} more)" if errors[1:] else ""))
+    return max(worst, int(bool(errors)))
 
 
 def _wanted_type(text: str | None) -> int | None:
@@ -76,34 +86,26 @@ def _wanted_type(text: str | None) -> int | None:
         raise UsageError(f"--type: a number or one of {', '.join(names)} was expected, not {text!r}") from None
 
 
-def _dump(log: Log, args: argparse.Namespace, rules: Dialect, wanted: int | None) -> int:
-    status = 0
-    for batch in log:
-        if args.until is not None and batch.base_offset >= args.until:
-            break
+def _dump(log: Log, args: argparse.Namespace, rules: Dialect, wanted: int | None, errors: list[str]) -> None:
+    everything = not (args.group or wanted is not None or args.first is not None)
+    for batch in take(log, args.until, args.until_time):
         try:
-            lines = list(_lines(log, batch, args, rules, wanted))
+            lines = list(_lines(log, batch, args, rules, wanted, errors))
+            if not args.json and (lines or everything):
+                lines.insert(0, _batch_line(log, batch))
         except BadBytes as error:
-            print(f"kafkagroups: {error}", file=sys.stderr)
-            status = 1
+            errors.append(str(error))
             continue
-        if not args.json and (lines or not (args.group or wanted is not None or args.first is not None)):
-            print(_batch_line(log, batch))
-        for line, good in lines:
+        for line in lines:
             print(line)
-            status = max(status, int(not good))
     if log.damage:
         damage = log.damage
-        print(
-            f"kafkagroups: {damage.file}, byte {damage.position}: the log ends here: {damage.reason}", file=sys.stderr
-        )
-        status = 1
-    return status
+        errors.append(f"{damage.file}, byte {damage.position}: the log ends here: {damage.reason}")
 
 
 def _lines(
-    log: Log, batch: Batch, args: argparse.Namespace, rules: Dialect, wanted: int | None
-) -> Iterator[tuple[str, bool]]:
+    log: Log, batch: Batch, args: argparse.Namespace, rules: Dialect, wanted: int | None, errors: list[str]
+) -> Iterator[str]:
     for log_record in batch.records:
         if args.first is not None and log_record.offset < args.first:
             continue
@@ -112,8 +114,10 @@ def _lines(
             continue
         if wanted is not None and (record is None or record.type != wanted):
             continue
+        if error:
+            errors.append(error)
         show = _json_line if args.json else _text_line
-        yield show(log, batch, log_record, record, error, control), error is None
+        yield show(log, batch, log_record, record, error, control)
 
 
 def _read(batch: Batch, log_record: LogRecord, rules: Dialect) -> tuple[Record | None, str | None, str | None]:
@@ -124,6 +128,7 @@ def _read(batch: Batch, log_record: LogRecord, rules: Dialect) -> tuple[Record |
         kind = decode_control_key(log_record.key)
         return None, None, kind.name.lower() if kind in (ControlType.COMMIT, ControlType.ABORT) else kind.name
     except BadBytes as error:
+        error.file, error.offset = batch.file, log_record.offset
         return None, str(error), None
 
 
@@ -145,7 +150,12 @@ def _json_line(
     }
     if error:
         out["error"] = error
+        out["key_hex"], out["value_hex"] = _hex(log_record.key), _hex(log_record.value)
     return json.dumps(out)
+
+
+def _hex(data: bytes | None) -> str | None:
+    return None if data is None else data.hex()
 
 
 def _batch_line(log: Log, batch: Batch) -> str:
@@ -165,10 +175,12 @@ def _batch_line(log: Log, batch: Batch) -> str:
 def _text_line(
     log: Log, batch: Batch, log_record: LogRecord, record: Record | None, error: str | None, control: str | None
 ) -> str:
-    if error or record is None:
-        return f"  {log_record.offset}  " + (f"cannot be decoded: {error}" if error else f"marker: {control}")
-    key = key_to_json(record)
-    value = value_to_json(record)
+    if error:
+        raw = f"key {_hex(log_record.key)}, value {_hex(log_record.value)}"
+        return f"  {log_record.offset}  cannot be decoded: {printable(error)}: {raw}"
+    if record is None:
+        return f"  {log_record.offset}  marker: {control}"
+    key, value = key_to_json(record), value_to_json(record)
     about = " ".join(f"{name}={content}" for name, content in key.get("data", {"key": key.get("hex")}).items())
     if value is None:
         what = "tombstone"
@@ -176,4 +188,4 @@ def _text_line(
         what = f"v{value['version']} " + json.dumps(value["data"], ensure_ascii=False)
     else:
         what = value["hex"]
-    return f"  {log_record.offset}  {record.name}  {about}  {what}"
+    return printable(f"  {log_record.offset}  {record.name}  {about}  {what}")

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from pathlib import Path
+import struct
+from collections.abc import Iterator
 from typing import Any, TextIO
 
-from kafkagroups.errors import InvalidLog, InvalidRecord
+from kafkagroups.errors import BadBytes, InvalidLog, InvalidRecord
 from kafkagroups.log.batch import Batch, LogRecord
-from kafkagroups.log.segments import Log, read_batches
+from kafkagroups.log.message_set import OVERHEAD
+from kafkagroups.log.segments import Log, batch_at, read_segment
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from kafkagroups.records.control import ControlType, decode_control_key, decode_end_transaction_marker
 from kafkagroups.records.fields import to_json
@@ -22,38 +24,54 @@ from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.serde import Record, Unread, decode, key_to_json, value_to_json
 
 
-def dump(log: Log, out: TextIO) -> int:
-    """Writes what the tool prints for each segment of a log; 1 where it would die or finds damage."""
-    status = 0
+class ToolDied(Exception):
+    """Kafka's tool ends here, with all that it had still to do."""
+
+
+def dump(log: Log, out: TextIO) -> None:
+    """Writes what the tool prints for each segment of a log. ToolDied where it would die."""
     for segment in log.segments:
-        status = max(status, _dump_segment(segment, out))
-    return status
-
-
-def _dump_segment(segment: str, out: TextIO) -> int:
-    out.write(f"Dumping {segment}\n")
-    name = os.path.basename(segment)
-    stem = name.split(".")[0]
-    if stem.isdigit():
+        out.write(f"Dumping {segment}\n")
+        name = os.path.basename(segment)
+        stem = name.split(".")[0]
+        if not re.fullmatch("[0-9]+", stem):
+            raise ToolDied(f"{segment}: the file's name begins with no offset")
         out.write(f"Log starting offset: {int(stem)}\n")
-    data = Path(segment).read_bytes()
-    end = 0
-    try:
-        for batch in read_batches(data, segment):
-            out.write(_batch_line(batch) + "\n")
-            for record in batch.records:
-                out.write(f"| {_record_line(batch, record)}")
-                if not batch.is_control:
-                    if record.key is None:
-                        return 1  # the tool dies here, in the middle of the line
-                    out.write(_contents(record))
-                out.write("\n")
+        end, data = 0, read_segment(segment)
+        for batch in _batches(data, segment):
+            _dump_batch(batch, out)
             end = batch.position + batch.size
-    except (InvalidLog, InvalidRecord):
-        return 1
-    if end < len(data):
-        out.write(f"Found {len(data) - end} invalid bytes at the end of {name}\n")
-    return 0
+        if end < len(data):
+            out.write(f"Found {len(data) - end} invalid bytes at the end of {name}\n")
+
+
+def _batches(data: bytes, segment: str) -> Iterator[Batch]:
+    """The tool's framing: it minds neither a checksum nor a batch that is not whole, only an impossible size."""
+    position = 0
+    while position + 17 < len(data):
+        (size,) = struct.unpack_from(">i", data, position + 8)
+        if size >= OVERHEAD and position + 12 + size > len(data):
+            return
+        try:
+            batch = batch_at(data, position, segment)
+        except InvalidLog as error:
+            raise ToolDied(f"{segment}, byte {position}: {error.reason}") from None
+        yield batch
+        position += batch.size
+
+
+def _dump_batch(batch: Batch, out: TextIO) -> None:
+    out.write(_batch_line(batch) + "\n")
+    try:
+        for record in batch.records:
+            out.write(f"| {_record_line(batch, record)}")
+            if not batch.is_control:
+                if record.key is None:
+                    raise ToolDied(f"{batch.file}: the record at offset {record.offset} has no key")
+                out.write(_contents(record))
+            out.write("\n")
+    except BadBytes as error:
+        raise ToolDied(str(error)) from None
 
 
 def _batch_line(batch: Batch) -> str:
@@ -73,7 +91,8 @@ def _batch_line(batch: Batch) -> str:
         start = f"offset: {batch.last_offset}"
     return (
         f"{start} position: {batch.position} {batch.timestamp_type}: {batch.max_timestamp} size: {batch.size} "
-        f"magic: {batch.magic} compresscodec: {batch.compression.name.lower()} crc: {batch.crc} isvalid: true"
+        f"magic: {batch.magic} compresscodec: {batch.compression.name.lower()} crc: {batch.crc} "
+        f"isvalid: {_bool(batch.is_valid)}"
     )
 
 
@@ -86,7 +105,7 @@ def _record_line(batch: Batch, record: LogRecord) -> str:
         keys = ",".join(key.decode("utf-8", "kafkagroups.java") for key, _ in record.headers)
         line += f" sequence: {record.sequence} headerKeys: [{keys}]"
     elif record.crc is not None:
-        line += f" isValid: true crc: {record.crc}"
+        line += f" isValid: {_bool(record.is_valid)} crc: {record.crc}"
     if batch.is_control:
         kind = decode_control_key(record.key)
         if kind in (ControlType.COMMIT, ControlType.ABORT):

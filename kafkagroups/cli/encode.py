@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from typing import Any
 
+from kafkagroups.cli import options
 from kafkagroups.errors import UsageError
 from kafkagroups.records.serde import encode, from_json
 
@@ -27,19 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if not args.jsonl:
         raise UsageError("encode reads records on stdin and wants --jsonl")
-    worst = 0
-    for line in sys.stdin:
-        out = _encode_line(line)
-        worst = max(worst, int("error" in out))
-        print(json.dumps(out), flush=True)
-    return worst
+    return options.answer_lines(_encode_row)
 
 
-def _encode_line(line: str) -> dict[str, Any]:
-    try:
-        key, value = encode(from_json(json.loads(line)))
-        return {"key_hex": key.hex(), "value_hex": None if value is None else value.hex()}
-    except json.JSONDecodeError as error:
-        return {"error": f"no JSON: {error}"}
-    except UsageError as error:
-        return {"error": str(error)}
+def _encode_row(row: Any) -> dict[str, Any]:
+    key, value = encode(from_json(row))
+    return {"key_hex": key.hex(), "value_hex": None if value is None else value.hex()}

@@ -10,9 +10,10 @@ from typing import Any
 
 from kafkagroups.api import ENGINES, Groups, load
 from kafkagroups.cli import options
-from kafkagroups.cli.tables import table
+from kafkagroups.cli.tables import printable, table
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.answer import group_json, offsets_json, pending_json
+from kafkagroups.records.dialect import Dialect
 
 NAME = "load"
 HELP = "load a log as a broker's coordinator does, and show the groups that it would know"
@@ -34,35 +35,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--partitions", type=int, metavar="N", help="the topic's partition count")
     parser.add_argument("--until", type=int, metavar="OFFSET", help="only records below this offset")
     parser.add_argument("--until-time", type=options.milliseconds, metavar="T", help="only batches up to this time")
-    parser.add_argument("--engine", choices=ENGINES, default="auto", help="which loader (auto)")
+    parser.add_argument("--engine", choices=(*ENGINES, "spark"), default="auto", help="which loader (auto)")
+    parser.add_argument("--master", metavar="URL", help="Spark's master, with --engine spark (this machine's cores)")
     parser.add_argument("--json", action="store_true", help="one JSON object a PATH")
 
 
 def run(args: argparse.Namespace) -> int:
     worst = 0
+    rules = options.rules(args.coordinator, args.kafka)
     for path in args.paths:
         try:
-            groups = load(
-                path,
-                args.coordinator,
-                args.kafka,
-                partitions=args.partitions,
-                until=args.until,
-                until_time=args.until_time,
-                engine=args.engine,
-            )
+            groups = _loaded(path, rules, args)
         except UsageError as error:
-            print(f"kafkagroups: {error}", file=sys.stderr)
+            options.complain(error)
             worst = 2
             continue
         if args.json:
             print(json.dumps(to_json(groups)))
         else:
             _print(groups)
+        sys.stdout.flush()
         for line in problems(groups):
-            print(f"kafkagroups: {line}", file=sys.stderr)
+            options.complain(line)
             worst = max(worst, 1)
     return worst
+
+
+def _loaded(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
+    stops = {"partitions": args.partitions, "until": args.until, "until_time": args.until_time}
+    if args.engine != "spark":
+        return load(path, rules.coordinator, rules.kafka, engine=args.engine, **stops)
+    from kafkagroups import spark
+
+    return spark.load_groups(path, rules.coordinator, rules.kafka, session=spark.session(args.master), **stops)
 
 
 def to_json(groups: Groups) -> dict[str, Any]:
@@ -86,9 +91,7 @@ def problems(groups: Groups) -> list[str]:
     lines = []
     for partition, loaded in groups.partitions.items():
         if loaded.damage:
-            damage = loaded.damage
-            where = f"{damage.file}, byte {damage.position}"
-            lines.append(f"{where}: the log ends here at offset {damage.offset}: {damage.reason}")
+            lines.append(str(loaded.damage))
         if loaded.error:
             lines.append(f"{groups.path}, partition {partition}: Kafka {groups.kafka} fails to load it: {loaded.error}")
     return lines
@@ -121,4 +124,4 @@ def _print(groups: Groups) -> None:
         ("groups of newer types, not shown yet", groups.newer),
     ):
         if names:
-            print(f"{what}: {', '.join(sorted(names))}")
+            print(printable(f"{what}: {', '.join(sorted(names))}"))

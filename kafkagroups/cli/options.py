@@ -3,21 +3,65 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
+import sys
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from typing import Any
 
-from kafkagroups.errors import UsageError
+from kafkagroups.cli.tables import printable
+from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.records.dialect import DEFAULT_KAFKA, Dialect, dialect
+from kafkagroups.records.fields import kafka_version
 
 
-def add_coordinator(parser: argparse.ArgumentParser, default: str = "new") -> None:
+def add_coordinator(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--coordinator",
+        choices=("classic", "new"),
+        help="whose rules: new, or classic where --kafka is below 4",
+    )
     defaults = ", ".join(f"{kafka} for {name}" for name, kafka in DEFAULT_KAFKA.items())
-    parser.add_argument("--coordinator", choices=("classic", "new"), default=default, help=f"whose rules ({default})")
     parser.add_argument("--kafka", metavar="VERSION", help=f"of which Kafka version ({defaults})")
 
 
-def rules(args: argparse.Namespace) -> Dialect:
-    return dialect(args.coordinator, args.kafka)
+def rules(coordinator: str | None, kafka: str | None) -> Dialect:
+    """The rules that were asked for. Without a coordinator, the version's own: below 4 that is the classic one."""
+    if coordinator is None:
+        coordinator = "classic" if kafka is not None and kafka_version(kafka) < (4,) else "new"
+    return dialect(coordinator, kafka)
+
+
+def jsonl() -> Iterator[tuple[Any, str | None]]:
+    """The lines of stdin as (JSON value, None) or (None, what is wrong with the line). UTF-8, whatever the locale."""
+    for line in sys.stdin.buffer:
+        try:
+            yield json.loads(line.decode()), None
+        except (ValueError, RecursionError) as error:
+            yield None, f"no JSON in UTF-8: {error}"
+
+
+def answer_lines(answer: Callable[[Any], dict[str, Any]]) -> int:
+    """Prints a line of JSON for each line of stdin, errors too; the first error is told on stderr, then it is 1."""
+    first = None
+    for number, (row, wrong) in enumerate(jsonl(), 1):
+        try:
+            if wrong:
+                raise UsageError(wrong)
+            out = answer(row)
+        except (UsageError, InvalidRecord) as error:
+            out = {"error": str(error)}
+            first = first or f"line {number}: {error}"
+        print(json.dumps(out), flush=True)
+    if first:
+        complain(first)
+    return int(first is not None)
+
+
+def complain(what: object) -> None:
+    """One line on stderr, whatever the text holds."""
+    print(printable(f"kafkagroups: {what}"), file=sys.stderr)
 
 
 def unhex(text: object, name: str) -> bytes | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from kafkagroups.cli.tables import printable
 from kafkagroups.log.partitioning import partition_for
 
 NAME = "partition"
@@ -24,5 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     for group in args.groups:
         partition = partition_for(group, args.partitions)
-        print(json.dumps({"group": group, "partition": partition}) if args.json else f"{partition:>4}  {group}")
+        print(
+            json.dumps({"group": group, "partition": partition}) if args.json else f"{partition:>4}  {printable(group)}"
+        )
     return 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from html import escape
+from itertools import zip_longest
 from typing import Any
 
 import ipywidgets as widgets
@@ -209,19 +210,21 @@ class PartitionHistogram(_Shown):
         counts = self._counts()
         home = partition_for(self.group.value, self.partitions.value) if self.group.value else None
         most = max(counts.values())
-        scale = max(1, -(-most // 40))
+        scale = max(1, -(-most // 10))
         empty = sum(not count for count in counts.values())
         first = (
             f"{len(self.groups)} groups on {len(counts)} partitions: at most {most} on one, {empty} partitions empty"
         )
         if home is not None:
             first += f"; {self.group.value} lives on {home}"
-        lines = [first]
+        bars = []
         for partition, count in counts.items():
-            mark = " ◀ here" if partition == home else ""
+            mark = " ◀" if partition == home else ""
             if count or mark:
-                lines.append(f"{partition:>3} {'█' * -(-count // scale):<2} {count}{mark}")
-        return lines
+                bars.append(f"{partition:>3} {'█' * -(-count // scale):<10} {count}{mark}")
+        rows = -(-len(bars) // 3)
+        columns = [bars[start : start + rows] for start in range(0, len(bars), rows)]
+        return [first] + ["".join(f"{bar:<26}" for bar in row).rstrip() for row in zip_longest(*columns, fillvalue="")]
 
     def static_html(self) -> str:
         return f'<div class="kg-histogram" style="{MONO}">{escape(chr(10).join(self._lines()))}</div>'

@@ -42,13 +42,15 @@ def group_from_record(partition: int | None, record: Record, offset: int, rules:
     """
     assert isinstance(record.key, GroupMetadataKey) and isinstance(record.value, GroupMetadataValue)
     group_id, value, version = record.key.group, record.value, record.value_version
+    if not rules.since(0, 10, 1) and (value.protocol is None or value.leader is None):
+        raise LoadFailed(f"Kafka {rules.kafka} refuses a group record without protocol or leader", offset)
     group = Group(
         group_id,
         partition,
         state=ClassicState.STABLE if value.members or not rules.since(0, 10, 1) else ClassicState.EMPTY,
         generation=value.generation,
-        # From 0.10.1 to 0.11 a group took its protocol type from its members only.
-        protocol_type="" if rules.since(0, 10, 1) and not rules.since(1, 0) else value.protocol_type,
+        # From 0.10.1 to 1.0.0 a group took its protocol type from its members only.
+        protocol_type="" if rules.since(0, 10, 1) and not rules.since(1, 0, 1) else value.protocol_type,
         protocol=value.protocol,
         leader=value.leader,
         current_state_timestamp=None if value.current_state_timestamp == -1 else value.current_state_timestamp,

@@ -77,12 +77,12 @@ class Cache(ABC):
     def load(self, partition: int | None, batches: Iterable[Batch]) -> None:
         """Loads one partition. LoadFailed or BadBytes when that broker's load would fail; the cache is then as its."""
 
-    def _decode(self, partition: int | None, log_record: LogRecord) -> tuple[Record, str]:
+    def _decode(self, partition: int | None, file: str | None, log_record: LogRecord) -> tuple[Record, str]:
         """The record and its group, noted as living in this partition."""
         try:
             record = decode(log_record.key, log_record.value, self.rules)
         except BadBytes as error:
-            error.offset = log_record.offset
+            error.file, error.offset = file, log_record.offset
             raise
         group_id = group_of(record)
         if group_id is None:
@@ -99,7 +99,7 @@ class ClassicCache(Cache):
     def load(self, partition: int | None, batches: Iterable[Batch]) -> None:
         offsets = Offsets()
         groups: dict[str, Group] = {}
-        removed: set[str] = set()
+        removed: dict[str, None] = {}  # in the order of their tombstones
         separate = not self.rules.since(0, 10, 1)
         if separate:  # offsets went straight into a cache of their own, whatever became of the load
             offsets.committed = {group: orphan.offsets for group, orphan in self.orphans.items()}
@@ -121,7 +121,7 @@ class ClassicCache(Cache):
                 self.groups[group_id].offsets = self.orphans[group_id].offsets
         for group_id in removed:
             if group_id in self.groups and (separate or group_id not in offsets.committed):
-                raise LoadFailed(f"Unexpected unload of active group {group_id}")
+                raise LoadFailed(f"Unexpected unload of active group {group_id!r}")
 
     def _scan(
         self,
@@ -129,23 +129,23 @@ class ClassicCache(Cache):
         batches: Iterable[Batch],
         offsets: Offsets,
         groups: dict[str, Group],
-        removed: set[str],
+        removed: dict[str, None],
     ) -> None:
         for batch in batches:
             if batch.is_control:
                 self._end_transaction(offsets, batch)
                 continue
             for log_record in batch.records:
-                record, group_id = self._decode(partition, log_record)
+                record, group_id = self._decode(partition, batch.file, log_record)
                 if isinstance(record.key, OFFSET_KEYS):
                     self._replay_offset(offsets, batch, log_record.offset, record)
                 elif isinstance(record.key, GroupMetadataKey):
                     if record.value is None:
                         groups.pop(group_id, None)
-                        removed.add(group_id)
+                        removed[group_id] = None
                     else:
                         groups[group_id] = group_from_record(partition, record, log_record.offset, self.rules)
-                        removed.discard(group_id)
+                        removed.pop(group_id, None)
 
     def _replay_offset(self, offsets: Offsets, batch: Batch, record_offset: int, record: Record) -> None:
         group, partition = _offset_key(record)
@@ -161,8 +161,10 @@ class ClassicCache(Cache):
             offsets.remove(group, partition)
 
     def _end_transaction(self, offsets: Offsets, batch: Batch) -> None:
-        if not batch.records:
-            return  # the cleaner took the marker and left its batch
+        if not batch.records:  # the cleaner took the marker and left its batch
+            if self.rules.since(2, 0, 1):
+                return
+            raise LoadFailed(f"Kafka {self.rules.kafka} expects a record in every control batch", batch.base_offset)
         kind = control_type(batch.records[0])
         for group, partition, offset in offsets.take_pending(batch.producer_id):
             there = offsets.committed.get(group, {}).get(partition)
@@ -191,7 +193,7 @@ class NewCache(Cache):
                         shard.end_transaction(batch.producer_id, kind)
                 continue
             for log_record in batch.records:
-                record, group_id = self._decode(partition, log_record)
+                record, group_id = self._decode(partition, batch.file, log_record)
                 if isinstance(record.key, OFFSET_KEYS):
                     shard.replay_offset(batch.producer_id, log_record.offset, record)
                 elif isinstance(record.key, GroupMetadataKey):
@@ -209,7 +211,7 @@ class NewCache(Cache):
         pending = {group for by_group in offsets.pending.values() for group in by_group}
         for group_id in shard.groups.keys() | shard.newer | offsets.committed.keys() | pending:
             known = group_id in self.groups or group_id in self.newer
-            if known or (self.partitions and partition_for(group_id, self.partitions) != shard.partition):
+            if known or not self._answers(group_id, shard.partition):
                 continue
             committed, waiting = offsets.committed.get(group_id, {}), offsets.pending_of(group_id)
             if group_id in shard.newer:
@@ -221,6 +223,12 @@ class NewCache(Cache):
                 self.orphans.setdefault(group_id, Orphan(committed, waiting))
                 continue
             self.orphans.pop(group_id, None)
+
+    def _answers(self, group_id: str, partition: int | None) -> bool:
+        """Whether a group of this partition is asked for there; a log without a number is taken for its home."""
+        if self.partitions is None or partition is None:
+            return True
+        return partition_for(group_id, self.partitions) == partition
 
 
 @dataclass
@@ -236,8 +244,7 @@ class _Shard:
         group, partition = _offset_key(record)
         if not isinstance(record.value, OFFSET_VALUES):
             self.offsets.remove(group, partition)
-            for open_producer in self.offsets.pending:
-                self.offsets.remove_pending(open_producer, group, partition)
+            self.offsets.remove_all_pending(group, partition)
             return
         if group not in self.groups and group not in self.newer:
             self.groups[group] = Group(group, self.partition)

@@ -79,6 +79,8 @@ class Offsets:
         self.committed: dict[str, PartitionOffsets] = {}
         self.pending: dict[int, dict[str, PartitionOffsets]] = {}
         """By producer id, then group."""
+        self.producers: dict[str, set[int]] = {}
+        """Which producers have something pending for a group."""
 
     def put(self, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
         self.committed.setdefault(group, {})[partition] = offset
@@ -88,19 +90,26 @@ class Offsets:
 
     def put_pending(self, producer: int, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
         self.pending.setdefault(producer, {}).setdefault(group, {})[partition] = offset
+        self.producers.setdefault(group, set()).add(producer)
 
     def remove_pending(self, producer: int, group: str, partition: TopicPartition) -> None:
         _drop(self.pending.get(producer, {}), group, partition)
 
+    def remove_all_pending(self, group: str, partition: TopicPartition) -> None:
+        for producer in self.producers.get(group, ()):
+            self.remove_pending(producer, group, partition)
+
     def take_pending(self, producer: int) -> Iterator[tuple[str, TopicPartition, OffsetAndMetadata]]:
         """Ends the producer's transaction: forgets and gives what was pending in it."""
         for group, offsets in self.pending.pop(producer, {}).items():
+            self.producers[group].discard(producer)
             for partition, offset in offsets.items():
                 yield group, partition, offset
 
     def pending_of(self, group: str) -> dict[int, PartitionOffsets]:
         """What is pending for a group, by producer id."""
-        return {producer: groups[group] for producer, groups in self.pending.items() if group in groups}
+        open_ones = ((producer, self.pending.get(producer, {})) for producer in sorted(self.producers.get(group, ())))
+        return {producer: groups[group] for producer, groups in open_ones if group in groups}
 
 
 def _drop(groups: dict[str, PartitionOffsets], group: str, partition: TopicPartition) -> None:

@@ -35,8 +35,8 @@ def annotate_batch(data: bytes, position: int = 0) -> list[Span]:
     """
     (length,) = struct.unpack_from(">i", data, position + 8)
     batch = parse_batch(data, position, length + 12)
-    if batch.magic != 2:
-        raise InvalidLog(f"a batch of magic 2 was expected, found {batch.magic}")
+    if batch.magic != 2 or not batch.is_valid:
+        raise InvalidLog(f"a batch of magic 2 with a right checksum was expected at byte {position}")
     spans, at = [], 0
     for name, code, meaning in _HEADER:
         (value,) = struct.unpack_from(">" + code, data, position + at)

@@ -22,7 +22,8 @@ class LogRecord(NamedTuple):
     """One record as it stands in the log.
 
     `timestamp` is in ms since the epoch (-1: none, magic 0), `sequence` -1 without one; `size` is that of the record
-    in bytes, decompressed; `headers` are (key, value) pairs of bytes.
+    in bytes, decompressed; `headers` are (key, value) pairs of bytes; `crc` and `is_valid` tell of a message of magic 0
+    or 1 with a checksum of its own.
     """
 
     offset: int
@@ -33,6 +34,7 @@ class LogRecord(NamedTuple):
     sequence: int = -1
     size: int = 0
     crc: int | None = None
+    is_valid: bool = True
     magic: int = 2
     attributes: int = 0
 
@@ -41,8 +43,9 @@ class LogRecord(NamedTuple):
 class Batch:
     """A batch of magic 2, a message of magic 0 or 1, or a compressed wrapper of such messages.
 
-    `position` and `size` are bytes in `file`; `payload` the records' bytes, compressed as `attributes` say. Without
-    their meaning in magic 0 and 1, producer_id, producer_epoch, base_sequence and partition_leader_epoch are -1.
+    `crc` is what the header says, `computed_crc` what the bytes give. `position` and `size` are bytes in `file`;
+    `payload` are the records' bytes, compressed as `attributes` say. Without their meaning in magic 0 and 1,
+    producer_id, producer_epoch, base_sequence and partition_leader_epoch are -1.
     """
 
     magic: int
@@ -50,6 +53,7 @@ class Batch:
     last_offset: int
     attributes: int
     crc: int
+    computed_crc: int
     position: int
     size: int
     payload: bytes = field(repr=False)
@@ -62,6 +66,10 @@ class Batch:
     base_sequence: int = -1
     count: int = 1
     file: str | None = None
+
+    @property
+    def is_valid(self) -> bool:
+        return self.crc == self.computed_crc
 
     @property
     def compression(self) -> CompressionType:

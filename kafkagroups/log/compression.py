@@ -47,7 +47,7 @@ def decompress(codec: CompressionType, data: bytes) -> bytes:
     """The records' bytes. InvalidLog when the codec cannot read them."""
     try:
         if codec is CompressionType.GZIP:
-            return gzip.decompress(data)
+            return _gzip(data)
         if codec is CompressionType.SNAPPY:
             return _snappy(data)
         if codec is CompressionType.LZ4:
@@ -71,6 +71,20 @@ def compress(codec: CompressionType, data: bytes) -> bytes:
     if codec is CompressionType.ZSTD:
         return bytes(cramjam.zstd.compress(data))
     return data
+
+
+def _gzip(data: bytes) -> bytes:
+    """All members of a gzip stream; Java's reader ignores what follows the last one and is none."""
+    out = b""
+    while data.startswith(b"\x1f\x8b") or not out:
+        member = zlib.decompressobj(31)
+        out += member.decompress(data) + member.flush()
+        if not member.eof:
+            raise InvalidLog("a gzip stream ends too early")
+        data = member.unused_data
+        if not data:
+            break
+    return out
 
 
 def _snappy(data: bytes) -> bytes:

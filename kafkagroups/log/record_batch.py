@@ -32,22 +32,20 @@ CRC_FROM = 21
 
 
 def parse_batch(data: bytes, position: int, size: int, file: str | None = None) -> Batch:
-    """The batch of `size` bytes at `position`. InvalidLog when it is too short for a header or its CRC is wrong."""
+    """The batch of `size` bytes at `position`. InvalidLog when it is too short for a header."""
     if size < HEADER_SIZE:
         raise InvalidLog(f"a batch has at least {HEADER_SIZE} bytes, this one {size}")
     (
         base_offset, _, leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
         producer_id, producer_epoch, base_sequence, count,
     ) = HEADER.unpack_from(data, position)  # fmt: skip
-    computed = crc32c(memoryview(data)[position + CRC_FROM : position + size])
-    if computed != crc:
-        raise InvalidLog(f"CRC-32C {crc:08x} was expected, the bytes give {computed:08x}")
     return Batch(
         magic=magic,
         base_offset=base_offset,
         last_offset=base_offset + last_offset_delta,
         attributes=attributes,
         crc=crc,
+        computed_crc=crc32c(memoryview(data)[position + CRC_FROM : position + size]),
         position=position,
         size=size,
         payload=data[position + HEADER_SIZE : position + size],
@@ -110,7 +108,7 @@ def _parse_record(data: bytes, start: int, batch: Batch, fixed_time: int | None)
         sequence = (batch.base_sequence + offset_delta) & 0x7FFFFFFF  # sequences wrap to 0
     time = batch.base_timestamp + timestamp_delta if fixed_time is None else fixed_time
     record = LogRecord(
-        batch.base_offset + offset_delta, time, key, value, tuple(headers), sequence, end - start, None, 2, attributes
+        batch.base_offset + offset_delta, time, key, value, tuple(headers), sequence, end - start, attributes=attributes
     )
     return record, end
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from mmap import mmap
 from pathlib import Path
 
 from kafkagroups.errors import InvalidLog, UsageError
@@ -22,8 +23,9 @@ from kafkagroups.log.batch import Batch
 
 _framing = struct.Struct(">qi4xb")  # offset, size, (leader epoch or crc), magic
 _LOG_OVERHEAD = 12
-_partition_folder = re.compile(r"__consumer_offsets-(\d+)")
-_segment_name = re.compile(r"(\d{20})\.log")
+_partition_folder = re.compile(r"__consumer_offsets-([0-9]+)")
+_segment_name = re.compile(r"([0-9]{20})\.log")
+BytesLike = bytes | bytearray | memoryview | mmap
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +40,27 @@ class Damage:
     offset: int
     reason: str
 
+    def __str__(self) -> str:
+        where = f"{self.file}, byte {self.position}"
+        return f"{where}: the log ends here at offset {self.offset}: {self.reason}"
+
 
 class Log:
     """The segments of one partition. Iterate for its batches; `damage` is known once they were read to the end.
 
     `partition` is the number in the folder's name (None for another folder), `start_offset` the first segment's base,
-    as its name says (0 for another name). `segments` are paths that begin as the given one.
+    as its name says (0 for another name). `segments` are paths that begin as the given one; `read` gives the bytes of
+    one (UsageError when it cannot).
     """
 
-    def __init__(self, path: str, segments: list[str], partition: int | None) -> None:
+    def __init__(
+        self, path: str, segments: list[str], partition: int | None, read: Callable[[str], bytes] | None = None
+    ) -> None:
         self.path = path
         self.segments = segments
         self.partition = partition
         self.damage: Damage | None = None
+        self._read = read or read_segment
         name = _segment_name.fullmatch(os.path.basename(segments[0]))
         self.start_offset = int(name[1]) if name else 0
 
@@ -59,7 +69,7 @@ class Log:
         next_offset = self.start_offset
         for segment in self.segments:
             try:
-                for batch in read_batches(_read(segment), segment):
+                for batch in read_batches(self._read(segment), segment):
                     yield batch
                     next_offset = batch.next_offset
             except InvalidLog as error:
@@ -67,9 +77,10 @@ class Log:
                 return
 
 
-def _read(segment: str) -> bytes:
+def read_segment(segment: str, folder: str = "") -> bytes:
+    """The bytes of a segment's file; a relative name begins in `folder`. UsageError when it cannot be read."""
     try:
-        return Path(segment).read_bytes()
+        return Path(folder, segment).read_bytes()
     except OSError as error:
         raise UsageError(f"{segment}: {error.strerror}") from None
 
@@ -79,17 +90,21 @@ def read_batches(data: bytes, file: str | None = None) -> Iterator[Batch]:
     position, end = 0, len(data)
     while position < end:
         try:
-            batch, size = _batch_at(data, position, end, file)
+            batch = batch_at(data, position, file)
+            if not batch.is_valid:
+                raise InvalidLog(f"checksum {batch.crc:08x} was expected, the bytes give {batch.computed_crc:08x}")
         except InvalidLog as error:
             if not data[position:].strip(b"\x00"):
                 return
             error.file, error.position = file, position
             raise
         yield batch
-        position += size
+        position += batch.size
 
 
-def _batch_at(data: bytes, position: int, end: int, file: str | None) -> tuple[Batch, int]:
+def batch_at(data: bytes, position: int, file: str | None = None) -> Batch:
+    """The batch at a position, its checksum not judged. InvalidLog when the bytes are no batch, or not a whole one."""
+    end = len(data)
     left = end - position
     if left < _framing.size:
         raise InvalidLog(f"a batch was expected, {left} bytes are left")
@@ -102,7 +117,15 @@ def _batch_at(data: bytes, position: int, end: int, file: str | None) -> tuple[B
     if not 0 <= magic <= 2:
         raise InvalidLog(f"a magic of 0, 1 or 2 was expected, found {magic}")
     parse = record_batch.parse_batch if magic == 2 else message_set.parse_batch
-    return parse(data, position, size, file), size
+    return parse(data, position, size, file)
+
+
+def log_of_buffers(buffers: Iterable[tuple[str, BytesLike]], partition: int | None) -> Log:
+    """The log of these (name, bytes) segments, in order; bytes may be a memory map. UsageError when there is none."""
+    content = dict(buffers)
+    if not content:
+        raise UsageError("a log has at least one segment")
+    return Log("", list(content), partition, lambda segment: bytes(content[segment]))
 
 
 def open_log(path: str | Path) -> Log:
@@ -113,31 +136,42 @@ def open_log(path: str | Path) -> Log:
     0
     """
     place = Path(path)
-    if place.is_file():
-        if place.suffix != ".log":
-            raise UsageError(f"{path}: a .log file or a folder was expected")
-        return Log(str(path), [str(path)], _partition_of(place.parent))
-    if not place.is_dir():
-        raise UsageError(f"{path}: no such file or folder")
-    names = sorted(file.name for file in place.glob("*.log"))
+    try:
+        if place.is_file():
+            if place.suffix != ".log":
+                raise UsageError(f"{path}: a .log file or a folder was expected")
+            return Log(str(path), [str(path)], _partition_of(place.absolute().parent))
+        if not place.is_dir():
+            raise UsageError(f"{path}: no such file or folder")
+        names = _segments(place)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
     if not names:
-        raise UsageError(f"{path}: no .log file in this folder")
+        raise UsageError(f"{path}: no segment (20 digits and .log) in this folder")
     return Log(str(path), [os.path.join(path, name) for name in names], _partition_of(place))
 
 
 def open_logs(path: str | Path) -> list[Log]:
     """All logs at a path, in ascending partition: of one partition, or of a folder of partition directories."""
     place = Path(path)
-    if place.is_dir():
-        folders = [f for f in place.iterdir() if f.is_dir() and _partition_folder.fullmatch(f.name)]
-        logs = [open_log(os.path.join(path, f.name)) for f in folders if any(f.glob("*.log"))]
-        if logs:
-            return sorted(logs, key=lambda log: log.partition or 0)
-        if not any(place.glob("*.log")):
-            raise UsageError(f"{path}: neither a .log file nor a folder __consumer_offsets-N with one")
+    try:
+        if place.is_dir():
+            folders = [f for f in place.iterdir() if _partition_folder.fullmatch(f.name) and f.is_dir()]
+            logs = [open_log(os.path.join(path, f.name)) for f in folders if _segments(f)]
+            if logs:
+                return sorted(logs, key=lambda log: log.partition or 0)
+            if not _segments(place):
+                raise UsageError(f"{path}: neither a segment nor a folder __consumer_offsets-N with one")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
     return [open_log(path)]
 
 
+def _segments(folder: Path) -> list[str]:
+    """The names of a folder's segments in order; other files, hidden copies too, are none."""
+    return sorted(entry.name for entry in folder.iterdir() if _segment_name.fullmatch(entry.name))
+
+
 def _partition_of(folder: Path) -> int | None:
-    name = _partition_folder.fullmatch(folder.resolve().name)
+    name = _partition_folder.fullmatch(folder.name) or _partition_folder.fullmatch(folder.resolve().name)
     return int(name[1]) if name else None

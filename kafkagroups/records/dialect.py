@@ -4,7 +4,7 @@ Two coordinators exist: the classic one (Scala, up to 3.9) and the new one (Java
 What they cannot read they refuse, and then the load of the whole partition fails; what they only do not know they
 skip. The rules of any version are those of the newest line at or below it:
 
-    classic  0     offset values 0                        key types 0, 1; other types fail
+    classic  0     offset values 0                        key type 0; other types fail
              0.9   offset values 0-1, group values 0      key types 0-2; other types fail
              0.10.1                   group values 0-1
              2.1   offset values 0-3, group values 0-2

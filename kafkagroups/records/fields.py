@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ class TaggedField(NamedTuple):
 class Message:
     """The base of every record key, record value and struct in them. Frozen, without methods: data."""
 
-    unknown_tagged_fields: tuple[TaggedField, ...] = dataclasses.field(default=(), kw_only=True)
+    unknown_tagged_fields: tuple[TaggedField, ...] = dataclasses.field(default=(), kw_only=True, repr=False)
 
 
 M = TypeVar("M", bound=Message)
@@ -121,11 +122,11 @@ def version_range(text: str) -> range:
 
 
 def kafka_version(text: str) -> tuple[int, ...]:
-    """ "3.9.2" -> (3, 9, 2). UsageError when it is no version."""
-    try:
-        return tuple(int(part) for part in text.split("."))
-    except ValueError:
-        raise UsageError(f"a Kafka version such as 3.9.2 was expected, not {text!r}") from None
+    """ "3.9.2" -> (3, 9, 2); "v2.8" and "4.4.0-SNAPSHOT" too. UsageError when it is no version."""
+    number = re.match(r"v?([0-9]+(?:\.[0-9]+)*)(?![0-9.])", text)
+    if number is None:
+        raise UsageError(f"a Kafka version such as 3.9.2 was expected, not {text!r}")
+    return tuple(int(part) for part in number[1].split("."))
 
 
 def specs(cls: type[Message]) -> tuple[Spec, ...]:
@@ -260,7 +261,7 @@ def _struct_writer(cls: type[Message], at: At) -> Writer:
                         write_field(section, content)
                         sections.append((spec.tag or 0, bytes(section)))
                 name = "tagged fields"
-                _write_tags(out, sections, value.unknown_tagged_fields, {spec.tag for spec in present})
+                _write_tags(out, sections, value.unknown_tagged_fields)
             elif value.unknown_tagged_fields:
                 raise UsageError(f"version {at.version} of {cls.__name__} has no tagged fields, some were given")
         except UsageError as error:
@@ -269,13 +270,14 @@ def _struct_writer(cls: type[Message], at: At) -> Writer:
     return write
 
 
-def _write_tags(
-    out: bytearray, known: list[tuple[int, bytes]], unknown: tuple[TaggedField, ...], declared: set[int | None]
-) -> None:
+def _write_tags(out: bytearray, known: list[tuple[int, bytes]], unknown: tuple[TaggedField, ...]) -> None:
     before = -1
+    written = {tag for tag, _ in known}
     for tag, _ in unknown:
-        if tag in declared or not before < tag < 2**31 - 1:
-            raise UsageError(f"unknown tags must ascend and differ from declared ones, found {tag} after {before}")
+        if tag in written or not before < tag < 2**31 - 1:
+            raise UsageError(
+                f"unknown tags must ascend and differ from those that are known, found {tag} after {before}"
+            )
         before = tag
     sections = sorted([*known, *unknown])
     write_uvarint(out, len(sections))
@@ -304,8 +306,10 @@ def _struct_from_json(cls: type[Message], value: Any, at: At) -> Any:
         raise UsageError(f"an object with the fields of {cls.__name__} was expected, not {value!r}")
     values: dict[str, Any] = {}
     for spec in specs(cls):
+        if not spec.stands_in(at):
+            continue  # dropped silently, as Kafka's writers do
         if spec.json_name not in value:
-            if spec.stands_in(at) and spec.tag is None:
+            if spec.tag is None:
                 raise UsageError(f"version {at.version} of {cls.__name__} needs it", field=spec.json_name)
             continue
         content = value[spec.json_name]
@@ -322,7 +326,10 @@ def _struct_from_json(cls: type[Message], value: Any, at: At) -> Any:
 
 def _tags_from_json(value: Any) -> tuple[TaggedField, ...]:
     try:
-        return tuple(TaggedField(tag["tag"], base64.b64decode(tag["data"], validate=True)) for tag in value)
+        fields = tuple(TaggedField(tag["tag"], base64.b64decode(tag["data"], validate=True)) for tag in value)
+        if all(type(field.tag) is int for field in fields):
+            return fields
+        raise TypeError
     except (TypeError, KeyError, ValueError):
         raise UsageError(
             '[{"tag": number, "data": base64}, …] was expected, not ' + repr(value), field="_unknownTaggedFields"

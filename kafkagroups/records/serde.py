@@ -6,6 +6,7 @@ Source: GroupCoordinatorRecordSerde.java and CoordinatorRecordSerde.java (4.3.1)
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 from functools import cache
@@ -241,13 +242,11 @@ def from_json(value: Any) -> Record:
 
 
 def _number(value: Any, field: str) -> int:
-    try:
-        number = int(value)
-    except (TypeError, ValueError):
-        raise UsageError(f"a number was expected, not {value!r}", field=field) from None
-    if not -(2**15) <= number < 2**15:
-        raise UsageError(f"an int16 was expected, not {number}", field=field)
-    return number
+    if type(value) is int and -(2**15) <= value < 2**15:
+        return value
+    if isinstance(value, str) and re.fullmatch("-?[0-9]{1,5}", value):
+        return _number(int(value), field)
+    raise UsageError(f"an int16 was expected, not {value!r}", field=field)
 
 
 def _unhex(value: Any, field: str) -> bytes:

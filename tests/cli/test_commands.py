@@ -2,12 +2,16 @@
 
 import io
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import kafkagroups as kg
 from kafkagroups.cli import main
 from tests.captured import captured, rows
 
@@ -18,7 +22,8 @@ BILLING = DATA / "1.0.1" / "__consumer_offsets-9"
 @pytest.fixture
 def run(capsys, monkeypatch):
     def call(*args, stdin=""):
-        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        data = stdin if isinstance(stdin, bytes) else stdin.encode()
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
         try:
             status = main([str(arg) for arg in args])
         except SystemExit as error:
@@ -59,7 +64,7 @@ def test_a_line_gives_a_line_errors_too(run):
 
 
 def test_unknown_tags_and_types_stand_in_the_json_and_go_back(run):
-    key, value = "0001000167000174000000ff", "00040000000000000005000000010161000000000000000902000003090178"
+    key = "0001000167000174000000ff"
     value = "0004" + "0000000000000005" + "00000001" + "01" + "0000000000000009" + "01" + "0903" + "616263"
     status, out, _ = run("decode", "--jsonl", stdin=json.dumps({"key_hex": key, "value_hex": value}))
     data = json.loads(out)["value"]["data"]
@@ -74,7 +79,7 @@ def test_unknown_tags_and_types_stand_in_the_json_and_go_back(run):
 
 def test_decode_speaks_with_the_reader_that_is_asked_for(run):
     """Type 0 with a value of version 3: 3.9.2 reads it, 4.3.1 refuses; --strict refuses trailing bytes."""
-    key, value = "00000001670001740000000a", "0003000000000000000500000001000000000000000000000009"
+    key = "00000001670001740000000a"
     value = "0003" + "0000000000000005" + "00000001" + "0000" + "0000000000000009"
     assert run("decode", key, value)[0] == 1
     assert run("decode", key, value, "--coordinator", "classic")[0] == 0
@@ -124,9 +129,7 @@ def test_load_stops_at_an_offset_or_a_time(run):
     assert (before["state"], before["generation"]) == ("Stable", 3)
     assert (after["groups"]["billing"]["state"], after["partitions"]["9"]["next_offset"]) == ("Empty", 22)
     steps = json.loads((DATA / "1.0.1" / "acts.json").read_text())
-    lunch = next(
-        step for step in (steps["steps"] if isinstance(steps, dict) else steps) if step["step"] == "lunch break"
-    )
+    lunch = next(step for step in steps if step["step"] == "lunch break")
     at = json.loads(run(*args, "--until-time", lunch["time_ms"])[1])["groups"]["billing"]
     assert at["state"] == "Stable"
     assert run("load", DATA / "1.0.1", "--until", 3)[0] == 2
@@ -238,3 +241,148 @@ def test_help_shows_examples(run):
     for command in ("decode", "encode", "partition", "dump", "load", "doctor"):
         status, out, _ = run(command, "--help")
         assert status == 0 and "examples:" in out
+
+
+ODD_LINES = [
+    b"[" * 100_000,
+    b'{"key_hex":1' + b"1" * 5000 + b"}",
+    b"\xff",
+    b"",
+    b'{"key":{"type":Infinity,"data":{}},"value":null}',
+    b'{"key":{"type":true,"data":{}},"value":null}',
+    b'{"key":{"type":2.7,"data":{"group":"g"}},"value":null}',
+    b'{"key":{"type":"1","data":{"group":"g","topic":"t","partition":0}},"value":{"version":"4","data":{"offset":1,'
+    b'"leaderEpoch":1,"metadata":"","commitTimestamp":1,"_unknownTaggedFields":[{"tag":"9","data":""}]}}}',
+]
+
+
+@pytest.mark.parametrize("command", ["decode", "encode"])
+@pytest.mark.parametrize("line", ODD_LINES, ids=range(len(ODD_LINES)))
+def test_no_line_stops_the_stream(run, command, line):
+    """However odd a line is, it gives one line of error, and the next one is answered."""
+    good = b'{"key_hex":"000200026869","value_hex":null,"key":{"type":"2","data":{"group":"hi"}},"value":null}\n'
+    status, out, err = run(command, "--jsonl", stdin=line + b"\n" + good)
+    first, second = jsonl(out)
+    assert status == 1 and set(first) == {"error"} and "error" not in second
+    assert err.startswith("kafkagroups: line 1: ") and err.count("\n") == 1
+
+
+def test_encode_takes_utf_8_whatever_the_locale(run):
+    row = '{"key":{"type":"2","data":{"group":"é"}},"value":null}'.encode()
+    assert jsonl(run("encode", "--jsonl", stdin=row)[1])[0]["key_hex"] == "00020002c3a9"
+
+
+def test_what_an_older_reader_kept_as_unknown_tag_goes_back(run):
+    """4.1's topic id is an unknown tag to 3.9.2 and 4.0: decode with them, encode, and the bytes are the same."""
+    row = rows("vectors", "vectors/01_OffsetCommit_v4.jsonl")
+    row = next(r for r in row if "topicId" in r["value"])
+    pair = {"key_hex": row["key_hex"], "value_hex": row["value_hex"]}
+    for options in (["--coordinator", "classic"], ["--kafka", "4.0.2"], ["--kafka", "v4.3.1-rc2"]):
+        decoded = run("decode", "--jsonl", *options, stdin=json.dumps(pair))[1]
+        assert jsonl(run("encode", "--jsonl", stdin=decoded)[1]) == [pair]
+
+
+def test_dump_log_frames_as_the_tool_does(run, tmp_path):
+    """DumpLogSegments: what is not whole is counted, a wrong checksum is printed, an impossible size kills it."""
+    data = (BILLING / "00000000000000000000.log").read_bytes()
+    segment = tmp_path / "00000000000000000000.log"
+
+    def dumped(content):
+        segment.write_bytes(content)
+        return run("dump", "--format", "dump-log", segment, BILLING)
+
+    whole = dumped(data)[1]
+    status, out, _ = dumped(data + data[:40])
+    assert status == 0 and "Found 40 invalid bytes at the end of 00000000000000000000.log\n" in out
+    spoiled = bytearray(data)
+    spoiled[17] ^= 1
+    status, out, _ = dumped(bytes(spoiled))
+    assert status == 0 and out.count("isvalid: false") == 1 and out.count("\n") == whole.count("\n")
+    status, out, err = dumped(data + bytes(30))
+    assert status == 1 and "Found" not in out and out.count("Dumping") == 1 and err.count("\n") == 1
+    other = tmp_path / "oddly.log"
+    other.write_bytes(data)
+    assert run("dump", "--format", "dump-log", other, segment)[:2] == (1, f"Dumping {other}\n")
+    assert run("dump", "--format", "dump-log", "--kafka", "1.0.1", segment)[0] == 2
+
+
+def test_a_segment_that_cannot_be_read_stops_no_other_path(run, tmp_path):
+    (tmp_path / "__consumer_offsets-3" / "00000000000000000000.log").mkdir(parents=True)
+    for command in (["load", "--json"], ["dump", "--json"], ["dump", "--format", "dump-log"]):
+        status, out, err = run(command[0], tmp_path, BILLING, *command[1:])
+        assert status == 2 and err.count("\n") == 1 and "billing" in out
+    assert run("load", "x" * 5000)[0] == 2
+
+
+def test_names_do_not_move_the_cursor(run, tmp_path):
+    """Control characters of a group, a topic or a note are shown as escapes, in every text for people."""
+    from kafkagroups.log.batch import LogRecord
+    from kafkagroups.log.record_batch import encode_batch
+
+    evil = "a\x1b[31m\nb\x9bc"
+    key, value = kg.encode(
+        kg.from_json(
+            {
+                "key": {"type": "1", "data": {"group": evil, "topic": evil, "partition": 0}},
+                "value": {"version": "0", "data": {"offset": 1, "metadata": evil, "commitTimestamp": 1}},
+            }
+        )
+    )
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    log = encode_batch([LogRecord(0, 1, key, value)]) + encode_batch([LogRecord(1, 1, b"\x00\x01", b"")])
+    (folder / "00000000000000000000.log").write_bytes(log)
+    for args in (
+        ["load", folder, "--until", "1"],
+        ["dump", folder],
+        ["partition", evil],
+        ["decode", key.hex(), value.hex()],
+    ):
+        _, out, err = run(*args)
+        assert "\x1b" not in out + err and "\x9b" not in out + err and "\\x1b[31m\\nb\\x9bc" in out
+
+
+def test_undecodable_records_keep_their_bytes(run):
+    """dump prints the error and the raw bytes, says the first on stderr, and exits with 1."""
+    folder = captured("runs") / "runs" / "1.0.1-craft-b" / "log"
+    status, out, err = run("dump", folder, "--json", "--kafka", "1.0.1")
+    bad = [line for line in jsonl(out) if "error" in line]
+    assert status == 1 and bad and err.count("\n") == 1
+    assert all({"key_hex", "value_hex"} <= set(line) for line in bad)
+
+
+def test_links_and_strays_do_not_confuse_a_folder(run, tmp_path):
+    """A linked partition keeps the number of its link; hidden copies and other files are no segments."""
+    store = tmp_path / "store"
+    shutil.copytree(BILLING, store)
+    (store / "._00000000000000000000.log").write_bytes(b"\0\5\x16\7")
+    (store / "notes.log").write_bytes(b"hello")
+    broker = tmp_path / "broker"
+    broker.mkdir()
+    for number in (9, 14):
+        (broker / f"__consumer_offsets-{number}").symlink_to(store)
+    loaded = jsonl(run("load", broker, "--json", "--kafka", "1.0.1")[1])[0]
+    assert list(loaded["partitions"]) == ["9", "14"] and loaded["coordinator"] == "classic"
+    assert all(p["damage"] is None and p["batches"] == 22 for p in loaded["partitions"].values())
+    alone = jsonl(run("load", store / "00000000000000000000.log", "--json", "--partitions", "50")[1])[0]
+    assert set(alone["groups"]) == {"billing", "fraud-check"} and alone["elsewhere"] == {}
+
+
+def test_a_real_process_stops_quietly_when_its_reader_does(tmp_path):
+    """`| head -1` is no error, and a closed or full output is one line at most."""
+    kafkagroups = [sys.executable, "-m", "kafkagroups"]
+    for args in (["dump", str(DATA / "1.0.1")], ["load", str(DATA / "1.0.1")]):
+        process = subprocess.Popen(kafkagroups + args, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b"" and process.wait() == 0
+        process.stderr.close()
+    if Path("/dev/full").exists():
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [*kafkagroups, "dump", str(BILLING)], stdout=full, stderr=subprocess.PIPE, check=False
+            )
+        assert done.returncode == 1 and done.stderr.count(b"\n") == 1
+    latin = os.environ | {"PYTHONIOENCODING": "latin-1", "LC_ALL": "C"}
+    done = subprocess.run([*kafkagroups, "load", str(DATA / "1.0.1")], capture_output=True, env=latin, check=True)
+    assert "café-☕" in done.stdout.decode()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import kafkagroups as kg
 from kafkagroups.cli import main
 from tests.captured import captured
 
@@ -32,8 +33,10 @@ def cases():
 def load(capsys, folder, answers):
     version = answers.get("broker") or "4.3.1"
     coordinator = answers.get("coordinator") or ("new" if version.startswith("4") else "classic")
-    main(["load", str(folder), "--json", "--coordinator", coordinator, "--kafka", version])
-    return json.loads(capsys.readouterr().out), version
+    status = main(["load", str(folder), "--json", "--coordinator", coordinator, "--kafka", version])
+    loaded = json.loads(capsys.readouterr().out)
+    assert status == any(partition["error"] for partition in loaded["partitions"].values())
+    return loaded, version
 
 
 @pytest.mark.parametrize(("folder", "file"), list(cases()))
@@ -108,3 +111,45 @@ def partitions(assignment):
     else:
         pairs = [(tp.rpartition("-")[0], int(tp.rpartition("-")[2])) for tp in assignment]
     return [f"{topic}-{p}" for topic, p in sorted(pairs)]
+
+
+@pytest.mark.parametrize("version", ["1.0.1", "3.9.2", "4.3.1"])
+def test_an_offset_names_the_record_that_made_it_so(version, capsys):
+    """record_offset is a record of that key, and its value is the offset, the note and the times that are answered."""
+    answers = {"broker": version}
+    loaded, _ = load(capsys, DATA / version, answers)
+    records = {}
+    for log in map(kg.open_log, (DATA / version).glob("__consumer_offsets-*")):
+        records |= {
+            (log.partition, r.offset): kg.to_json(kg.decode(r.key, r.value))
+            for b in log
+            if not b.is_control
+            for r in b.records
+        }
+    seen = 0
+    for name, group in loaded["groups"].items():
+        for tp, offset in group["offsets"].items():
+            record = records[group["partition"], offset["record_offset"]]
+            key, value = record["key"]["data"], record["value"]["data"]
+            assert (key["group"], f"{key['topic']}-{key['partition']}") == (name, tp)
+            assert (value["offset"], value["metadata"]) == (offset["offset"], offset["metadata"])
+            assert value["commitTimestamp"] == offset["commit_timestamp"]
+            assert value.get("expireTimestamp", -1) == (offset["expire_timestamp"] or -1)
+            assert value.get("topicId") == offset["topic_id"]
+            seen += 1
+    assert seen > 10
+
+
+def test_frames_hold_what_the_groups_hold():
+    """offsets_frame and members_frame: a row each, the answers of the 3.9.2 broker."""
+    groups = kg.load(DATA / "3.9.2", coordinator="classic")
+    answers = json.loads((DATA / "3.9.2" / "answers.json").read_text())
+    offsets = groups.offsets_frame()
+    told = {(r.group, f"{r.topic}-{r.partition}"): r.offset for r in offsets.itertuples()}
+    assert told == {
+        (name, tp): offset["offset"] for name, there in answers["offsets"].items() for tp, offset in there.items()
+    }
+    members = groups.members_frame()
+    billing = members[members.group == "billing"].set_index("member_id")
+    for member in answers["groups"]["billing"]["members"]:
+        assert billing.loc[member["member_id"], "assigned_partitions"] == sorted(member["assignment"])

@@ -257,7 +257,7 @@ def test_a_group_lives_where_javas_hash_says():
 
 @pytest.mark.parametrize("name", VECTORS)
 def test_annotated_spans_cover_every_byte_once_and_tell_every_field(name):
-    """Spans lie end to end, and their values are those of Kafka's JSON (strings and numbers of the outermost struct)."""
+    """Spans lie end to end, and tell what Kafka's JSON tells (strings and numbers of the outermost struct)."""
     for row in rows("vectors", f"vectors/{name}"):
         key, value = unhex(row["key_hex"]), unhex(row["value_hex"])
         spans = kg.annotate(key, value)

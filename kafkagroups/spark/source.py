@@ -1,0 +1,218 @@
+"""The data source `consumer_offsets`: `spark.read.format("consumer_offsets").option("table", "offsets").load(path)`.
+
+    table            one of columns.TABLES (offsets)
+    coordinator      classic or new (new), and `kafka` its version (3.9.2 or 4.3.1)
+    path, paths      partition directories, .log files, or folders of partition directories: what `.load(…)` is given
+    cwd              where relative paths begin (the folder in which Spark's Java was started)
+    partitions       the topic's partition count: then a filter on `group` selects tasks, and the new coordinator
+                     answers a group from its home partition only
+    tasks            how many tasks at most (2 for each core)
+
+Each log partition is loaded by itself, by one task. So a group whose records lie in two partitions has rows of both;
+`kafkagroups.spark.load` answers such a group as a broker would. A log whose bytes are damaged, or whose load fails as
+that broker's would, is no exception: it has what came before, and table `partitions` says why.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from mmap import ACCESS_READ, mmap
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, In, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from kafkagroups.api import load_columns
+from kafkagroups.columns import Column, arrow_schema, columns_of
+from kafkagroups.errors import UsageError
+from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segments import Log, open_logs
+from kafkagroups.records.dialect import dialect
+from kafkagroups.rows import number
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT = "consumer_offsets"
+OPTIONS = ("table", "coordinator", "kafka", "path", "paths", "cwd", "partitions", "tasks")
+
+
+class ConsumerOffsets(DataSource):
+    """The format; its options are judged when the schema or a reader is asked for."""
+
+    tasks = 2 * (os.cpu_count() or 1)
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return ddl(Options.of(self.options, self.tasks).columns)
+
+    def reader(self, schema: StructType) -> ConsumerOffsetsReader:
+        return ConsumerOffsetsReader(Options.of(self.options, self.tasks), schema)
+
+
+def ddl(columns: Iterable[Column]) -> str:
+    """The columns as Spark's DDL, whose words for types are theirs."""
+    return ", ".join(f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in columns)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options, judged. UsageError when one is unknown or wrong."""
+
+    table: str
+    coordinator: str
+    kafka: str | None
+    paths: tuple[str, ...]
+    cwd: str
+    partitions: int | None
+    tasks: int
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return columns_of(self.table)
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], tasks: int) -> Options:
+        if unknown := sorted(set(map(str.lower, given)) - set(OPTIONS)):
+            raise UsageError(f"{FORMAT} has no option {unknown[0]!r}, but {', '.join(OPTIONS)}")
+        paths = json.loads(given.get("paths", "[]")) + ([given["path"]] if "path" in given else [])
+        if not paths:
+            raise UsageError(f"{FORMAT} needs a path: .load(path)")
+        count = given.get("partitions")
+        options = cls(
+            given.get("table", "offsets"),
+            given.get("coordinator", "new"),
+            given.get("kafka"),
+            tuple(paths),
+            given.get("cwd") or os.getcwd(),
+            None if count is None else _at_least_1("partitions", count),
+            _at_least_1("tasks", given.get("tasks", str(tasks))),
+        )
+        columns_of(options.table)
+        dialect(options.coordinator, options.kafka)
+        return options
+
+
+def _at_least_1(option: str, text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"option {option}: a number above 0 was expected, not {text!r}")
+    return int(text)
+
+
+@dataclass
+class Task(InputPartition):
+    """What one task loads: (partition, segments in order) of each of its logs."""
+
+    logs: list[tuple[int | None, list[str]]]
+
+
+class ConsumerOffsetsReader(DataSourceReader):
+    """Reads the columns of the schema that Spark asks for; it goes to the tasks pickled."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self.options = options
+        self.schema = schema
+        self.only_partitions: set[int] | None = None
+        self.only_groups: set[str] | None = None
+        wanted = to_arrow_schema(schema, timezone="UTC")
+        for mine, field in zip(arrow_schema(columns_of(options.table, wanted.names)), wanted, strict=True):
+            if not mine.type.equals(field.type):
+                raise UsageError(f"column {field.name} of table {options.table} is {mine.type}, not {field.type}")
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Takes `partition` and `group`, equal to a value or in a list; Spark applies the others."""
+        for each in filters:
+            if not isinstance(each, EqualTo | In) or each.attribute not in (("partition",), ("group",)):
+                yield each
+                continue
+            values = ({each.value} if isinstance(each, EqualTo) else set(each.value)) - {None}
+            if each.attribute == ("partition",):
+                self.only_partitions = _both(self.only_partitions, values)
+            else:
+                self.only_groups = _both(self.only_groups, values)
+
+    def partitions(self) -> list[InputPartition]:
+        """The log partitions in at most `tasks` tasks of about the same number of bytes."""
+        chosen = [log for path in self.options.paths for log in self._open(path) if self._is_wanted(log)]
+        tasks = bins(chosen, self.options.tasks, self.options.cwd)
+        return [Task([(log.partition, log.segments) for log in logs]) for logs in tasks]
+
+    def _open(self, path: str) -> list[Log]:
+        """The logs at a path, whose names then begin as the path does."""
+        here = os.path.join(self.options.cwd, path)
+        logs = open_logs(here)
+        for log in logs:
+            log.segments = [path + segment.removeprefix(here) for segment in log.segments]
+        return logs
+
+    def _is_wanted(self, log: Log) -> bool:
+        partition, count = number(log.partition), self.options.partitions
+        if self.only_partitions is not None and partition not in self.only_partitions:
+            return False
+        return not count or self.only_groups is None or partition in {partition_for(g, count) for g in self.only_groups}
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a task's logs, batch by batch. UsageError when a file cannot be read."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        _freeze()
+        assert isinstance(partition, Task)
+        schema = to_arrow_schema(self.schema, timezone="UTC")
+        groups = None if self.only_groups is None else pa.array(sorted(self.only_groups), pa.string())
+        for log, segments in partition.logs:
+            batches = load_columns(
+                [(segment, _map(os.path.join(self.options.cwd, segment))) for segment in segments],
+                table=self.options.table,
+                coordinator=self.options.coordinator,
+                kafka=self.options.kafka,
+                partition=log,
+                partitions=self.options.partitions,
+                columns=schema.names,
+            )
+            for batch in batches:
+                if groups is not None:
+                    batch = batch.filter(pc.is_in(batch["group"], value_set=groups))
+                # Spark compares schemas, and a schema that a user gave says that all may be null
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+def _both(before: set[Any] | None, values: set[Any]) -> set[Any]:
+    return values if before is None else before & values
+
+
+def bins(logs: Iterable[Log], most: int, cwd: str = "") -> list[list[Log]]:
+    """The logs in at most so many bins, but one: each, largest first, goes to the bin with the fewest bytes."""
+    sized = [(sum(os.path.getsize(os.path.join(cwd, segment)) for segment in log.segments), log) for log in logs]
+    sized.sort(key=lambda entry: -entry[0])
+    out: list[list[Log]] = [[] for _ in range(max(1, min(most, len(sized))))]
+    filled = [0] * len(out)
+    for size, log in sized:
+        least = filled.index(min(filled))
+        out[least].append(log)
+        filled[least] += size + 1
+    return out
+
+
+@cache
+def _freeze() -> None:
+    """Once a worker: PySpark collects garbage after every task, and need not look at what is imported."""
+    gc.collect()
+    gc.freeze()
+
+
+def _map(path: str) -> mmap | bytes:
+    try:
+        with open(path, "rb") as file:
+            return mmap(file.fileno(), 0, access=ACCESS_READ) if os.path.getsize(path) else b""
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None

@@ -1,0 +1,175 @@
+# %% [markdown]
+# # 00 · Start here
+#
+# **How Kafka remembers where every consumer is, from the bytes of one record to a billion of them.**
+#
+# | after this page you can | minutes | needs Java |
+# |---|---|---|
+# | say what happens to a commit, check that your set-up is right, find the home of any group | 10 + 5 | only its last cell |
+#
+# A consumer reads a topic and says, now and then, "I am done up to here". Kafka has to remember that: for every
+# group and every partition, through crashes of the consumer and of the broker. It keeps it where it keeps everything,
+# in a topic. Its name is `__consumer_offsets`, it has 50 partitions, and hardly anyone ever looks inside. We will.
+
+# %% [markdown]
+# ## A commit's life, in one picture
+#
+# ```
+#  consumer of group "billing"
+#     │  commitSync():  orders-0 → 42
+#     ▼
+#  the broker that coordinates "billing"
+#     │  1. appends one record to a partition of __consumer_offsets     ──▶  on disk, and on the replicas
+#     │  2. when that is safe, puts 42 into a map in memory
+#     ▼  3. answers "done"
+#  later: "where was I?"   ──▶  answered from the map; the topic is not read
+#
+#  the broker dies   ──▶   another one reads that partition from its beginning,
+#                          and has the same map
+# ```
+#
+# *Topic*, *partition*, *offset*: a topic is a list that only grows, cut into numbered partitions; an offset is a place
+# in one partition, counted from 0. `orders-0` is partition 0 of the topic `orders`. A *consumer group* is a set of
+# processes that share the reading of a topic and are known by one name, the group id. A *broker* is a server of Kafka.
+#
+# Two questions carry the whole course. *Which bytes are in that record?* And: *is the map after the crash really the
+# same?* All lessons follow one small shop, Harbour Coffee, whose groups real brokers of three versions served, until
+# the night they were killed.
+
+# %% [markdown]
+# ## Is your set-up right?
+#
+# Run a cell with **Shift + Enter**. Every line below should say `ok`.
+
+# %%
+from kafkagroups.cli import doctor
+
+everywhere = {"python", "environment", "packages", "kernel"}
+for check in doctor.checks():
+    if check.check in everywhere:
+        print(f"{check.check:<12}", "ok" if check.ok else f"NOT OK: {check.found}. To mend it: {check.fix}")
+
+# %% [markdown]
+# Java, disk and memory differ from machine to machine, so they are not on this page: `.venv/bin/kafkagroups doctor` in
+# a terminal shows them. Only the Spark cells of lessons 00, 03, 09 and 10 need Java.
+
+# %% [markdown]
+# ## How an exercise works
+#
+# A cell with `...` waits for you. Put your answer there, run it, and run the check behind it. It says one of four
+# things: ✓ right, ✗ wrong and how people slip there, ! your code failed, · not attempted. Nothing is recorded anywhere.
+#
+# Here is the first one. A consumer has read the records 0 to 41 of a partition. Which number does it commit?
+
+# %%
+# exercise: next_record
+next_record = ...
+
+# %%
+from kafkagroups import course
+
+course.check("next_record", next_record)
+# course.hint("next_record")        # without the first # it gives a hint
+# course.solution("next_record")    # and this one the solution
+
+# %% [markdown]
+# ## Where a group lives
+#
+# Every group lives in **one** partition of the topic. Before you run the next cell, guess: do the five groups of Harbour
+# Coffee get five different ones? There are 50 to choose from. Write True or False.
+
+# %%
+five_different = ...
+
+# %%
+import kafkagroups as kg
+
+groups = ["billing", "shipping", "dashboard", "fraud-check", "mailer"]
+for group in groups:
+    print(f"{group:<12} {kg.partition_for(group, partitions=50):>2}")
+
+course.beside(five_different, len({kg.partition_for(group) for group in groups}) == 5)
+
+# %% [markdown]
+# `billing` and `fraud-check` share one, although 45 others are free: the number comes from a hash of the name, and
+# nobody deals them out. That these are the right numbers, you do not have to believe: brokers of Kafka 1.0.1, 3.9.2
+# and 4.3.1 stored the five groups in just these partitions, in the folder `data/harbour/` of this project.
+
+# %%
+from pathlib import Path
+
+for version in ["1.0.1", "3.9.2", "4.3.1"]:
+    folders = {path.name for path in Path(course.data(f"harbour/{version}")).glob("__consumer_offsets-*")}
+    ours = {f"__consumer_offsets-{kg.partition_for(group)}" for group in groups}
+    course.confirm(ours & folders, ours, version)
+
+# %% [markdown]
+# Now yours. Write the name of a group that you know in place of `my-group` and run the cell. On a broker of yours it
+# lives in that partition too, unless someone has set `offsets.topic.num.partitions`.
+
+# %%
+kg.partition_for("my-group", partitions=50)
+
+# %% [markdown]
+# And one for the check: where does `dashboard` live?
+
+# %%
+# exercise: home_of_dashboard
+home_of_dashboard = ...
+
+# %%
+course.check("home_of_dashboard", home_of_dashboard)
+
+# %% [markdown]
+# ## The map, after the crash
+#
+# The broker of Harbour Coffee was killed in the middle of the night. This is what the next one knew, from nothing but
+# the files that were left. At the end of the course you will be able to say of each number which bytes made it so.
+
+# %%
+loaded = kg.load(course.data("harbour/3.9.2"), coordinator="classic")
+
+for group in sorted(loaded):
+    print(f"{group:<12} {loaded[group].state.value:<7} {len(loaded[group].members)} members, {len(loaded[group].offsets)} offsets")
+
+# %% [markdown]
+# ## The path
+#
+# | | lesson | the question it answers |
+# |---|---|---|
+# | 00 | **start here** | Is my set-up right, and where am I going? |
+# | 01 | [records](01_records.ipynb) | What exactly is stored for a commit, and for a group? |
+# | 02 | [partitions](02_partitions.ipynb) | On which of 50 partitions does my group live, and why may that number never change? |
+# | 03 | [the log](03_the_log.ipynb) | What does the file on disk look like: batches, CRC, compression, control batches? |
+# | 04 | storing (to come) | What happens between `commitSync()` and the answer? |
+# | 05 | fetching (to come) | Why is the topic never read when a consumer asks for its offset? |
+# | 06 | the group's life (to come) | Join, sync, heartbeat, leave: five states and every legal move |
+# | 07 | deleting (to come) | How do you delete from a file you can only append to? |
+# | 08 | compaction (to come) | Why does the topic stay small, and when does it not? |
+# | 09 | loading (to come) | A broker dies. How does the next one know everything? |
+# | 10 | loading at scale (to come) | Replay is a fold; when can it be split, and when is one process enough? |
+# | 11 | forensics (to come) | Eight incidents, each a folder of segments and a complaint. Find the cause |
+
+# %% [markdown]
+# ## In Kafka
+#
+# The partition came from `GroupMetadataManager.partitionFor` (Kafka 3.9.2): `Utils.abs(groupId.hashCode) %
+# groupMetadataTopicPartitionCount`. The map is the `offsets` of `GroupMetadata`, the record is written by
+# `storeOffsets`, and the next broker reads it back in `loadGroupsAndOffsets`. You will meet all of them by name.
+#
+# ## Your first Spark cell
+#
+# The same folder as a table of Spark. On one laptop that is no faster; it begins to pay when a log is larger than a
+# machine (lesson 10). Without Java 17 the cell says so, and you can go on without it.
+
+# %% tags=["java"]
+from kafkagroups import spark as kgs
+
+try:
+    spark = kgs.session()
+    kgs.register(spark)
+    table = spark.read.format("consumer_offsets").option("table", "groups").option("coordinator", "classic")
+    table.load(course.data("harbour/3.9.2")).select("partition", "group", "state", "members", "offsets").orderBy("group").show()
+    spark.stop()
+except kg.UsageError as error:
+    print(f"No Spark here: {error}")

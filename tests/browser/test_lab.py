@@ -1,0 +1,181 @@
+"""The lessons in a real JupyterLab and browser: every cell runs, every widget answers, nothing leaves the machine.
+
+Screenshots of each lesson at 1280 and 700 pixels are kept in `build/screens/` for people to look at.
+"""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+SCREENS = ROOT / "build" / "screens"
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+QUIET += ["--disable-component-update", "--disable-sync"]
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """JupyterLab on loopback over a copy of the course, with settings of its own. No token: it is loopback and ours."""
+    home = tmp_path_factory.mktemp("jupyter")
+    course = tmp_path_factory.mktemp("course")
+    for name in ("notebooks", "data"):
+        shutil.copytree(ROOT / name, course / name)
+    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
+    settings.mkdir(parents=True)
+    quiet = {"fetchNews": "false", "checkForUpdates": False}
+    (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    places = {
+        name: str(home / name.lower()) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
+    }
+    places |= {"JUPYTERLAB_SETTINGS_DIR": str(home / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(home / "spaces")}
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}", "--allow-root"]
+    command += ["--IdentityProvider.token=", "--ServerApp.password=", "--LabApp.expose_app_in_browser=True"]
+    command += [f"--ServerApp.root_dir={course}", "--ServerApp.port_retries=0"]
+    with open(home / "server.log", "w") as log:
+        server = subprocess.Popen(command, env=os.environ | places, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    base = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(120):
+            try:
+                urllib.request.urlopen(f"{base}/api", timeout=1).close()
+                break
+            except OSError:
+                assert server.poll() is None, (home / "server.log").read_text()
+                time.sleep(0.5)
+        yield base
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), headless=True, args=QUIET)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(lab, browser):
+    """A page that notes every request that would leave the machine."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.outside = []
+    ours = re.compile(r"(https?|wss?)://127\.0\.0\.1:|data:|blob:|about:")
+    page.on("request", lambda request: None if ours.match(request.url) else page.outside.append(request.url))
+    page.set_default_timeout(60_000)
+    yield page
+    page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")  # the next test gets a new kernel
+    page.close()
+
+
+KERNEL = """() => {
+    const kernel = window.jupyterapp.shell.currentWidget?.context?.sessionContext?.session?.kernel;
+    return kernel?.status === 'idle';
+}"""
+COUNTS = """() => {
+    const cells = window.jupyterapp.shell.currentWidget.content.model.cells;
+    return Array.from({length: cells.length}, (_, i) => cells.get(i))
+        .filter(cell => cell.type === 'code').map(cell => cell.executionCount);
+}"""
+
+
+def run_all(page, lab, lesson):
+    """Opens a lesson, runs all cells, and waits until they were run, in order, in a new kernel."""
+    page.goto(f"{lab}/lab/tree/notebooks/{lesson}.ipynb?reset")
+    page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
+    page.wait_for_function(KERNEL)
+    page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+    page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    for _ in range(600):
+        page.wait_for_timeout(300)
+        counts = page.evaluate(COUNTS)
+        if counts and counts == list(range(1, len(counts) + 1)) and page.evaluate(KERNEL):
+            return
+    raise AssertionError(f"{lesson} did not run to its end: {counts}")
+
+
+def scroll_to(page, selector):
+    """Lab draws cells when they come into view: go down until the thing is there."""
+    place = page.locator(selector).first
+    for _ in range(80):
+        if place.count():
+            place.scroll_into_view_if_needed()
+            return place
+        page.mouse.move(700, 500)
+        page.mouse.wheel(0, 500)
+        page.wait_for_timeout(60)
+    raise AssertionError(f"{selector} did not come into view")
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_a_lesson_runs_in_the_browser(page, lab, lesson):
+    """All cells run, none shows an error, screens are taken, and no request leaves the machine."""
+    run_all(page, lab, lesson)
+    assert page.locator(".jp-RenderedText[data-mime-type='application/vnd.jupyter.error']").count() == 0
+    SCREENS.mkdir(parents=True, exist_ok=True)
+    page.locator(".jp-WindowedPanel-outer").first.evaluate("panel => panel.scrollTop = 0")
+    for width in (1280, 700):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(300)
+        page.screenshot(path=SCREENS / f"{lesson}-{width}.png")
+    assert page.outside == []
+
+
+def test_the_byte_explorer_steps_and_jumps(page, lab):
+    """Lesson 01: next, previous and the list of fields change the bracketed bytes; the keyboard works too."""
+    run_all(page, lab, "01_records")
+    explorer = scroll_to(page, ".jp-OutputArea-output:has(.kg-bytes)")
+    told = explorer.locator("p b").first
+    expect(told).to_have_text("type")
+    explorer.get_by_role("button", name="next").click()
+    expect(told).to_have_text("group")
+    explorer.get_by_role("button", name="next").focus()
+    page.keyboard.press("Enter")
+    expect(explorer.locator(".kg-bytes b")).to_have_count(7)
+    explorer.get_by_role("button", name="previous").click()
+    expect(explorer.locator(".kg-bytes b")).to_have_count(2)
+    explorer.locator("select").select_option(label="value 2: offset (int64)")
+    expect(explorer.locator("p").first).to_contain_text("offset = 50")
+    page.screenshot(path=SCREENS / "byte-explorer.png")
+    assert page.outside == []
+
+
+def test_the_histogram_finds_a_group_that_is_typed(page, lab):
+    """Lesson 02: a typed group is found on its partition; the slider changes the count of partitions."""
+    run_all(page, lab, "02_partitions")
+    histogram = scroll_to(page, ".jp-OutputArea-output:has(.kg-histogram)")
+    histogram.get_by_placeholder("type a group id").fill("mailer")
+    page.keyboard.press("Enter")
+    expect(histogram.locator(".kg-histogram")).to_contain_text("mailer lives on 12")
+    histogram.locator(".noUi-handle").focus()
+    page.keyboard.press("ArrowRight")
+    expect(histogram.locator(".kg-histogram")).to_contain_text("51 partitions")
+    page.screenshot(path=SCREENS / "histogram.png")
+
+
+def test_a_byte_that_breaks(page, lab):
+    """Lesson 03: the slider moves the broken byte, and the text says what recovery would keep."""
+    run_all(page, lab, "03_the_log")
+    breaker = scroll_to(page, ".jp-OutputArea-output:has(.kg-break)")
+    expect(breaker.locator(".kg-break")).to_contain_text("cut away")
+    breaker.locator(".noUi-handle").focus()
+    page.keyboard.press("Home")
+    expect(breaker.locator(".kg-break")).to_contain_text("every checksum is right")
+    page.screenshot(path=SCREENS / "byte-breaker.png")

@@ -1,0 +1,222 @@
+"""What changed from version to version, each rule on the smallest log that shows it, read off Kafka's tags."""
+
+import json
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from tests.captured import captured, rows
+
+
+def value(version, **fields):
+    return {"version": str(version), "data": fields}
+
+
+def commit(offset, version=1, topic="t", **fields):
+    body = {"offset": offset, "metadata": "", "commitTimestamp": 1} | fields
+    if version == 1:
+        body.setdefault("expireTimestamp", -1)
+    return {
+        "key": {"type": "1", "data": {"group": "g", "topic": topic, "partition": 0}},
+        "value": value(version, **body),
+    }
+
+
+def group(version, protocol="range", leader="m", members=()):
+    body = {
+        "protocolType": "consumer",
+        "generation": 3,
+        "protocol": protocol,
+        "leader": leader,
+        "members": list(members),
+    }
+    return {"key": {"type": "2", "data": {"group": "g"}}, "value": value(version, **body)}
+
+
+def member(name, instance=None):
+    fields = {"memberId": name, "clientId": "c", "clientHost": "/h", "sessionTimeout": 10, "rebalanceTimeout": -1}
+    return fields | {"subscription": "", "assignment": "", "groupInstanceId": instance}
+
+
+def load(tmp_path, batches, coordinator, kafka):
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir(exist_ok=True)
+    data, offset = b"", 0
+    for records, header in batches:
+        pairs = [kg.encode(kg.from_json(record)) if isinstance(record, dict) else record for record in records]
+        logged = [LogRecord(offset + i, 1, *pair) for i, pair in enumerate(pairs)]
+        if not logged:
+            header = header | {"base_offset": offset, "last_offset": offset, "base_timestamp": 1, "max_timestamp": 1}
+        data += encode_batch(logged, **header)
+        offset += max(1, len(logged))
+    (folder / "00000000000000000000.log").write_bytes(data)
+    groups = kg.load(folder, coordinator=coordinator, kafka=kafka)
+    return groups, groups.partitions[0].error
+
+
+@pytest.mark.parametrize(
+    ("record", "readable"),
+    [
+        (commit(1, 1), ["0.9.0.1", "1.0.1", "2.0.1", "3.9.2"]),
+        (commit(1, 3, leaderEpoch=1), ["2.1.0", "2.8.2", "3.9.2"]),
+        (commit(1, 4, leaderEpoch=1), ["3.4.1", "3.9.2"]),
+        (group(0), ["0.9.0.1", "0.10.0.1", "1.0.1", "3.9.2"]),
+        (group(1), ["0.10.1.0", "1.0.1", "3.9.2"]),
+        (
+            group(2) | {"value": value(2, **group(2)["value"]["data"], currentStateTimestamp=1)},
+            ["2.1.0", "2.2.2", "3.9.2"],
+        ),
+        (group(3) | {"value": value(3, **group(3)["value"]["data"], currentStateTimestamp=1)}, ["2.3.0", "3.9.2"]),
+        ((b"\x00\x03\x00\x01g", b""), ["3.4.1", "3.9.2"]),
+    ],
+)
+def test_a_classic_coordinator_reads_the_versions_of_its_time(record, readable, tmp_path):
+    """What came later fails the load, value versions and record types; since 3.4.1 it skips types it does not know."""
+    versions = [
+        "0.8.2.2",
+        "0.9.0.1",
+        "0.10.0.1",
+        "0.10.1.0",
+        "1.0.1",
+        "2.0.1",
+        "2.1.0",
+        "2.1.1",
+        "2.2.2",
+        "2.3.0",
+        "2.8.2",
+        "3.3.0",
+        "3.4.1",
+        "3.9.2",
+    ]
+    first = versions.index(readable[0])
+    for kafka in versions:
+        error = load(tmp_path, [([record], {})], "classic", kafka)[1]
+        assert (error is None) == (versions.index(kafka) >= first), kafka
+
+
+def test_rows_of_errors_other_versions():
+    """Types 0 to 2: what the classic readers of 2.8.2, 2.3.1 and 1.0.1 and the serdes of 4.0.2 and 4.1.2 say."""
+    odd = {row["id"]: row for row in rows("records", "errors.jsonl")}
+    seen = 0
+    for row in rows("records", "errors_other_versions.jsonl"):
+        source = odd.get(row["id"])
+        if source is None or not (source["key_hex"] or "").startswith(("0000", "0001", "0002")):
+            continue
+        key, body = (None if source[k] is None else bytes.fromhex(source[k]) for k in ("key_hex", "value_hex"))
+        for name, expected in row.items():
+            if name in ("id", "class", "note"):
+                continue
+            coordinator, _, version = name.rpartition("-")
+            rules = kg.dialect("classic" if coordinator else "new", version)
+            seen += 1
+            if "error" in expected:
+                with pytest.raises(kg.InvalidRecord):
+                    kg.decode(key, body, rules)
+            else:
+                kg.decode(key, body, rules)
+    assert seen > 100
+
+
+def test_a_group_without_members_lost_its_protocol_type_from_0_10_1_to_1_0_0(tmp_path):
+    """GroupMetadata.loadGroup, which keeps it, came with 1.0.1; a 0.10.2.2 broker answered "" (FACTS-legacy 7)."""
+    for kafka, expected in (("0.10.1.0", ""), ("0.10.2.2", ""), ("0.11.0.2", ""), ("1.0.0", ""), ("1.0.1", "consumer")):
+        groups, _ = load(tmp_path, [([group(1, None, None)], {})], "classic", kafka)
+        assert groups["g"].protocol_type == expected, kafka
+
+
+def test_before_0_10_1_a_group_record_had_a_protocol_and_a_leader(tmp_path):
+    for kafka, fails in (("0.9.0.1", True), ("0.10.0.1", True), ("0.10.1.0", False)):
+        assert bool(load(tmp_path, [([group(0, None, None)], {})], "classic", kafka)[1]) == fails
+
+
+def test_an_emptied_control_batch_kills_the_load_before_2_0_1(tmp_path):
+    """`batch.iterator.next()` without `hasNext` up to 2.0.0."""
+    batches = [([commit(5)], {}), ([], {"attributes": CONTROL | TRANSACTIONAL, "producer_id": 1, "producer_epoch": 0})]
+    for kafka, fails in (("0.11.0.2", True), ("2.0.0", True), ("2.0.1", False), ("3.9.2", False)):
+        assert bool(load(tmp_path, batches, "classic", kafka)[1]) == fails, kafka
+    assert load(tmp_path, batches, "new", None)[1] is None
+
+
+def test_before_0_10_1_offsets_went_straight_into_the_cache(tmp_path):
+    """So a load that fails keeps what came before, and a group without a record is nobody's (orphan), from 0.9 on."""
+    batches = [([commit(5)], {}), ([(b"\x00\x09", b"")], {})]
+    groups, error = load(tmp_path, batches, "classic", "0.9.0.1")
+    assert error and not groups and groups.orphans["g"].offsets[kg.TopicPartition("t", 0)].offset == 5
+    groups, error = load(tmp_path, batches, "classic", "1.0.1")
+    assert error and not groups and not groups.orphans
+
+
+def test_members_that_stand_twice(tmp_path):
+    """An instance id twice fails from 3.0 on; a member after one that stands twice fails the vote from 2.1 on."""
+    static = group(3, members=[member("a", "i"), member("b", "i")])
+    static["value"]["data"]["currentStateTimestamp"] = 1
+    for kafka, fails in (("2.3.1", False), ("2.8.2", False), ("3.0.0", True), ("3.9.2", True)):
+        assert bool(load(tmp_path, [([static], {})], "classic", kafka)[1]) == fails, kafka
+    twice = group(1, members=[member("a"), member("a"), member("b")])
+    for kafka, fails in (("1.0.1", False), ("2.0.1", False), ("2.1.0", True), ("3.9.2", True)):
+        assert bool(load(tmp_path, [([twice], {})], "classic", kafka)[1]) == fails, kafka
+    assert load(tmp_path, [([twice], {})], "new", None)[1] and load(tmp_path, [([static], {})], "new", None)[1]
+
+
+def test_an_unknown_rebalance_timeout_is_the_sessions(tmp_path):
+    """-1 stays with the classic coordinator (but for value version 0), and becomes the session timeout with the new."""
+    batches = [([group(1, members=[member("a")])], {})]
+    assert load(tmp_path, batches, "classic", None)[0]["g"].members["a"].rebalance_timeout_ms == -1
+    assert load(tmp_path, batches, "new", None)[0]["g"].members["a"].rebalance_timeout_ms == 10
+    batches = [([group(0, members=[member("a")])], {})]
+    assert load(tmp_path, batches, "classic", None)[0]["g"].members["a"].rebalance_timeout_ms == 10
+
+
+def test_the_reason_of_a_failed_load_is_one_line_and_always_the_same(tmp_path):
+    """The first group whose tombstone meets a pending commit, its name quoted."""
+    names = [f"g{i}\n" for i in range(5)]
+
+    def key(kind, name, **more):
+        return {"key": {"type": kind, "data": {"group": name} | more}}
+
+    tombs = [key("2", name) | {"value": None} for name in names]
+    pending = [key("1", name, topic="t", partition=0) | {"value": commit(1)["value"]} for name in names]
+    batches = [(tombs, {}), (pending, {"attributes": TRANSACTIONAL, "producer_id": 1, "producer_epoch": 0})]
+    _, error = load(tmp_path, batches, "classic", None)
+    assert error == r"Unexpected unload of active group 'g0\n'"
+
+
+def test_a_wrapper_of_magic_1_as_kafka_reads_it():
+    """AbstractLegacyRecordBatch: offset 0 is unset, a smaller offset than the inner ones is refused, so is zstd."""
+    import struct
+    import zlib
+
+    from kafkagroups.log.compression import CompressionType, compress
+    from kafkagroups.log.segments import read_batches
+
+    def message(offset, value, attributes=0):
+        body = struct.pack(">bbqii", 1, attributes, 5, -1, len(value)) + value
+        return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
+
+    def offsets(outer, inner, codec=CompressionType.GZIP):
+        (batch,) = read_batches(message(outer, compress(codec, inner), codec))
+        return [record.offset for record in batch.records]
+
+    pair = message(0, b"a") + message(1, b"b")
+    assert offsets(11, pair) == [10, 11] and offsets(0, pair) == [0, 1] and offsets(1, pair) == [0, 1]
+    assert offsets(10, pair[:-3]) == [10], "a message that is not whole is left out"
+    for outer, inner, codec in (
+        (1, message(0, b"a") + message(7, b"b"), CompressionType.GZIP),
+        (9, pair, CompressionType.ZSTD),
+    ):
+        with pytest.raises(kg.InvalidLog):
+            offsets(outer, inner, codec)
+
+
+def test_the_java_coordinators_before_4_3():
+    """crafted/cases.json under 4.0 and 4.1: key type 0 with a later value loads up to 4.0 and fails from 4.1 on."""
+    folder = captured("crafted") / "crafted" / "logs"
+    cases = json.loads((captured("crafted") / "crafted" / "cases.json").read_text())
+    for case in cases:
+        if case["id"] in ("v-key0-oc1", "v-key0-oc2", "v-key0-oc3", "v-key0-oc4"):
+            path = folder / case["id"] / f"__consumer_offsets-{case['partition']}"
+            for kafka, fails in (("4.0.2", False), ("4.1.2", True), ("4.3.1", True)):
+                (loaded,) = kg.load(path, kafka=kafka).partitions.values()
+                assert (loaded.error is not None) == fails

@@ -1,0 +1,197 @@
+"""The tables, without Spark's Java: what `load_columns` and the data source's reader give is what the loader says."""
+
+import shutil
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNotNull
+from pyspark.sql.pandas.types import from_arrow_schema
+
+import kafkagroups as kg
+from kafkagroups.api import load_columns
+from kafkagroups.columns import TABLES, arrow_schema, columns_of
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.segments import open_logs
+from kafkagroups.spark.source import ConsumerOffsets, Task
+from tests.captured import captured
+from tests.spark.expected import LOADED, in_order, records, rows
+
+DATA = "data/harbour"
+LOGS = (("runs", "runs/*/*/__consumer_offsets-*"), ("crafted", "crafted/logs/*/*"))
+RUNS = sorted({str(log.parent) for family, pattern in LOGS for log in captured(family).glob(pattern)})
+RUNS += [f"{DATA}/1.0.1", f"{DATA}/3.9.2", f"{DATA}/4.3.1", f"{DATA}/cleaning/before-clean"]
+
+
+def reader(path, columns=None, **options):
+    """The data source's reader, made as Spark makes it."""
+    table = options.setdefault("table", "offsets")
+    schema = from_arrow_schema(arrow_schema(columns_of(table, columns)))
+    return ConsumerOffsets({**options, "path": str(path)}).reader(schema)
+
+
+def read(path, filters=(), columns=None, **options):
+    """All rows, read as Spark reads them: filters, tasks, batches."""
+    one = reader(path, columns, **options)
+    kept = list(one.pushFilters(list(filters)))
+    assert not [each for each in kept if isinstance(each, (EqualTo, In))]
+    return [row for task in one.partitions() for batch in one.read(task) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: "-".join(path.split("/")[-2:]))
+def test_every_table_is_what_the_loader_says(path, coordinator):
+    """Each log partition by itself, of every captured run, of the story and of every crafted log."""
+    logs = open_logs(path)
+    loaded = [kg.load(log.path, coordinator) for log in logs]
+    for table in LOADED:
+        expected = [row for groups in loaded for row in rows(table, groups)]
+        assert in_order(read(path, table=table, coordinator=coordinator)) == in_order(expected), table
+    expected = [row for log in logs for row in records(log.path, coordinator, None)]
+    assert in_order(without_newer(read(path, table="records", coordinator=coordinator))) == in_order(
+        without_newer(expected)
+    )
+
+
+def without_newer(rows):
+    """Of the record types that are not decoded yet a row names the group, which Kafka's JSON of it does not."""
+    return [{**row, "group": None} if row["name"] == "Unknown" else row for row in rows]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_columns_are_those_of_the_contract(table):
+    """Order, types and nullability of the batches are those of the table's one constant, in Arrow and in Spark."""
+    path = f"{DATA}/3.9.2/__consumer_offsets-9/00000000000000000000.log"
+    with open(path, "rb") as file:
+        batches = load_columns([(path, file.read())], table=table, coordinator="classic", partition=9)
+    found = batches.read_all()
+    assert found.schema == arrow_schema(TABLES[table]) and found.schema.names[0] == "partition"
+    assert found.num_rows and set(found["partition"].to_pylist()) == {9}
+    found.validate(full=True)
+    source = ConsumerOffsets({"table": table, "path": path})
+    assert len(source.schema().split(", ")) == len(TABLES[table])
+
+
+def test_columns_can_be_chosen():
+    """Only the columns that are asked for, in that order."""
+    (row, *_) = read(f"{DATA}/3.9.2", columns=["topic", "group"], coordinator="classic")
+    assert list(row) == ["topic", "group"]
+    with pytest.raises(kg.UsageError, match="no column 'x'"):
+        columns_of("offsets", ["x"])
+
+
+def test_a_filter_on_partition_selects_tasks():
+    one = reader(f"{DATA}/3.9.2", coordinator="classic")
+    kept = list(
+        one.pushFilters([IsNotNull(("partition",)), In(("partition",), (9, 12, 99)), EqualTo(("partition",), 9)])
+    )
+    assert kept == [IsNotNull(("partition",))]
+    assert [number for task in one.partitions() for number, _ in task.logs] == [9]
+    list(one.pushFilters([EqualTo(("partition",), 12)]))
+    assert one.partitions() == [Task([])]
+
+
+def test_a_filter_on_group_drops_rows_and_with_the_partition_count_selects_tasks():
+    billing = EqualTo(("group",), "billing")
+    for options, tasks in (({}, 7), ({"partitions": "50"}, 1)):
+        found = read(f"{DATA}/3.9.2", [billing], coordinator="classic", **options)
+        assert found and {row["group"] for row in found} == {"billing"}
+        one = reader(f"{DATA}/3.9.2", coordinator="classic", **options)
+        list(one.pushFilters([billing]))
+        assert sum(len(task.logs) for task in one.partitions()) == tasks
+    assert read(f"{DATA}/3.9.2", [In(("group",), ("billing", "no such"))], coordinator="classic") == found
+    other = GreaterThan(("group",), "billing")
+    assert list(reader(f"{DATA}/3.9.2").pushFilters([other])) == [other]
+
+
+def test_tasks_hold_about_the_same_bytes(tmp_path):
+    """Large partitions first; never more tasks than partitions."""
+    for partition, size in enumerate([70, 10, 10, 10, 10, 10]):
+        folder = tmp_path / f"__consumer_offsets-{partition}"
+        folder.mkdir()
+        (folder / "00000000000000000000.log").write_bytes(bytes(size))
+    one = reader(tmp_path, tasks="2")
+    assert [sorted(number for number, _ in task.logs) for task in one.partitions()] == [[0], [1, 2, 3, 4, 5]]
+    assert len(reader(tmp_path, tasks="50").partitions()) == 6
+
+
+def test_damage_is_a_row(tmp_path):
+    """Of a damaged partition the tables have what is before the damage; table partitions says where it is."""
+    shutil.copytree(f"{DATA}/3.9.2", tmp_path / "log")
+    segment = tmp_path / "log" / "__consumer_offsets-9" / "00000000000000000000.log"
+    segment.write_bytes(segment.read_bytes() + b"torn")
+    (row,) = read(tmp_path / "log", [EqualTo(("partition",), 9)], table="partitions", coordinator="classic")
+    assert row["error"] is None and row["damage"].startswith(f"{segment}, byte ")
+    assert read(tmp_path / "log", coordinator="classic") == read(f"{DATA}/3.9.2", coordinator="classic")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"table": "offset"}, "the table is one of records, offsets"),
+        ({"coordinater": "new"}, "no option 'coordinater', but table, coordinator"),
+        ({"coordinator": "old"}, '"classic" or "new"'),
+        ({"partitions": "0"}, "option partitions: a number above 0 was expected, not '0'"),
+        ({"tasks": "many"}, "option tasks"),
+    ],
+)
+def test_a_wrong_option_is_named(options, said):
+    with pytest.raises(kg.UsageError, match=said):
+        ConsumerOffsets({**options, "path": DATA}).schema()
+
+
+def test_paths_without_a_log_are_named():
+    with pytest.raises(kg.UsageError, match=r"needs a path: .load"):
+        ConsumerOffsets({}).schema()
+    with pytest.raises(kg.UsageError, match="nowhere: no such file"):
+        reader(f"{DATA}/nowhere").partitions()
+    with pytest.raises(kg.UsageError, match="column offset of table records is int64, not int32"):
+        schema = from_arrow_schema(pa.schema([("offset", pa.int32())]))
+        ConsumerOffsets({"table": "records", "path": DATA}).reader(schema)
+    with pytest.raises(kg.UsageError, match="at least one segment"):
+        load_columns([])
+
+
+def test_half_a_surrogate_pair_becomes_a_question_mark():
+    """A path may hold bytes that are no UTF-8; Arrow's strings may not."""
+    found = load_columns([("caf\udce9.log", b"torn")], table="partitions").read_all()
+    assert found["damage"].to_pylist() == [
+        "caf?.log, byte 0: the log ends here at offset 0: " + found["damage"][0].as_py().rpartition(": ")[2]
+    ]
+
+
+def test_batches_end_before_they_are_too_large(monkeypatch):
+    """A batch has at most so many rows and about so many bytes."""
+    import kafkagroups.columns as columns
+
+    monkeypatch.setattr(columns, "BATCH_ROWS", 3)
+    data = encode_batch([LogRecord(i, 5, b"\0\1", b"v" * 100) for i in range(8)])
+    batches = list(load_columns([("x", data)], table="records"))
+    assert [batch.num_rows for batch in batches] == [3, 3, 2]
+    monkeypatch.setattr(columns, "BATCH_BYTES", 350)
+    batches = list(load_columns([("x", data)], table="records"))
+    assert [batch.num_rows for batch in batches] == [3, 3, 2] or all(batch.num_rows < 3 for batch in batches)
+
+
+def test_a_batch_that_cannot_be_read_is_a_row_with_its_error():
+    data = bytearray(encode_batch([LogRecord(7, 5, b"k", b"v")]))
+    data[57:61] = (9).to_bytes(4, "big")
+    from crc32c import crc32c
+
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+    (row,) = load_columns([("x", bytes(data))], table="records").read_all().to_pylist()
+    assert (row["offset"], row["key"], row["json"]) == (7, None, None) and "9 records" in row["error"]
+
+
+def test_neither_pandas_nor_spark_is_loaded():
+    """Columns come without the second that pandas takes to import."""
+    code = (
+        "import sys; from kafkagroups.api import load_columns\n"
+        "from kafkagroups import spark\n"
+        "assert not {'pyarrow', 'pandas', 'pyspark'} & set(sys.modules)\n"
+        "load_columns([('x', b'')], table='records').read_all()\n"
+        "assert 'pyarrow' in sys.modules and not {'pandas', 'pyspark'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

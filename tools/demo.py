@@ -1,0 +1,124 @@
+"""What `make demo` shows: a record of a real broker, a shop's groups on three brokers, a million records on Spark.
+
+python tools/demo.py [RECORDS]      ends by itself, in about a minute; without Java it says so and leaves Spark out
+"""
+
+import json
+import os
+import sys
+import tempfile
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+import kafkagroups as kg
+from kafkagroups import spark as kgs, synth
+from kafkagroups.cli import main as kafkagroups
+from kafkagroups.cli.tables import table
+from kafkagroups.groups.group import Group
+from kafkagroups.spark.java import NoJava, find_java
+
+HARBOUR = Path("data/harbour")
+BROKERS = {"1.0.1": "classic", "3.9.2": "classic", "4.3.1": "new"}
+PARTITIONS, TASKS = 50, 25
+
+
+def title(text: str) -> None:
+    Console().print(f"\n[bold]{text}[/bold]\n", soft_wrap=True)
+
+
+def one_record() -> None:
+    title("1. A record, as a broker of Kafka 1.0.1 wrote it: where the group billing stands in a partition of orders")
+    log = kg.open_log(HARBOUR / "1.0.1" / "__consumer_offsets-9")
+    record = next(record for batch in log for record in batch.records if record.value and record.key[:2] == b"\0\1")
+    print(f"key    {record.key.hex()}\nvalue  {record.value.hex()}\n")
+    kafkagroups(["decode", record.key.hex(), record.value.hex()])
+    print("\nand as Kafka's own tools print it:\n")
+    print(json.dumps(kg.to_json(kg.decode(record.key, record.value))))
+
+
+def three_brokers() -> None:
+    title("2. A small shop's consumer groups, as the coordinators of three brokers load them from their logs")
+    loaded = {version: kg.load(HARBOUR / version, coordinator, version) for version, coordinator in BROKERS.items()}
+    names = sorted({name for groups in loaded.values() for name in groups})
+    rows = [(name, *(in_words(groups.get(name)) for groups in loaded.values())) for name in names]
+    table(("group", *(f"Kafka {version}, {coordinator}" for version, coordinator in BROKERS.items())), rows)
+
+
+def in_words(group: Group | None) -> str:
+    if group is None:
+        return "-"
+    waiting = f", open transactions {len(group.pending)}" if group.pending else ""
+    return f"{group.state.value}, members {len(group.members)}, offsets {len(group.offsets)}{waiting}"
+
+
+def on_spark(records: int) -> None:
+    title(f"3. {records:,} synthetic records in {PARTITIONS} partitions, loaded on Spark")
+    try:
+        find_java()
+    except NoJava as error:
+        print(f"Left out. {error}")
+        return
+    with tempfile.TemporaryDirectory(prefix="kafkagroups-demo-") as folder:
+        begin = time.perf_counter()
+        written = synth.write(Path(folder, "log"), records, partitions=PARTITIONS, groups=1000)
+        size = sum(partition["bytes"] for partition in written["partitions"].values())
+        print(f"written: {size / 1e6:.0f} MB in {time.perf_counter() - begin:.1f} s")
+
+        begin = time.perf_counter()
+        session = kgs.session(memory="1g")
+        kgs.register(session)
+        print(f"Spark {session.version} started in {time.perf_counter() - begin:.1f} s")
+        offsets = (
+            session.read.format("consumer_offsets")
+            .options(table="offsets", coordinator="new", partitions=PARTITIONS, tasks=TASKS)
+            .load(str(Path(folder, "log")))
+        )
+        offsets.createOrReplaceTempView("offsets")
+        begin = time.perf_counter()
+        with ThreadPoolExecutor() as pool:
+            job = pool.submit(session.sql(QUERY).collect)
+            watch(session.sparkContext.statusTracker(), job)
+        seconds = time.perf_counter() - begin
+        session.stop()
+    print("\nThe groups that committed last:\n")
+    table(("group", "partition", "topic-partitions", "largest offset", "last commit"), map(tuple, job.result()))
+    print(
+        f"\n{records:,} records in {seconds:.1f} s: {records / seconds:,.0f} a second on {os.cpu_count()} cores,"
+        "\nthe first job of a session, by the loader that is written to be read."
+    )
+
+
+QUERY = """
+    SELECT group, partition, count(*), max(committed_offset), date_format(max(commit_timestamp), 'yyyy-MM-dd HH:mm:ss')
+    FROM offsets GROUP BY group, partition ORDER BY max(committed_offset) DESC LIMIT 8"""
+
+
+def watch(tracker, job: Future) -> None:
+    """A bar of the tasks that are done, until the job is."""
+    columns = (TextColumn("{task.description}"), BarColumn(40), TextColumn("{task.completed}/{task.total} tasks"))
+    with Progress(*columns, TimeElapsedColumn()) as progress:
+        bar = progress.add_task("loading", total=TASKS)
+        while not job.done():
+            for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()):
+                if stage and stage.numTasks == TASKS:
+                    progress.update(bar, completed=stage.numCompletedTasks)
+            time.sleep(0.1)
+        if not job.exception():
+            progress.update(bar, completed=TASKS)
+
+
+def main() -> None:
+    begin = time.perf_counter()
+    os.chdir(Path(__file__).parents[1])
+    one_record()
+    three_brokers()
+    on_spark(int(sys.argv[1]) if sys.argv[1:] else 1_000_000)
+    print(f"\nThat was the demo, in {time.perf_counter() - begin:.0f} s. `make lab` opens the course.")
+
+
+if __name__ == "__main__":
+    main()

@@ -193,8 +193,8 @@ def load_columns(
 
     >>> path = "data/harbour/3.9.2/__consumer_offsets-9/00000000000000000000.log"
     >>> batches = load_columns([(path, Path(path).read_bytes())], table="groups", coordinator="classic", partition=9)
-    >>> batches.read_all().select(["group", "state", "generation"]).to_pylist()
-    [{'group': 'billing', 'state': 'Stable', 'generation': 6}]
+    >>> batches.read_all().select(["group", "state", "generation"]).to_pylist()[0]
+    {'group': 'billing', 'state': 'Stable', 'generation': 6}
     """
     import pyarrow as pa
 

@@ -19,9 +19,9 @@ from kafkagroups.log.message_set import OVERHEAD
 from kafkagroups.log.segments import Log, batch_at, read_segment
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from kafkagroups.records.control import ControlType, decode_control_key, decode_end_transaction_marker
-from kafkagroups.records.fields import to_json
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.serde import Record, Unread, decode, key_to_json, value_to_json
+from kafkagroups.records.structs import to_json
 
 
 class ToolDied(Exception):

@@ -36,7 +36,6 @@ from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialect import Dialect
-from kafkagroups.records.fields import reader
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import (
     LegacyOffsetCommitKey,
@@ -45,6 +44,7 @@ from kafkagroups.records.offset_commit import (
     OffsetCommitValue,
 )
 from kafkagroups.records.serde import Record, Unread, decode
+from kafkagroups.records.structs import reader
 
 OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
 OFFSET_VALUES = (OffsetCommitValue, LegacyOffsetCommitValue)

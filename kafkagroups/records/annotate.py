@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kafkagroups.records.dialect import Dialect, dialect
-from kafkagroups.records.fields import Message, Struct, layout, specs
+from kafkagroups.records.fields import Message, layout, specs
 from kafkagroups.records.serde import Record, Unread, decode
-from kafkagroups.records.wire import Array, At, Bytes, String, Wire, read_length, read_uvarint
+from kafkagroups.records.structs import Struct
+from kafkagroups.records.varint import read_uvarint
+from kafkagroups.records.wire import Array, At, Bytes, String, Wire, read_length
 
 
 class Span(NamedTuple):

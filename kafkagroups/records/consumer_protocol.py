@@ -12,7 +12,8 @@ import struct
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafkagroups.errors import InvalidRecord
-from kafkagroups.records.fields import Message, Struct, field, message, reader, writer
+from kafkagroups.records.fields import Message, field, message
+from kafkagroups.records.structs import Struct, reader, writer
 from kafkagroups.records.wire import BYTES, INT32, STRING, Array
 
 HIGHEST_VERSION = 3

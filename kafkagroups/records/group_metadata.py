@@ -8,7 +8,8 @@ Source: GroupMetadataKey.json, GroupMetadataValue.json (4.3.1).
 
 from __future__ import annotations
 
-from kafkagroups.records.fields import Message, Struct, field, message
+from kafkagroups.records.fields import Message, field, message
+from kafkagroups.records.structs import Struct
 from kafkagroups.records.wire import BYTES, INT32, INT64, STRING, Array
 
 

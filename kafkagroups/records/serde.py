@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.errors import InvalidRecord, UsageError, nested
 from kafkagroups.records.dialect import Dialect, dialect
-from kafkagroups.records.fields import Message, from_json as fields_from_json, reader, to_json as fields_to_json, writer
+from kafkagroups.records.fields import Message
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kafkagroups.records.offset_commit import (
     LegacyOffsetCommitKey,
@@ -22,6 +22,7 @@ from kafkagroups.records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from kafkagroups.records.structs import from_json as fields_from_json, reader, to_json as fields_to_json, writer
 from kafkagroups.records.wire import Writer
 
 

@@ -25,6 +25,7 @@ from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, nested
 from kafkagroups.records.text import encode_utf8, uuid_bytes, uuid_text
+from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
 """(buffer, position) -> (value, position after it). Raises InvalidRecord, struct.error or IndexError at the end."""
@@ -64,38 +65,12 @@ class Wire(ABC):
     def from_json(self, value: Any, at: At) -> Any: ...
 
 
-def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most 5 bytes, as the signed 32-bit integer that Java makes of it."""
-    byte = buffer[position]
-    if byte < 0x80:
-        return byte, position + 1
-    value = byte & 0x7F
-    for shift in (7, 14, 21, 28):
-        position += 1
-        byte = buffer[position]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return _signed32(value), position + 1
-    raise InvalidRecord("a varint of at most 5 bytes was expected, found a longer one", position=position)
-
-
-def write_uvarint(out: bytearray, value: int) -> None:
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-
-
-def _signed32(value: int) -> int:
-    return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
-
-
 def _length_reader(at: At, classic: struct.Struct) -> Callable[[bytes, int], tuple[int, int]]:
     if at.flexible:
 
         def compact(buffer: bytes, position: int) -> tuple[int, int]:
             length, position = read_uvarint(buffer, position)
-            return _signed32(length - 1), position
+            return signed32(length - 1), position
 
         return compact
     unpack, size = classic.unpack_from, classic.size

@@ -28,7 +28,7 @@ START_SECONDS = 120
 
 
 def is_in_use() -> bool:
-    """Whether Spark runs here already, by whomever; or spark-submit has started this process, and its settings count."""
+    """Whether Spark runs here already, by whomever, or spark-submit has started this process: its settings count."""
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ

@@ -14,9 +14,9 @@ from kafkagroups.records.control import (
     encode_control_key,
     encode_end_transaction_marker,
 )
-from kafkagroups.records.fields import from_json as fields_from_json, to_json as fields_to_json, writer
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.serde import RECORD_TYPES
+from kafkagroups.records.structs import from_json as fields_from_json, to_json as fields_to_json, writer
 from kafkagroups.records.text import decode_utf8, encode_utf8
 from tests.captured import captured, rows
 

@@ -29,6 +29,11 @@ RUNS = sorted({log.parent for log in RUNS})
 FEW = [DATA / "1.0.1", DATA / "4.3.1", *(run for run in RUNS if run.parent.name in ("3.9.2-main", "4.3.1-main"))]
 
 
+def name(path):
+    """The end of a path, the same in every process."""
+    return f"{path.parent.name}-{path.name}"
+
+
 @pytest.fixture(scope="module")
 def session():
     session = kgs.session("local[2]", memory="1g")
@@ -81,7 +86,7 @@ def collected(frame):
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
-@pytest.mark.parametrize("path", FEW, ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize("path", FEW, ids=name)
 def test_the_tables_are_the_loaders(session, path, coordinator):
     tables, groups = kgs.load(path, coordinator, session=session), kg.load(path, coordinator)
     for table in LOADED:
@@ -101,7 +106,7 @@ def test_a_group_in_two_partitions_is_answered_as_by_one_broker(session, foreign
         assert in_order(collected(getattr(tables, table))) == in_order(rows(table, groups)), table
 
 
-@pytest.mark.parametrize("path", [*RUNS, *(DATA / version for version in ("1.0.1", "3.9.2", "4.3.1"))], ids=str)
+@pytest.mark.parametrize("path", [*RUNS, *(DATA / version for version in ("1.0.1", "3.9.2", "4.3.1"))], ids=name)
 def test_the_command_prints_the_same_with_spark(session, path, capsys):
     """`load --engine spark --json` is `load --json`, for every captured run and the story."""
     for options in ([], ["--coordinator", "classic", "--kafka", "1.0.1"]):

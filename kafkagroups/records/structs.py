@@ -1,0 +1,211 @@
+"""Structs: the functions that read, write and show a message, compiled from its declaration (fields.py), once each.
+
+A struct has the version and the flexibility of the message around it, down to the innermost.
+Source: Kafka 4.3.1's message generator (MessageDataGenerator, JsonConverterGenerator) and RawTaggedFieldWriter.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from operator import attrgetter
+from typing import Any
+
+from kafkagroups.errors import InvalidRecord, UsageError, nested
+from kafkagroups.records.fields import NEWEST, M, Message, TaggedField, layout, specs
+from kafkagroups.records.varint import read_uvarint, write_uvarint
+from kafkagroups.records.wire import At, Reader, Wire, Writer
+
+_readers: dict[tuple[type[Message], At], Reader] = {}
+_writers: dict[tuple[type[Message], At], Writer] = {}
+
+
+def reader(cls: type[Message], version: int, kafka: tuple[int, ...] = NEWEST) -> Reader:
+    """The function that reads one version of a message: (buffer, position) -> (message, position after it)."""
+    at = layout(cls, version, kafka)
+    if (cls, at) not in _readers:
+        _readers[cls, at] = _struct_reader(cls, at)
+    return _readers[cls, at]
+
+
+def writer(cls: type[Message], version: int, kafka: tuple[int, ...] = NEWEST) -> Writer:
+    """The function that appends one version of a message to a bytearray."""
+    at = layout(cls, version, kafka)
+    if (cls, at) not in _writers:
+        _writers[cls, at] = _struct_writer(cls, at)
+    return _writers[cls, at]
+
+
+def to_json(value: Message, version: int, kafka: tuple[int, ...] = NEWEST) -> dict[str, Any]:
+    """What Kafka's JsonConverter.write gives, with unknown tagged fields beside (`_unknownTaggedFields`)."""
+    return _struct_to_json(value, layout(type(value), version, kafka))
+
+
+def from_json(cls: type[M], value: Any, version: int, kafka: tuple[int, ...] = NEWEST) -> M:
+    """What Kafka's JsonConverter.read gives. UsageError when a field of that version is missing or of another type."""
+    made: M = _struct_from_json(cls, value, layout(cls, version, kafka))
+    return made
+
+
+def _struct_reader(cls: type[Message], at: At) -> Reader:
+    declared = specs(cls)
+    names = [spec.json_name for spec in declared]
+    defaults = [spec.default for spec in declared]
+    present = [(i, spec) for i, spec in enumerate(declared) if spec.stands_in(at)]
+    untagged = [(i, spec.wire.reader(at, spec.nullable)) for i, spec in present if spec.tag is None]
+    tagged = {spec.tag: (i, spec.wire.reader(at, spec.nullable)) for i, spec in present if spec.tag is not None}
+    flexible = at.flexible
+
+    def read(buffer: bytes, position: int) -> tuple[Message, int]:
+        values = defaults.copy()
+        unknown: list[TaggedField] = []
+        index = -1
+        try:
+            for index, read_field in untagged:
+                values[index], position = read_field(buffer, position)
+            if flexible:
+                index = -1
+                count, position = read_uvarint(buffer, position)
+                for _ in range(count):
+                    index = -1
+                    tag, position = read_uvarint(buffer, position)
+                    size, position = read_uvarint(buffer, position)
+                    if tag in tagged:
+                        index, read_field = tagged[tag]
+                        values[index], position = read_field(buffer, position)
+                        continue
+                    end = position + size
+                    if not position <= end <= len(buffer):
+                        left = len(buffer) - position
+                        raise InvalidRecord(f"tag {tag} announces {size} bytes, {left} are left", position=position)
+                    unknown.append(TaggedField(tag, buffer[position:end]))
+                    position = end
+        except InvalidRecord as error:
+            error.field = nested(names[index] if index >= 0 else "tagged fields", error.field)
+            raise
+        except (struct.error, IndexError):
+            place = names[index] if index >= 0 else "tagged fields"
+            raise InvalidRecord("more bytes were expected, the end came", position=position, field=place) from None
+        if unknown:
+            return cls(*values, unknown_tagged_fields=tuple(unknown)), position
+        return cls(*values), position
+
+    return read
+
+
+def _struct_writer(cls: type[Message], at: At) -> Writer:
+    present = [spec for spec in specs(cls) if spec.stands_in(at)]
+    untagged = [(attrgetter(s.name), s.json_name, s.wire.writer(at, s.nullable)) for s in present if s.tag is None]
+    tagged = [(s, s.wire.writer(at, s.nullable)) for s in present if s.tag is not None]
+
+    def write(out: bytearray, value: Any) -> None:
+        if not isinstance(value, cls):
+            raise UsageError(f"a {cls.__name__} was expected, not {value!r}")
+        name = ""
+        try:
+            for get, name, write_field in untagged:  # noqa: B007  # the name is for the error below
+                write_field(out, get(value))
+            if at.flexible:
+                sections: list[tuple[int, bytes]] = []
+                for spec, write_field in tagged:
+                    name = spec.json_name
+                    content = getattr(value, spec.name)
+                    if content != spec.default:
+                        section = bytearray()
+                        write_field(section, content)
+                        sections.append((spec.tag or 0, bytes(section)))
+                name = "tagged fields"
+                _write_tags(out, sections, value.unknown_tagged_fields)
+            elif value.unknown_tagged_fields:
+                raise UsageError(f"version {at.version} of {cls.__name__} has no tagged fields, some were given")
+        except UsageError as error:
+            raise error.inside(name) if name else error from None
+
+    return write
+
+
+def _write_tags(out: bytearray, known: list[tuple[int, bytes]], unknown: tuple[TaggedField, ...]) -> None:
+    before = -1
+    written = {tag for tag, _ in known}
+    for tag, _ in unknown:
+        if tag in written or not before < tag < 2**31 - 1:
+            raise UsageError(
+                f"unknown tags must ascend and differ from those that are known, found {tag} after {before}"
+            )
+        before = tag
+    sections = sorted([*known, *unknown])
+    write_uvarint(out, len(sections))
+    for tag, data in sections:
+        write_uvarint(out, tag)
+        write_uvarint(out, len(data))
+        out += data
+
+
+def _struct_to_json(value: Message, at: At) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for spec in specs(type(value)):
+        content = getattr(value, spec.name)
+        if not spec.stands_in(at) or (spec.tag is not None and content == spec.default):
+            continue
+        out[spec.json_name] = None if content is None else spec.wire.to_json(content, at)
+    if value.unknown_tagged_fields:
+        out["_unknownTaggedFields"] = [
+            {"tag": tag, "data": base64.b64encode(data).decode()} for tag, data in value.unknown_tagged_fields
+        ]
+    return out
+
+
+def _struct_from_json(cls: type[Message], value: Any, at: At) -> Any:
+    if not isinstance(value, dict):
+        raise UsageError(f"an object with the fields of {cls.__name__} was expected, not {value!r}")
+    values: dict[str, Any] = {}
+    for spec in specs(cls):
+        if not spec.stands_in(at):
+            continue  # dropped silently, as Kafka's writers do
+        if spec.json_name not in value:
+            if spec.tag is None:
+                raise UsageError(f"version {at.version} of {cls.__name__} needs it", field=spec.json_name)
+            continue
+        content = value[spec.json_name]
+        try:
+            if content is None and not spec.nullable:
+                raise UsageError("may not be null")
+            values[spec.name] = None if content is None else spec.wire.from_json(content, at)
+        except UsageError as error:
+            raise error.inside(spec.json_name) from None
+    if "_unknownTaggedFields" in value:
+        values["unknown_tagged_fields"] = _tags_from_json(value["_unknownTaggedFields"])
+    return cls(**values)
+
+
+def _tags_from_json(value: Any) -> tuple[TaggedField, ...]:
+    try:
+        fields = tuple(TaggedField(tag["tag"], base64.b64decode(tag["data"], validate=True)) for tag in value)
+        if all(type(field.tag) is int for field in fields):
+            return fields
+        raise TypeError
+    except (TypeError, KeyError, ValueError):
+        raise UsageError(
+            '[{"tag": number, "data": base64}, …] was expected, not ' + repr(value), field="_unknownTaggedFields"
+        ) from None
+
+
+class Struct(Wire):
+    """A message inside a message. It has the version and the flexibility of the message around it."""
+
+    def __init__(self, cls: type[Message]) -> None:
+        self.cls = cls
+        self.name = cls.__name__
+        self.default = None
+
+    def reader(self, at: At, nullable: bool) -> Reader:
+        return _struct_reader(self.cls, at)
+
+    def writer(self, at: At, nullable: bool) -> Writer:
+        return _struct_writer(self.cls, at)
+
+    def to_json(self, value: Any, at: At) -> dict[str, Any]:
+        return _struct_to_json(value, at)
+
+    def from_json(self, value: Any, at: At) -> Any:
+        return _struct_from_json(self.cls, value, at)

@@ -67,7 +67,7 @@ def _loaded(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
         return load(path, rules.coordinator, rules.kafka, engine=args.engine, **stops)
     from kafkagroups import spark
 
-    return spark.load_groups(path, rules.coordinator, rules.kafka, session=spark.session(args.master), **stops)
+    return spark.load_groups(path, rules.coordinator, rules.kafka, master=args.master, **stops)
 
 
 def to_json(groups: Groups) -> dict[str, Any]:

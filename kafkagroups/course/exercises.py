@@ -47,7 +47,18 @@ def hint(name: str, number: int = 1) -> None:
     if not 1 <= number <= len(hints):
         print(f"{name} has {len(hints)} hints")
         return
-    print(f"hint {number} of {len(hints)}: {hints[number - 1]}")
+    more = f'   (the next one: course.hint("{name}", {number + 1}))' if number < len(hints) else ""
+    print(f"hint {number} of {len(hints)}: {hints[number - 1]}{more}")
+
+
+def provided(name: str, attempt: Any) -> Any:
+    """The learner's own function where it is right, else the package's; prints which."""
+    exercise = _find(name)
+    if exercise is None or _check_function(exercise, attempt).startswith("✓"):
+        print(f"the lesson goes on with your {name}")
+        return attempt
+    print(f"your {name} is not ready; the lesson goes on with the package's")
+    return exercise.right
 
 
 def solution(name: str) -> None:
@@ -75,6 +86,8 @@ def _check_answer(exercise: Exercise, attempt: Any) -> str:
     if attempt == exercise.right:
         return f"✓ {exercise.name}: right"
     slip = next((sentence for sentence, wrong in exercise.slips.items() if wrong == attempt), None)
+    if type(attempt) is not type(exercise.right):
+        slip = f"a {type(exercise.right).__name__} is wanted, this is a {type(attempt).__name__}"
     return f"✗ {exercise.name}: not {_short(attempt)}." + (f" Likely slip: {slip}" if slip else "")
 
 
@@ -87,21 +100,25 @@ def _check_function(exercise: Exercise, attempt: Any) -> str:
             results.append(attempt(*arguments))
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
-            return f"! {exercise.name}: for {_shown(arguments)} your code raised {said}"
+            tomb = " (None is a tombstone: there is no value to read)" if None in arguments else ""
+            return f"! {exercise.name}: for {_shown(arguments)} your code raised {said}{tomb}"
     if all(result is None or result is ... for result in results):
         return _not_attempted(exercise)
     for arguments, result in zip(exercise.cases, results, strict=True):
         if (wanted := _result(exercise.right, arguments)) != result:
             line = f"✗ {exercise.name}: for {_shown(arguments)} it gives {_short(result)}, Kafka {_short(wanted)}."
-            return line + _likely(exercise, results)
+            return line + _likely(exercise, results, arguments, result)
     return f"✓ {exercise.name}: right on all {len(exercise.cases)} cases"
 
 
-def _likely(exercise: Exercise, results: list[Any]) -> str:
-    for sentence, wrong in exercise.slips.items():
-        if results == [_result(wrong, arguments) for arguments in exercise.cases]:
-            return f" Likely slip: {sentence}"
-    return ""
+def _likely(exercise: Exercise, results: list[Any], failing: tuple[Any, ...], given: Any) -> str:
+    """The slip that gives the same at the first failing case; of several the one that agrees most often."""
+
+    def agreement(wrong: Callable[..., Any]) -> int:
+        return sum(_result(wrong, case) == result for case, result in zip(exercise.cases, results, strict=True))
+
+    slips = {sentence: wrong for sentence, wrong in exercise.slips.items() if _result(wrong, failing) == given}
+    return f" Likely slip: {max(slips, key=lambda sentence: agreement(slips[sentence]))}" if slips else ""
 
 
 def _result(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

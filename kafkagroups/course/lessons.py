@@ -9,6 +9,7 @@ from crc32c import crc32c
 
 from kafkagroups.course.exercises import Exercise
 from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.record_batch import read_varint
 from kafkagroups.records.fields import NEWEST
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import decode
@@ -61,6 +62,22 @@ def _decode_commit(key: bytes, value: bytes | None) -> Any:
     return record.key.group, record.key.topic, record.key.partition, offset
 
 
+def _commit_without_type(key: bytes, value: bytes | None) -> Any:
+    def read(position: int) -> tuple[str, int]:
+        length = int.from_bytes(key[position : position + 2], "big", signed=True)
+        return key[position + 2 : position + 2 + length].decode(), position + 2 + length
+
+    group, position = read(0)
+    topic, position = read(position)
+    partition = int.from_bytes(key[position : position + 4], "big", signed=True)
+    return group, topic, partition, _decode_commit(key, value)[3]
+
+
+def _half_an_offset(key: bytes, value: bytes | None) -> Any:
+    group, topic, partition, _ = _decode_commit(key, value)
+    return group, topic, partition, None if value is None else int.from_bytes(value[2:6], "big", signed=True)
+
+
 def _short_partition(key: bytes, value: bytes | None) -> Any:
     group, topic, _, offset = _decode_commit(key, value)
     return group, topic, int.from_bytes(key[-4:-2], "big", signed=True), offset
@@ -104,6 +121,24 @@ def _abs_of_the_least(group: str, partitions: int) -> int:
 
 def _python_hash(group: str, partitions: int) -> int:
     return int.from_bytes(zlib.crc32(group.encode()).to_bytes(4, "big"), "big") % partitions
+
+
+def _varint(data: bytes, position: int) -> Any:
+    return read_varint(data, position)
+
+
+def _no_zigzag(data: bytes, position: int) -> Any:
+    value, end = read_varint(data, position)
+    return value * 2 if value >= 0 else -2 * value - 1, end
+
+
+def _high_bits_first(data: bytes, position: int) -> Any:
+    number = 0
+    for end in range(position, len(data)):
+        number = number << 7 | data[end] & 0x7F
+        if data[end] < 0x80:
+            return (number // 2 if number % 2 == 0 else -(number + 1) // 2), end + 1
+    return None, len(data)
 
 
 def _crc_is_right(batch: bytes) -> bool:
@@ -155,6 +190,19 @@ def partition_of(group, partitions):
         return 0                                   # its absolute value is no int in Java
     return abs(value) % partitions"""
 
+READ_VARINT = """\
+def read_varint(data, position):
+    number, shift = 0, 0
+    while True:
+        byte = data[position]
+        position += 1
+        number += (byte & 0x7F) << shift           # seven bits a byte, the lowest first
+        shift += 7
+        if byte < 0x80:
+            break
+    value = number // 2 if number % 2 == 0 else -(number + 1) // 2
+    return value, position"""
+
 CRC_IS_RIGHT = """\
 def crc_is_right(batch):
     return int.from_bytes(batch[17:21], "big") == crc32c(batch[21:])"""
@@ -165,14 +213,17 @@ _ALL = (
         42,
         "next_record = 42",
         ("Kafka stores the place of the *next* record to read.",),
-        slips={"41 is the last record that was read; a committed offset is the next one": 41},
+        slips={
+            "41 is the last record that was read; a committed offset is the next one": 41,
+            "43 would leave record 42 unread": 43,
+        },
     ),
     Exercise(
-        "home_of_dashboard",
-        38,
-        'home_of_dashboard = kg.partition_for("dashboard")',
-        ('kg.partition_for("billing") gave 9. Ask the same for "dashboard".',),
-        slips={"that is where billing lives": 9, "the group's name is dashboard, with a small d": 30},
+        "home_of_promo",
+        37,
+        'home_of_promo = kg.partition_for("promo")',
+        ('kg.partition_for("billing") gave 9. Ask the same for "promo".',),
+        slips={"that is where billing lives": 9, "the group's name is promo, in small letters": partition_for("Promo")},
     ),
     Exercise(
         "read_string",
@@ -209,7 +260,9 @@ _ALL = (
         ),
         cases=((_COMMIT, _V3), (_COMMIT, _V1), (_CAFE, _V3), (_COMMIT, None)),
         slips={
+            "a key begins with 2 bytes of record type; the group comes after them": _commit_without_type,
             "a partition is an int32, and an int32 has 4 bytes": _short_partition,
+            "an offset is an int64, and an int64 has 8 bytes": _half_an_offset,
             "a value begins with 2 bytes of version; the offset comes after them": _commit_without_version,
             "a tombstone is no offset 0: give None": _tombstone_is_zero,
         },
@@ -222,6 +275,20 @@ _ALL = (
         slips={
             "32 are its hex digits; as a number they are 3 * 16 + 2": 32,
             "that is the version; the offset comes after it": 3,
+        },
+    ),
+    Exercise(
+        "generation_of_promo",
+        2,
+        "generation_of_promo = 2",
+        (
+            "00 01 is the version. 00 08 is the length of the protocol type, and eight bytes are it.",
+            "The generation is the int32 right behind the protocol type.",
+        ),
+        slips={
+            "that is the version; the protocol type and then the generation come after it": 1,
+            "that is the number of members, the last four bytes": 0,
+            "that is the length of the protocol type": 8,
         },
     ),
     Exercise(
@@ -251,16 +318,42 @@ _ALL = (
         ),
         cases=(("billing", 50), ("dashboard", 50), ("café-☕", 50), ("mailer", 7), ("polygenelubricants", 50)),
         slips={
+            "use `partitions`, not 50": lambda group, partitions: partition_for(group, 50),
+            "& 0x7FFFFFFF is another way to lose the sign, not the absolute value": lambda group, partitions: (
+                (java_hash(group) & 0x7FFFFFFF) % partitions
+            ),
             "the absolute value comes first; Python's % of a negative number is no Java's": _without_abs,
             "abs(-2**31) does not fit into Java's int; Kafka takes 0": _abs_of_the_least,
         },
     ),
     Exercise(
-        "crowded",
-        9,
-        "crowded = 9",
-        ("Look at the first table: which number stands there twice?",),
-        slips={"37 has two groups only on the 4.3.1 broker": 37},
+        "read_varint",
+        _varint,
+        READ_VARINT,
+        (
+            "Take bytes until one is below 0x80. Each gives its low seven bits, the first byte the lowest.",
+            "36 is 0x36 = 54, and 54 is even: half of it, 27. 01 is 1, and odd: minus (1 + 1) // 2, so -1.",
+        ),
+        cases=(
+            (b"\x36", 0),
+            (b"\x00\x36", 1),
+            (b"\x92\x01", 0),
+            (b"\x01", 0),
+            (b"\x00", 0),
+            (b"\xf3\xc4\x15", 0),
+        ),
+        slips={
+            "zigzag is still to undo: an even number n is n // 2, an odd one -(n + 1) // 2": _no_zigzag,
+            "the first byte holds the lowest seven bits, not the highest": _high_bits_first,
+            "the position after it is wanted, counted from the start of data": lambda data, position: (
+                (
+                    _varint(data, position)[0],
+                    _varint(data, position)[1] - position,
+                )
+                if position
+                else (_varint(data, position)[0], 1)
+            ),
+        },
     ),
     Exercise(
         "crc_is_right",
@@ -272,7 +365,8 @@ _ALL = (
         ),
         cases=_BATCHES,
         slips={
-            "no batch would be right: it is CRC-32C, not zlib's CRC-32, over batch[21:]": lambda batch: False,
+            "then no batch is ever right. Look at three things: which four bytes hold the checksum, which bytes it "
+            "covers, and that bytes must become a number before they are compared": lambda batch: False,
             "something must be compared: not every batch is right": lambda batch: True,
         },
     ),
@@ -286,6 +380,8 @@ _ALL = (
         ),
         slips={
             "that marker's key ends in 00: an abort": 3203,
+            "there its record begins; the batch begins 61 bytes before": 2975,
+            "that is its offset in the partition; the byte where the batch begins is wanted": 24,
             "that batch is transactional, but no control batch: it holds the offsets": 2713,
         },
     ),
@@ -299,6 +395,8 @@ _ALL = (
         ),
         slips={
             "that one deletes the group: its key begins with 00 02": 5,
+            "that is a byte of the file; the record's offset is wanted": 719,
+            "there the batch begins; the record's offset is wanted": 658,
             "that record has a value: promo's last words, an empty generation": 3,
         },
     ),

@@ -32,12 +32,12 @@ def beside(prediction: Any, answer: Any) -> None:
         print(f"it is {answer!r}; you predicted {prediction!r}")
 
 
-def confirm(mine: Any, brokers: Any, version: str) -> None:
-    """Prints whether a real broker of that version answered the same."""
+def confirm(mine: Any, brokers: Any, version: str, did: str = "answered") -> None:
+    """Prints whether a real broker of that version answered (or `did`) the same."""
     if mine == brokers:
-        print(f"✓ a {version} broker answered the same")
+        print(f"✓ a {version} broker {did} the same")
     else:
-        print(f"✗ a {version} broker answered {brokers!r}, this is {mine!r}")
+        print(f"✗ a {version} broker {did} {brokers!r}, this is {mine!r}")
 
 
 def record_bytes(path: str, offset: int) -> tuple[bytes | None, bytes | None]:

@@ -16,6 +16,7 @@ import ipywidgets as widgets
 
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.annotate import annotate_batch
+from kafkagroups.log.batch import Batch
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import read_batches
 from kafkagroups.records.annotate import Span, annotate
@@ -154,21 +155,25 @@ class ByteBreaker(_Shown):
         data = bytearray(self.data)
         if broken >= 0:
             data[broken] ^= 0x01
-        kept, reason = 0, None
+        found: list[Batch] = []
+        reason = None
         try:
-            for _ in read_batches(bytes(data)):
-                kept += 1
+            for batch in read_batches(bytes(data)):
+                found.append(batch)
         except InvalidLog as error:
             reason = error.reason
-        lines = [
-            "no byte is broken"
-            if broken < 0
-            else f"byte {broken} is {self.data[broken]:02x}, broken to {data[broken]:02x}"
-        ]
+        lines = ["no byte is broken"]
+        if broken >= 0:
+            lines = [f"byte {broken} is {self.data[broken]:02x}, broken to {data[broken]:02x}"]
         for number, batch in enumerate(self.batches):
-            fate = "kept" if number < kept else "cut away"
-            offsets = f"offsets {batch.base_offset} to {batch.last_offset}"
-            lines.append(f"bytes {batch.position:>4} to {batch.position + batch.size - 1:>4}, {offsets}: {fate}")
+            line = f"bytes {batch.position:>4} to {batch.position + batch.size - 1:>4}, {_offsets(batch)}: "
+            if number >= len(found):
+                line += "cut away"
+            elif (now := _offsets(found[number])) != _offsets(batch):
+                line += f"kept, but a reader now takes it for {now}"
+            else:
+                line += "kept"
+            lines.append(line)
         if broken < 0:
             lines.append("every checksum is right")
         elif reason:
@@ -182,6 +187,10 @@ class ByteBreaker(_Shown):
 
     def static_text(self) -> str:
         return "\n".join(self._lines())
+
+
+def _offsets(batch: Batch) -> str:
+    return f"offsets {batch.base_offset} to {batch.last_offset}"
 
 
 class PartitionHistogram(_Shown):

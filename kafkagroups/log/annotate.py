@@ -22,7 +22,7 @@ _HEADER = (
     ("maxTimestamp", "q", "the newest time in the batch"),
     ("producerId", "q", "who wrote it; -1 = no producer id"),
     ("producerEpoch", "h", "the producer's epoch; -1 = none"),
-    ("baseSequence", "i", "the first record's sequence number; -1 = none"),
+    ("baseSequence", "i", "the first record's sequence; means nothing without a producer"),
     ("count", "i", "how many records follow"),
 )
 _TYPES = {"q": "int64", "i": "int32", "h": "int16", "b": "int8", "I": "uint32"}

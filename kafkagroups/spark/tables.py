@@ -33,7 +33,12 @@ def load(
     logs, rules = opened(path, coordinator, kafka, partitions)
     session = session or get_session()
     register(session)
-    return Tables(session, logs, rules, partitions)
+    return Tables(session, [_from_here(log) for log in logs], rules, partitions)
+
+
+def _from_here(log: Log) -> Log:
+    """A log that is found from another folder too: in a worker, and after Python has changed its own."""
+    return Log(log.path, log.segments, log.partition, partial(read_segment, folder=os.getcwd()))
 
 
 class Tables:
@@ -50,6 +55,7 @@ class Tables:
         self._logs = logs
         self._rules = rules
         self._partitions = partitions
+        self._cwd = os.getcwd()
 
     @cached_property
     def offsets(self) -> DataFrame:
@@ -97,7 +103,7 @@ class Tables:
         return shared, load_logs(shared, self._rules, partitions=self._partitions) if shared else None
 
     def _read(self, table: str, logs: list[Log]) -> DataFrame:
-        reader = self._session.read.format("consumer_offsets").option("table", table).option("cwd", os.getcwd())
+        reader = self._session.read.format("consumer_offsets").option("table", table).option("cwd", self._cwd)
         reader = reader.option("coordinator", self._rules.coordinator).option("kafka", self._rules.kafka)
         if self._partitions:
             reader = reader.option("partitions", self._partitions)
@@ -113,16 +119,19 @@ def load_groups(
     until: int | None = None,
     until_time: int | None = None,
     session: SparkSession | None = None,
+    master: str | None = None,
 ) -> Groups:
-    """`kafkagroups.load`, its partitions loaded by Spark's tasks; the groups come to the driver."""
+    """`kafkagroups.load`, its partitions loaded by Spark's tasks; the groups come to the driver.
+
+    Without a `session` the one that exists is taken, or one of `master` is started.
+    """
     from kafkagroups.spark.source import bins
 
     logs, rules = opened(path, coordinator, kafka, partitions, until)
-    session = session or get_session()
+    session = session or get_session(master)
     register(session)
     context = session.sparkContext
-    read = partial(read_segment, folder=os.getcwd())
-    logs = [Log(log.path, log.segments, log.partition, read) for log in logs]
+    logs = [_from_here(log) for log in logs]
     tasks = bins(logs, 2 * context.defaultParallelism)
 
     def run(some: list[Log]) -> list[Groups]:

@@ -30,7 +30,8 @@
 #
 # *Topic*, *partition*, *offset*: a topic is a list that only grows, cut into numbered partitions; an offset is a place
 # in one partition, counted from 0. `orders-0` is partition 0 of the topic `orders`. A *consumer group* is a set of
-# processes that share the reading of a topic and are known by one name, the group id. A *broker* is a server of Kafka.
+# processes that share the reading of a topic and are known by one name, the group id. A *broker* is a server of Kafka;
+# the one that keeps a group's map is the group's *coordinator* (lesson 02 says which it is).
 #
 # Two questions carry the whole course. *Which bytes are in that record?* And: *is the map after the crash really the
 # same?* All lessons follow one small shop, Harbour Coffee, whose groups real brokers of three versions served, until
@@ -69,16 +70,17 @@ next_record = ...
 from kafkagroups import course
 
 course.check("next_record", next_record)
-# course.hint("next_record")        # without the first # it gives a hint
+# course.hint("next_record")        # without the first # it gives a hint; hint("next_record", 2) would be the second
 # course.solution("next_record")    # and this one the solution
 
 # %% [markdown]
 # ## Where a group lives
 #
-# Every group lives in **one** partition of the topic. Before you run the next cell, guess: do the five groups of Harbour
-# Coffee get five different ones? There are 50 to choose from. Write True or False.
+# Every group lives in **one** partition of the topic. Before you run on, guess: do five groups of Harbour Coffee get five
+# different ones? There are 50 to choose from. Write True or False in place of the dots. (No check: a prediction comes back beside the result.)
 
 # %%
+# prediction
 five_different = ...
 
 # %%
@@ -92,16 +94,15 @@ course.beside(five_different, len({kg.partition_for(group) for group in groups})
 
 # %% [markdown]
 # `billing` and `fraud-check` share one, although 45 others are free: the number comes from a hash of the name, and
-# nobody deals them out. That these are the right numbers, you do not have to believe: brokers of Kafka 1.0.1, 3.9.2
-# and 4.3.1 stored the five groups in just these partitions, in the folder `data/harbour/` of this project.
+# nobody deals them out. That these are the right numbers, you do not have to believe: this project holds the files of
+# brokers of Kafka 1.0.1, 3.9.2 and 4.3.1, which served these groups. Here is where their records lie.
 
 # %%
-from pathlib import Path
+ours = {group: [kg.partition_for(group)] for group in groups}
 
-for version in ["1.0.1", "3.9.2", "4.3.1"]:
-    folders = {path.name for path in Path(course.data(f"harbour/{version}")).glob("__consumer_offsets-*")}
-    ours = {f"__consumer_offsets-{kg.partition_for(group)}" for group in groups}
-    course.confirm(ours & folders, ours, version)
+for version, coordinator in [("1.0.1", "classic"), ("3.9.2", "classic"), ("4.3.1", "new")]:
+    files = kg.load(course.data(f"harbour/{version}"), coordinator, kafka=version)
+    course.confirm(ours, {group: files.named[group] for group in groups}, version, did="stored")
 
 # %% [markdown]
 # Now yours. Write the name of a group that you know in place of `my-group` and run the cell. On a broker of yours it
@@ -111,20 +112,24 @@ for version in ["1.0.1", "3.9.2", "4.3.1"]:
 kg.partition_for("my-group", partitions=50)
 
 # %% [markdown]
-# And one for the check: where does `dashboard` live?
+# And one for the check: where does the shop's group `promo` live?
 
 # %%
-# exercise: home_of_dashboard
-home_of_dashboard = ...
+# exercise: home_of_promo
+home_of_promo = ...
 
 # %%
-course.check("home_of_dashboard", home_of_dashboard)
+course.check("home_of_promo", home_of_promo)
 
 # %% [markdown]
 # ## The map, after the crash
 #
 # The broker of Harbour Coffee was killed in the middle of the night. This is what the next one knew, from nothing but
-# the files that were left. At the end of the course you will be able to say of each number which bytes made it so.
+# the files that were left. *Stable* is a group with members, *Empty* one without; a group may have offsets and no members.
+# `mailer` is missing: it had been deleted before that night, and so had `promo`, when its topic went. Lesson 01 shows how.
+# `café-☕` and `stock-audit` you will meet soon. (`coordinator="classic"`: how brokers up to 3.9 load. Lesson 09.)
+#
+# At the end of the course you will be able to say of each number which bytes made it so.
 
 # %%
 loaded = kg.load(course.data("harbour/3.9.2"), coordinator="classic")
@@ -141,17 +146,13 @@ for group in sorted(loaded):
 # | 01 | [records](01_records.ipynb) | What exactly is stored for a commit, and for a group? |
 # | 02 | [partitions](02_partitions.ipynb) | On which of 50 partitions does my group live, and why may that number never change? |
 # | 03 | [the log](03_the_log.ipynb) | What does the file on disk look like: batches, CRC, compression, control batches? |
-# | 04 | storing (to come) | What happens between `commitSync()` and the answer? |
-# | 05 | fetching (to come) | Why is the topic never read when a consumer asks for its offset? |
-# | 06 | the group's life (to come) | Join, sync, heartbeat, leave: five states and every legal move |
-# | 07 | deleting (to come) | How do you delete from a file you can only append to? |
-# | 08 | compaction (to come) | Why does the topic stay small, and when does it not? |
-# | 09 | loading (to come) | A broker dies. How does the next one know everything? |
-# | 10 | loading at scale (to come) | Replay is a fold; when can it be split, and when is one process enough? |
-# | 11 | forensics (to come) | Eight incidents, each a folder of segments and a complaint. Find the cause |
+# | 04–07 | to come | What happens when a group commits, fetches, joins, is deleted? |
+# | 08–11 | to come | How does the topic stay small, how does the next broker load it, how on a hundred machines, and what can go wrong? |
 
 # %% [markdown]
 # ## In Kafka
+#
+# (The last part of each lesson but one says where all this stands in Kafka's own source. Skip it unless you read that.)
 #
 # The partition came from `GroupMetadataManager.partitionFor` (Kafka 3.9.2): `Utils.abs(groupId.hashCode) %
 # groupMetadataTopicPartitionCount`. The map is the `offsets` of `GroupMetadata`, the record is written by

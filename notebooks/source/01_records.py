@@ -1,11 +1,11 @@
 # %% [markdown]
 # # 01 · Records
 #
-# **What exactly is stored for a commit, and for a group? You will decode both by hand, from hex.**
+# **What exactly is stored for a commit, and for a group? You will decode a commit by hand, from hex, and find your way in a group.**
 #
 # | after this lesson you can | minutes | needs Java |
 # |---|---|---|
-# | read an offset record and a group record byte by byte, say which version of Kafka wrote it, and what a tombstone is | 25 + 20 | no |
+# | read an offset record of versions 0 to 3 byte by byte, say what a group record holds, which Kafka wrote it, what a tombstone is | 25 + 20 | no |
 #
 # ```
 #             key: who is it about?                            value: what is true of it now?
@@ -19,15 +19,16 @@
 # Four things to hold on to:
 #
 # 1. Every record has a **key** and a **value**. The newest value of a key is what is true; a null value deletes it.
-# 2. The key begins with the record's **type**: 0 and 1 are offsets, 2 is a group. (Newer ones come later.)
+# 2. The key begins with the record's **type**: 1 is an offset, 2 a group. (0 is an offset of Kafka 0.8.2; newer types come later.)
 # 3. The value begins with its **version**. The version says which fields follow, and in what order. Nothing else does.
 # 4. Numbers are big-endian: the high byte comes first. A text is a length in two bytes, then UTF-8.
 
 # %% [markdown]
 # ## One record, from a real broker
 #
-# It is the night the broker died. This is the last commit of `billing` for `orders-0` that a 3.9.2 broker wrote,
-# record 42 of partition 9, copied from its disk.
+# It is the night the broker died. This is the last commit of `billing` for `orders-0` that a 3.9.2 broker wrote, copied from
+# its disk. Mind two kinds of offset: this record has a place of its own in the topic `__consumer_offsets` (42, in partition 9); and *inside* it
+# stands the offset that `billing` has reached in the topic `orders`. That one we are after.
 
 # %%
 import kafkagroups as kg
@@ -79,13 +80,19 @@ mine = {"offset": record.value.offset, "leader_epoch": record.value.leader_epoch
 course.confirm(mine, said, "3.9.2")
 
 # %% [markdown]
-# `offset` is the *next* record that the group wants. `leader epoch` lets a consumer notice that the partition it read from
-# was cut after a crash (KIP-320). `metadata` is a note of the client's own; most write nothing. Hardly anybody reads it.
+# `offset` is the *next* record that the group wants. `leader epoch` is a counter of the partition `orders-0`: it goes up each time
+# another broker becomes that partition's leader. A consumer that comes back with an old epoch can ask whether what it read was cut
+# away in between (KIP-320; a KIP is a written proposal of a change to Kafka). `metadata` is a note of the client's own; most write nothing.
 #
 # ## Exercise: a text
 #
 # Everything with a name in it begins with this. Write `read_string(data, position)`: it gives the text at a position
-# and the position after it. A negative length means null, in Python `None`.
+# and the position after it. A negative length means null, in Python `None`. Two tools of Python:
+#
+# ```python
+# int.from_bytes(b"\x00\x07", "big", signed=True)     # 7: bytes to a number, high byte first
+# b"billing".decode()                                 # "billing": bytes to a text
+# ```
 
 # %%
 # exercise: read_string
@@ -97,13 +104,10 @@ course.check("read_string", read_string)
 # course.hint("read_string")
 
 # %% [markdown]
-# `null` and `""` are two things, here as everywhere in Kafka. The next cell goes on with the package's own function, in case yours is not ready.
+# `null` and `""` are two things, here as everywhere in Kafka. If yours is right, the lesson goes on with it.
 
 # %%
-from kafkagroups.records.fields import NEWEST
-from kafkagroups.records.wire import STRING, At
-
-read_string = STRING.reader(At(version=0, flexible=False, kafka=NEWEST), nullable=True)
+read_string = course.provided("read_string", read_string)
 
 # %% [markdown]
 # ## Exercise: a commit
@@ -120,45 +124,56 @@ def decode_commit(key, value):
 course.check("decode_commit", decode_commit)
 
 # %% [markdown]
-# ## The same commit, eight years apart
+# ## The same commit, by brokers eight years apart
 #
 # The same script ran against brokers of three versions. Here is `café-☕`, a group with a name to test people with.
-# Its third commit, as each of them stored it:
+# Its third commit, as a broker of 1.0.1 stored it (version 1):
 
 # %%
-for version in ["1.0.1", "3.9.2", "4.3.1"]:
-    key, value = course.record_bytes(course.data(f"harbour/{version}/__consumer_offsets-21"), 2)
-    data = kg.to_json(kg.decode(key, value))["value"]
-    print(f"Kafka {version} wrote version {data['version']}:")
-    for field, content in data["data"].items():
-        print(f"    {field:<16} {content}")
+cafe = {v: course.record_bytes(course.data(f"harbour/{v}/__consumer_offsets-21"), 2) for v in ["1.0.1", "3.9.2", "4.3.1"]}
+
+course.RecordExplorer(*cafe["1.0.1"])
+
+# %% [markdown]
+# The offset stands where it stood; then comes the metadata at once, for a leader epoch there is none; and last, one time more: when
+# the offset may be forgotten, here a day after the commit (1.0.1's default). The three side by side:
+
+# %%
+for version, (cafe_key, cafe_value) in cafe.items():
+    data = kg.to_json(kg.decode(cafe_key, cafe_value))["value"]
+    print(f"Kafka {version} wrote version {data['version']}: {', '.join(data['data'])}")
+    course.hexdump(cafe_value)
 
 # %% [markdown]
 # | value version | written by | what changed, and why |
 # |---|---|---|
 # | 0 | 0.8.2 | offset, metadata, commit timestamp |
 # | 1 | 0.9 to 2.0 | + expire timestamp: a client could say how long its offset shall live |
-# | 2 | (2.1 in the making) | − expire timestamp: offsets now live and die with their group (KIP-211) |
+# | 2 | no release | − expire timestamp: offsets now live and die with their group (KIP-211) |
 # | 3 | 2.1 to 4.0 | + leader epoch (KIP-320) |
-# | 4 | since 4.1 | short lengths ("compact"), room for *tagged fields*; the first one is the topic's id |
+# | 4 | since 4.1 | lengths in one byte, plus 1 ("compact"), and at the end room for *tagged fields*: number, size, bytes. The first is the topic's id |
 #
 # An administrator chooses: a broker writes the version that its `inter.broker.protocol.version` allows, so that
-# brokers of the old version can still read it during an upgrade. And version 1 never died: whoever sends a commit
-# with a retention time gets it, in every version. *Predict*: which version did 4.3.1 write for `stock-audit`, whose commits last three seconds?
+# brokers of the old version can still read it during an upgrade. *Predict*: `stock-audit` committed to the 4.3.1 broker, and asked that its
+# offset be forgotten after three seconds. Which version did the broker write?
 
 # %%
+# prediction
 version_of_stock_audit = ...
 
 # %%
-key, value = course.record_bytes(course.data("harbour/4.3.1/__consumer_offsets-22"), 0)
-course.beside(version_of_stock_audit, kg.decode(key, value).value_version)
+audit_key, audit_value = course.record_bytes(course.data("harbour/4.3.1/__consumer_offsets-22"), 0)
+course.beside(version_of_stock_audit, kg.decode(audit_key, audit_value).value_version)
 
 # %% [markdown]
-# ## Why the first byte decides everything
+# Version 1 never died: it is the only one with a place for that wish. (In lesson 00 `stock-audit` still had one offset after the crash: a
+# commit with a wish of an hour.)
+#
+# ## Why the first two bytes decide everything
 #
 # No field has a name in the bytes, and nothing says where it ends but the layout. A reader that does not know the
 # version cannot even skip a field. So Kafka's readers refuse an unknown version, and a broker that meets one while it
-# loads a partition gives up **the whole partition**. Change one byte, the version, and look:
+# loads a partition gives up **the whole partition**, with every group in it. Make it version 9, and look:
 
 # %%
 try:
@@ -169,12 +184,37 @@ except kg.InvalidRecord as error:
 # %% [markdown]
 # ## The other record: a group
 #
-# Type 2 says who is in a group. It is written each time the group has agreed on who reads what. This is generation
-# 6 of `billing`, the last one before the night:
+# Type 2 says who is in a group. Five words first:
+#
+# - a **member** is one process of the group; a *static* one has a name of its own and may come back under it;
+# - a **rebalance**: the members agree anew on who reads which partition, whenever one comes or goes;
+# - a **generation** is what a rebalance gives: numbered from 1, with its members and what each was given;
+# - an **assignor** is the rule by which they share, `range` for example (in the bytes: *protocol*);
+# - the group's **leader** is the member that applies the rule. (The *leader* of a partition is a broker. Two things, one word.)
+#
+# The record is written when a rebalance is over. `promo`'s last one is small, for nobody was left in the group:
 
 # %%
-key, value = course.record_bytes(log, 35)
-course.RecordExplorer(key, value)
+promo_key, promo_value = course.record_bytes(course.data("harbour/1.0.1/__consumer_offsets-37"), 3)
+course.hexdump(promo_value)
+
+# %% [markdown]
+# `00 01` is the version. Then come the protocol type, a text; the generation, an int32; protocol and leader, two texts, null here; and the
+# number of members. **Which generation is it?**
+
+# %%
+# exercise: generation_of_promo
+generation_of_promo = ...
+
+# %%
+course.check("generation_of_promo", generation_of_promo)
+
+# %% [markdown]
+# This is a group with people in it: generation 6 of `billing`, the last one before the night. Long, but made of the same bricks.
+
+# %%
+group_key, group_value = course.record_bytes(log, 35)
+course.RecordExplorer(group_key, group_value)
 
 # %% [markdown]
 # | value version | written by | what changed, and why |
@@ -194,7 +234,7 @@ course.RecordExplorer(key, value)
 # Consumers use one format for them, with a version of its own:
 
 # %%
-group = kg.decode(key, value).value
+group = kg.decode(group_key, group_value).value
 for member in group.members:
     wants, has = kg.decode_subscription(member.subscription), kg.decode_assignment(member.assignment)
     print(member.client_id, "subscribes to", list(wants.message.topics), f"(version {wants.version})")
@@ -226,13 +266,19 @@ except kg.InvalidRecord as error:
 # ## Where this can be seen in the wild
 #
 # Kafka's console consumer has a formatter for this topic, `OffsetsMessageFormatter`; 1.0.1 prints
-# `[billing,orders,0]::[OffsetMetadata[50,…],CommitTime …,ExpirationTime …]`, and `::NULL` for a tombstone. The dump tool prints
-# JSON in 4.x; `kafkagroups dump --format dump-log` gives the same text, byte for byte:
+# `[billing,orders,0]::[OffsetMetadata[50,…],CommitTime …,ExpirationTime …]`, and `::NULL` for a tombstone. Its dump tool prints
+# JSON in 4.x. Here is what it said of `café-☕`'s partition, in its own file; read only the lines that begin with `|`.
 
 # %%
-from kafkagroups.cli import main
+import textwrap
 
-main(["dump", course.data("harbour/4.3.1/__consumer_offsets-21"), "--format", "dump-log"]);
+words = Path(course.data("harbour/4.3.1/dump.txt")).read_text().splitlines()
+begin = next(number for number, line in enumerate(words) if line.startswith("Dumping __consumer_offsets-21/"))
+for line in words[begin : begin + 4]:
+    print(textwrap.fill(line, 110, subsequent_indent="    "))
+
+# %% [markdown]
+# `kafkagroups dump FOLDER --format dump-log` prints the same text, byte for byte, and needs no Kafka.
 
 # %% [markdown]
 # ## In Kafka

@@ -17,16 +17,16 @@
 #
 # Four things to hold on to:
 #
-# 1. A partition is a file to which batches are **appended**. Nothing in it is ever changed. What is newest wins.
+# 1. A partition is a file to which batches are **appended**; nothing in the middle is ever changed. What is newest wins.
 # 2. A commit of three partitions is one batch of three records: it is there as a whole or not at all.
 # 3. The header says how long the batch is. A reader hops from header to header.
-# 4. A checksum guards the records and most of the header. **Offset and length stand before it**: the broker sets them.
+# 4. A checksum (CRC-32C: 32 bits computed from all bytes behind it) guards the records and most of the header. **Offset and length stand before it.**
 
 # %% [markdown]
 # ## The file
 #
-# Partition 37 of the shop's 1.0.1 broker. It belongs to `promo`: somebody joined, committed twice, left, and the topic was deleted.
-# Five batches, 769 bytes. The first 96 of them:
+# Partition 37 of the shop's 1.0.1 broker. It belongs to `promo`: somebody joined, committed twice, left, and the topic that the group read was
+# deleted. Five batches, 769 bytes, in one file (a *segment*; when it is full, the next one begins). The first 96 of them:
 
 # %%
 from pathlib import Path
@@ -42,6 +42,7 @@ course.hexdump(promo[:96])
 # counts what follows **after** itself, so add the 12 bytes before. (`0x111` is 273.)
 
 # %%
+# prediction
 second_batch = ...
 
 # %%
@@ -62,18 +63,42 @@ for batch in batches:
 course.BatchExplorer(promo, 285)
 
 # %% [markdown]
-# The record's own numbers are **varints**: small numbers take one byte, and each offset and each time is told as the
-# difference from the header's. `92 01` is 73: seven bits a byte, the low ones first, make 146, and *zigzag* writes twice
-# the number for positive ones, so that −1 fits into one byte too (`01`).
 # Inside stand, untouched, the key and the value of lesson 01:
 
 # %%
-print(kg.decode(batches[1].records[0].key, batches[1].records[0].value))
+record = kg.decode(batches[1].records[0].key, batches[1].records[0].value)
+print(record.key)
+print("offset", record.value.offset, "·", record.value.metadata)
+
+# %% [markdown]
+# ## Varints
+#
+# A record's own lengths and differences are **varints**: a small number takes one byte. Two rules:
+#
+# 1. A byte holds seven bits of the number, the first byte the lowest. Its **highest bit says: one more byte follows**.
+# 2. The result is *zigzag*: even numbers are twice a positive one, odd ones stand for the negatives. So −1 fits into one byte.
+#
+# | bytes | the seven bits | together | zigzag undone |
+# |---|---|---|---|
+# | `36` | 0x36 = 54 | 54 | even: 54 / 2 = **27** |
+# | `92 01` | 0x92 = more, and 18; then 1 | 18 + 1 · 128 = 146 | even: 146 / 2 = **73** |
+# | `01` | 1 | 1 | odd: −(1 + 1) / 2 = **−1** |
+#
+# Write `read_varint(data, position)`: the number, and the position after it.
+
+# %%
+# exercise: read_varint
+def read_varint(data, position):
+    ...
+
+# %%
+course.check("read_varint", read_varint)
 
 # %% [markdown]
 # ## Exercise: the checksum
 #
-# Bytes 17 to 20 of a batch are the CRC-32C of everything behind them. Write `crc_is_right(batch)`; `crc32c(data)` computes one.
+# Bytes 17 to 20 of a batch are the CRC-32C of everything behind them, a number without sign. Write `crc_is_right(batch)`, True or False.
+# Here `batch` is plain bytes, from its base offset on; `crc32c(data)` computes a checksum, as a number.
 
 # %%
 from crc32c import crc32c
@@ -90,21 +115,22 @@ course.check("crc_is_right", crc_is_right)
 # ## Break a byte
 #
 # Move the slider: it changes one byte of the file. A broker that finds a wrong checksum after a crash cuts the log
-# there, with all that follows. Now look for a byte that nobody guards. (Try 7, and then 298.)
+# there, with all that follows. Now look for a byte that nobody guards. (Try 7, and then 298: 285 + 13.)
 
 # %%
 course.ByteBreaker(promo, broken=420)
 
 # %% [markdown]
-# The offset and the length stand in front of the checksum because the **broker** sets them when it appends: so it need
-# not compute the checksum of a client's batch again. The leader's epoch is the broker's too, and unguarded. A wrong
-# length does not go unnoticed: the next "batch" begins in the middle of something.
+# Offset, length and leader's epoch stand in front of the checksum because the **broker** sets them when it appends: so it need
+# not compute the checksum of a client's batch again. A wrong offset or epoch nobody notices. A wrong length shows: the checksum is then
+# computed over too many or too few bytes. So does a wrong *magic* (the format, byte 16), for then nothing fits.
 #
 # ## What a transaction leaves
 #
 # `fraud-check` commits in transactions: the offsets are written first, and count only when the transaction is
 # committed. Who says so? A **marker**: a batch of one record that is no record of the topic, but of Kafka itself
-# (a *control batch*). Here are 600 bytes of partition 9, which `billing` and `fraud-check` share:
+# (a *control batch*). A *producer id* in the header tells which batches and markers belong together. Here are four batches of
+# partition 9, which `billing` and `fraud-check` share:
 
 # %%
 path = course.data("harbour/1.0.1/__consumer_offsets-9")
@@ -117,8 +143,17 @@ for batch in kg.open_log(path):
 
 # %% [markdown]
 # Two transactions: offsets, marker, offsets, marker. One was committed and one aborted. Look at bytes 21 and 22 of each
-# batch, the attributes: `00 10` is transactional, `00 30` is transactional and control. In a marker the record's key is four
-# bytes: version 0, and then 0 for abort or 1 for commit.
+# batch, the attributes:
+#
+# | bits | in hex | what |
+# |---|---|---|
+# | 0–2 | `00` to `04` | none, gzip, snappy, lz4, zstd |
+# | 4 | `10` | transactional |
+# | 5 | `20` | control |
+#
+# So `00 10` holds offsets, and `00 30` is a marker. Its record begins 61 bytes after the batch: length, attributes, two differences, then `08`, the key's
+# length as a varint (4), and the **key**: two bytes of version, `00 00`, and two of type, `00 00` for abort or `00 01` for commit. (The `00 00 00 01` that ends the
+# header is the count: one record.)
 #
 # **At which byte does the batch with the commit marker begin?**
 
@@ -131,6 +166,18 @@ course.check("commit_marker", commit_marker)
 # course.hint("commit_marker")
 
 # %% [markdown]
+# What did the broker say in the end? The notes of the committed transactions were "clean", that of the aborted one "suspicious":
+
+# %%
+import json
+
+answers = json.loads(Path(course.data("harbour/1.0.1/answers.json")).read_text())
+for partition, offset in answers["offsets"]["fraud-check"].items():
+    print(partition, offset["offset"], offset["metadata"])
+
+# %% [markdown]
+# Nothing suspicious is left. (`payments-0` was set back by a person, later; lesson 09 tells that story.)
+#
 # ## And a tombstone
 #
 # Back to `promo`, whose topic was deleted. This is the last batch of its partition. It holds two records, 4 and 5, and both
@@ -150,11 +197,9 @@ tombstone = ...
 course.check("tombstone", tombstone)
 
 # %% [markdown]
-# The shop's diary agrees: the step "spring is over" of act 6 wrote offsets 4 to 5.
+# Beside each broker's files lies a diary of what was done to it and what that wrote. Its step "spring is over", the end of `promo`'s topic, says:
 
 # %%
-import json
-
 steps = json.loads(Path(course.data("harbour/1.0.1/acts.json")).read_text())
 wrote = next(step["wrote"] for step in steps if step["step"] == "spring is over")
 mine = [{"partition": 37, "first": batches[-1].base_offset, "last": batches[-1].last_offset}]
@@ -163,21 +208,8 @@ course.confirm(mine, wrote, "1.0.1")
 # %% [markdown]
 # ## Compression
 #
-# `offsets.topic.compression.codec` makes a broker compress its batches; the header stays as it is, and only the
-# records behind it shrink. For one commit that is no gain: one small record hardly shrinks. Here are 100
-# commits in one batch, as nobody writes them, to see what the codecs can do:
-
-# %%
-from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.compression import CompressionType
-from kafkagroups.log.record_batch import encode_batch
-
-one = batches[1].records[0]
-many = [LogRecord(offset, one.timestamp, one.key, one.value) for offset in range(100)]
-print(f"none    {len(encode_batch(many)):>6} bytes")
-for codec in [CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4, CompressionType.ZSTD]:
-    smaller = len(encode_batch(many, attributes=codec)) < len(encode_batch(many)) / 10
-    print(f"{codec.name.lower():<7} less than a tenth: {smaller}")
+# `offsets.topic.compression.codec` makes a broker compress its batches: the header stays as it is, and the records behind it shrink together.
+# One commit of a few dozen bytes gains nothing, and most batches of this topic are just that. So it is off by default.
 
 # %% [markdown]
 # ## Older files
@@ -187,9 +219,9 @@ for codec in [CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4,
 #
 # ## A small incident: 20 GB of parse errors a night
 #
-# A team reads `__consumer_offsets` with a consumer of its own. Since the payments team began to use transactions, its
-# log fills with `cannot parse key 00 00 00 01`. *What is it reading?* Decode that key as a record and look at what the
-# message says; then look at lesson 01's list of types.
+# A team has a program of its own that reads the *files* of `__consumer_offsets`, record by record. Since the payments team began to use
+# transactions, it logs `cannot parse key 00 00 00 01` for each of them, 20 GB a night. *What is it reading?* Decode that key as a record
+# and look at what the message says.
 
 # %%
 try:
@@ -199,8 +231,8 @@ except kg.InvalidRecord as error:
 
 # %% [markdown]
 # `00 00` looks like record type 0, an offset of 0.8.2, and `00 01` like the length of a group's name: one byte, which is not
-# there. It is the key of a commit marker. A consumer of Kafka's own never shows control batches; theirs read
-# the files. Whoever reads this topic must look at the **batch** before the record.
+# there. It is the key of a commit marker. Kafka's own consumers leave control batches out; who reads the files must look at
+# the **batch** before the record.
 #
 # ## In Kafka
 #
@@ -213,7 +245,7 @@ except kg.InvalidRecord as error:
 #
 # ## What we left out, and why
 #
-# Index files and producer snapshots lie beside a segment; a broker can make both anew from the `.log`, and so we read
+# Beside a segment lie an index and a list of producers; a broker can make both anew from the `.log`, and so we read
 # only that. How old batches go away is lesson 08.
 #
 # ## Last: a log that is not small

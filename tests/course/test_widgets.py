@@ -60,6 +60,7 @@ def test_a_broken_byte_is_cut_away_with_all_that_follows():
     assert breaker.view.value.count("kept") == 1 and breaker.view.value.count("cut away") == 4
     breaker.byte.value = 7
     assert "no checksum guards this byte" in bundle(breaker)["text/plain"]
+    assert "a reader now takes it for offsets 1 to 1" in breaker.static_text()
 
 
 def test_a_histogram_counts_groups_and_finds_one():

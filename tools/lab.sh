@@ -11,4 +11,5 @@ if [ "$(uname)" != Darwin ] && [ -z "${DISPLAY:-}${WAYLAND_DISPLAY:-}" ]; then s
 if [ "$(id -u)" = 0 ]; then set -- --allow-root "$@"; fi
 # the address that is printed, or opened, leads to the first notebook
 exec .venv/bin/python -m jupyterlab --ip=127.0.0.1 --log-level=WARN --ServerApp.root_dir=notebooks \
+    --LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
     --LabApp.default_url=/lab/tree/00_start_here.ipynb "$@"

@@ -5,7 +5,7 @@
 committed notebooks must be those of their source. The outputs are compared by nbval.
 
 A source is in percent format. A cell that begins with `# exercise: NAME` is a starter; the solved notebook has the
-solution of `kafkagroups.course.lessons` in its place. What would differ from run to run is left out: random cell ids,
+solution of `kafkagroups.course` in its place. What would differ from run to run is left out: random cell ids,
 widget models, timings, the interpreter's version.
 """
 
@@ -20,7 +20,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-from kafkagroups.course.lessons import EXERCISES
+from kafkagroups.course.checks import EXERCISES
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "notebooks" / "source"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from importlib import metadata
 
 from kafkagroups.cli import decode, doctor, dump, encode, load, options, partition
 from kafkagroups.errors import KafkagroupsError, UsageError
@@ -22,6 +23,7 @@ def main(argv: list[str] | None = None) -> int:
         description="Read what Kafka keeps in __consumer_offsets.",
         epilog="kafkagroups COMMAND --help shows a command's options and examples.",
     )
+    parser.add_argument("--version", action="version", version=f"kafkagroups {metadata.version('kafkagroups')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         sub = commands.add_parser(
@@ -39,7 +41,10 @@ def main(argv: list[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):  # half a surrogate pair prints as ?, as Java does
             stream.reconfigure(encoding="utf-8", errors="replace")
     try:
-        args = parser.parse_args(argv)
+        given = (
+            [os.fsencode(argument).decode("utf-8", "replace") for argument in sys.argv[1:]] if argv is None else argv
+        )
+        args = parser.parse_args(given)
         status: int = args.run(args)
         sys.stdout.flush()
         return status
@@ -63,5 +68,5 @@ def main(argv: list[str] | None = None) -> int:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]  # raises like the original, in one line
-        print(f"{self.prog}: {message}", file=sys.stderr)
+        print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)

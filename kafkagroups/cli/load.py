@@ -34,7 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_coordinator(parser)
     parser.add_argument("--partitions", type=int, metavar="N", help="the topic's partition count")
     parser.add_argument("--until", type=int, metavar="OFFSET", help="only records below this offset")
-    parser.add_argument("--until-time", type=options.milliseconds, metavar="T", help="only batches up to this time")
+    parser.add_argument(
+        "--until-time",
+        type=options.milliseconds,
+        metavar="T",
+        help="only batches up to this time: ms since 1970, or ISO 8601 in UTC",
+    )
     parser.add_argument("--engine", choices=(*ENGINES, "spark"), default="auto", help="which loader (auto)")
     parser.add_argument("--master", metavar="URL", help="Spark's master, with --engine spark (this machine's cores)")
     parser.add_argument("--json", action="store_true", help="one JSON object a PATH")
@@ -109,8 +114,17 @@ def _print(groups: Groups) -> None:
         pending = {partition for offsets in group.pending.values() for partition in offsets}
         protocol = f"{group.protocol_type} {group.protocol or ''}".strip() or "-"
         counts = (len(group.members), len(group.offsets), len(pending))
-        rows.append((group_id, group.partition, group.state.value, protocol, group.generation, *counts))
-    table(("group", "partition", "state", "protocol", "generation", "members", "offsets", "pending"), rows)
+        rows.append(
+            (
+                group_id,
+                "-" if group.partition is None else group.partition,
+                group.state.value,
+                protocol,
+                group.generation,
+                *counts,
+            )
+        )
+    table(("group", "part.", "state", "protocol", "gen.", "members", "offsets", "pending"), rows)
     committed = [
         (group_id, partition, offset.offset, offset.metadata, offset.record_offset)
         for group_id in sorted(groups)

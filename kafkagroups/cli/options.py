@@ -73,7 +73,7 @@ def unhex(text: object, name: str) -> bytes | None:
             return bytes.fromhex(text)
     except ValueError:
         pass
-    raise UsageError(f"{name}: hex digits were expected, not {text!r}")
+    raise UsageError(f"{name}: an even number of hex digits was expected, not {text!r}")
 
 
 def milliseconds(text: str) -> int:

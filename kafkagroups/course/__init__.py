@@ -3,7 +3,7 @@
 Everything prints short, deterministic text and never raises at a learner: an exercise that goes wrong is told so.
 """
 
-from kafkagroups.course.exercises import check, hint, provided, solution
+from kafkagroups.course.checks import check, hint, provided, solution
 from kafkagroups.course.pages import beside, confirm, data, hexdump, record_bytes
 from kafkagroups.course.widgets import BatchExplorer, ByteBreaker, PartitionHistogram, RecordExplorer
 

@@ -16,21 +16,22 @@
 #
 # ```
 #  consumer of group "billing"
-#     │  commitSync():  orders-0 → 42
+#     │  commitSync():  orders-0 → 17
 #     ▼
 #  the broker that coordinates "billing"
-#     │  1. appends one record to a partition of __consumer_offsets     ──▶  on disk, and on the replicas
-#     │  2. when that is safe, puts 42 into a map in memory
+#     │  1. appends a record to __consumer_offsets   ──▶  on disk
+#     │  2. puts 17 into a map in memory
 #     ▼  3. answers "done"
-#  later: "where was I?"   ──▶  answered from the map; the topic is not read
+#  later: "where was I?"  ──▶  answered from the map
 #
-#  the broker dies   ──▶   another one reads that partition from its beginning,
-#                          and has the same map
+#  the broker dies  ──▶  another one reads the topic's partition
+#                        from its beginning, and has the same map
 # ```
 #
 # *Topic*, *partition*, *offset*: a topic is a list that only grows, cut into numbered partitions; an offset is a place
 # in one partition, counted from 0. `orders-0` is partition 0 of the topic `orders`. A *consumer group* is a set of
 # processes that share the reading of a topic and are known by one name, the group id. A *broker* is a server of Kafka;
+# each partition lies on several of them, and one, the partition's *leader*, takes all writes;
 # the one that keeps a group's map is the group's *coordinator* (lesson 02 says which it is).
 #
 # Two questions carry the whole course. *Which bytes are in that record?* And: *is the map after the crash really the
@@ -60,7 +61,7 @@ for check in doctor.checks():
 # A cell with `...` waits for you. Put your answer there, run it, and run the check behind it. It says one of four
 # things: ✓ right, ✗ wrong and how people slip there, ! your code failed, · not attempted. Nothing is recorded anywhere.
 #
-# Here is the first one. A consumer has read the records 0 to 41 of a partition. Which number does it commit?
+# Here is the first one. A consumer has read the records 0 to 16 of a partition. Which number does it commit?
 
 # %%
 # exercise: next_record
@@ -93,9 +94,10 @@ for group in groups:
 course.beside(five_different, len({kg.partition_for(group) for group in groups}) == 5)
 
 # %% [markdown]
-# `billing` and `fraud-check` share one, although 45 others are free: the number comes from a hash of the name, and
+# `billing` and `fraud-check` share one, although 46 are free: the number comes from a hash of the name, and
 # nobody deals them out. That these are the right numbers, you do not have to believe: this project holds the files of
-# brokers of Kafka 1.0.1, 3.9.2 and 4.3.1, which served these groups. Here is where their records lie.
+# brokers of Kafka 1.0.1, 3.9.2 and 4.3.1, which served these groups. Here is where their records lie. (`classic` and `new` are two ways
+# of loading; take them as given until lesson 09.)
 
 # %%
 ours = {group: [kg.partition_for(group)] for group in groups}
@@ -105,11 +107,11 @@ for version, coordinator in [("1.0.1", "classic"), ("3.9.2", "classic"), ("4.3.1
     course.confirm(ours, {group: files.named[group] for group in groups}, version, did="stored")
 
 # %% [markdown]
-# Now yours. Write the name of a group that you know in place of `my-group` and run the cell. On a broker of yours it
+# Now yours. Write the name of a group that you know in place of `my-team` and run the cell. On a broker of yours it
 # lives in that partition too, unless someone has set `offsets.topic.num.partitions`.
 
 # %%
-kg.partition_for("my-group", partitions=50)
+kg.partition_for("my-team", partitions=50)
 
 # %% [markdown]
 # And one for the check: where does the shop's group `promo` live?
@@ -126,8 +128,8 @@ course.check("home_of_promo", home_of_promo)
 #
 # The broker of Harbour Coffee was killed in the middle of the night. This is what the next one knew, from nothing but
 # the files that were left. *Stable* is a group with members, *Empty* one without; a group may have offsets and no members.
-# `mailer` is missing: it had been deleted before that night, and so had `promo`, when its topic went. Lesson 01 shows how.
-# `café-☕` and `stock-audit` you will meet soon. (`coordinator="classic"`: how brokers up to 3.9 load. Lesson 09.)
+# `mailer` is missing: it had been deleted before that night, and so had `promo`, when its topic went. Lessons 01 and 03 show the bytes.
+# `café-☕` and `stock-audit` you will meet soon.
 #
 # At the end of the course you will be able to say of each number which bytes made it so.
 

@@ -151,7 +151,7 @@ for version, (cafe_key, cafe_value) in cafe.items():
 # | 1 | 0.9 to 2.0 | + expire timestamp: a client could say how long its offset shall live |
 # | 2 | no release | − expire timestamp: offsets now live and die with their group (KIP-211) |
 # | 3 | 2.1 to 4.0 | + leader epoch (KIP-320) |
-# | 4 | since 4.1 | lengths in one byte, plus 1 ("compact"), and at the end room for *tagged fields*: number, size, bytes. The first is the topic's id |
+# | 4 | since 4.1 | lengths as *varints*, plus 1 (below 127 one byte: `0a` = 9 and 1); at the end *tagged fields*: how many (`01`), then number (`00`), size (`10` = 16) and bytes of each. The first is the topic's id |
 #
 # An administrator chooses: a broker writes the version that its `inter.broker.protocol.version` allows, so that
 # brokers of the old version can still read it during an upgrade. *Predict*: `stock-audit` committed to the 4.3.1 broker, and asked that its
@@ -166,8 +166,8 @@ audit_key, audit_value = course.record_bytes(course.data("harbour/4.3.1/__consum
 course.beside(version_of_stock_audit, kg.decode(audit_key, audit_value).value_version)
 
 # %% [markdown]
-# Version 1 never died: it is the only one with a place for that wish. (In lesson 00 `stock-audit` still had one offset after the crash: a
-# commit with a wish of an hour.)
+# Version 1 never died: it is the only one with a place for that wish. (`stock-audit` committed again, with a wish of an hour. That one was still
+# there after the crash, in lesson 00.)
 #
 # ## Why the first two bytes decide everything
 #
@@ -210,7 +210,8 @@ generation_of_promo = ...
 course.check("generation_of_promo", generation_of_promo)
 
 # %% [markdown]
-# This is a group with people in it: generation 6 of `billing`, the last one before the night. Long, but made of the same bricks.
+# This is a group with people in it: generation 6 of `billing`, the last one before the night. Long, and made of the same bricks but one:
+# raw *bytes* have a length of four bytes, a text of two.
 
 # %%
 group_key, group_value = course.record_bytes(log, 35)
@@ -225,7 +226,7 @@ course.RecordExplorer(group_key, group_value)
 # | 3 | since 2.3 | members' `group.instance.id`: static members (KIP-345) |
 # | 4 | nobody yet | compact and tagged |
 #
-# What the record does **not** say: the group's state. There is no field for it. A group with members counts as
+# What the record does **not** say: the group's state. It says since when, but not which. A group with members counts as
 # *Stable*, one without as *Empty*. That a rebalance was under way when the broker died, nobody will ever know.
 #
 # ## Bytes inside the bytes
@@ -267,7 +268,7 @@ except kg.InvalidRecord as error:
 #
 # Kafka's console consumer has a formatter for this topic, `OffsetsMessageFormatter`; 1.0.1 prints
 # `[billing,orders,0]::[OffsetMetadata[50,…],CommitTime …,ExpirationTime …]`, and `::NULL` for a tombstone. Its dump tool prints
-# JSON in 4.x. Here is what it said of `café-☕`'s partition, in its own file; read only the lines that begin with `|`.
+# JSON in 4.x. Here is what it said of `café-☕`'s partition, in its own file; read from the `|` on.
 
 # %%
 import textwrap

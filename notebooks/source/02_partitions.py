@@ -144,9 +144,9 @@ for group in shop:
     print(f"{group:<12} of 50: {kg.partition_for(group, 50):>2}   of 60: {kg.partition_for(group, 60):>2}")
 
 # %% [markdown]
-# Who stays, stays by luck. The records of the others stay too: on the old partitions, where nobody asks any more. Every consumer that restarts
-# finds **no** offset, and starts from the end or from the beginning, as `auto.offset.reset` says. It looks like
-# data loss, and nothing is lost.
+# Two stay, by luck: both remainders agree only for one hash in six. For the others, brokers look in the new partition, and the records still
+# lie in the old one. Every consumer of those six that restarts finds **no** offset, and starts from the end or from the beginning, as
+# `auto.offset.reset` says: it skips what came meanwhile, or reads everything again. No record of the topic is lost; it only looks so.
 #
 # ## In Kafka
 #

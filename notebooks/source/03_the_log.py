@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 03 · The log
 #
-# **What does the file on disk look like: batches, CRC, compression, control batches?**
+# **What does the file on disk look like: batches, checksums, control batches?**
 #
 # | after this lesson you can | minutes | needs Java |
 # |---|---|---|
@@ -115,20 +115,20 @@ course.check("crc_is_right", crc_is_right)
 # ## Break a byte
 #
 # Move the slider: it changes one byte of the file. A broker that finds a wrong checksum after a crash cuts the log
-# there, with all that follows. Now look for a byte that nobody guards. (Try 7, and then 298: 285 + 13.)
+# there, with all that follows. Now look for a byte that nobody guards.
 
 # %%
 course.ByteBreaker(promo, broken=420)
 
 # %% [markdown]
-# Offset, length and leader's epoch stand in front of the checksum because the **broker** sets them when it appends: so it need
+# Bytes 7 and 298 (285 + 13) are two of them. Offset, length and leader's epoch stand in front of the checksum because the **broker** sets them when it appends: so it need
 # not compute the checksum of a client's batch again. A wrong offset or epoch nobody notices. A wrong length shows: the checksum is then
 # computed over too many or too few bytes. So does a wrong *magic* (the format, byte 16), for then nothing fits.
 #
 # ## What a transaction leaves
 #
-# `fraud-check` commits in transactions: the offsets are written first, and count only when the transaction is
-# committed. Who says so? A **marker**: a batch of one record that is no record of the topic, but of Kafka itself
+# A *producer* is a program that writes. In a *transaction* it writes to several partitions so that all of it counts, or nothing.
+# `fraud-check` commits its offsets in transactions: they are written first, and count only when the transaction is committed. Who says so? A **marker**: a batch of one record that is no record of the topic, but of Kafka itself
 # (a *control batch*). A *producer id* in the header tells which batches and markers belong together. Here are four batches of
 # partition 9, which `billing` and `fraud-check` share:
 
@@ -148,12 +148,13 @@ for batch in kg.open_log(path):
 # | bits | in hex | what |
 # |---|---|---|
 # | 0–2 | `00` to `04` | none, gzip, snappy, lz4, zstd |
+# | 3 | `08` | whose time: 0 the client's |
 # | 4 | `10` | transactional |
 # | 5 | `20` | control |
 #
-# So `00 10` holds offsets, and `00 30` is a marker. Its record begins 61 bytes after the batch: length, attributes, two differences, then `08`, the key's
+# So `00 10` holds offsets, and `00 30` = `10` + `20` is a marker. Its record begins 61 bytes after the batch: length, attributes, two differences, then `08`, the key's
 # length as a varint (4), and the **key**: two bytes of version, `00 00`, and two of type, `00 00` for abort or `00 01` for commit. (The `00 00 00 01` that ends the
-# header is the count: one record.)
+# header is the count: one record. In the first batch the record begins at 2713 + 61 = 2774, with `88 01`.)
 #
 # **At which byte does the batch with the commit marker begin?**
 
@@ -176,7 +177,7 @@ for partition, offset in answers["offsets"]["fraud-check"].items():
     print(partition, offset["offset"], offset["metadata"])
 
 # %% [markdown]
-# Nothing suspicious is left. (`payments-0` was set back by a person, later; lesson 09 tells that story.)
+# Nothing suspicious is left. (31 comes from a later transaction, not shown above; `payments-0` was set back by a person. Lesson 09 tells that.)
 #
 # ## And a tombstone
 #
@@ -220,7 +221,7 @@ course.confirm(mine, wrote, "1.0.1")
 # ## A small incident: 20 GB of parse errors a night
 #
 # A team has a program of its own that reads the *files* of `__consumer_offsets`, record by record. Since the payments team began to use
-# transactions, it logs `cannot parse key 00 00 00 01` for each of them, 20 GB a night. *What is it reading?* Decode that key as a record
+# transactions, it logs `cannot parse key 00 00 00 01` for each transaction, 20 GB a night. *What is it reading?* Decode that key as a record
 # and look at what the message says.
 
 # %%

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkagroups import course
-from kafkagroups.course.lessons import EXERCISES
+from kafkagroups.course.checks import EXERCISES
 
 
 def says(capsys, name, attempt):

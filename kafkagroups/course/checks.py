@@ -1,4 +1,4 @@
-"""Exercises: a learner's function or answer against the package's own, on bytes that a broker wrote.
+"""Checks: a learner's function or answer against the package's own, on bytes that a broker wrote.
 
 `check` prints one of four outcomes and never raises: passed, failed (the input, what came, the likely slip), error
 (what the code raised), not attempted. A slip is a wrong function or answer that people write; when a learner's result
@@ -8,27 +8,14 @@ equals it, its sentence is shown. The checks are tested with starters, solutions
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
+from kafkagroups.course import log, partitions, records
+from kafkagroups.course.exercise import Exercise
 from kafkagroups.errors import KafkagroupsError
 
-
-@dataclass(frozen=True)
-class Exercise:
-    """One exercise.
-
-    `right` is the function to match, or the answer itself. `cases` are the arguments to try it on; `slips` map a
-    sentence to the wrong function or answer behind it; `text` is the solution as a learner would write it.
-    """
-
-    name: str
-    right: Any
-    text: str
-    hints: tuple[str, ...]
-    cases: Sequence[tuple[Any, ...]] = ()
-    slips: dict[str, Any] = field(default_factory=dict)
+EXERCISES = {exercise.name: exercise for lesson in (records, partitions, log) for exercise in lesson.EXERCISES}
 
 
 def check(name: str, attempt: Any) -> None:
@@ -69,8 +56,6 @@ def solution(name: str) -> None:
 
 
 def _find(name: str) -> Exercise | None:
-    from kafkagroups.course.lessons import EXERCISES
-
     if name not in EXERCISES:
         print(f"there is no exercise {name!r}; there are {', '.join(sorted(EXERCISES))}")
     return EXERCISES.get(name)
@@ -105,7 +90,8 @@ def _check_function(exercise: Exercise, attempt: Any) -> str:
     if all(result is None or result is ... for result in results):
         return _not_attempted(exercise)
     for arguments, result in zip(exercise.cases, results, strict=True):
-        if (wanted := _result(exercise.right, arguments)) != result:
+        wanted = _result(exercise.right, arguments)
+        if repr(wanted) != repr(result):  # 1 and 1.0 and True are equal to Python, and not the same answer
             line = f"✗ {exercise.name}: for {_shown(arguments)} it gives {_short(result)}, Kafka {_short(wanted)}."
             return line + _likely(exercise, results, arguments, result)
     return f"✓ {exercise.name}: right on all {len(exercise.cases)} cases"
@@ -115,9 +101,11 @@ def _likely(exercise: Exercise, results: list[Any], failing: tuple[Any, ...], gi
     """The slip that gives the same at the first failing case; of several the one that agrees most often."""
 
     def agreement(wrong: Callable[..., Any]) -> int:
-        return sum(_result(wrong, case) == result for case, result in zip(exercise.cases, results, strict=True))
+        return sum(
+            repr(_result(wrong, case)) == repr(result) for case, result in zip(exercise.cases, results, strict=True)
+        )
 
-    slips = {sentence: wrong for sentence, wrong in exercise.slips.items() if _result(wrong, failing) == given}
+    slips = {s: wrong for s, wrong in exercise.slips.items() if repr(_result(wrong, failing)) == repr(given)}
     return f" Likely slip: {max(slips, key=lambda sentence: agreement(slips[sentence]))}" if slips else ""
 
 

@@ -1,0 +1,23 @@
+"""What an exercise is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise.
+
+    `right` is the function to match, or the answer itself. `cases` are the arguments to try it on; `slips` map a
+    sentence to the wrong function or answer behind it; `text` is the solution as a learner would write it.
+    """
+
+    name: str
+    right: Any
+    text: str
+    hints: tuple[str, ...]
+    cases: Sequence[tuple[Any, ...]] = ()
+    slips: dict[str, Any] = field(default_factory=dict)

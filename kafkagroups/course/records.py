@@ -1,0 +1,192 @@
+"""The exercises of lessons 00 and 01: the next record, texts, commits, groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkagroups.course.exercise import Exercise
+from kafkagroups.log.partitioning import partition_for
+from kafkagroups.records.fields import NEWEST
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkagroups.records.serde import decode
+from kafkagroups.records.wire import STRING, At
+
+_string = STRING.reader(At(0, False, NEWEST), True)
+
+
+def _text(number: str, *rest: str) -> bytes:
+    return bytes.fromhex(number) + b"".join(part.encode() for part in rest)
+
+
+def _read_string(data: bytes, position: int) -> Any:
+    return _string(data, position)
+
+
+def _unsigned_length(data: bytes, position: int) -> Any:
+    length = int.from_bytes(data[position : position + 2], "big")
+    return data[position + 2 : position + 2 + length].decode(), position + 2 + length
+
+
+def _forgot_the_length(data: bytes, position: int) -> Any:
+    text, end = _string(data, position)
+    return text, end - 2
+
+
+def _little_endian(data: bytes, position: int) -> Any:
+    length = int.from_bytes(data[position : position + 2], "little", signed=True)
+    if length < 0:
+        return None, position + 2
+    return data[position + 2 : position + 2 + length].decode(), position + 2 + length
+
+
+def _empty_for_null(data: bytes, position: int) -> Any:
+    text, end = _string(data, position)
+    return text or "", end
+
+
+_COMMIT = bytes.fromhex("0001000762696c6c696e6700066f726465727300000002")
+_CAFE = bytes.fromhex("0001000963") + b"af\xc3\xa9-\xe2\x98\x95" + bytes.fromhex("000573746f636b00000000")
+_V3 = bytes.fromhex("0003000000000000002affffffff000674696c6c20320000019500000000")
+_V1 = bytes.fromhex("00010000000000000010000674696c6c20310000019500000000ffffffffffffffff")
+
+
+def _decode_commit(key: bytes, value: bytes | None) -> Any:
+    record = decode(key, value)
+    assert isinstance(record.key, OffsetCommitKey)
+    offset = record.value.offset if isinstance(record.value, OffsetCommitValue) else None
+    return record.key.group, record.key.topic, record.key.partition, offset
+
+
+def _commit_without_type(key: bytes, value: bytes | None) -> Any:
+    def read(position: int) -> tuple[str, int]:
+        length = int.from_bytes(key[position : position + 2], "big", signed=True)
+        return key[position + 2 : position + 2 + length].decode(), position + 2 + length
+
+    group, position = read(0)
+    topic, position = read(position)
+    partition = int.from_bytes(key[position : position + 4], "big", signed=True)
+    return group, topic, partition, _decode_commit(key, value)[3]
+
+
+def _half_an_offset(key: bytes, value: bytes | None) -> Any:
+    group, topic, partition, _ = _decode_commit(key, value)
+    return group, topic, partition, None if value is None else int.from_bytes(value[2:6], "big", signed=True)
+
+
+def _short_partition(key: bytes, value: bytes | None) -> Any:
+    group, topic, _, offset = _decode_commit(key, value)
+    return group, topic, int.from_bytes(key[-4:-2], "big", signed=True), offset
+
+
+def _commit_without_version(key: bytes, value: bytes | None) -> Any:
+    group, topic, partition, _ = _decode_commit(key, value)
+    return group, topic, partition, None if value is None else int.from_bytes(value[:8], "big", signed=True)
+
+
+def _tombstone_is_zero(key: bytes, value: bytes | None) -> Any:
+    group, topic, partition, offset = _decode_commit(key, value)
+    return group, topic, partition, offset or 0
+
+
+READ_STRING = """\
+def read_string(data, position):
+    length = int.from_bytes(data[position:position + 2], "big", signed=True)
+    position += 2
+    if length < 0:
+        return None, position
+    return data[position:position + length].decode(), position + length"""
+
+DECODE_COMMIT = """\
+def decode_commit(key, value):
+    group, position = read_string(key, 2)          # after the record type
+    topic, position = read_string(key, position)
+    partition = int.from_bytes(key[position:position + 4], "big", signed=True)
+    if value is None:
+        return group, topic, partition, None
+    return group, topic, partition, int.from_bytes(value[2:10], "big", signed=True)"""
+
+EXERCISES = (
+    Exercise(
+        "next_record",
+        17,
+        "next_record = 17",
+        ("Kafka stores the place of the *next* record to read.",),
+        slips={
+            "16 is the last record that was read; a committed offset is the next one": 16,
+            "18 would leave record 17 unread": 18,
+        },
+    ),
+    Exercise(
+        "home_of_promo",
+        37,
+        'home_of_promo = kg.partition_for("promo")',
+        ('kg.partition_for("billing") gave 9. Ask the same for "promo".',),
+        slips={"that is where billing lives": 9, "the group's name is promo, in small letters": partition_for("Promo")},
+    ),
+    Exercise(
+        "read_string",
+        _read_string,
+        READ_STRING,
+        (
+            'Two bytes of length come first: int.from_bytes(…, "big", signed=True).',
+            "A negative length means null: return None and the position after the length.",
+            "Else the text is the next `length` bytes; return it with the position after it.",
+        ),
+        cases=(
+            (_text("0007", "billing", "rest"), 0),
+            (_COMMIT, 2),
+            (_COMMIT, 11),
+            (_CAFE, 2),
+            (_text("0000", "x"), 0),
+            (_text("ffff", "x"), 0),
+        ),
+        slips={
+            "the length is signed: ffff is -1, and that says null": _unsigned_length,
+            "the position after it counts the two bytes of the length too": _forgot_the_length,
+            "Kafka's numbers are big-endian: the high byte comes first": _little_endian,
+            "null and the empty text are two things: give None for a negative length": _empty_for_null,
+        },
+    ),
+    Exercise(
+        "decode_commit",
+        _decode_commit,
+        DECODE_COMMIT,
+        (
+            "The key: 2 bytes of record type, then group, topic (read_string twice), then 4 bytes of partition.",
+            "The value: 2 bytes of version, then the offset in 8 bytes. It stands there in every version.",
+            "No value (None) is a tombstone: there is no offset, return None for it.",
+        ),
+        cases=((_COMMIT, _V3), (_COMMIT, _V1), (_CAFE, _V3), (_COMMIT, None)),
+        slips={
+            "a key begins with 2 bytes of record type; the group comes after them": _commit_without_type,
+            "a partition is an int32, and an int32 has 4 bytes": _short_partition,
+            "an offset is an int64, and an int64 has 8 bytes": _half_an_offset,
+            "a value begins with 2 bytes of version; the offset comes after them": _commit_without_version,
+            "a tombstone is no offset 0: give None": _tombstone_is_zero,
+        },
+    ),
+    Exercise(
+        "on_paper",
+        50,
+        "on_paper = 0x32    # = 50",
+        ("The first two bytes are the version. The eight after them are the offset.", "0x32 is 3 * 16 + 2."),
+        slips={
+            "32 are its hex digits; as a number they are 3 * 16 + 2": 32,
+            "that is the version; the offset comes after it": 3,
+        },
+    ),
+    Exercise(
+        "generation_of_promo",
+        2,
+        "generation_of_promo = 2",
+        (
+            "00 01 is the version. 00 08 is the length of the protocol type, and eight bytes are it.",
+            "The generation is the int32 right behind the protocol type.",
+        ),
+        slips={
+            "that is the version; the protocol type and then the generation come after it": 1,
+            "that is the number of members, the last four bytes": 0,
+            "that is the length of the protocol type": 8,
+        },
+    ),
+)

@@ -102,14 +102,11 @@ def read_string(data, position):
 # %%
 course.check("read_string", read_string)
 # course.hint("read_string")
-
-# %% [markdown]
-# `null` and `""` are two things, here as everywhere in Kafka. If yours is right, the lesson goes on with it.
-
-# %%
 read_string = course.provided("read_string", read_string)
 
 # %% [markdown]
+# `null` and `""` are two things, here as everywhere in Kafka.
+#
 # ## Exercise: a commit
 #
 # Write `decode_commit(key, value)`. It gives `(group, topic, partition, offset)`; for a tombstone (`value` is `None`) the
@@ -267,21 +264,17 @@ except kg.InvalidRecord as error:
 # ## Where this can be seen in the wild
 #
 # Kafka's console consumer has a formatter for this topic, `OffsetsMessageFormatter`; 1.0.1 prints
-# `[billing,orders,0]::[OffsetMetadata[50,…],CommitTime …,ExpirationTime …]`, and `::NULL` for a tombstone. Its dump tool prints
-# JSON in 4.x. Here is what it said of `café-☕`'s partition, in its own file; read from the `|` on.
-
-# %%
-import textwrap
-
-words = Path(course.data("harbour/4.3.1/dump.txt")).read_text().splitlines()
-begin = next(number for number, line in enumerate(words) if line.startswith("Dumping __consumer_offsets-21/"))
-for line in words[begin : begin + 4]:
-    print(textwrap.fill(line, 110, subsequent_indent="    "))
-
-# %% [markdown]
-# `kafkagroups dump FOLDER --format dump-log` prints the same text, byte for byte, and needs no Kafka.
-
-# %% [markdown]
+# `[billing,orders,0]::[OffsetMetadata[50,…],CommitTime …,ExpirationTime …]`, and `::NULL` for a tombstone. Its dump tool printed
+# `key: offset::billing:orders:0 payload: 50:…` in 1.0.1, `offset_commit::group=billing,partition=orders-0` from 2.4 on, and JSON in 4.x:
+#
+# ```
+# | offset: 0 CreateTime: 1795256102893 keySize: 24 valueSize: 48 sequence: 0 headerKeys: []
+#   key: {"type":"1","data":{"group":"café-☕","topic":"stock","partition":0}}
+#   payload: {"version":"4","data":{"offset":1,"leaderEpoch":-1,"metadata":"crème","commitTimestamp":1795256102893,…}}
+# ```
+#
+# `kafkagroups dump FOLDER --format dump-log` prints that, byte for byte (there in one line), and needs no Kafka.
+#
 # ## In Kafka
 #
 # | what | where |

@@ -36,10 +36,16 @@ FAMILIES = {
 @functools.cache
 def captured(family: str) -> Path:
     """The folder of a family, unpacked for this session."""
-    folder = Path(tempfile.mkdtemp(prefix="kafkagroups-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = _session() / family  # below one folder, so that paths of two families sort the same in every process
     with tarfile.open(ARCHIVES / f"{family}.tar.xz") as archive:
         archive.extractall(folder, filter="data")
+    return folder
+
+
+@functools.cache
+def _session() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="kafkagroups-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 

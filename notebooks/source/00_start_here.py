@@ -3,7 +3,7 @@
 #
 # **How Kafka remembers where every consumer is, from the bytes of one record to a billion of them.**
 #
-# | after this page you can | minutes | needs Java |
+# | after this page you can | minutes (reading + doing) | needs Java |
 # |---|---|---|
 # | say what happens to a commit, check that your set-up is right, find the home of any group | 10 + 5 | only its last cell |
 #
@@ -28,7 +28,7 @@
 #                        from its beginning, and has the same map
 # ```
 #
-# *Topic*, *partition*, *offset*: a topic is a list that only grows, cut into numbered partitions; an offset is a place
+# *Topic*, *partition*, *offset*: a topic is a list to which one only appends, cut into numbered partitions; an offset is a place
 # in one partition, counted from 0. `orders-0` is partition 0 of the topic `orders`. A *consumer group* is a set of
 # processes that share the reading of a topic and are known by one name, the group id. A *broker* is a server of Kafka;
 # each partition lies on several of them, and one, the partition's *leader*, takes all writes;
@@ -53,7 +53,7 @@ for check in doctor.checks():
 
 # %% [markdown]
 # Java, disk and memory differ from machine to machine, so they are not on this page: `.venv/bin/kafkagroups doctor` in
-# a terminal shows them. Only the Spark cells of lessons 00, 03, 09 and 10 need Java.
+# a terminal shows them. Only the Spark cells of lessons 00 and 03 need Java.
 
 # %% [markdown]
 # ## How an exercise works
@@ -78,7 +78,8 @@ course.check("next_record", next_record)
 # ## Where a group lives
 #
 # Every group lives in **one** partition of the topic. Before you run on, guess: do five groups of Harbour Coffee get five
-# different ones? There are 50 to choose from. Write True or False in place of the dots. (No check: a prediction comes back beside the result.)
+# different ones? There are 50 to choose from. Write True or False in place of the dots. (No check: a prediction comes back beside
+# the result. The saved answer stands below; cover it until you have guessed.)
 
 # %%
 # prediction
@@ -97,7 +98,7 @@ course.beside(five_different, len({kg.partition_for(group) for group in groups})
 # `billing` and `fraud-check` share one, although 46 are free: the number comes from a hash of the name, and
 # nobody deals them out. That these are the right numbers, you do not have to believe: this project holds the files of
 # brokers of Kafka 1.0.1, 3.9.2 and 4.3.1, which served these groups. Here is where their records lie. (`classic` and `new` are two ways
-# of loading; take them as given until lesson 09.)
+# of loading; take them as given until lesson 09, which is to come.)
 
 # %%
 ours = {group: [kg.partition_for(group)] for group in groups}

@@ -3,7 +3,7 @@
 #
 # **What exactly is stored for a commit, and for a group? You will decode a commit by hand, from hex, and find your way in a group.**
 #
-# | after this lesson you can | minutes | needs Java |
+# | after this lesson you can | minutes (reading + doing) | needs Java |
 # |---|---|---|
 # | read an offset record of versions 0 to 3 byte by byte, say what a group record holds, which Kafka wrote it, what a tombstone is | 25 + 20 | no |
 #

@@ -3,7 +3,7 @@
 #
 # **On which of 50 partitions does my group live, and why may that number never change?**
 #
-# | after this lesson you can | minutes | needs Java |
+# | after this lesson you can | minutes (reading + doing) | needs Java |
 # |---|---|---|
 # | compute a group's partition as a broker does, say why one partition can be hot, and what breaks when the count changes | 15 + 15 | no |
 #

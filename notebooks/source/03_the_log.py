@@ -3,7 +3,7 @@
 #
 # **What does the file on disk look like: batches, checksums, control batches?**
 #
-# | after this lesson you can | minutes | needs Java |
+# | after this lesson you can | minutes (reading + doing) | needs Java |
 # |---|---|---|
 # | find your way in a hexdump of a segment, tell a commit from a marker and a tombstone, say what a checksum guards and what not | 25 + 20 | its last cell |
 #
@@ -76,7 +76,8 @@ print("offset", record.value.offset, "·", record.value.metadata)
 # A record's own lengths and differences are **varints**: a small number takes one byte. Two rules:
 #
 # 1. A byte holds seven bits of the number, the first byte the lowest. Its **highest bit says: one more byte follows**.
-# 2. The result is *zigzag*: even numbers are twice a positive one, odd ones stand for the negatives. So −1 fits into one byte.
+# 2. Here the result is *zigzag*: even numbers are twice a positive one, odd ones stand for the negatives. So −1 fits into one byte.
+#    (The varints of lesson 01's version 4 obey rule 1 only: no zigzag, and a length is written plus 1.)
 #
 # | bytes | the seven bits | together | zigzag undone |
 # |---|---|---|---|
@@ -177,7 +178,7 @@ for partition, offset in answers["offsets"]["fraud-check"].items():
     print(partition, offset["offset"], offset["metadata"])
 
 # %% [markdown]
-# Nothing suspicious is left. (31 comes from a later transaction, not shown above; `payments-0` was set back by a person. Lesson 09 tells that.)
+# Nothing suspicious is left. (31 comes from a later transaction, not shown above; `payments-0` was set back by a person. Lesson 09, to come, tells that.)
 #
 # ## And a tombstone
 #

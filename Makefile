@@ -12,7 +12,7 @@ help: ## this list
 lab: .venv/.learn ## set up, check, open JupyterLab (LAB_ARGS="…" goes to it)
 	@sh tools/lab.sh $(LAB_ARGS)
 
-demo: .venv/.learn ## the same set-up, then a tour of a minute: a record, a shop's groups, a million records on Spark
+demo: .venv/.learn ## the same set-up, then a tour of half a minute: a record, a shop's groups, a million records on Spark
 	@$(PY) tools/demo.py
 
 test: .venv/.develop lint ## every test this machine can run, and what was left out

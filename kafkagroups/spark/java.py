@@ -18,7 +18,7 @@ from kafkagroups.errors import UsageError
 OLDEST_JAVA = 17
 INSTALL_JAVA = (
     "Debian and Ubuntu: `apt install openjdk-17-jre-headless`; macOS: `brew install openjdk@17`; "
-    "conda: `conda install openjdk=17`. Only lessons with a Spark cell (03, 09, 10) need Java"
+    "conda: `conda install openjdk=17`. Of the lessons only Spark cells (in 00 and 03) need Java"
 )
 
 
@@ -65,9 +65,8 @@ def _own_java() -> Java:
     if not version:
         raise NoJava(f"{command} does not tell its version")
     if major < OLDEST_JAVA:
-        fix = f"Spark needs Java {OLDEST_JAVA} or newer. {INSTALL_JAVA}"
-        if home:
-            fix += ". Then point JAVA_HOME to it, or `unset JAVA_HOME`"
+        then = "Then point JAVA_HOME to it, or `unset JAVA_HOME`. " if home else ""
+        fix = f"Spark needs Java {OLDEST_JAVA} or newer. {then}{INSTALL_JAVA}"
         raise NoJava(f"{version} ({command})", fix)
     return Java(command, version)
 

@@ -4,9 +4,11 @@
     coordinator      classic or new (new), and `kafka` its version (3.9.2 or 4.3.1)
     path, paths      partition directories, .log files, or folders of partition directories: what `.load(…)` is given
     cwd              where relative paths begin (the folder in which Spark's Java was started)
-    partitions       the topic's partition count: then a filter on `group` selects tasks, and the new coordinator
-                     answers a group from its home partition only
+    partitions       the topic's partition count: then the new coordinator answers a group from its home only
     tasks            how many tasks at most (2 for each core)
+    pushdown         true: filters on `partition` (and, with `partitions`, on `group`) select tasks. For a frame that is
+                     asked once: Spark 4.3 keeps what it pushed down with the frame, and a second query on it, without
+                     filters or a union with itself, would read no more than the first. So it is false by default
 
 Each log partition is loaded by itself, by one task. So a group whose records lie in two partitions has rows of both;
 `kafkagroups.spark.load` answers such a group as a broker would. A log whose bytes are damaged, or whose load fails as
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = "consumer_offsets"
-OPTIONS = ("table", "coordinator", "kafka", "path", "paths", "cwd", "partitions", "tasks")
+OPTIONS = ("table", "coordinator", "kafka", "path", "paths", "cwd", "partitions", "tasks", "pushdown")
 
 
 class ConsumerOffsets(DataSource):
@@ -56,7 +58,8 @@ class ConsumerOffsets(DataSource):
         return ddl(Options.of(self.options, self.tasks).columns)
 
     def reader(self, schema: StructType) -> ConsumerOffsetsReader:
-        return ConsumerOffsetsReader(Options.of(self.options, self.tasks), schema)
+        options = Options.of(self.options, self.tasks)
+        return (PushdownReader if options.pushdown else ConsumerOffsetsReader)(options, schema)
 
 
 def ddl(columns: Iterable[Column]) -> str:
@@ -75,6 +78,7 @@ class Options:
     cwd: str
     partitions: int | None
     tasks: int
+    pushdown: bool
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -96,7 +100,10 @@ class Options:
             given.get("cwd") or os.getcwd(),
             None if count is None else _at_least_1("partitions", count),
             _at_least_1("tasks", given.get("tasks", str(tasks))),
+            given.get("pushdown", "false").lower() == "true",
         )
+        if given.get("pushdown", "false").lower() not in ("true", "false"):
+            raise UsageError(f"option pushdown: true or false was expected, not {given['pushdown']!r}")
         columns_of(options.table)
         dialect(options.coordinator, options.kafka)
         return options
@@ -128,18 +135,6 @@ class ConsumerOffsetsReader(DataSourceReader):
             if not mine.type.equals(field.type):
                 raise UsageError(f"column {field.name} of table {options.table} is {mine.type}, not {field.type}")
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Takes `partition` and `group`, equal to a value or in a list; Spark applies the others."""
-        for each in filters:
-            if not isinstance(each, EqualTo | In) or each.attribute not in (("partition",), ("group",)):
-                yield each
-                continue
-            values = ({each.value} if isinstance(each, EqualTo) else set(each.value)) - {None}
-            if each.attribute == ("partition",):
-                self.only_partitions = _both(self.only_partitions, values)
-            else:
-                self.only_groups = _both(self.only_groups, values)
-
     def partitions(self) -> list[InputPartition]:
         """The log partitions in at most `tasks` tasks of about the same number of bytes."""
         chosen = [log for path in self.options.paths for log in self._open(path) if self._is_wanted(log)]
@@ -158,7 +153,17 @@ class ConsumerOffsetsReader(DataSourceReader):
         partition, count = number(log.partition), self.options.partitions
         if self.only_partitions is not None and partition not in self.only_partitions:
             return False
-        return not count or self.only_groups is None or partition in {partition_for(g, count) for g in self.only_groups}
+        if not count or self.only_groups is None or partition < 0:
+            return True
+        # Only the new coordinator, and only its answers, keep a group to its home.
+        at_home = self.options.coordinator == "new" and self.options.table in (
+            "offsets",
+            "pending",
+            "groups",
+            "members",
+        )
+        homes = {partition_for(group, count) for group in self.only_groups}
+        return not at_home or partition in homes
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task's logs, batch by batch. UsageError when a file cannot be read."""
@@ -184,6 +189,22 @@ class ConsumerOffsetsReader(DataSourceReader):
                     batch = batch.filter(pc.is_in(batch["group"], value_set=groups))
                 # Spark compares schemas, and a schema that a user gave says that all may be null
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+class PushdownReader(ConsumerOffsetsReader):
+    """The same, and it takes filters (option `pushdown`)."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Takes `partition` and `group`, equal to a value or in a list; Spark applies the others."""
+        for each in filters:
+            if not isinstance(each, EqualTo | In) or each.attribute not in (("partition",), ("group",)):
+                yield each
+                continue
+            values = ({each.value} if isinstance(each, EqualTo) else set(each.value)) - {None}
+            if each.attribute == ("partition",):
+                self.only_partitions = _both(self.only_partitions, values)
+            else:
+                self.only_groups = _both(self.only_groups, values)
 
 
 def _both(before: set[Any] | None, values: set[Any]) -> set[Any]:

@@ -141,6 +141,20 @@ for group in sorted(loaded):
     print(f"{group:<12} {loaded[group].state.value:<7} {len(loaded[group].members)} members, {len(loaded[group].offsets)} offsets")
 
 # %% [markdown]
+# ## Any moment you like
+#
+# Nothing in the file is changed, only appended, like the binary log of a database: a value says "from now on", a null says "no more". So the map is
+# what comes out when all records are applied in order, and applying only the first of them gives the map of an earlier moment. Here is
+# `billing` in partition 9, after 21, 22 and all 44 records. (At noon the shop closed for lunch.)
+
+# %%
+for until in [21, 22, 44]:
+    moment = kg.load(course.data("harbour/3.9.2/__consumer_offsets-9"), coordinator="classic", until=until)
+    billing = moment["billing"]
+    offset = billing.offsets[kg.TopicPartition("orders", 0)].offset
+    print(f"after {until} records: {billing.state.value:<6}, generation {billing.generation}, orders-0 at {offset}")
+
+# %% [markdown]
 # ## The path
 #
 # | | lesson | the question it answers |

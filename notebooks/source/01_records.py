@@ -264,8 +264,9 @@ except kg.InvalidRecord as error:
 # ## Where this can be seen in the wild
 #
 # Kafka's console consumer has a formatter for this topic, `OffsetsMessageFormatter`; 1.0.1 prints
-# `[billing,orders,0]::[OffsetMetadata[50,…],CommitTime …,ExpirationTime …]`, and `::NULL` for a tombstone. Its dump tool printed
-# `key: offset::billing:orders:0 payload: 50:…` in 1.0.1, `offset_commit::group=billing,partition=orders-0` from 2.4 on, and JSON in 4.x:
+# `[billing,orders,0]::[OffsetMetadata[50,…],CommitTime …,ExpirationTime …]`, and `::NULL` for a tombstone; another shows groups, as
+# `billing::GroupMetadata(groupId=billing, generation=6, protocolType=Some(consumer), currentState=Stable, …)`. Its dump tool printed
+# `key: offset::billing:orders:0 payload: 50:…` in 1.0.1, `key: offset_commit::group=billing,partition=orders-0 payload: offset=50,metadata=…` from 2.4 on (`payload: <DELETE>` for a tombstone), and JSON in 4.x:
 #
 # ```
 # | offset: 0 CreateTime: 1795256102893 keySize: 24 valueSize: 48 sequence: 0 headerKeys: []

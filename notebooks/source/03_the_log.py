@@ -122,9 +122,10 @@ course.check("crc_is_right", crc_is_right)
 course.ByteBreaker(promo, broken=420)
 
 # %% [markdown]
-# Bytes 7 and 298 (285 + 13) are two of them. Offset, length and leader's epoch stand in front of the checksum because the **broker** sets them when it appends: so it need
-# not compute the checksum of a client's batch again. A wrong offset or epoch nobody notices. A wrong length shows: the checksum is then
-# computed over too many or too few bytes. So does a wrong *magic* (the format, byte 16), for then nothing fits.
+# Bytes 7 and 298 (285 + 13) are two of them. Offset and leader's epoch stand in front of the checksum because the **broker** sets them when it
+# appends: so it need not compute the checksum of a client's batch again. A slightly wrong offset or epoch nobody notices (an offset far out of
+# the file's range a broker does). A wrong length shows: the checksum is then computed over too many or too few bytes. So does a wrong
+# *magic* (the format, byte 16), for then nothing fits.
 #
 # ## What a transaction leaves
 #
@@ -222,7 +223,7 @@ course.confirm(mine, wrote, "1.0.1")
 # ## A small incident: 20 GB of parse errors a night
 #
 # A team has a program of its own that reads the *files* of `__consumer_offsets`, record by record. Since the payments team began to use
-# transactions, it logs `cannot parse key 00 00 00 01` for each transaction, 20 GB a night. *What is it reading?* Decode that key as a record
+# transactions, it logs `cannot parse key 00 00 00 01` for each committed one, 20 GB a night. *What is it reading?* Decode that key as a record
 # and look at what the message says.
 
 # %%

@@ -59,7 +59,16 @@ def test_every_exercise_has_hints_and_at_least_two_slips_or_is_a_warm_up(name, c
 def test_code_that_fails_is_told_and_not_raised(capsys):
     assert "your code raised ZeroDivisionError" in says(capsys, "partition_of", lambda group, partitions: 1 // 0)
     assert "your code raised TypeError" in says(capsys, "partition_of", lambda group: 1)
-    assert "a int is wanted, this is a str" in says(capsys, "on_paper", "50")
+    for odd in ("50", 50.0, [50]):
+        assert "a whole number is wanted" in says(capsys, "on_paper", odd)
+    assert "your code raised SystemExit" in says(capsys, "partition_of", lambda *_: exit())
+
+    class Odd:
+        def __repr__(self):
+            raise ValueError("no")
+
+    assert says(capsys, "on_paper", Odd()).startswith("! on_paper")
+    assert says(capsys, "partition_of", lambda *_: Odd()).startswith("! partition_of")
     assert "None is a tombstone" in says(capsys, "decode_commit", lambda key, value: value[0] and None)
 
 

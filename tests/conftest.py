@@ -10,6 +10,7 @@ import pytest
 from nbval.kernel import RunningKernel
 
 from kafkagroups.spark.java import NoJava, find_java
+from tests.captured import captured
 
 IN_CI = os.environ.get("CI") == "true"
 
@@ -84,3 +85,12 @@ def pytest_terminal_summary(terminalreporter, config):
         terminalreporter.line("nothing was left out")
     elif IN_CI:
         terminalreporter.line("In CI nothing may be left out: this run has failed.", red=True)
+
+
+@pytest.fixture(scope="session")
+def foreign(tmp_path_factory):
+    """One broker's folder: the three d-foreign cases, whose groups stand in partitions that are not theirs of 400."""
+    folder = tmp_path_factory.mktemp("broker")
+    for case in (captured("crafted") / "crafted" / "logs").glob("d-foreign-*"):
+        shutil.copytree(case, folder, dirs_exist_ok=True)
+    return folder

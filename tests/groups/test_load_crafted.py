@@ -5,7 +5,6 @@ new coordinator makes of record types 3 and above.
 """
 
 import json
-import shutil
 
 import pytest
 
@@ -70,15 +69,6 @@ def test_a_crafted_log_loads_as_on_that_broker(case, coordinator):
                     if str(answer[field]).endswith(" bytes"):  # b21: the answer gives only the length of a long one
                         content = f"{len(content) // 2} bytes"
                     assert content == answer[field]
-
-
-@pytest.fixture(scope="module")
-def foreign(tmp_path_factory):
-    """One broker's folder: the three d-foreign cases, whose groups stand in partitions that are not theirs of 400."""
-    folder = tmp_path_factory.mktemp("broker")
-    for case in (captured("crafted") / "crafted" / "logs").glob("d-foreign-*"):
-        shutil.copytree(case, folder, dirs_exist_ok=True)
-    return folder
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])

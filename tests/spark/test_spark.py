@@ -42,15 +42,6 @@ def session():
 
 
 @pytest.fixture(scope="module")
-def foreign(tmp_path_factory):
-    """One broker's folder with groups that have records in two partitions."""
-    folder = tmp_path_factory.mktemp("broker")
-    for case in (captured("crafted") / "crafted" / "logs").glob("d-foreign-*"):
-        shutil.copytree(case, folder, dirs_exist_ok=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def vectors(tmp_path_factory):
     """A log of all visible vectors, a partition a file of them, each record a batch of its own with an odd time.
 

@@ -37,12 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kafka", metavar="VERSION", help="whose dump tool (4.3.1)")
     parser.add_argument("--from", dest="first", type=int, metavar="N", help="only records from this offset on")
     parser.add_argument("--until", type=int, metavar="N", help="only records below this offset, by whole batches")
-    parser.add_argument(
-        "--until-time",
-        type=options.milliseconds,
-        metavar="T",
-        help="only batches up to this time: ms since 1970, or ISO 8601 in UTC",
-    )
+    options.add_until_time(parser)
     parser.add_argument("--group", metavar="G", help="only records of this group")
     parser.add_argument("--type", metavar="T", help="only records of this type: a number, or a name as OffsetCommit")
     parser.add_argument("--json", action="store_true", help="a line a record")

@@ -34,12 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_coordinator(parser)
     parser.add_argument("--partitions", type=int, metavar="N", help="the topic's partition count")
     parser.add_argument("--until", type=int, metavar="OFFSET", help="only records below this offset")
-    parser.add_argument(
-        "--until-time",
-        type=options.milliseconds,
-        metavar="T",
-        help="only batches up to this time: ms since 1970, or ISO 8601 in UTC",
-    )
+    options.add_until_time(parser)
     parser.add_argument("--engine", choices=(*ENGINES, "spark"), default="auto", help="which loader (auto)")
     parser.add_argument("--master", metavar="URL", help="Spark's master, with --engine spark (this machine's cores)")
     parser.add_argument("--json", action="store_true", help="one JSON object a PATH")

@@ -26,6 +26,15 @@ def add_coordinator(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kafka", metavar="VERSION", help=f"of which Kafka version ({defaults})")
 
 
+def add_until_time(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--until-time",
+        type=milliseconds,
+        metavar="T",
+        help="only batches up to this time: ms since 1970, or ISO 8601 in UTC",
+    )
+
+
 def rules(coordinator: str | None, kafka: str | None) -> Dialect:
     """The rules that were asked for. Without a coordinator, the version's own: below 4 that is the classic one."""
     if coordinator is None:

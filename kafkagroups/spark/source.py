@@ -36,7 +36,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.records.dialect import dialect
-from kafkagroups.rows import number
+from kafkagroups.rows import OF_GROUPS, number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,7 +137,9 @@ class ConsumerOffsetsReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """The log partitions in at most `tasks` tasks of about the same number of bytes."""
-        chosen = [log for path in self.options.paths for log in self._open(path) if self._is_wanted(log)]
+        wanted = self._wanted_partitions()
+        found = [log for path in self.options.paths for log in self._open(path)]
+        chosen = [log for log in found if wanted is None or number(log.partition) in wanted]
         tasks = bins(chosen, self.options.tasks, self.options.cwd)
         return [Task([(log.partition, log.segments) for log in logs]) for logs in tasks]
 
@@ -149,21 +151,15 @@ class ConsumerOffsetsReader(DataSourceReader):
             log.segments = [path + segment.removeprefix(here) for segment in log.segments]
         return logs
 
-    def _is_wanted(self, log: Log) -> bool:
-        partition, count = number(log.partition), self.options.partitions
-        if self.only_partitions is not None and partition not in self.only_partitions:
-            return False
-        if not count or self.only_groups is None or partition < 0:
-            return True
-        # Only the new coordinator, and only its answers, keep a group to its home.
-        at_home = self.options.coordinator == "new" and self.options.table in (
-            "offsets",
-            "pending",
-            "groups",
-            "members",
-        )
-        homes = {partition_for(group, count) for group in self.only_groups}
-        return not at_home or partition in homes
+    def _wanted_partitions(self) -> set[int] | None:
+        """The log partitions that the filters leave; None: all."""
+        options = self.options
+        # Only the new coordinator, and only its answers, keep a group to its home
+        at_home = options.coordinator == "new" and options.table in OF_GROUPS
+        if self.only_groups is None or not options.partitions or not at_home:
+            return self.only_partitions
+        homes = {partition_for(group, options.partitions) for group in self.only_groups}
+        return _both(self.only_partitions, homes | {number(None)})
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task's logs, batch by batch. UsageError when a file cannot be read."""

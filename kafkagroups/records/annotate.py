@@ -95,6 +95,13 @@ def _struct(cls: type[Message], at: At, data: bytes, position: int, path: str) -
 
 def _field(wire: Wire, at: At, nullable: bool, data: bytes, position: int, path: str, doc: str) -> Iterator[Span]:
     if isinstance(wire, Struct):
+        if nullable:
+            present, start = wire.read_presence(data, position)
+            kind, said = ("uvarint" if wire.tagged else "int8"), ("it is there" if present else "null")
+            yield Span("", position, start, path, kind, data[position:start].hex() if present else None, said)
+            if not present:
+                return
+            position = start
         yield from _struct(wire.cls, at, data, position, f"{path}.")
         return
     if isinstance(wire, Array | String | Bytes):

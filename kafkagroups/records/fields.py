@@ -63,7 +63,7 @@ class Spec(NamedTuple):
     doc: str
 
     def stands_in(self, at: At) -> bool:
-        return at.version in self.versions and (self.tag is None or at.kafka >= self.since)
+        return at.version in self.versions and at.kafka >= self.since
 
 
 def field(
@@ -78,8 +78,9 @@ def field(
 ) -> Any:
     """A field of a message: its wire type, the versions that have it ("3+", "1", "0-2"), its default.
 
-    `tag` makes it a tagged field; `since` is then the first Kafka whose reader knows the tag. `doc` says in a few
-    words what the field means; `annotate` shows it.
+    `tag` makes it a tagged field. `since` is the first Kafka that knows the field, where the version does not tell: a
+    tag, or one of the fields of share groups that changed after the preview of 4.0. `doc` says in a few words what
+    the field means; `annotate` shows it.
     """
     settings = {"wire": wire, "versions": versions, "nullable": nullable, "tag": tag, "since": since, "doc": doc}
     value = wire.default if default is dataclasses.MISSING else default

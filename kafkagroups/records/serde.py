@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 import struct
+import sys
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import InvalidRecord, UsageError, nested
+from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
 from kafkagroups.records.dialect import Dialect, dialect
-from kafkagroups.records.fields import Message
+from kafkagroups.records.fields import NEWEST, Message, kafka_version
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kafkagroups.records.offset_commit import (
     LegacyOffsetCommitKey,
@@ -27,13 +29,24 @@ from kafkagroups.records.wire import Writer
 
 
 class RecordType(NamedTuple):
-    """A record type: its number in the key, its name in Kafka, the classes of key and value, the highest version."""
+    """A record type: its number in the key, its name in Kafka, the classes of key and value, the highest version.
+
+    `since` and `until` are the first Kafka whose new coordinator knows the type and the first that no longer does.
+    """
 
     id: int
     name: str
     key: type[Message]
     value: type[Message]
-    highest_version: int
+    highest_version: int = 0
+    since: tuple[int, ...] = ()
+    until: tuple[int, ...] = NEWEST
+
+
+def _type(number: int, value: type[Message], since: str, until: tuple[int, ...] = NEWEST) -> RecordType:
+    name = value.__name__.removesuffix("Value")
+    key: type[Message] = getattr(sys.modules[value.__module__], f"{name}Key")
+    return RecordType(number, name, key, value, 0, kafka_version(since), until)
 
 
 RECORD_TYPES = {
@@ -42,8 +55,29 @@ RECORD_TYPES = {
         RecordType(0, "LegacyOffsetCommit", LegacyOffsetCommitKey, LegacyOffsetCommitValue, 0),
         RecordType(1, "OffsetCommit", OffsetCommitKey, OffsetCommitValue, 4),
         RecordType(2, "GroupMetadata", GroupMetadataKey, GroupMetadataValue, 4),
+        _type(3, consumer.ConsumerGroupMetadataValue, "3.7"),
+        _type(4, consumer.ConsumerGroupPartitionMetadataValue, "3.7"),
+        _type(5, consumer.ConsumerGroupMemberMetadataValue, "3.7"),
+        _type(6, consumer.ConsumerGroupTargetAssignmentMetadataValue, "3.7"),
+        _type(7, consumer.ConsumerGroupTargetAssignmentMemberValue, "3.7"),
+        _type(8, consumer.ConsumerGroupCurrentMemberAssignmentValue, "3.7"),
+        _type(9, share.ShareGroupPartitionMetadataValue, "4.0", until=(4, 1)),
+        _type(10, share.ShareGroupMemberMetadataValue, "4.0"),
+        _type(11, share.ShareGroupMetadataValue, "4.0"),
+        _type(12, share.ShareGroupTargetAssignmentMetadataValue, "4.0"),
+        _type(13, share.ShareGroupTargetAssignmentMemberValue, "4.0"),
+        _type(14, share.ShareGroupCurrentMemberAssignmentValue, "4.0"),
+        _type(15, share.ShareGroupStatePartitionMetadataValue, "4.0"),
+        _type(16, consumer.ConsumerGroupRegularExpressionValue, "4.0"),
+        _type(17, streams.StreamsGroupMetadataValue, "4.1"),
+        _type(19, streams.StreamsGroupMemberMetadataValue, "4.1"),
+        _type(20, streams.StreamsGroupTargetAssignmentMetadataValue, "4.1"),
+        _type(21, streams.StreamsGroupTargetAssignmentMemberValue, "4.1"),
+        _type(22, streams.StreamsGroupCurrentMemberAssignmentValue, "4.1"),
+        _type(23, streams.StreamsGroupTopologyValue, "4.1"),
     )
 }
+"""Every type that a Kafka has written; 9 is 4.0's only, 18 never was one."""
 
 _version = struct.Struct(">h")
 
@@ -116,6 +150,8 @@ def _readers(type_id: int, rules: Dialect) -> tuple[Any, list[Any]] | None:
     """The readers of a type's key and of each version of its value; None for a type this dialect does not know."""
     kind = RECORD_TYPES.get(type_id)
     if kind is None or (type_id == 2 and rules.group_values < 0) or (type_id == 1 and not rules.since(0, 9)):
+        return None
+    if type_id > 2 and (rules.coordinator == "classic" or not kind.since <= rules.version < kind.until):
         return None
     value, highest = kind.value, kind.highest_version
     if type_id == 0:

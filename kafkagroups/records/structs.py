@@ -13,7 +13,7 @@ from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, nested
 from kafkagroups.records.fields import NEWEST, M, Message, TaggedField, layout, specs
-from kafkagroups.records.varint import read_uvarint, write_uvarint
+from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
 from kafkagroups.records.wire import At, Reader, Wire, Writer
 
 _readers: dict[tuple[type[Message], At], Reader] = {}
@@ -191,18 +191,50 @@ def _tags_from_json(value: Any) -> tuple[TaggedField, ...]:
 
 
 class Struct(Wire):
-    """A message inside a message. It has the version and the flexibility of the message around it."""
+    """A message inside a message. It has the version and the flexibility of the message around it.
 
-    def __init__(self, cls: type[Message]) -> None:
+    Where it may be null, a prefix tells: int8 -1 = null, 1 = present (any other number counts as one of them); in a
+    tagged field uvarint 0 = null, 1 = present.
+    """
+
+    def __init__(self, cls: type[Message], *, tagged: bool = False) -> None:
         self.cls = cls
         self.name = cls.__name__
         self.default = None
+        self.tagged = tagged
+
+    def read_presence(self, buffer: bytes, position: int) -> tuple[bool, int]:
+        """What the prefix of a nullable struct says, and the position after it."""
+        if self.tagged:
+            number, position = read_uvarint(buffer, position)
+            return signed32(number) > 0, position
+        return buffer[position] < 0x80, position + 1
 
     def reader(self, at: At, nullable: bool) -> Reader:
-        return _struct_reader(self.cls, at)
+        read_struct = _struct_reader(self.cls, at)
+        if not nullable:
+            return read_struct
+
+        def read(buffer: bytes, position: int) -> tuple[Message | None, int]:
+            present, position = self.read_presence(buffer, position)
+            return read_struct(buffer, position) if present else (None, position)
+
+        return read
 
     def writer(self, at: At, nullable: bool) -> Writer:
-        return _struct_writer(self.cls, at)
+        write_struct = _struct_writer(self.cls, at)
+        if not nullable:
+            return write_struct
+        null = b"\x00" if self.tagged else b"\xff"
+
+        def write(out: bytearray, value: Any) -> None:
+            if value is None:
+                out += null
+            else:
+                out += b"\x01"
+                write_struct(out, value)
+
+        return write
 
     def to_json(self, value: Any, at: At) -> dict[str, Any]:
         return _struct_to_json(value, at)

@@ -329,6 +329,7 @@ class Array(Wire):
 
 INT8 = Int("int8", "b")
 INT16 = Int("int16", "h")
+UINT16 = Int("uint16", "H")
 INT32 = Int("int32", "i")
 INT64 = Int("int64", "q")
 UUID = Uuid()

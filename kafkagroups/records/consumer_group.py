@@ -1,0 +1,195 @@
+"""Record types 3 to 8 and 16: a consumer group of the new protocol (KIP-848), of which the broker is the leader.
+
+The coordinator of 4.0 and later writes them (as a preview since 3.7). A classic group is one record; this one is
+spread over many, so that a heartbeat writes only what changed: the group's epoch (3), what each member asked for (5),
+the assignment that the group moves to (6, 7), what each member has now (8), and which topics its patterns match (16).
+Order within a log says nothing: each of them alone creates the group. Type 4 ended with 4.0.
+Source: ConsumerGroup….json (4.3.1), GroupCoordinatorRecordHelpers.java, GroupMetadataManager.replay.
+"""
+
+from __future__ import annotations
+
+from kafkagroups.records.fields import Message, field, message
+from kafkagroups.records.group_keys import GroupIdKey, MemberIdKey
+from kafkagroups.records.structs import Struct
+from kafkagroups.records.wire import BYTES, INT8, INT32, INT64, STRING, UUID, Array
+
+
+@message()
+class ConsumerGroupMetadataKey(GroupIdKey):
+    """Type 3."""
+
+
+@message(flexible="0+")
+class ConsumerGroupMetadataValue(Message):
+    """Type 3: the group exists, and how often it changed.
+
+    Written whenever the epoch goes up: a member comes, leaves or subscribes anew, or a topic of theirs changes. A
+    tombstone deletes the group, and comes after those of its members and of its target assignment.
+    4.1 brought metadata_hash, which took the place of type 4.
+    """
+
+    epoch: int = field(INT32, doc="the group's epoch: goes up when members, subscriptions or topics change")
+    metadata_hash: int = field(INT64, tag=0, since="4.1", doc="a hash of the topics that the group reads")
+
+
+@message()
+class ConsumerGroupPartitionMetadataKey(GroupIdKey):
+    """Type 4."""
+
+
+@message(flexible="0+")
+class PartitionMetadata(Message):
+    partition: int = field(INT32, doc="a partition of the topic")
+    racks: tuple[str, ...] = field(Array(STRING), doc="the racks where its replicas are")
+
+
+@message(flexible="0+")
+class TopicMetadata(Message):
+    topic_id: str = field(UUID, doc="the topic's id")
+    topic_name: str = field(STRING, doc="the topic's name")
+    num_partitions: int = field(INT32, doc="how many partitions it has")
+    partition_metadata: tuple[PartitionMetadata, ...] = field(Array(Struct(PartitionMetadata)), doc="its partitions")
+
+
+@message(flexible="0+")
+class ConsumerGroupPartitionMetadataValue(Message):
+    """Type 4: the subscribed topics as the group last saw them; a change of them means a new epoch.
+
+    Values up to 4.0, only tombstones since 4.1 (when a group of an older log, or any group, is deleted).
+    """
+
+    topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")
+
+
+@message()
+class ConsumerGroupMemberMetadataKey(MemberIdKey):
+    """Type 5."""
+
+
+@message(flexible="0+")
+class ClassicProtocol(Message):
+    name: str = field(STRING, doc="an assignor that the member offers")
+    metadata: bytes = field(BYTES, doc="its subscription for that assignor, in the client's own format")
+
+
+@message(flexible="0+")
+class ClassicMemberMetadata(Message):
+    """What JoinGroup said of a member that still speaks the classic protocol."""
+
+    session_timeout_ms: int = field(INT32, doc="ms without a heartbeat until it counts as gone")
+    supported_protocols: tuple[ClassicProtocol, ...] = field(Array(Struct(ClassicProtocol)), doc="what it offered")
+
+
+@message(flexible="0+")
+class ConsumerGroupMemberMetadataValue(Message):
+    """Type 5: what a member is and what it subscribed to.
+
+    Written when it joins and when it says something new. A tombstone says that it has left; those of types 8 and 7
+    come first. A member of the new protocol carries `classic_member_metadata` with an explicit null: an absent tag
+    means the default of Kafka's class, an empty struct, and so a classic member.
+    """
+
+    instance_id: str | None = field(STRING, nullable=True, doc="a static member's own name; null = dynamic")
+    rack_id: str | None = field(STRING, nullable=True, doc="the rack where the client runs")
+    client_id: str = field(STRING, doc="what the client calls itself")
+    client_host: str = field(STRING, doc="where it connected from")
+    subscribed_topic_names: tuple[str, ...] = field(Array(STRING), doc="the topics that it named")
+    subscribed_topic_regex: str | None = field(STRING, nullable=True, doc="the pattern that it gave, RE2J")
+    rebalance_timeout_ms: int = field(INT32, default=-1, doc="ms it may take to give partitions back")
+    server_assignor: str | None = field(STRING, nullable=True, doc="the assignor that it asks for")
+    classic_member_metadata: ClassicMemberMetadata | None = field(
+        Struct(ClassicMemberMetadata, tagged=True),
+        nullable=True,
+        tag=0,
+        default=ClassicMemberMetadata(),
+        doc="only of a member that speaks the classic protocol",
+    )
+
+
+@message()
+class ConsumerGroupTargetAssignmentMetadataKey(GroupIdKey):
+    """Type 6."""
+
+
+@message(flexible="0+")
+class ConsumerGroupTargetAssignmentMetadataValue(Message):
+    """Type 6: for which epoch of the group the target assignment was computed.
+
+    Written with the type 7 records of a new assignment, after them. A tombstone belongs to the group's deletion.
+    4.3 brought assignment_timestamp.
+    """
+
+    assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
+    assignment_timestamp: int = field(INT64, tag=0, since="4.3", doc="when it was computed, ms since 1970")
+
+
+@message()
+class ConsumerGroupTargetAssignmentMemberKey(MemberIdKey):
+    """Type 7."""
+
+
+@message(flexible="0+")
+class TopicPartition(Message):
+    topic_id: str = field(UUID, doc="the topic's id")
+    partitions: tuple[int, ...] = field(Array(INT32), doc="its partitions")
+
+
+@message(flexible="0+")
+class ConsumerGroupTargetAssignmentMemberValue(Message):
+    """Type 7: what a member is going to have once the others have given it back.
+
+    Written for each member whose target changed. A tombstone: it has left.
+    """
+
+    topic_partitions: tuple[TopicPartition, ...] = field(Array(Struct(TopicPartition)), doc="its target")
+
+
+@message()
+class ConsumerGroupCurrentMemberAssignmentKey(MemberIdKey):
+    """Type 8."""
+
+
+@message(flexible="0+")
+class TopicPartitions(Message):
+    topic_id: str = field(UUID, doc="the topic's id")
+    partitions: tuple[int, ...] = field(Array(INT32), doc="its partitions")
+    assignment_epochs: tuple[int, ...] | None = field(
+        Array(INT32), nullable=True, tag=0, since="4.3", doc="since which epoch the member has each of them"
+    )
+
+
+@message(flexible="0+")
+class ConsumerGroupCurrentMemberAssignmentValue(Message):
+    """Type 8: what a member has now, and how far it is on its way to the target.
+
+    Written at each step of that way. `state`: 0 stable, 1 unrevoked partitions, 2 unreleased partitions, 127 unknown.
+    A tombstone: it has left. 4.3 brought the assignment_epochs.
+    """
+
+    member_epoch: int = field(INT32, doc="the epoch that the member has reached")
+    previous_member_epoch: int = field(INT32, doc="the epoch before, in case its answer was lost")
+    state: int = field(INT8, doc="0 stable, 1 has to give partitions back, 2 waits for partitions of others")
+    assigned_partitions: tuple[TopicPartitions, ...] = field(Array(Struct(TopicPartitions)), doc="what it has")
+    partitions_pending_revocation: tuple[TopicPartitions, ...] = field(
+        Array(Struct(TopicPartitions)), doc="what it has to give back"
+    )
+
+
+@message()
+class ConsumerGroupRegularExpressionKey(GroupIdKey):
+    """Type 16."""
+
+    regular_expression: str = field(STRING, doc="a pattern that a member subscribed to")
+
+
+@message(flexible="0+")
+class ConsumerGroupRegularExpressionValue(Message):
+    """Type 16, since 4.0: which topics a pattern matches.
+
+    Written when a pattern is new or its topics changed. A tombstone: no member has that pattern any more.
+    """
+
+    topics: tuple[str, ...] = field(Array(STRING), doc="the topics that it matches")
+    version: int = field(INT64, doc="the version of the cluster's metadata that was searched")
+    timestamp: int = field(INT64, doc="when it was searched, ms since 1970")

@@ -1,0 +1,143 @@
+"""Record types 10 to 15: a share group (KIP-932), whose members read the same partitions side by side.
+
+The coordinator writes them since 4.0 (there as a preview, with other layouts under the same type and version: types
+11 and 15; and with type 9, the topics as the group last saw them, which ended with it). Where a share group stands in
+its partitions is kept in another topic, `__share_group_state`; offsets are never committed here.
+Source: ShareGroup….json (4.3.1; 4.0.2 for the older layouts), GroupCoordinatorRecordHelpers.java.
+"""
+
+from __future__ import annotations
+
+from kafkagroups.records.consumer_group import TopicMetadata, TopicPartition
+from kafkagroups.records.fields import Message, field, message
+from kafkagroups.records.group_keys import GroupIdKey, MemberIdKey
+from kafkagroups.records.structs import Struct
+from kafkagroups.records.wire import INT8, INT32, INT64, STRING, UUID, Array
+
+
+@message()
+class ShareGroupPartitionMetadataKey(GroupIdKey):
+    """Type 9."""
+
+
+@message(flexible="0+")
+class ShareGroupPartitionMetadataValue(Message):
+    """Type 9, only in 4.0: the subscribed topics as the group last saw them. Every other Kafka skips it."""
+
+    topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")
+
+
+@message()
+class ShareGroupMemberMetadataKey(MemberIdKey):
+    """Type 10."""
+
+
+@message(flexible="0+")
+class ShareGroupMemberMetadataValue(Message):
+    """Type 10: what a member is and what it subscribed to.
+
+    Written when it joins and when it says something new. A tombstone: it has left; that of type 14 comes first.
+    """
+
+    rack_id: str | None = field(STRING, nullable=True, doc="the rack where the client runs")
+    client_id: str = field(STRING, doc="what the client calls itself")
+    client_host: str = field(STRING, doc="where it connected from")
+    subscribed_topic_names: tuple[str, ...] = field(Array(STRING), doc="the topics that it named")
+
+
+@message()
+class ShareGroupMetadataKey(GroupIdKey):
+    """Type 11."""
+
+
+@message(flexible="0+")
+class ShareGroupMetadataValue(Message):
+    """Type 11: the group exists, and how often it changed.
+
+    Written whenever the epoch goes up. A tombstone deletes the group. 4.0 had no metadata_hash, and the hash is no
+    tagged field: a value of 4.0 ends too early for every later reader.
+    """
+
+    epoch: int = field(INT32, doc="the group's epoch: goes up when members, subscriptions or topics change")
+    metadata_hash: int = field(INT64, since="4.1", doc="a hash of the topics that the group reads")
+
+
+@message()
+class ShareGroupTargetAssignmentMetadataKey(GroupIdKey):
+    """Type 12."""
+
+
+@message(flexible="0+")
+class ShareGroupTargetAssignmentMetadataValue(Message):
+    """Type 12: for which epoch of the group the target assignment was computed.
+
+    Written with a new assignment. A tombstone belongs to the group's deletion. 4.3 brought assignment_timestamp.
+    """
+
+    assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
+    assignment_timestamp: int = field(INT64, tag=0, since="4.3", doc="when it was computed, ms since 1970")
+
+
+@message()
+class ShareGroupTargetAssignmentMemberKey(MemberIdKey):
+    """Type 13."""
+
+
+@message(flexible="0+")
+class ShareGroupTargetAssignmentMemberValue(Message):
+    """Type 13: what a member is to have. Written for each member whose target changed; a tombstone: it has left."""
+
+    topic_partitions: tuple[TopicPartition, ...] = field(Array(Struct(TopicPartition)), doc="its target")
+
+
+@message()
+class ShareGroupCurrentMemberAssignmentKey(MemberIdKey):
+    """Type 14."""
+
+
+@message(flexible="0+")
+class ShareGroupCurrentMemberAssignmentValue(Message):
+    """Type 14: what a member has now. Members need not wait for each other, so it is the target at once.
+
+    Written when that changed. `state` is 0, stable. A tombstone: it has left.
+    """
+
+    member_epoch: int = field(INT32, doc="the epoch that the member has reached")
+    previous_member_epoch: int = field(INT32, doc="the epoch before, in case its answer was lost")
+    state: int = field(INT8, doc="0 stable")
+    assigned_partitions: tuple[TopicPartition, ...] = field(Array(Struct(TopicPartition)), doc="what it has")
+
+
+@message()
+class ShareGroupStatePartitionMetadataKey(GroupIdKey):
+    """Type 15."""
+
+
+@message(flexible="0+")
+class TopicPartitionsInfo(Message):
+    topic_id: str = field(UUID, doc="the topic's id")
+    topic_name: str = field(STRING, doc="the topic's name")
+    partitions: tuple[int, ...] = field(Array(INT32), doc="its partitions")
+
+
+@message(flexible="0+")
+class TopicInfo(Message):
+    topic_id: str = field(UUID, doc="the topic's id")
+    topic_name: str = field(STRING, doc="the topic's name")
+
+
+@message(flexible="0+")
+class ShareGroupStatePartitionMetadataValue(Message):
+    """Type 15: for which partitions `__share_group_state` has a state, gets one, or loses it.
+
+    Written before and after the share coordinator is asked. A tombstone belongs to the group's deletion. 4.1 brought
+    initializing_topics, in front of the others.
+    """
+
+    initializing_topics: tuple[TopicPartitionsInfo, ...] = field(
+        Array(Struct(TopicPartitionsInfo)), since="4.1", doc="their state is being made"
+    )
+    initialized_topics: tuple[TopicPartitionsInfo, ...] = field(
+        Array(Struct(TopicPartitionsInfo)), doc="their state is there"
+    )
+    deleting_topics: tuple[TopicInfo, ...] = field(Array(Struct(TopicInfo)), doc="their state is being deleted")

@@ -1,0 +1,215 @@
+"""Record types 17 and 19 to 23: a streams group (KIP-1071), the instances of one Kafka Streams application.
+
+The coordinator writes them since 4.1. The broker knows the application's topology (23), and hands out tasks instead
+of partitions: a task is a subtopology and a number. Type 18 was never written.
+Source: StreamsGroup….json (4.3.1; 4.4.0 for its two tags), StreamsCoordinatorRecordHelpers.java.
+"""
+
+from __future__ import annotations
+
+from kafkagroups.records.fields import Message, field, message
+from kafkagroups.records.group_keys import GroupIdKey, MemberIdKey
+from kafkagroups.records.structs import Struct
+from kafkagroups.records.wire import INT8, INT16, INT32, INT64, STRING, UINT16, Array
+
+
+@message()
+class StreamsGroupMetadataKey(GroupIdKey):
+    """Type 17."""
+
+
+@message(flexible="0+")
+class LastAssignmentConfig(Message):
+    key: str = field(STRING, doc="a setting's name")
+    value: str = field(STRING, doc="and what it was")
+
+
+@message(flexible="0+")
+class StreamsGroupMetadataValue(Message):
+    """Type 17: the group exists, how often it changed, and which topology it has checked.
+
+    Written whenever the epoch goes up. A tombstone deletes the group. After 4.1 came validated_topology_epoch and
+    last_assignment_configs; 4.4 brings two tags about a description of the topology.
+    """
+
+    epoch: int = field(INT32, doc="the group's epoch: goes up when members, topology or topics change")
+    metadata_hash: int = field(INT64, doc="a hash of the topics that the group reads")
+    validated_topology_epoch: int = field(
+        INT32, tag=0, default=-1, since="4.2", doc="the topology whose topics were found to be there"
+    )
+    last_assignment_configs: tuple[LastAssignmentConfig, ...] | None = field(
+        Array(Struct(LastAssignmentConfig)), nullable=True, tag=1, since="4.2", doc="the assignor's settings"
+    )
+    stored_description_topology_epoch: int = field(
+        INT32, tag=2, default=-1, since="4.4", doc="the topology whose description is stored"
+    )
+    failed_description_topology_epoch: int = field(
+        INT32, tag=3, default=-1, since="4.4", doc="the topology whose description could not be stored"
+    )
+
+
+@message()
+class StreamsGroupMemberMetadataKey(MemberIdKey):
+    """Type 19."""
+
+
+@message(flexible="0+")
+class Endpoint(Message):
+    host: str = field(STRING, doc="where the instance answers queries")
+    port: int = field(UINT16, doc="and at which port")
+
+
+@message(flexible="0+")
+class KeyValue(Message):
+    key: str = field(STRING, doc="a client tag's name")
+    value: str = field(STRING, doc="and its value")
+
+
+@message(flexible="0+")
+class StreamsGroupMemberMetadataValue(Message):
+    """Type 19: what a member (a stream thread's client) is.
+
+    Written when it joins and when it says something new. A tombstone: it has left; that of type 22 comes first.
+    """
+
+    instance_id: str | None = field(STRING, nullable=True, doc="a static member's own name; null = dynamic")
+    rack_id: str | None = field(STRING, nullable=True, doc="the rack where the client runs")
+    client_id: str = field(STRING, doc="what the client calls itself")
+    client_host: str = field(STRING, doc="where it connected from")
+    rebalance_timeout_ms: int = field(INT32, default=-1, doc="ms it may take to give tasks back")
+    topology_epoch: int = field(INT32, doc="the topology that it runs")
+    process_id: str = field(STRING, doc="its process; members of one process share their state")
+    user_endpoint: Endpoint | None = field(
+        Struct(Endpoint), nullable=True, default=None, doc="where it answers queries; null = nowhere"
+    )
+    client_tags: tuple[KeyValue, ...] = field(Array(Struct(KeyValue)), doc="tags for rack aware assignment")
+
+
+@message()
+class StreamsGroupTargetAssignmentMetadataKey(GroupIdKey):
+    """Type 20."""
+
+
+@message(flexible="0+")
+class StreamsGroupTargetAssignmentMetadataValue(Message):
+    """Type 20: for which epoch of the group the target assignment was computed.
+
+    Written with a new assignment. A tombstone belongs to the group's deletion. 4.3 brought assignment_timestamp.
+    """
+
+    assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
+    assignment_timestamp: int = field(INT64, tag=0, since="4.3", doc="when it was computed, ms since 1970")
+
+
+@message()
+class StreamsGroupTargetAssignmentMemberKey(MemberIdKey):
+    """Type 21."""
+
+
+@message(flexible="0+")
+class TargetTaskIds(Message):
+    """Kafka's TaskIds of type 21."""
+
+    subtopology_id: str = field(STRING, doc="a part of the topology")
+    partitions: tuple[int, ...] = field(Array(INT32), doc="its tasks' numbers")
+
+
+@message(flexible="0+")
+class StreamsGroupTargetAssignmentMemberValue(Message):
+    """Type 21: which tasks a member is to have. Written when they changed; a tombstone: it has left."""
+
+    active_tasks: tuple[TargetTaskIds, ...] = field(Array(Struct(TargetTaskIds)), doc="tasks that it runs")
+    standby_tasks: tuple[TargetTaskIds, ...] = field(Array(Struct(TargetTaskIds)), doc="tasks whose state it copies")
+    warmup_tasks: tuple[TargetTaskIds, ...] = field(Array(Struct(TargetTaskIds)), doc="tasks that it prepares to run")
+
+
+@message()
+class StreamsGroupCurrentMemberAssignmentKey(MemberIdKey):
+    """Type 22."""
+
+
+@message(flexible="0+")
+class TaskIds(Message):
+    """Kafka's TaskIds of type 22."""
+
+    subtopology_id: str = field(STRING, doc="a part of the topology")
+    partitions: tuple[int, ...] = field(Array(INT32), doc="its tasks' numbers")
+    assignment_epochs: tuple[int, ...] | None = field(
+        Array(INT32), nullable=True, tag=0, since="4.2", doc="since which epoch the member has each of them"
+    )
+
+
+@message(flexible="0+")
+class StreamsGroupCurrentMemberAssignmentValue(Message):
+    """Type 22: which tasks a member has now, and how far it is on its way to the target.
+
+    Written at each step of that way. `state`: 1 stable, 2 unrevoked tasks, 3 unreleased tasks. A tombstone: it has
+    left. After 4.1 came the assignment_epochs.
+    """
+
+    member_epoch: int = field(INT32, doc="the epoch that the member has reached")
+    previous_member_epoch: int = field(INT32, doc="the epoch before, in case its answer was lost")
+    state: int = field(INT8, doc="1 stable, 2 has to give tasks back, 3 waits for tasks of others")
+    active_tasks: tuple[TaskIds, ...] = field(Array(Struct(TaskIds)), doc="tasks that it runs")
+    standby_tasks: tuple[TaskIds, ...] = field(Array(Struct(TaskIds)), doc="tasks whose state it copies")
+    warmup_tasks: tuple[TaskIds, ...] = field(Array(Struct(TaskIds)), doc="tasks that it prepares to run")
+    active_tasks_pending_revocation: tuple[TaskIds, ...] = field(
+        Array(Struct(TaskIds)), doc="running tasks that it has to give back"
+    )
+    standby_tasks_pending_revocation: tuple[TaskIds, ...] = field(
+        Array(Struct(TaskIds)), doc="copies that it has to give back"
+    )
+    warmup_tasks_pending_revocation: tuple[TaskIds, ...] = field(
+        Array(Struct(TaskIds)), doc="preparations that it has to give back"
+    )
+
+
+@message()
+class StreamsGroupTopologyKey(GroupIdKey):
+    """Type 23."""
+
+
+@message(flexible="0+")
+class TopicConfig(Message):
+    key: str = field(STRING, doc="a topic setting's name")
+    value: str = field(STRING, doc="and its value")
+
+
+@message(flexible="0+")
+class TopicInfo(Message):
+    name: str = field(STRING, doc="a topic of the application's own")
+    partitions: int = field(INT32, doc="how many partitions it is to have; 0 = as many as its source")
+    replication_factor: int = field(INT16, doc="how many replicas; 0 = the broker's default")
+    topic_configs: tuple[TopicConfig, ...] = field(Array(Struct(TopicConfig)), doc="its settings")
+
+
+@message(flexible="0+")
+class CopartitionGroup(Message):
+    """Topics that need the same number of partitions, as indices into the subtopology's lists."""
+
+    source_topics: tuple[int, ...] = field(Array(INT16), doc="indices of source topics")
+    source_topic_regex: tuple[int, ...] = field(Array(INT16), doc="indices of patterns")
+    repartition_source_topics: tuple[int, ...] = field(Array(INT16), doc="indices of repartition topics")
+
+
+@message(flexible="0+")
+class Subtopology(Message):
+    subtopology_id: str = field(STRING, doc="a connected part of the topology")
+    source_topics: tuple[str, ...] = field(Array(STRING), doc="the topics that it reads")
+    source_topic_regex: tuple[str, ...] = field(Array(STRING), doc="the patterns of topics that it reads")
+    state_changelog_topics: tuple[TopicInfo, ...] = field(Array(Struct(TopicInfo)), doc="where its state is kept")
+    repartition_sink_topics: tuple[str, ...] = field(Array(STRING), doc="repartition topics that it writes")
+    repartition_source_topics: tuple[TopicInfo, ...] = field(
+        Array(Struct(TopicInfo)), doc="repartition topics that it reads"
+    )
+    copartition_groups: tuple[CopartitionGroup, ...] = field(
+        Array(Struct(CopartitionGroup)), doc="which of its topics need as many partitions"
+    )
+
+
+@message(flexible="0+")
+class StreamsGroupTopologyValue(Message):
+    """Type 23: the application's topology. Written when a member brings a newer one; a tombstone: the group is gone."""
+
+    epoch: int = field(INT32, doc="counts the topologies of the application")
+    subtopologies: tuple[Subtopology, ...] = field(Array(Struct(Subtopology)), doc="its parts")

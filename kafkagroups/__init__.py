@@ -15,6 +15,7 @@ from kafkagroups.records.annotate import Span, annotate
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from kafkagroups.records.dialect import dialect
 from kafkagroups.records.serde import Record, decode, encode, from_json, to_json
+from kafkagroups.records.writers import value_version
 
 __all__ = [
     "ApiError",
@@ -37,4 +38,5 @@ __all__ = [
     "open_log",
     "partition_for",
     "to_json",
+    "value_version",
 ]

@@ -124,7 +124,7 @@ def records(path, coordinator, kafka):
 
 
 def key_data(key, kind):
-    """The fields of a key of any type that a Kafka has written, for a reader that skips it can still tell whose it is."""
+    """The fields of a key of any type that a Kafka has written: whoever skips it can still tell whose it is."""
     try:
         record = kg.decode(key, None, kg.dialect("new", "4.0.2" if kind == 9 else "4.3.1"))
     except kg.InvalidRecord:

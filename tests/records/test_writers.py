@@ -9,15 +9,19 @@ import kafkagroups as kg
 from kafkagroups.records.fields import kafka_version
 from kafkagroups.records.writers import value_version, writers_of, written_by
 from tests.captured import captured
+from tests.cli.test_commands import run as command  # noqa: F401  # a fixture
 
-WRITERS = json.loads((captured("records") / "writer_versions.json").read_text())["summary"]
+TABLE = json.loads((captured("records") / "writer_versions.json").read_text())
+WRITERS = TABLE["summary"]
 RUNS = sorted(path for path in (captured("runs") / "runs").iterdir())
 
 
 def kafkas(condition, version):
     """The Kafka versions that a summary names: the broker's own, or those it can be told to write as."""
-    if condition in ("any", "default argument = 0 .. short 0", "short 1"):
-        return [version] if condition == "any" else ["0.10.0"] if "0" in condition[-1] else ["0.10.1", version]
+    if condition == "any":
+        return [version]
+    if "short" in condition or "argument" in condition:  # 0.10.2.2 and 1.0.1 pass the value version itself
+        return ["0.10.0"] if condition.endswith("0") else ["0.10.1", version]
     told = [re.sub(r"(KAFKA|IBP)_", "", end).replace("_", ".").replace(".IV", "-IV") for end in condition.split(" .. ")]
     return [end if end == "2.1-IV0" else end.partition("-")[0] for end in told]
 
@@ -82,3 +86,25 @@ def test_a_kafka_that_lacks_a_type_writes_none():
     for kind, kafka in ((3, "2.8.2"), (0, "1.0.1"), (17, "4.0.2"), (4, "4.1.0")):
         with pytest.raises(kg.UsageError):
             value_version(kind, kafka)
+
+
+@pytest.mark.parametrize(
+    ("version", "row"),
+    [(version, row) for version, rows in TABLE["kafka"].items() for row in rows if row.get("value_hex")],
+)
+def test_encode_writes_the_bytes_that_a_brokers_own_writer_wrote(version, row, command):  # noqa: F811
+    """Every row of writer_versions.json: from whatever version the same offset or group is given in."""
+    kind = 2 if "group" in row["writer"].lower().rpartition(".")[2] else 0 if version == "0.8.2.2" else 1
+    value = bytes.fromhex(row["value_hex"])
+    told = sorted({kafka for end in row["version_args"] or ["any"] for kafka in kafkas(end, version)})
+    key = bytes([0, kind]) + b"\x00\x01g" + (b"" if kind == 2 else b"\x00\x01t" + bytes(4))
+    shown = kg.to_json(kg.decode(key, value))
+    for kafka in told:
+        if kafka_version(kafka) < (0, 9) and kind:
+            continue
+        if "expireTimestamp -1" in row["scenario"] and kafka_version(version) >= (2, 1):
+            continue
+        written = dict(shown["value"])
+        for given in (written, {"data": written["data"]}):
+            status, out, _ = command("encode", "--jsonl", "--kafka", kafka, stdin=json.dumps(shown | {"value": given}))
+            assert status == 0 and json.loads(out)["value_hex"] == row["value_hex"], (kafka, row["scenario"])

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING
 from kafkagroups import rows
 from kafkagroups.columns import arrow_schema, columns_of, record_batches
 from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
+from kafkagroups.groups.answer import group_json, offset_json
+from kafkagroups.groups.fates import Explanation, Fates
 from kafkagroups.groups.loading import Cache, ClassicCache, NewCache, Orphan
 from kafkagroups.groups.modern import AnyGroup
+from kafkagroups.groups.observer import NOBODY, Observer
+from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import BytesLike, Damage, Log, log_of_buffers, open_logs
@@ -56,6 +60,22 @@ class Groups(Mapping[str, AnyGroup]):
     orphans: dict[str, Orphan] = field(default_factory=dict)
     elsewhere: dict[str, list[int | None]] = field(default_factory=dict)
     named: dict[str, list[int | None]] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> dict[int | None, str]:
+        """The partitions whose load fails on that broker, and why."""
+        return {partition: loaded.error for partition, loaded in self.partitions.items() if loaded.error}
+
+    @property
+    def problems(self) -> list[str]:
+        """A line for each partition whose bytes are damaged or whose load fails."""
+        lines = []
+        for partition, loaded in self.partitions.items():
+            if loaded.damage:
+                lines.append(str(loaded.damage))
+            if loaded.error:
+                lines.append(f"{self.path}, partition {partition}: Kafka {self.kafka} fails to load it: {loaded.error}")
+        return lines
 
     def __getitem__(self, group_id: str) -> AnyGroup:
         return self.groups[group_id]
@@ -129,13 +149,15 @@ def load_logs(
     partitions: int | None = None,
     until: int | None = None,
     until_time: int | None = None,
+    observer: Observer = NOBODY,
 ) -> Groups:
     """What `load` does once the logs are open: one coordinator loads them all, in this order."""
-    cache: Cache = ClassicCache(rules) if rules.coordinator == "classic" else NewCache(rules, partitions)
+    is_classic = rules.coordinator == "classic"
+    cache: Cache = ClassicCache(rules, observer) if is_classic else NewCache(rules, observer, partitions)
     read: dict[int | None, LoadedPartition] = {}
     for log in logs:
         loaded = read[log.partition] = LoadedPartition(len(log.segments), 0, 0, log.start_offset, log.start_offset)
-        batches = _counted(take(log, until, until_time), loaded)
+        batches = _counted(take(log, until, until_time), log.partition, loaded, observer)
         try:
             cache.load(log.partition, batches)
         except (LoadFailed, BadBytes) as error:
@@ -153,6 +175,42 @@ def load_logs(
         _elsewhere(cache.named, cache.groups, partitions),
         cache.named,
     )
+
+
+def explain(
+    path: str | Path,
+    group: str,
+    topic: str | None = None,
+    partition: int | None = None,
+    *,
+    coordinator: str = "new",
+    kafka: str | None = None,
+    partitions: int | None = None,
+    until: int | None = None,
+    until_time: int | None = None,
+) -> Explanation:
+    """Every record that touched a group, or one of its offsets, what became of it, and what a broker answers now.
+
+    `topic` and `partition` choose one offset. The other arguments are those of `load`; so are the errors.
+
+    >>> story = explain("data/harbour/3.9.2", "billing", "orders", 0, coordinator="classic")
+    >>> [(record.offset, record.fate.value) for record in story.history][-2:]
+    [(38, 'superseded'), (42, 'wins')]
+    """
+    if (topic is None) != (partition is None):
+        raise UsageError("a topic and a partition name an offset: both or none were expected")
+    logs, rules = opened(path, coordinator, kafka, partitions, until)
+    fates = Fates(rules, group)
+    groups = load_logs(
+        logs, rules, str(path), partitions=partitions, until=until, until_time=until_time, observer=fates
+    )
+    fates.settle(groups.groups, groups.orphans, groups.failed)
+    known = groups.get(group)
+    if topic is None or partition is None:
+        return Explanation(group, rules.coordinator, list(fates), known and group_json(known), groups.problems)
+    key = TopicPartition(topic, partition)
+    there = known.offsets.get(key) if known else None
+    return Explanation(group, rules.coordinator, fates.of(key), there and offset_json(there), groups.problems)
 
 
 def join(parts: Sequence[Groups], path: str, partitions: int | None = None) -> Groups:
@@ -239,8 +297,11 @@ def take(log: Log, until: int | None = None, until_time: int | None = None) -> I
         yield batch
 
 
-def _counted(batches: Iterator[Batch], loaded: LoadedPartition) -> Iterator[Batch]:
+def _counted(
+    batches: Iterator[Batch], partition: int | None, loaded: LoadedPartition, observer: Observer
+) -> Iterator[Batch]:
     for batch in batches:
+        observer.batch(partition, batch)
         loaded.batches += 1
         loaded.next_offset = batch.next_offset
         try:

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             _print(groups)
         sys.stdout.flush()
-        for line in problems(groups):
+        for line in groups.problems:
             options.complain(line)
             worst = max(worst, 1)
     return worst
@@ -84,17 +84,6 @@ def to_json(groups: Groups) -> dict[str, Any]:
         },
         "elsewhere": dict(sorted(groups.elsewhere.items())),
     }
-
-
-def problems(groups: Groups) -> list[str]:
-    """A line for each partition whose bytes are damaged or whose load fails."""
-    lines = []
-    for partition, loaded in groups.partitions.items():
-        if loaded.damage:
-            lines.append(str(loaded.damage))
-        if loaded.error:
-            lines.append(f"{groups.path}, partition {partition}: Kafka {groups.kafka} fails to load it: {loaded.error}")
-    return lines
 
 
 def _print(groups: Groups) -> None:

@@ -34,6 +34,7 @@ from dataclasses import dataclass, field
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.group import Group, group_from_record
 from kafkagroups.groups.modern import GROUP_TYPES, AnyGroup, ModernGroup, new_group, replay
+from kafkagroups.groups.observer import NOBODY, Observer
 from kafkagroups.groups.offsets import Offsets, PartitionOffsets, TopicPartition, offset_and_metadata
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.partitioning import partition_for
@@ -65,8 +66,9 @@ class Orphan:
 class Cache(ABC):
     """What a coordinator holds in memory. Load partitions into it in ascending order."""
 
-    def __init__(self, rules: Dialect) -> None:
+    def __init__(self, rules: Dialect, observer: Observer = NOBODY) -> None:
         self.rules = rules
+        self.observer = observer
         self.groups: dict[str, AnyGroup] = {}
         self.orphans: dict[str, Orphan] = {}
         self.named: dict[str, list[int | None]] = {}
@@ -96,7 +98,7 @@ class ClassicCache(Cache):
     """The classic coordinator's: one cache for all partitions, in which a group that is there stays."""
 
     def load(self, partition: int | None, batches: Iterable[Batch]) -> None:
-        offsets = Offsets()
+        offsets = Offsets(self.observer)
         groups: dict[str, Group] = {}
         removed: dict[str, None] = {}  # in the order of their tombstones
         separate = not self.rules.since(0, 10, 1)
@@ -145,6 +147,7 @@ class ClassicCache(Cache):
                     else:
                         groups[group_id] = group_from_record(partition, record, log_record.offset, self.rules)
                         removed.pop(group_id, None)
+                    self.observer.group(group_id, record, log_record.offset, group_id in groups)
 
     def _replay_offset(self, offsets: Offsets, batch: Batch, record_offset: int, record: Record) -> None:
         group, partition = _offset_key(record)
@@ -155,20 +158,18 @@ class ClassicCache(Cache):
             else:
                 offsets.put(group, partition, offset)
         elif batch.is_transactional:
-            offsets.remove_pending(batch.producer_id, group, partition)
+            offsets.remove_pending(batch.producer_id, group, partition, record_offset)
         else:
-            offsets.remove(group, partition)
+            offsets.remove(group, partition, record_offset)
 
     def _end_transaction(self, offsets: Offsets, batch: Batch) -> None:
         if not batch.records:  # the cleaner took the marker and left its batch
             if self.rules.since(2, 0, 1):
                 return
             raise LoadFailed(f"Kafka {self.rules.kafka} expects a record in every control batch", batch.base_offset)
-        kind = control_type(batch.records[0])
-        for group, partition, offset in offsets.take_pending(batch.producer_id):
-            there = offsets.committed.get(group, {}).get(partition)
-            if kind is ControlType.COMMIT and (there is None or there.batch_offset < offset.batch_offset):
-                offsets.put(group, partition, offset)
+        commits = control_type(batch.records[0]) is ControlType.COMMIT
+        marker = batch.records[0].offset
+        offsets.end_transaction(batch.producer_id, commits=commits, by=marker, whole_batches=True)
 
 
 class NewCache(Cache):
@@ -178,34 +179,35 @@ class NewCache(Cache):
     given, from its home partition only.
     """
 
-    def __init__(self, rules: Dialect, partitions: int | None = None) -> None:
-        super().__init__(rules)
+    def __init__(self, rules: Dialect, observer: Observer = NOBODY, partitions: int | None = None) -> None:
+        super().__init__(rules, observer)
         self.partitions = partitions
 
     def load(self, partition: int | None, batches: Iterable[Batch]) -> None:
-        shard = _Shard(partition, Offsets())
+        shard = _Shard(partition, Offsets(self.observer))
         for batch in batches:
             if batch.is_control:
                 for log_record in batch.records:
                     kind = control_type(log_record)
                     if kind in (ControlType.COMMIT, ControlType.ABORT):
-                        shard.end_transaction(batch.producer_id, kind)
+                        shard.offsets.end_transaction(
+                            batch.producer_id,
+                            commits=kind is ControlType.COMMIT,
+                            by=log_record.offset,
+                            whole_batches=False,
+                        )
                 continue
             for log_record in batch.records:
                 record, group_id = self._decode(partition, batch.file, log_record)
                 if isinstance(record.key, OFFSET_KEYS):
                     shard.replay_offset(batch.producer_id, log_record.offset, record)
-                elif isinstance(record.key, GroupMetadataKey):
-                    if record.value is None:
-                        shard.groups.pop(group_id, None)
-                    else:
-                        shard.groups[group_id] = group_from_record(partition, record, log_record.offset, self.rules)
-                elif isinstance(record.key, GroupIdKey):
+                elif isinstance(record.key, GroupMetadataKey | GroupIdKey):
                     try:
-                        shard.replay_modern(group_id, record, self.rules)
+                        shard.replay_group(group_id, log_record.offset, record, self.rules)
                     except LoadFailed as error:
                         error.offset = log_record.offset
                         raise
+                    self.observer.group(group_id, record, log_record.offset, group_id in shard.groups)
         self._add(shard)
 
     def _add(self, shard: _Shard) -> None:
@@ -241,8 +243,8 @@ class _Shard:
     def replay_offset(self, producer: int, record_offset: int, record: Record) -> None:
         group, partition = _offset_key(record)
         if not isinstance(record.value, OFFSET_VALUES):
-            self.offsets.remove(group, partition)
-            self.offsets.remove_all_pending(group, partition)
+            self.offsets.remove(group, partition, record_offset)
+            self.offsets.remove_all_pending(group, partition, record_offset)
             return
         if group not in self.groups:
             self.groups[group] = Group(group, self.partition)
@@ -252,13 +254,16 @@ class _Shard:
         else:
             self.offsets.put_pending(producer, group, partition, offset)
 
-    def end_transaction(self, producer: int, kind: ControlType) -> None:
-        for group, partition, offset in self.offsets.take_pending(producer):
-            there = self.offsets.committed.get(group, {}).get(partition)
-            if kind is ControlType.COMMIT and (there is None or there.record_offset < offset.record_offset):
-                self.offsets.put(group, partition, offset)
+    def replay_group(self, group_id: str, record_offset: int, record: Record, rules: Dialect) -> None:
+        """A record of a group: it makes, changes or ends it."""
+        if not isinstance(record.key, GroupMetadataKey):
+            self._replay_modern(group_id, record, rules)
+        elif record.value is None:
+            self.groups.pop(group_id, None)
+        else:
+            self.groups[group_id] = group_from_record(self.partition, record, record_offset, rules)
 
-    def replay_modern(self, group_id: str, record: Record, rules: Dialect) -> None:
+    def _replay_modern(self, group_id: str, record: Record, rules: Dialect) -> None:
         """A record of a consumer, share or streams group: makes the group where that is Kafka's rule."""
         kind = GROUP_TYPES[record.type]
         group = self.groups.get(group_id)

@@ -14,10 +14,10 @@ Source: GroupMetadataManager.scala doLoadGroupsAndOffsets (3.9), OffsetMetadataM
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafkagroups.groups.observer import NOBODY, Fate, Observer
 from kafkagroups.records.offset_commit import LegacyOffsetCommitValue, OffsetCommitValue
 from kafkagroups.records.wire import UUID
 
@@ -73,38 +73,64 @@ PartitionOffsets = dict[TopicPartition, OffsetAndMetadata]
 
 
 class Offsets:
-    """The committed offsets of many groups, and the pending ones of each open transaction."""
+    """The committed offsets of many groups, and the pending ones of each open transaction.
 
-    def __init__(self) -> None:
+    `by` is the offset of the record that does it; the observer is told which records lose or get their place.
+    """
+
+    def __init__(self, observer: Observer = NOBODY) -> None:
         self.committed: dict[str, PartitionOffsets] = {}
         self.pending: dict[int, dict[str, PartitionOffsets]] = {}
         """By producer id, then group."""
         self.producers: dict[str, set[int]] = {}
         """Which producers have something pending for a group."""
+        self.observer = observer
 
     def put(self, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        self.committed.setdefault(group, {})[partition] = offset
-
-    def remove(self, group: str, partition: TopicPartition) -> None:
-        _drop(self.committed, group, partition)
+        self._place(self.committed.setdefault(group, {}), partition, offset)
 
     def put_pending(self, producer: int, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        self.pending.setdefault(producer, {}).setdefault(group, {})[partition] = offset
+        self._place(self.pending.setdefault(producer, {}).setdefault(group, {}), partition, offset)
         self.producers.setdefault(group, set()).add(producer)
 
-    def remove_pending(self, producer: int, group: str, partition: TopicPartition) -> None:
-        _drop(self.pending.get(producer, {}), group, partition)
+    def _place(self, offsets: PartitionOffsets, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
+        if (there := offsets.get(partition)) is not None:
+            self.observer.told(there.record_offset, Fate.SUPERSEDED, offset.record_offset)
+        offsets[partition] = offset
 
-    def remove_all_pending(self, group: str, partition: TopicPartition) -> None:
+    def remove(self, group: str, partition: TopicPartition, by: int) -> None:
+        self._drop(self.committed, group, partition, by)
+
+    def remove_pending(self, producer: int, group: str, partition: TopicPartition, by: int) -> None:
+        self._drop(self.pending.get(producer, {}), group, partition, by)
+
+    def remove_all_pending(self, group: str, partition: TopicPartition, by: int) -> None:
         for producer in self.producers.get(group, ()):
-            self.remove_pending(producer, group, partition)
+            self.remove_pending(producer, group, partition, by)
 
-    def take_pending(self, producer: int) -> Iterator[tuple[str, TopicPartition, OffsetAndMetadata]]:
-        """Ends the producer's transaction: forgets and gives what was pending in it."""
+    def _drop(self, groups: dict[str, PartitionOffsets], group: str, partition: TopicPartition, by: int) -> None:
+        offsets = groups.get(group)
+        if offsets is not None and (there := offsets.pop(partition, None)) is not None:
+            self.observer.told(there.record_offset, Fate.DELETED, by)
+            if not offsets:
+                del groups[group]
+
+    def end_transaction(self, producer: int, *, commits: bool, by: int, whole_batches: bool) -> None:
+        """Forgets what is pending of a producer; if the marker `commits`, what is newer than what is there stays.
+
+        `whole_batches`: the offsets of their batches are compared, else those of the records.
+        """
         for group, offsets in self.pending.pop(producer, {}).items():
             self.producers[group].discard(producer)
             for partition, offset in offsets.items():
-                yield group, partition, offset
+                self.observer.told(offset.record_offset, Fate.WINS if commits else Fate.ABORTED, by)
+                there = self.committed.get(group, {}).get(partition)
+                if not commits:
+                    continue
+                if there is None or _place_of(there, whole_batches) < _place_of(offset, whole_batches):
+                    self.put(group, partition, offset)
+                else:
+                    self.observer.told(offset.record_offset, Fate.SUPERSEDED, there.record_offset)
 
     def pending_of(self, group: str) -> dict[int, PartitionOffsets]:
         """What is pending for a group, by producer id."""
@@ -112,7 +138,5 @@ class Offsets:
         return {producer: groups[group] for producer, groups in open_ones if group in groups}
 
 
-def _drop(groups: dict[str, PartitionOffsets], group: str, partition: TopicPartition) -> None:
-    offsets = groups.get(group)
-    if offsets is not None and offsets.pop(partition, None) is not None and not offsets:
-        del groups[group]
+def _place_of(offset: OffsetAndMetadata, whole_batches: bool) -> int:
+    return offset.batch_offset if whole_batches else offset.record_offset

@@ -195,7 +195,7 @@ def explain(
 
     >>> story = explain("data/harbour/3.9.2", "billing", "orders", 0, coordinator="classic")
     >>> [(record.offset, record.fate.value) for record in story.history][-2:]
-    [(38, 'superseded'), (42, 'wins')]
+    [(37, 'superseded'), (42, 'wins')]
     """
     if (topic is None) != (partition is None):
         raise UsageError("a topic and a partition name an offset: both or none were expected")

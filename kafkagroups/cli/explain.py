@@ -51,7 +51,9 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(shown))
     else:
         rows = [_row(entry) for entry in told.history]
-        table(("part.", "record", "type", "about", "fate", "by", "why"), rows)
+        names = ("part.", "record", "written (UTC)", "type", "about", "committed", "fate", "by", "why")
+        shown = len(names) - (not any(row[-1] for row in rows))
+        table(names[:shown], [row[:shown] for row in rows])
         what = f"{args.topic}-{args.partition} of {args.group}" if args.topic else args.group
         if told.answer is None:
             print(printable(f"A broker answers nothing about {what}."))
@@ -71,8 +73,10 @@ def _row(entry: RecordFate) -> tuple[object, ...]:
     return (
         "-" if entry.partition is None else entry.partition,
         entry.offset,
+        options.calendar(entry.timestamp),
         name,
         entry.key or entry.member_id or "",
+        "" if entry.committed is None else entry.committed,
         entry.fate.value,
         "" if entry.by is None else entry.by,
         entry.why or "",

@@ -94,3 +94,11 @@ def milliseconds(text: str) -> int:
     except ValueError:
         raise argparse.ArgumentTypeError(f"ms since the epoch or ISO 8601 was expected, not {text!r}") from None
     return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def calendar(ms: int) -> str:
+    """A time in ms for people: UTC, to the second; "" for none and for what no calendar holds."""
+    try:
+        return "" if ms < 0 else datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return str(ms)

@@ -30,7 +30,8 @@ class RecordFate:
     """One record and its fate. `key` is an offset's topic-partition, `member_id` that of a member's record.
 
     `by` is the offset of the record (of the same log partition) that superseded, deleted, committed, aborted or hid
-    it. `why` says why a record is ignored. `size` is the record's bytes, uncompressed.
+    it. `why` says why a record is ignored. `committed` is the offset in an offset's value, `timestamp` the record's, in
+    ms; `size` is the record's bytes, uncompressed.
     """
 
     partition: int | None
@@ -43,7 +44,9 @@ class RecordFate:
     by: int | None = None
     why: str | None = None
     size: int = 0
+    timestamp: int = -1
     is_value: bool = False
+    committed: int | None = None
 
 
 class Fates(Observer):
@@ -87,10 +90,10 @@ class Fates(Observer):
                 fate, why = Fate.IGNORED, "no marker of a transaction"
         except BadBytes as error:
             fate, why = Fate.IGNORED, str(error)
-        return RecordFate(self.partition, record.offset, None, None, None, None, fate, why=why, size=record.size)
+        return _new(self.partition, record, fate, why)
 
     def _entry(self, log_record: LogRecord) -> RecordFate:
-        made = RecordFate(self.partition, log_record.offset, None, None, None, None, Fate.IGNORED, size=log_record.size)
+        made = _new(self.partition, log_record, Fate.IGNORED)
         try:
             record = decode(log_record.key, log_record.value, self.rules)
         except BadBytes as error:
@@ -102,6 +105,7 @@ class Fates(Observer):
             return made
         if isinstance(record.key, OFFSET_KEYS):
             made.key = TopicPartition(record.key.topic, record.key.partition)
+            made.committed = getattr(record.value, "offset", None)
         elif isinstance(record.key, MemberIdKey):
             made.member_id = record.key.member_id
         made.is_value = record.value is not None
@@ -182,6 +186,12 @@ class Fates(Observer):
         return (self.records[place] for place in numbers)
 
 
+def _new(partition: int | None, record: LogRecord, fate: Fate, why: str | None = None) -> RecordFate:
+    made = RecordFate(partition, record.offset, None, None, None, None, fate, why=why)
+    made.size, made.timestamp = record.size, record.timestamp
+    return made
+
+
 def _rest_of_the_key(record: Record) -> str:
     return str(getattr(record.key, "member_id", getattr(record.key, "regular_expression", "")))
 
@@ -214,7 +224,10 @@ def history_json(entry: RecordFate) -> dict[str, Any]:
         "key": None if entry.key is None else str(entry.key),
         "fate": entry.fate.value,
         "by": entry.by,
+        "timestamp": entry.timestamp,
     }
+    if entry.committed is not None:
+        shown["committed_offset"] = entry.committed
     if entry.member_id is not None:
         shown["member_id"] = entry.member_id
     if entry.why is not None:

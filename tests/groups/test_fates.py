@@ -1,7 +1,5 @@
 """What became of each record: told by the loader's own walk, checked against what brokers answered."""
 
-import json
-
 import pytest
 
 import kafkagroups as kg

@@ -10,10 +10,10 @@ import os
 import sys
 from importlib import metadata
 
-from kafkagroups.cli import decode, doctor, dump, encode, explain, load, options, partition
+from kafkagroups.cli import decode, diff, doctor, dump, encode, explain, load, options, partition
 from kafkagroups.errors import KafkagroupsError, UsageError
 
-COMMANDS = (decode, encode, partition, dump, load, explain, doctor)
+COMMANDS = (decode, encode, partition, dump, load, explain, diff, doctor)
 
 
 def main(argv: list[str] | None = None) -> int:

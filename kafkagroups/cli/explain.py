@@ -52,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         rows = [_row(entry) for entry in told.history]
         names = ("part.", "record", "written (UTC)", "type", "about", "committed", "fate", "by", "why")
-        shown = len(names) - (not any(row[-1] for row in rows))
-        table(names[:shown], [row[:shown] for row in rows])
+        wide = len(names) - (not any(row[-1] for row in rows))
+        table(names[:wide], [row[:wide] for row in rows])
         what = f"{args.topic}-{args.partition} of {args.group}" if args.topic else args.group
         if told.answer is None:
             print(printable(f"A broker answers nothing about {what}."))

@@ -1,0 +1,77 @@
+"""`kafkagroups diff`: what brokers answered differently, and nothing else."""
+
+import json
+
+import pytest
+
+from tests.captured import captured
+from tests.cli.test_commands import run as command  # noqa: F401  # a fixture
+from tests.groups.test_load_crafted import ALL
+from tests.groups.test_load_runs import DATA
+
+LOADED = [
+    case
+    for case in ALL
+    if not case["id"].startswith("d-foreign-") and all(case["answers"][c]["load"] == "ok" for c in ("classic", "new"))
+]
+
+
+@pytest.mark.parametrize("case", LOADED, ids=lambda case: case["id"])
+def test_two_coordinators_differ_where_the_brokers_answered_differently(case, command):  # noqa: F811
+    """Every crafted log that loads on both: offsets of known groups, and which partitions are unstable."""
+    path = captured("crafted") / "crafted" / "logs" / case["id"] / f"__consumer_offsets-{case['partition']}"
+    status, out, _ = command("diff", path, "--coordinators", "--json")
+    found = json.loads(out)
+    a, b = (case["answers"][coordinator] for coordinator in ("classic", "new"))
+    expected = {}
+    for name in a["offsets"]:
+        sides = [{tp: tell(offset) for tp, offset in answers["offsets"][name].items()} for answers in (a, b)]
+        keys = {tp for tp in {*sides[0], *sides[1]} if sides[0].get(tp) != sides[1].get(tp)}
+        if keys:
+            expected[name] = {tp: [sides[0].get(tp), sides[1].get(tp)] for tp in keys}
+    mine = {
+        name: {tp: [offset and tell(offset) for offset in pair] for tp, pair in keys.items()}
+        for name, keys in found["offsets"].items()
+    }
+    assert status == 0 and mine == expected
+    for name in a["stable"]:
+        unstable = [{tp for tp, said in x["stable"][name].items() if "UNSTABLE" in str(said)} for x in (a, b)]
+        assert {tp for tp, pair in found["pending"].get(name, {}).items() if None in pair} == unstable[0] ^ unstable[1]
+    listed = [{name: (g.get("type", "classic"), g["state"]) for name, g in x["listed"].items()} for x in (a, b)]
+    for name in {*listed[0], *listed[1]} - {"b32", "o-session-0"}:
+        if case["id"] not in ("b32", "o-session-0") and listed[0].get(name) != listed[1].get(name):
+            assert name in found["groups"]
+
+
+def tell(offset):
+    return offset["offset"], offset["metadata"], offset["leader_epoch"]
+
+
+def test_a_log_differs_from_its_earlier_self(command):  # noqa: F811
+    """The shop's log of 3.9.2: a commit of billing's last minute (answers.json) is on the later side only."""
+    status, out, _ = command(
+        "diff", DATA / "3.9.2", "--coordinator", "classic", "--since-time", "2026-11-21T10:14:00", "--json"
+    )
+    found = json.loads(out)
+    answers = json.loads((DATA / "3.9.2" / "answers.json").read_text())
+    before, after = found["offsets"]["billing"]["orders-0"]
+    assert status == 0 and after["offset"] == answers["offsets"]["billing"]["orders-0"]["offset"] > before["offset"]
+    status, out, _ = command("diff", DATA / "3.9.2", DATA / "3.9.2")
+    assert (status, out) == (0, "No group, no offset and no pending commit differs.\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["A"],
+        ["A", "B", "C"],
+        ["A", "B", "--coordinators"],
+        ["A", "--coordinators", "--kafka", "4.3.1"],
+        ["A", "nowhere"],
+    ],
+)
+def test_a_wrong_question_is_told(arguments, command):  # noqa: F811
+    """Too many logs, too few, and what contradicts itself: exit code 2, one line."""
+    arguments = [str(DATA / "3.9.2") if word in ("A", "B", "C") else word for word in arguments]
+    status, out, err = command("diff", *arguments)
+    assert status == 2 and not out and err.count("\n") == 1

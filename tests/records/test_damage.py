@@ -10,6 +10,7 @@ import pytest
 
 import kafkagroups as kg
 from tests.captured import captured, rows
+from tests.records.judge import judge
 
 VECTORS = sorted(path.name for path in (captured("vectors") / "vectors").glob("*.jsonl"))
 LONG = os.environ.get("KG_PROFILE") == "long"
@@ -58,24 +59,3 @@ def test_a_vector_with_a_changed_byte_never_surprises(name):
 
 def changed(data, place, flip):
     return data[:place] + bytes([data[place] ^ flip]) + data[place + 1 :]
-
-
-def judge(key, value):
-    """A record or InvalidRecord; what is written back is stable, and the bytes are odd exactly when it differs."""
-    try:
-        record = kg.decode(key, value)
-    except kg.InvalidRecord as error:
-        assert error.field and error.reason
-        with pytest.raises(kg.InvalidRecord):
-            kg.annotate(key, value)
-        return
-    spans = kg.annotate(key, value)
-    assert sum(span.end - span.start for span in spans) == len(key) + len(value or b"")
-    is_odd = any(span.odd for span in spans)
-    try:
-        written = kg.encode(record)
-    except kg.UsageError:
-        assert is_odd  # as `rewrite_error` in errors.jsonl: tags that no writer may write
-        return
-    assert (written != (key, value)) == is_odd
-    assert kg.decode(*written, strict=True) == record

@@ -16,6 +16,7 @@ from kafkagroups.records.consumer_protocol import decode_assignment, decode_subs
 from kafkagroups.records.dialect import dialect
 from kafkagroups.records.serde import Record, decode, encode, from_json, to_json
 from kafkagroups.records.spans import Span
+from kafkagroups.records.writers import value_version
 
 __all__ = [
     "ApiError",
@@ -40,4 +41,5 @@ __all__ = [
     "open_log",
     "partition_for",
     "to_json",
+    "value_version",
 ]

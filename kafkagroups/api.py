@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from kafkagroups import rows
 from kafkagroups.columns import arrow_schema, columns_of, record_batches
 from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
-from kafkagroups.groups.group import Group
 from kafkagroups.groups.loading import Cache, ClassicCache, NewCache, Orphan
+from kafkagroups.groups.modern import AnyGroup
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import BytesLike, Damage, Log, log_of_buffers, open_logs
@@ -41,25 +41,23 @@ class LoadedPartition:
 
 
 @dataclass
-class Groups(Mapping[str, Group]):
+class Groups(Mapping[str, AnyGroup]):
     """The groups that a coordinator knows after loading a log, by group id.
 
-    `elsewhere` names the other partitions in which a group has records; `newer` the groups of newer types
-    (consumer, share, streams), of which this version of the package knows only that they are there; `named` in which
-    partitions each group has records, known or not.
+    A classic group is a Group, a consumer, share or streams group a ModernGroup. `elsewhere` names the other
+    partitions in which a group has records, `named` in which partitions each group has records, known or not.
     """
 
     coordinator: str
     kafka: str
     path: str
     partitions: dict[int | None, LoadedPartition] = field(default_factory=dict)
-    groups: dict[str, Group] = field(default_factory=dict)
+    groups: dict[str, AnyGroup] = field(default_factory=dict)
     orphans: dict[str, Orphan] = field(default_factory=dict)
     elsewhere: dict[str, list[int | None]] = field(default_factory=dict)
-    newer: set[str] = field(default_factory=set)
     named: dict[str, list[int | None]] = field(default_factory=dict)
 
-    def __getitem__(self, group_id: str) -> Group:
+    def __getitem__(self, group_id: str) -> AnyGroup:
         return self.groups[group_id]
 
     def __iter__(self) -> Iterator[str]:
@@ -153,7 +151,6 @@ def load_logs(
         cache.groups,
         {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups},
         _elsewhere(cache.named, cache.groups, partitions),
-        cache.newer,
         cache.named,
     )
 
@@ -165,7 +162,6 @@ def join(parts: Sequence[Groups], path: str, partitions: int | None = None) -> G
         whole.partitions |= part.partitions
         whole.groups |= part.groups
         whole.orphans |= part.orphans
-        whole.newer |= part.newer
         for group_id, where in part.named.items():
             whole.named.setdefault(group_id, []).extend(where)
     whole.partitions = dict(sorted(whole.partitions.items(), key=lambda entry: entry[0] or 0))
@@ -255,7 +251,7 @@ def _counted(batches: Iterator[Batch], loaded: LoadedPartition) -> Iterator[Batc
 
 
 def _elsewhere(
-    named: dict[str, list[int | None]], groups: dict[str, Group], partitions: int | None
+    named: dict[str, list[int | None]], groups: dict[str, AnyGroup], partitions: int | None
 ) -> dict[str, list[int | None]]:
     out = {}
     for group_id, where in named.items():

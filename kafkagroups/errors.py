@@ -99,9 +99,12 @@ class LoadFailed(KafkagroupsError):
     """Something at which that broker's load of a partition fails; `offset` is the record's, None at the load's end."""
 
     def __init__(self, reason: str, offset: int | None = None) -> None:
-        super().__init__(reason if offset is None else f"offset {offset}: {reason}")
+        super().__init__(reason)
         self.reason = reason
         self.offset = offset
+
+    def __str__(self) -> str:
+        return self.reason if self.offset is None else f"offset {self.offset}: {self.reason}"
 
 
 class ApiError(KafkagroupsError):

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kafkagroups.errors import BadBytes, InvalidLog
-from kafkagroups.groups.answer import group_json
-from kafkagroups.groups.group import Group
+from kafkagroups.groups.answer import group_json, subscribed_and_assigned
 from kafkagroups.groups.loading import OFFSET_KEYS, group_of
+from kafkagroups.groups.modern import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.segments import Log
@@ -25,14 +25,14 @@ def number(partition: int | None) -> int:
     return -1 if partition is None else partition
 
 
-def offset_rows(groups: Iterable[Group]) -> Iterator[Row]:
+def offset_rows(groups: Iterable[AnyGroup]) -> Iterator[Row]:
     """The table `offsets`: what the groups have committed."""
     for group in groups:
         for partition in sorted(group.offsets):
             yield _offset_row(group, partition, group.offsets[partition])
 
 
-def pending_rows(groups: Iterable[Group]) -> Iterator[Row]:
+def pending_rows(groups: Iterable[AnyGroup]) -> Iterator[Row]:
     """The table `pending`: what waits for the end of its transaction, a row for each producer."""
     for group in groups:
         waiting = [(tp, producer, offset) for producer, those in group.pending.items() for tp, offset in those.items()]
@@ -40,7 +40,7 @@ def pending_rows(groups: Iterable[Group]) -> Iterator[Row]:
             yield (*_offset_row(group, partition, offset), producer)
 
 
-def _offset_row(group: Group, partition: TopicPartition, offset: OffsetAndMetadata) -> Row:
+def _offset_row(group: AnyGroup, partition: TopicPartition, offset: OffsetAndMetadata) -> Row:
     return (
         number(group.partition),
         group.group_id,
@@ -56,7 +56,7 @@ def _offset_row(group: Group, partition: TopicPartition, offset: OffsetAndMetada
     )
 
 
-def group_rows(groups: Iterable[Group]) -> Iterator[Row]:
+def group_rows(groups: Iterable[AnyGroup]) -> Iterator[Row]:
     """The table `groups`: as `load --json` shows them, members, offsets and pending topic-partitions counted."""
     for group in groups:
         shown = group_json(group)
@@ -65,13 +65,12 @@ def group_rows(groups: Iterable[Group]) -> Iterator[Row]:
         yield (number(group.partition), group.group_id, *map(shown.get, named), *counts)
 
 
-def member_rows(groups: Iterable[Group]) -> Iterator[Row]:
+def member_rows(groups: Iterable[AnyGroup]) -> Iterator[Row]:
     """The table `members`: as `load --json` shows them; lists are null where the member's bytes cannot be read."""
     named = ("member_id", "group_instance_id", "client_id", "client_host", "session_timeout_ms", "rebalance_timeout_ms")
     for group in groups:
         for shown in group_json(group)["members"]:
-            topics = (shown.get("subscription") or {}).get("topics")
-            partitions = (shown.get("assignment") or {}).get("partitions")
+            topics, partitions = subscribed_and_assigned(group, shown)
             yield (
                 number(group.partition),
                 group.group_id,
@@ -82,7 +81,7 @@ def member_rows(groups: Iterable[Group]) -> Iterator[Row]:
             )
 
 
-OF_GROUPS: dict[str, Callable[[Iterable[Group]], Iterator[Row]]] = {
+OF_GROUPS: dict[str, Callable[[Iterable[AnyGroup]], Iterator[Row]]] = {
     "offsets": offset_rows,
     "pending": pending_rows,
     "groups": group_rows,

@@ -21,7 +21,7 @@ FAMILIES = {
     "records": ["*.jsonl", "schemas.json", "writer_versions.json"],
     "vectors": ["vectors/*.jsonl"],
     "dumplog": ["dumplog/*", "dumplog/*/*"],
-    "crafted": ["crafted/cases.json", "crafted/logs/*/*/*.log"],
+    "crafted": ["crafted/cases.json", "crafted/other_versions.json", "crafted/logs/*/*/*.log"],
     "runs": [
         "runs/*/*answers.json",
         "runs/*/*dump.txt",

@@ -105,21 +105,13 @@ def _print(groups: Groups) -> None:
     print(f"as the {groups.coordinator} coordinator of Kafka {groups.kafka} loads them")
     rows = []
     for group_id in sorted(groups):
-        group = groups[group_id]
-        pending = {partition for offsets in group.pending.values() for partition in offsets}
-        protocol = f"{group.protocol_type} {group.protocol or ''}".strip() or "-"
-        counts = (len(group.members), len(group.offsets), len(pending))
-        rows.append(
-            (
-                group_id,
-                "-" if group.partition is None else group.partition,
-                group.state.value,
-                protocol,
-                group.generation,
-                *counts,
-            )
-        )
-    table(("group", "part.", "state", "protocol", "gen.", "members", "offsets", "pending"), rows)
+        shown = group_json(groups[group_id])
+        protocol = f"{shown['protocol_type']} {shown['protocol'] or ''}".strip() or "-"
+        counts = [len(shown[name]) for name in ("members", "offsets", "pending")]
+        epoch = shown["generation"] if shown["type"] == "classic" else shown["group_epoch"]
+        partition = "-" if shown["partition"] is None else shown["partition"]
+        rows.append((group_id, partition, shown["type"], shown["state"], protocol, epoch, *counts))
+    table(("group", "part.", "type", "state", "protocol", "epoch", "members", "offsets", "pending"), rows)
     committed = [
         (group_id, partition, offset.offset, offset.metadata, offset.record_offset)
         for group_id in sorted(groups)
@@ -130,7 +122,6 @@ def _print(groups: Groups) -> None:
     for what, names in (
         ("offsets kept of groups that are not known", groups.orphans),
         ("groups with records in other partitions", groups.elsewhere),
-        ("groups of newer types, not shown yet", groups.newer),
     ):
         if names:
             print(printable(f"{what}: {', '.join(sorted(names))}"))

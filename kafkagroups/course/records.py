@@ -9,9 +9,11 @@ from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.fields import NEWEST
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import decode
+from kafkagroups.records.varint import read_uvarint
 from kafkagroups.records.wire import STRING, At
 
 _string = STRING.reader(At(0, False, NEWEST), True)
+_compact = STRING.reader(At(0, True, NEWEST), True)
 
 
 def _text(number: str, *rest: str) -> bytes:
@@ -87,6 +89,54 @@ def _tombstone_is_zero(key: bytes, value: bytes | None) -> Any:
     group, topic, partition, offset = _decode_commit(key, value)
     return group, topic, partition, offset or 0
 
+
+def _read_compact(data: bytes, position: int) -> Any:
+    return _compact(data, position)
+
+
+def _not_minus_one(data: bytes, position: int) -> Any:
+    length, position = read_uvarint(data, position)
+    return (
+        (data[position : position + length].decode(errors="replace"), position + length) if length else (None, position)
+    )
+
+
+def _one_byte_only(data: bytes, position: int) -> Any:
+    length = data[position] - 1
+    end = position + 1 + max(length, 0)
+    return (None if length < 0 else data[position + 1 : end].decode(errors="replace")), end
+
+
+def _high_bits_first(data: bytes, position: int) -> Any:
+    number = 0
+    while True:
+        byte, position = data[position], position + 1
+        number = number << 7 | byte & 0x7F
+        if byte < 0x80:
+            break
+    if not number:
+        return None, position
+    return data[position : position + number - 1].decode(errors="replace"), position + number - 1
+
+
+def _null_is_empty(data: bytes, position: int) -> Any:
+    text, end = _compact(data, position)
+    return text or "", end
+
+
+READ_COMPACT = """\
+def read_compact(data, position):
+    number = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if number == 0:
+        return None, position
+    return data[position:position + number - 1].decode(), position + number - 1"""
 
 READ_STRING = """\
 def read_string(data, position):
@@ -176,17 +226,25 @@ EXERCISES = (
         },
     ),
     Exercise(
-        "generation_of_promo",
-        2,
-        "generation_of_promo = 2",
+        "read_compact",
+        _read_compact,
+        READ_COMPACT,
         (
-            "00 01 is the version. 00 08 is the length of the protocol type, and eight bytes are it.",
-            "The generation is the int32 right behind the protocol type.",
+            "First the varint: add (byte & 0x7f) << shift, shift 7 more for each byte, until one is below 0x80.",
+            "The varint is the length plus one; 0 means null: return None and the position after it.",
+        ),
+        cases=(
+            (bytes.fromhex("066372c3a86d"), 0),
+            (bytes.fromhex("ffff0a") + b"billing-0" + b"rest", 2),
+            (b"\x01x", 0),
+            (b"\x00x", 0),
+            (b"\xac\x02" + b"a" * 299 + b"rest", 0),
         ),
         slips={
-            "that is the version; the protocol type and then the generation come after it": 1,
-            "that is the number of members, the last four bytes": 0,
-            "that is the length of the protocol type": 8,
+            "the varint is the length plus one": _not_minus_one,
+            "a byte of 0x80 and more says that another one follows": _one_byte_only,
+            "a varint has its low seven bits first": _high_bits_first,
+            "0 says null, and 1 the empty text": _null_is_empty,
         },
     ),
 )

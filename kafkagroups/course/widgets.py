@@ -19,7 +19,7 @@ from kafkagroups.log.annotate import annotate_batch
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import read_batches
-from kafkagroups.records.annotate import annotate
+from kafkagroups.records.annotate import Annotation, annotate
 from kafkagroups.records.spans import Span
 
 MONO = "font-family:monospace;white-space:pre;line-height:1.5"
@@ -44,8 +44,8 @@ class _Shown(widgets.VBox):
 class _Explorer(_Shown):
     """Fields on the left, their bytes in brackets on the right; previous, next, or any field by name."""
 
-    def __init__(self, spans: list[Span], bytes_of: Mapping[str, bytes]) -> None:
-        self.spans, self.bytes_of = spans, bytes_of
+    def __init__(self, spans: Annotation) -> None:
+        self.spans = spans
         names = [f"{span.part} {span.start}: {span.field or 'rest'} ({span.type})" for span in spans]
         self.field = widgets.Dropdown(
             options=[(name, index) for index, name in enumerate(names)],
@@ -67,42 +67,23 @@ class _Explorer(_Shown):
     def _draw(self) -> None:
         span = self.spans[self.field.value]
         self.view.value = (
-            f'<div class="kg-bytes" style="{MONO}">{_bracketed(self.bytes_of, span)}</div>'
-            f"<p><b>{escape(span.field or 'rest')}</b> = {escape(_value(span))}<br>"
+            f'<div class="kg-bytes" style="{MONO}">{_bracketed(self.spans.bytes_of, span)}</div>'
+            f"<p><b>{escape(span.field or 'rest')}</b> = {escape(span.text)}<br>"
             f"{escape(span.type)}: {escape(span.meaning)}</p>"
         )
 
     def static_html(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(span.part)} {span.start}</td><td><code>{self._hex(span)}</code></td>"
-            f"<td>{escape(span.field)}</td><td>{escape(span.type)}</td>"
-            f"<td>{escape(_value(span)[:40])}</td><td>{escape(span.meaning)}</td></tr>"
-            for span in self.spans
-        )
-        head = "".join(f"<th>{name}</th>" for name in ("byte", "bytes", "field", "type", "value", "meaning"))
-        return f"<table><tr>{head}</tr>{rows}</table>"
+        return self.spans._repr_html_()
 
     def static_text(self) -> str:
-        lines = []
-        for span in self.spans:
-            what = f"{span.field} = {_value(span)[:40]}  ({span.meaning})"
-            lines.append(f"{span.part} {span.start:>3}  {self._hex(span):<26} {what}")
-        return "\n".join(lines)
-
-    def _hex(self, span: Span) -> str:
-        data = self.bytes_of[span.part][span.start : span.end]
-        return data[:8].hex(" ") + (" …" if len(data) > 8 else "")
-
-
-def _value(span: Span) -> str:
-    return "null" if span.value is None else str(span.value)
+        return str(self.spans)
 
 
 class RecordExplorer(_Explorer):
     """Every field of one record: key and value as bytes (`kg.annotate`)."""
 
     def __init__(self, key: bytes, value: bytes | None) -> None:
-        super().__init__(annotate(key, value), {"key": key, "value": value or b""})
+        super().__init__(annotate(key, value))
 
 
 class BatchExplorer(_Explorer):
@@ -110,7 +91,7 @@ class BatchExplorer(_Explorer):
 
     def __init__(self, data: bytes, position: int = 0) -> None:
         spans = annotate_batch(data, position)
-        super().__init__(spans, {"batch": data[position : position + spans[-1].end]})
+        super().__init__(Annotation(spans, {"batch": data[position : position + spans[-1].end]}))
 
 
 def _bracketed(bytes_of: Mapping[str, bytes], chosen: Span) -> str:

@@ -7,13 +7,20 @@ from typing import Any
 
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.member import Member
+from kafkagroups.groups.modern import AnyGroup, ModernGroup, ModernMember, by_subtopology, by_topic
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.consumer_protocol import TopicPartitions
+from kafkagroups.records.structs import to_json
 
 
-def group_json(group: Group) -> dict[str, Any]:
+def group_json(group: AnyGroup) -> dict[str, Any]:
     """What a coordinator answers about a group. Members are sorted by id."""
+    shown = _classic_json(group) if isinstance(group, Group) else _modern_json(group)
+    return shown | {"offsets": offsets_json(group.offsets), "pending": pending_json(group.pending)}
+
+
+def _classic_json(group: Group) -> dict[str, Any]:
     return {
         "partition": group.partition,
         "type": group.type,
@@ -23,8 +30,90 @@ def group_json(group: Group) -> dict[str, Any]:
         "generation": group.generation,
         "leader": group.leader,
         "members": [member_json(group.members[member_id]) for member_id in sorted(group.members)],
-        "offsets": offsets_json(group.offsets),
-        "pending": pending_json(group.pending),
+    }
+
+
+def _modern_json(group: ModernGroup) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "partition": group.partition,
+        "type": group.type,
+        "state": group.state.value,
+        "protocol_type": group.type,
+        "protocol": group.assignor,
+        "group_epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "assignor": group.assignor,
+        "members": [modern_member_json(group, group.members[member_id]) for member_id in sorted(group.members)],
+    }
+    if group.type == "streams":
+        shown["topology"] = _topology(group)
+    return shown
+
+
+def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, Any]:
+    """A member of a consumer, share or streams group. Topics stand by their ids: the log has no names of them."""
+    metadata, assigned, target = member.metadata, member.assignment, group.targets.get(member.member_id)
+
+    def said(name: str, default: Any = None) -> Any:
+        return getattr(metadata, name, default)
+
+    shown = {
+        "member_id": member.member_id,
+        "group_instance_id": said("instance_id"),
+        "rack_id": said("rack_id"),
+        "client_id": said("client_id", ""),
+        "client_host": said("client_host", ""),
+        "rebalance_timeout_ms": said("rebalance_timeout_ms"),
+        "member_epoch": member.member_epoch,
+        "member_type": 0 if member.uses_classic_protocol else 1,
+    }
+    if group.type == "streams":
+        shown |= {"topology_epoch": said("topology_epoch"), "process_id": said("process_id")}
+        return shown | {"assignment": _tasks(assigned), "target_assignment": _tasks(target)}
+    return shown | {
+        "subscribed_topic_names": list(dict.fromkeys(said("subscribed_topic_names", ()))),
+        "subscribed_topic_regex": said(
+            "subscribed_topic_regex", "" if group.type == "consumer" and not metadata else None
+        ),
+        "assignment": assigned_partitions(assigned),
+        "target_assignment": by_topic(getattr(target, "topic_partitions", ())),
+    }
+
+
+def assigned_partitions(assignment: Any) -> dict[str, list[int]]:
+    """What a member of a consumer or share group holds: what it has, and what it still has to give back."""
+    held = by_topic(getattr(assignment, "assigned_partitions", ()))
+    for topic_id, partitions in by_topic(getattr(assignment, "partitions_pending_revocation", ())).items():
+        held[topic_id] = sorted({*held.get(topic_id, ()), *partitions})
+    return held
+
+
+def subscribed_and_assigned(group: AnyGroup, shown: dict[str, Any]) -> tuple[list[str] | None, list[str] | None]:
+    """Topics and partitions of a member (`shown` is its JSON) as texts; None where they cannot be told.
+
+    Partitions of a consumer or share group are `topic id-partition`, active tasks of a streams group
+    `subtopology_task`.
+    """
+    assignment = shown["assignment"] or {}
+    if isinstance(group, Group):
+        return (shown["subscription"] or {}).get("topics"), assignment.get("partitions")
+    if group.type == "streams":
+        return None, [f"{part}_{task}" for part, tasks in assignment["active"].items() for task in tasks]
+    partitions = [f"{topic_id}-{partition}" for topic_id, those in assignment.items() for partition in those]
+    return shown["subscribed_topic_names"], partitions
+
+
+def _tasks(assignment: Any) -> dict[str, dict[str, list[int]]]:
+    return {kind: by_subtopology(getattr(assignment, f"{kind}_tasks", ())) for kind in ("active", "standby", "warmup")}
+
+
+def _topology(group: ModernGroup) -> dict[str, Any] | None:
+    if group.topology is None:
+        return None
+    shown = to_json(group.topology, 0)
+    return {
+        "epoch": shown["epoch"],
+        "subtopologies": sorted(shown["subtopologies"], key=lambda part: str(part["subtopologyId"])),
     }
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kafkagroups.groups.answer import offset_json
-from kafkagroups.groups.group import Group
+from kafkagroups.groups.answer import group_json, offset_json, subscribed_and_assigned
+from kafkagroups.groups.modern import AnyGroup
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def offsets_frame(groups: Iterable[Group]) -> pd.DataFrame:
+def offsets_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
     """A row for each committed offset, in the order of the groups; times in ms since the epoch."""
     import pandas as pd
 
@@ -26,32 +26,29 @@ def offsets_frame(groups: Iterable[Group]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def members_frame(groups: Iterable[Group]) -> pd.DataFrame:
-    """A row for each member: topics and partitions as lists, None where the bytes cannot be read."""
+def members_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
+    """A row for each member: topics and partitions as lists, None where the bytes cannot be read.
+
+    `generation` is a classic group's, `member_epoch` that of a member of a newer type.
+    """
     import pandas as pd
 
     columns = ["group", "generation", "member_id", "group_instance_id", "client_id", "client_host"]
-    columns += ["rebalance_timeout_ms", "session_timeout_ms", "subscribed_topics", "assigned_partitions"]
+    columns += [
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+        "member_epoch",
+        "subscribed_topics",
+        "assigned_partitions",
+    ]
     rows = []
     for group in groups:
-        for member in group.members.values():
-            subscription, assignment = member.subscription, member.assignment
-            assigned = None
-            if assignment:
-                pairs = [(t.topic, p) for t in assignment.message.assigned_partitions for p in t.partitions]
-                assigned = [f"{topic}-{partition}" for topic, partition in sorted(pairs)]
+        shown = group_json(group)
+        for member in shown["members"]:
+            topics, partitions = subscribed_and_assigned(group, member)
             rows.append(
-                {
-                    "group": group.group_id,
-                    "generation": group.generation,
-                    "member_id": member.member_id,
-                    "group_instance_id": member.group_instance_id,
-                    "client_id": member.client_id,
-                    "client_host": member.client_host,
-                    "rebalance_timeout_ms": member.rebalance_timeout_ms,
-                    "session_timeout_ms": member.session_timeout_ms,
-                    "subscribed_topics": list(subscription.message.topics) if subscription else None,
-                    "assigned_partitions": assigned,
-                }
+                member
+                | {"group": group.group_id, "generation": shown.get("generation")}
+                | {"subscribed_topics": topics, "assigned_partitions": partitions}
             )
     return pd.DataFrame(rows, columns=columns)

@@ -34,6 +34,11 @@ class Group:
     pending: dict[int, PartitionOffsets] = field(default_factory=dict)
     type: str = "classic"
 
+    @property
+    def is_simple(self) -> bool:
+        """Whether nothing but offsets need have made it; a record of a newer type may then make it its own."""
+        return not self.protocol_type and self.state is ClassicState.EMPTY
+
 
 def group_from_record(partition: int | None, record: Record, offset: int, rules: Dialect) -> Group:
     """The group that the group record at `offset` describes. LoadFailed when that coordinator refuses its members.

@@ -13,9 +13,11 @@ differ, the difference is Kafka's, and is kept:
     a load that fails             serves what was in the cache: nothing serves nothing: NOT_COORDINATOR
                                   while scanning, all at its last step
     an id in two partitions       one cache: the first one loaded stays each partition has its own groups
+    consumer, share, streams      are skipped                           modern.py
 
 A marker resolves everything pending of its producer id; epochs are not compared. A pending commit becomes the
-group's offset only if the record of the one that is there is older. Group records ignore transactions.
+group's offset only if the record of the one that is there is older. Group records ignore transactions. Under the
+new coordinator a tombstone of type 2 deletes a group of any type, and a value of type 2 takes its place.
 
 Simpler than Kafka: the log is complete when it is read (no high watermark, no coordinator epochs), and nothing runs
 afterwards: sessions, expiry and group.max.size are a living broker's business.
@@ -31,11 +33,13 @@ from dataclasses import dataclass, field
 
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.group import Group, group_from_record
+from kafkagroups.groups.modern import GROUP_TYPES, AnyGroup, ModernGroup, new_group, replay
 from kafkagroups.groups.offsets import Offsets, PartitionOffsets, TopicPartition, offset_and_metadata
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialect import Dialect
+from kafkagroups.records.group_keys import GroupIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import (
     LegacyOffsetCommitKey,
@@ -48,9 +52,6 @@ from kafkagroups.records.structs import reader
 
 OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
 OFFSET_VALUES = (OffsetCommitValue, LegacyOffsetCommitValue)
-_NEWER_TYPES = frozenset(range(3, 24)) - {9, 18}  # 9 was 4.0's only, 18 was never written
-_LIFE_OF_NEWER_GROUPS = (3, 11, 17)
-"""The record types whose tombstone ends a consumer, share or streams group."""
 
 
 @dataclass
@@ -66,10 +67,8 @@ class Cache(ABC):
 
     def __init__(self, rules: Dialect) -> None:
         self.rules = rules
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, AnyGroup] = {}
         self.orphans: dict[str, Orphan] = {}
-        self.newer: set[str] = set()
-        """Groups of the newer types (consumer, share, streams): of them only that they are there is known."""
         self.named: dict[str, list[int | None]] = {}
         """In which partitions a group has records."""
 
@@ -197,32 +196,32 @@ class NewCache(Cache):
                 if isinstance(record.key, OFFSET_KEYS):
                     shard.replay_offset(batch.producer_id, log_record.offset, record)
                 elif isinstance(record.key, GroupMetadataKey):
-                    shard.newer.discard(group_id)
                     if record.value is None:
                         shard.groups.pop(group_id, None)
                     else:
                         shard.groups[group_id] = group_from_record(partition, record, log_record.offset, self.rules)
-                elif record.type in _NEWER_TYPES:
-                    shard.replay_newer_type(group_id, record)
+                elif isinstance(record.key, GroupIdKey):
+                    try:
+                        shard.replay_modern(group_id, record, self.rules)
+                    except LoadFailed as error:
+                        error.offset = log_record.offset
+                        raise
         self._add(shard)
 
     def _add(self, shard: _Shard) -> None:
         offsets = shard.offsets
         pending = {group for by_group in offsets.pending.values() for group in by_group}
-        for group_id in shard.groups.keys() | shard.newer | offsets.committed.keys() | pending:
-            known = group_id in self.groups or group_id in self.newer
-            if known or not self._answers(group_id, shard.partition):
+        for group_id in shard.groups.keys() | offsets.committed.keys() | pending:
+            if group_id in self.groups or not self._answers(group_id, shard.partition):
                 continue
             committed, waiting = offsets.committed.get(group_id, {}), offsets.pending_of(group_id)
-            if group_id in shard.newer:
-                self.newer.add(group_id)
-            elif group_id in shard.groups:
+            if group_id in shard.groups:
                 group = self.groups[group_id] = shard.groups[group_id]
-                group.offsets, group.pending = committed, waiting
+                # whatever was committed under a share group's name, it is answered without offsets
+                group.offsets, group.pending = {} if group.type == "share" else committed, waiting
+                self.orphans.pop(group_id, None)
             else:
                 self.orphans.setdefault(group_id, Orphan(committed, waiting))
-                continue
-            self.orphans.pop(group_id, None)
 
     def _answers(self, group_id: str, partition: int | None) -> bool:
         """Whether a group of this partition is asked for there; a log without a number is taken for its home."""
@@ -237,8 +236,7 @@ class _Shard:
 
     partition: int | None
     offsets: Offsets
-    groups: dict[str, Group] = field(default_factory=dict)
-    newer: set[str] = field(default_factory=set)
+    groups: dict[str, AnyGroup] = field(default_factory=dict)
 
     def replay_offset(self, producer: int, record_offset: int, record: Record) -> None:
         group, partition = _offset_key(record)
@@ -246,7 +244,7 @@ class _Shard:
             self.offsets.remove(group, partition)
             self.offsets.remove_all_pending(group, partition)
             return
-        if group not in self.groups and group not in self.newer:
+        if group not in self.groups:
             self.groups[group] = Group(group, self.partition)
         offset = offset_and_metadata(record.value, record_offset, record_offset)
         if producer == NO_PRODUCER_ID:
@@ -260,12 +258,22 @@ class _Shard:
             if kind is ControlType.COMMIT and (there is None or there.record_offset < offset.record_offset):
                 self.offsets.put(group, partition, offset)
 
-    def replay_newer_type(self, group_id: str, record: Record) -> None:
-        if record.value is not None:
-            self.groups.pop(group_id, None)
-            self.newer.add(group_id)
-        elif record.type in _LIFE_OF_NEWER_GROUPS:
-            self.newer.discard(group_id)
+    def replay_modern(self, group_id: str, record: Record, rules: Dialect) -> None:
+        """A record of a consumer, share or streams group: makes the group where that is Kafka's rule."""
+        kind = GROUP_TYPES[record.type]
+        group = self.groups.get(group_id)
+        preview = kind == "share" and rules.version < (4, 1)  # where most records did not make their group
+        if group is None:
+            if preview and (record.value is None or record.type not in (10, 11)):
+                raise LoadFailed(f"record type {record.type} names share group {group_id!r}, which is not known")
+            if record.value is None:
+                return
+        elif group.type != kind and not (kind != "share" and isinstance(group, Group) and group.is_simple):
+            raise LoadFailed(f"record type {record.type} is of a {kind} group, and {group_id!r} is a {group.type} one")
+        if not isinstance(group, ModernGroup):
+            group = self.groups[group_id] = new_group(group_id, self.partition, kind, rules)
+        if not replay(group, record, rules):
+            del self.groups[group_id]
 
 
 def control_type(log_record: LogRecord) -> ControlType:
@@ -284,7 +292,9 @@ def group_of(record: Record) -> str | None:
     """The group that a record is about, None for types that nobody knows: all known keys begin with the group id."""
     if isinstance(record.key, (*OFFSET_KEYS, GroupMetadataKey)):
         return record.key.group
-    if isinstance(record.key, Unread) and record.type in _NEWER_TYPES:
+    if isinstance(record.key, GroupIdKey):
+        return record.key.group_id
+    if isinstance(record.key, Unread) and record.type in GROUP_TYPES:
         try:
             return _first_string(record.key.data, 2)[0].group
         except BadBytes:

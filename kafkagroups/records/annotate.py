@@ -2,19 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from html import escape
+
 from kafkagroups.errors import Deviation
 from kafkagroups.records.dialect import Dialect, dialect
 from kafkagroups.records.serde import decode
 from kafkagroups.records.spans import Span, deviations_of, spans_of
 
 
-def annotate(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None) -> list[Span]:
+class Annotation(list[Span]):
+    """Spans in order, with the bytes that they are of (`bytes_of`, by part).
+
+    It shows itself as a table: `str()` as text, in a notebook as HTML. Long bytes and values are cut there.
+    """
+
+    def __init__(self, spans: Iterable[Span], bytes_of: Mapping[str, bytes]) -> None:
+        super().__init__(spans)
+        self.bytes_of = bytes_of
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{span.part} {span.start:>3}  {self._hex(span):<26} {span.field} = {span.text[:40]}  ({span.meaning})"
+            for span in self
+        )
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(span.part)} {span.start}</td><td><code>{self._hex(span)}</code></td>"
+            f"<td>{escape(span.field)}</td><td>{escape(span.type)}</td>"
+            f"<td>{escape(span.text[:40])}</td><td>{escape(span.meaning)}</td></tr>"
+            for span in self
+        )
+        head = "".join(f"<th>{name}</th>" for name in ("byte", "bytes", "field", "type", "value", "meaning"))
+        return f"<table><tr>{head}</tr>{rows}</table>"
+
+    def _hex(self, span: Span) -> str:
+        data = self.bytes_of[span.part][span.start : span.end]
+        return data[:8].hex(" ") + (" …" if len(data) > 8 else "")
+
+
+def annotate(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None) -> Annotation:
     """Every byte of a record, in order, key first. InvalidRecord for what the reader refuses.
 
     Bytes after the end, which a broker ignores, are a span of their own.
     """
     rules = reader_of or dialect("new")
-    return list(spans_of(decode(key, value, rules), key, value, rules))
+    spans = spans_of(decode(key, value, rules), key, value, rules)
+    return Annotation(spans, {"key": key or b"", "value": value or b""})
 
 
 def deviations(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None) -> list[Deviation]:

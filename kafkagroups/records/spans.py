@@ -47,6 +47,11 @@ class Span(NamedTuple):
     meaning: str
     odd: tuple[str, ...] = ()
 
+    @property
+    def text(self) -> str:
+        """The value as text."""
+        return "null" if self.value is None else str(self.value)
+
 
 def spans_of(record: Record, key: bytes | None, value: bytes | None, rules: Dialect) -> Iterator[Span]:
     """Every byte of the record that was decoded from this key and value, in order."""

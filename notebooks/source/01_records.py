@@ -19,7 +19,7 @@
 # Four things to hold on to:
 #
 # 1. Every record has a **key** and a **value**. The newest value of a key is what is true; a null value deletes it.
-# 2. The key begins with the record's **type**: 1 is an offset, 2 a group. (0 is an offset of Kafka 0.8.2; newer types come later.)
+# 2. The key begins with the record's **type**: 1 is an offset, 2 a group. (0 is an offset of Kafka 0.8.2; the newer ones come at the end.)
 # 3. The value begins with its **version**. The version says which fields follow, and in what order. Nothing else does.
 # 4. Numbers are big-endian: the high byte comes first. A text is a length in two bytes, then UTF-8.
 
@@ -170,13 +170,44 @@ course.beside(version_of_stock_audit, kg.decode(audit_key, audit_value).value_ve
 #
 # No field has a name in the bytes, and nothing says where it ends but the layout. A reader that does not know the
 # version cannot even skip a field. So Kafka's readers refuse an unknown version, and a broker that meets one while it
-# loads a partition gives up **the whole partition**, with every group in it. Make it version 9, and look:
+# loads a partition gives up **the whole partition**, with every group in it. Make it version 9, and look. (And null and empty
+# are two things once more: a value of no bytes is no tombstone, for it has not even a version.)
 
 # %%
+for broken in (b"\x00\x09" + value[2:], b""):
+    try:
+        kg.decode(key, broken)
+    except kg.InvalidRecord as error:
+        print(error)
+
+# %% [markdown]
+# ## The version that broke everybody's monitoring
+#
+# Lag monitors read this topic themselves. When 4.1 began to write version 4 of an offset, with no switch to keep the old one, those that knew versions
+# 0 to 3 went dark overnight; they had already at 2.1, when version 3 came. Those that were bold, and read version 4 as if it were 3, fared no
+# better. Up to the leader epoch all is well. Then they look for a length of two bytes where there is only one:
+
+# %%
+monitor_key, monitor_value = cafe["4.3.1"]
 try:
-    kg.decode(key, b"\x00\x09" + value[2:])
+    kg.decode(monitor_key, b"\x00\x03" + monitor_value[2:])
 except kg.InvalidRecord as error:
     print(error)
+
+# %% [markdown]
+# ## Exercise: a compact text
+#
+# The length of a compact text is a *varint* of the number of bytes **plus one**; 0 says null. A varint has seven bits a byte, the low ones first, and
+# the high bit of a byte (`0x80`) says that another one follows: `0a` is 10, so nine bytes; `ac 02` is 0x2c + 2 × 128 = 300, so 299 bytes.
+# Write `read_compact(data, position)`: the text at a position (`None` for null) and the position after it.
+
+# %%
+# exercise: read_compact
+def read_compact(data, position):
+    ...
+
+# %%
+course.check("read_compact", read_compact)
 
 # %% [markdown]
 # ## The other record: a group
@@ -189,26 +220,8 @@ except kg.InvalidRecord as error:
 # - an **assignor** is the rule by which they share, `range` for example (in the bytes: *protocol*);
 # - the group's **leader** is the member that applies the rule. (The *leader* of a partition is a broker. Two things, one word.)
 #
-# The record is written when a rebalance is over. `promo`'s last one is small, for nobody was left in the group:
-
-# %%
-promo_key, promo_value = course.record_bytes(course.data("harbour/1.0.1/__consumer_offsets-37"), 3)
-course.hexdump(promo_value)
-
-# %% [markdown]
-# `00 01` is the version. Then come the protocol type, a text; the generation, an int32; protocol and leader, two texts, null here; and the
-# number of members. **Which generation is it?**
-
-# %%
-# exercise: generation_of_promo
-generation_of_promo = ...
-
-# %%
-course.check("generation_of_promo", generation_of_promo)
-
-# %% [markdown]
-# This is a group with people in it: generation 6 of `billing`, the last one before the night. Long, and made of the same bricks but one:
-# raw *bytes* have a length of four bytes, a text of two.
+# The record is written when a rebalance is over. This is generation 6 of `billing`, the last one before the night. Long, and made of
+# the same bricks but one: raw *bytes* have a length of four bytes, a text of two. Find the generation, and who leads:
 
 # %%
 group_key, group_value = course.record_bytes(log, 35)
@@ -251,14 +264,40 @@ for offset in range(5, 9):
     print(offset, record.name, record.key, "→", record.value)
 
 # %% [markdown]
-# Null and empty are two things once more: a value of zero bytes is no tombstone. It is an error, and costs the
-# partition like an unknown version.
+# ## Groups whose leader is the broker
+#
+# Up to here the members lead: one of them shares out the partitions, and the broker stores what it is told, in *one* record. Since 4.0 there are
+# groups where the broker does it, and 22 types of records. It writes only what changed, so a group is spread over many:
+#
+# | what a record says | consumer group (KIP-848) | share group (KIP-932) | streams group (KIP-1071) |
+# |---|---|---|---|
+# | the group is there, and its *epoch*: goes up at every change | 3 | 11 | 17 |
+# | a member: who it is, what it asked for | 5 | 10 | 19 |
+# | for which epoch the *target* was computed, and each member's share of it | 6, 7 | 12, 13 | 20, 21 |
+# | what a member has *now*, on its way to the target | 8 | 14 | 22 |
+# | more | 4 (topics, up to 4.0), 16 (patterns) | 15 (partitions it keeps a state for) | 23 (its topology) |
+#
+# There is no generation that all must reach at once. `loyalty` is such a group: one member had all of `orders`, then a second one came. *Predict* before
+# you read the last lines: who gives what to whom, in how many steps? `TopicPartitions` name a topic by its id.
 
 # %%
-try:
-    kg.decode(key, b"")
-except kg.InvalidRecord as error:
-    print(error)
+loyalty = course.data("harbour/4.3.1/__consumer_offsets-24")
+for batch in kg.open_log(loyalty):
+    for stored in batch.records:
+        record = kg.decode(stored.key, stored.value)
+        if record.type == 8:
+            now = record.value
+            has, gives = ([list(t.partitions) for t in ts] for ts in (now.assigned_partitions, now.partitions_pending_revocation))
+            print(stored.offset, record.key.member_id[:4], f"epoch {now.member_epoch}, state {now.state}: has {has}, gives back {gives}")
+
+course.RecordExplorer(*course.record_bytes(loyalty, 15))
+
+# %% [markdown]
+# `PHUI` had 0, 1 and 2. At offset 15 it is told to give 2 back (state 1), while `ws8i` waits for it with nothing (state 2). At 16 it has
+# done so, and only then, at 17, gets `ws8i` its partition, in epoch 3 as well. Nobody else had to stop. That is what all these records are for.
+#
+# A tombstone of each of them takes back what it said. The texts in them are compact, as in your exercise; and mind a trap in type 5: a tag that is
+# *absent* stands for the default of its field, and there the default is a member of the old protocol. Members of the new one carry the tag, saying null.
 
 # %% [markdown]
 # ## Where this can be seen in the wild
@@ -290,7 +329,7 @@ except kg.InvalidRecord as error:
 #
 # ## What we left out, and why
 #
-# Since 4.0 the topic holds twenty more types of records, for consumer groups of the new protocol, share groups and
-# streams groups. They are made of the same bricks; they get a part of this lesson of their own.
+# The fields of all 22 types: `kafkagroups decode` shows each with its bytes, and `kafkagroups/records/` declares them, a line a field. How
+# a broker puts such a group together again after a crash is lesson 09's matter.
 #
 # **Next:** [02 · Partitions](02_partitions.ipynb): where these records are put.

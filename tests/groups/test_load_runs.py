@@ -44,20 +44,20 @@ def test_load_answers_what_the_broker_answered(folder, file, capsys):
     answers = json.loads(file.read_text())
     loaded, version = load(capsys, folder, answers)
     known = answers["groups"] or {}
-    classic = {name for name, group in known.items() if group.get("type", "classic") in ("classic", None)}
-    classic |= set(answers["offsets"]) - set(known)
-    classic.discard("m-dying")
-
-    assert set(loaded["groups"]) <= classic | {"m-dying"}
-    for name in classic:
+    names = (set(known) | set(answers["offsets"])) - {"m-dying"}
+    assert set(loaded["groups"]) <= names | {"m-dying"}
+    for name in names:
         mine = loaded["groups"].get(name) or {}
         compare_offsets(answers, loaded, name, version)
-        if name in known:
+        if known.get(name, {}).get("type") in ("consumer", "share", "streams"):
+            compare_modern_group(mine, known[name], answers["topics"])
+        elif name in known:
             compare_group(mine, known[name], version)
     for listed in answers.get("listed") or ():
         name = listed.get("group", listed.get("groupId"))
-        if name in classic:
+        if name != "m-dying":
             assert loaded["groups"][name]["protocol_type"] == listed.get("protocol_type", listed.get("protocolType"))
+            assert loaded["groups"][name]["type"] == listed.get("groupType", "classic")
     if answers.get("listed") is not None:
         names = {listed.get("group", listed.get("groupId")) for listed in answers["listed"]}
         assert set(loaded["groups"]) - {"m-dying"} <= names
@@ -99,6 +99,58 @@ def compare_group(mine, expected, version):
             assert member["subscription_hex"] == raw(answer, "metadata")
             if mine["protocol_type"] == "consumer":
                 assert sorted(member["subscription"]["topics"]) == sorted(answer["subscription_topics"])
+
+
+def compare_modern_group(mine, expected, topics):
+    """ConsumerGroupDescribe, ShareGroupDescribe, StreamsGroupDescribe; the log knows topics by their ids."""
+    raw = expected["raw"]
+    assert (mine["type"], mine["state"], mine["protocol"]) == (
+        expected["type"],
+        raw["groupState"],
+        expected["protocol"],
+    )
+    assert (mine["group_epoch"], mine["assignment_epoch"]) == (raw["groupEpoch"], raw["assignmentEpoch"])
+    members = sorted(raw["members"], key=lambda member: member["memberId"])
+    assert len(mine["members"]) == len(members)
+    for member, answer in zip(mine["members"], members, strict=True):
+        told = ("memberId", "memberEpoch", "rackId", "clientId", "clientHost")
+        names = ("member_id", "member_epoch", "rack_id", "client_id", "client_host")
+        assert [member[name] for name in names] == [answer[field] for field in told]
+        assert member["group_instance_id"] == answer.get("instanceId")
+        assert member["member_type"] == answer.get("memberType", 1)
+        for name, field in (("assignment", "assignment"), ("target_assignment", "targetAssignment")):
+            if field not in answer:
+                continue
+            if expected["type"] == "streams":
+                kinds = ("active", "standby", "warmup")
+                assert member[name] == {
+                    kind: {ids["subtopologyId"]: ids["partitions"] for ids in answer[field][f"{kind}Tasks"]}
+                    for kind in kinds
+                }
+                continue
+            assert member[name] == {
+                there["topicId"]: sorted(there["partitions"]) for there in answer[field]["topicPartitions"]
+            }
+            assert all(topics[there["topicName"]]["id"] in member[name] for there in answer[field]["topicPartitions"])
+        if expected["type"] == "streams":
+            assert (member["topology_epoch"], member["process_id"]) == (answer["topologyEpoch"], answer["processId"])
+        else:
+            assert sorted(member["subscribed_topic_names"]) == sorted(answer["subscribedTopicNames"])
+            assert member["subscribed_topic_regex"] == answer.get("subscribedTopicRegex")
+    if expected["type"] == "streams":
+        assert mine["topology"]["epoch"] == raw["topology"]["epoch"]
+        assert [without_counts(part) for part in mine["topology"]["subtopologies"]] == [
+            without_counts(part) for part in raw["topology"]["subtopologies"]
+        ]
+
+
+def without_counts(part):
+    """A subtopology without the partition counts of internal topics, which the broker fills in, and our extra lists."""
+    fields = ("subtopologyId", "sourceTopics", "repartitionSinkTopics")
+    shown = {field: part[field] for field in fields}
+    for field in ("stateChangelogTopics", "repartitionSourceTopics"):
+        shown[field] = [{name: topic[name] for name in topic if name != "partitions"} for topic in part[field]]
+    return shown
 
 
 def raw(answer, name):

@@ -41,23 +41,27 @@ def rows(table, groups):
                     shown = {**vars_of(content), "topic_id": content.topic_id}
                     out.append({**common, **offset(str(tp), shown), "producer_id": producer})
         elif table == "groups":
-            fields = ("type", "state", "protocol_type", "protocol", "generation", "leader")
+            fields = ("type", "state", "protocol_type", "protocol", "generation", "leader", "group_epoch")
             counts = {count: len(group[count]) for count in ("members", "offsets", "pending")}
-            out.append({**common, **{field: group[field] for field in fields}, "group_epoch": None, **counts})
+            out.append({**common, **{field: group.get(field) for field in fields}, **counts})
         elif table == "members":
             for member in group["members"]:
-                fields = ("member_id", "group_instance_id", "client_id", "client_host", "session_timeout_ms")
-                out.append(
-                    {
-                        **common,
-                        **{field: member[field] for field in fields},
-                        "rebalance_timeout_ms": member["rebalance_timeout_ms"],
-                        "subscribed_topics": member["subscription"] and member["subscription"]["topics"],
-                        "assigned_partitions": member["assignment"] and member["assignment"]["partitions"],
-                        "member_epoch": None,
-                    }
-                )
+                fields = ("member_id", "group_instance_id", "client_id", "client_host")
+                fields += ("session_timeout_ms", "rebalance_timeout_ms", "member_epoch")
+                topics, partitions = topics_and_partitions(group["type"], member)
+                row = {**common, **{field: member.get(field) for field in fields}}
+                out.append({**row, "subscribed_topics": topics, "assigned_partitions": partitions})
     return out
+
+
+def topics_and_partitions(kind, member):
+    """A classic member's as in its bytes; topic ids for the newer types, and tasks for streams."""
+    there = member["assignment"]
+    if kind == "classic":
+        return (member["subscription"] or {}).get("topics"), (there or {}).get("partitions")
+    if kind == "streams":
+        return None, [f"{part}_{task}" for part in there["active"] for task in there["active"][part]]
+    return member["subscribed_topic_names"], [f"{topic}-{p}" for topic in there for p in there[topic]]
 
 
 def vars_of(content):
@@ -109,15 +113,23 @@ def records(path, coordinator, kafka):
                 else:
                     decoded = kg.decode(record.key, record.value, rules)
                     row |= {"type": decoded.type, "name": decoded.name, "value_version": decoded.value_version}
-                    shown = kg.to_json(decoded)
-                    row["json"] = json.dumps(shown)
-                    data = shown["key"].get("data", {})
-                    row["group"], row["topic"] = data.get("group"), data.get("topic")
+                    row["json"] = json.dumps(kg.to_json(decoded))
+                    data = key_data(record.key, decoded.type)
+                    row["group"], row["topic"] = data.get("group", data.get("groupId")), data.get("topic")
                     row["topic_partition"] = data.get("partition")
             except kg.InvalidRecord as error:
                 row["error"] = str(error)
             out.append(row)
     return out
+
+
+def key_data(key, kind):
+    """The fields of a key of any type that a Kafka has written: whoever skips it can still tell whose it is."""
+    try:
+        record = kg.decode(key, None, kg.dialect("new", "4.0.2" if kind == 9 else "4.3.1"))
+    except kg.InvalidRecord:
+        return {}
+    return kg.to_json(record)["key"].get("data", {})
 
 
 def in_order(rows):

@@ -1,0 +1,110 @@
+"""Which value version which Kafka writes, and which Kafkas can have written a record."""
+
+import json
+import re
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.records.fields import kafka_version
+from kafkagroups.records.writers import value_version, writers_of, written_by
+from tests.captured import captured
+from tests.cli.test_commands import run as command  # noqa: F401  # a fixture
+
+TABLE = json.loads((captured("records") / "writer_versions.json").read_text())
+WRITERS = TABLE["summary"]
+RUNS = sorted(path for path in (captured("runs") / "runs").iterdir())
+
+
+def kafkas(condition, version):
+    """The Kafka versions that a summary names: the broker's own, or those it can be told to write as."""
+    if condition == "any":
+        return [version]
+    if "short" in condition or "argument" in condition:  # 0.10.2.2 and 1.0.1 pass the value version itself
+        return ["0.10.0"] if condition.endswith("0") else ["0.10.1", version]
+    told = [re.sub(r"(KAFKA|IBP)_", "", end).replace("_", ".").replace(".IV", "-IV") for end in condition.split(" .. ")]
+    return [end if end == "2.1-IV0" else end.partition("-")[0] for end in told]
+
+
+@pytest.mark.parametrize(
+    ("version", "what", "written", "condition"),
+    [(v, w, n, c) for v, rows in WRITERS.items() for w, versions in rows.items() for n, c in versions.items()],
+)
+def test_a_version_is_written_by_the_kafkas_whose_writers_wrote_it(version, what, written, condition):
+    """Every row of writer_versions.json's summary."""
+    kind = 2 if what == "GroupMetadata" else 0 if version == "0.8.2.2" else 1
+    for kafka in kafkas(condition, version):
+        if kafka_version(kafka) < (0, 9) and kind:
+            continue  # set to 0.8, a newer broker still has no key type 0
+        expires = what.endswith("expireTimestamp set")
+        assert value_version(kind, kafka, expires=expires) == int(written), (kafka, what)
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_the_broker_of_a_run_is_among_those_that_can_have_written_its_records(run):
+    version, _, name = run.name.partition("-")
+    told = "0.9.0" if name == "ibp-0.9.0" else version
+    ranges = []
+    for file in sorted(run.glob("**/*.log")):
+        for batch in kg.open_log(file):
+            for record in () if batch.is_control else batch.records:
+                try:
+                    decoded = kg.decode(record.key, record.value)
+                except kg.InvalidRecord:
+                    continue  # crafted: what no broker wrote
+                if "craft" not in name:
+                    assert kafka_version(told) in writers_of(decoded), (file.name, record.offset, decoded)
+                ranges.append(writers_of(decoded))
+    assert ranges and " – " in written_by(ranges)
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        (["0.8.2.2-basic"], "0.8.2 – 0.8.2"),
+        (["1.0.1-basic"], "0.10.1 – 2.0"),
+        (["2.8.2-basic"], "2.3 – 4.0"),
+        (["4.3.1-main"], "4.1 – "),
+        (["1.0.1-basic", "4.3.1-main"], "0.9 – "),
+    ],
+)
+def test_a_log_tells_the_range_of_kafkas_that_can_have_written_it(runs, said):
+    """One range where one Kafka can have written all (FACTS-legacy.md, 7), else from the oldest to the newest."""
+    ranges = [
+        writers_of(kg.decode(record.key, record.value))
+        for run in runs
+        for file in (captured("runs") / "runs" / run).glob("log/*/*.log")
+        for batch in kg.open_log(file)
+        if not batch.is_control
+        for record in batch.records
+    ]
+    assert written_by(ranges) == said
+
+
+def test_a_kafka_that_lacks_a_type_writes_none():
+    """2.8 has no consumer groups of the new protocol, and no newer Kafka than 0.8.2 writes type 0."""
+    for kind, kafka in ((3, "2.8.2"), (0, "1.0.1"), (17, "4.0.2"), (4, "4.1.0")):
+        with pytest.raises(kg.UsageError):
+            value_version(kind, kafka)
+
+
+@pytest.mark.parametrize(
+    ("version", "row"),
+    [(version, row) for version, rows in TABLE["kafka"].items() for row in rows if row.get("value_hex")],
+)
+def test_encode_writes_the_bytes_that_a_brokers_own_writer_wrote(version, row, command):  # noqa: F811
+    """Every row of writer_versions.json: from whatever version the same offset or group is given in."""
+    kind = 2 if "group" in row["writer"].lower().rpartition(".")[2] else 0 if version == "0.8.2.2" else 1
+    value = bytes.fromhex(row["value_hex"])
+    told = sorted({kafka for end in row["version_args"] or ["any"] for kafka in kafkas(end, version)})
+    key = bytes([0, kind]) + b"\x00\x01g" + (b"" if kind == 2 else b"\x00\x01t" + bytes(4))
+    shown = kg.to_json(kg.decode(key, value))
+    for kafka in told:
+        if kafka_version(kafka) < (0, 9) and kind:
+            continue
+        if "expireTimestamp -1" in row["scenario"] and kafka_version(version) >= (2, 1):
+            continue
+        written = dict(shown["value"])
+        for given in (written, {"data": written["data"]}):
+            status, out, _ = command("encode", "--jsonl", "--kafka", kafka, stdin=json.dumps(shown | {"value": given}))
+            assert status == 0 and json.loads(out)["value_hex"] == row["value_hex"], (kafka, row["scenario"])

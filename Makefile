@@ -22,7 +22,8 @@ check: .venv/.develop lint ## what to run while working, under 3 minutes
 	$(PYTEST) -p no:nbval -m "not java and not browser and not broker" $(PYTEST_ARGS)
 
 long: .venv/.develop ## the long profiles, for a night
-	@echo "Long profile: every property test (hypothesis) with 20,000 examples instead of 100, new ones at each run."
+	@echo "Long profile: every property test (hypothesis) with 20,000 examples instead of 100, new ones at each run;"
+	@echo "every vector changed at every byte; the fuzzer (tests/fuzz) ten minutes."
 	KG_PROFILE=long $(PYTEST) $(PYTEST_ARGS)
 
 lint: .venv/.develop

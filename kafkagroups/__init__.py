@@ -7,18 +7,20 @@ partition on disk), `groups` (what the records mean).
 """
 
 from kafkagroups.api import Groups, load
-from kafkagroups.errors import ApiError, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
+from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import open_log
-from kafkagroups.records.annotate import Span, annotate
+from kafkagroups.records.annotate import annotate, deviations
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from kafkagroups.records.dialect import dialect
 from kafkagroups.records.serde import Record, decode, encode, from_json, to_json
+from kafkagroups.records.spans import Span
 from kafkagroups.records.writers import value_version
 
 __all__ = [
     "ApiError",
+    "Deviation",
     "Groups",
     "InvalidLog",
     "InvalidRecord",
@@ -31,6 +33,7 @@ __all__ = [
     "decode",
     "decode_assignment",
     "decode_subscription",
+    "deviations",
     "dialect",
     "encode",
     "from_json",

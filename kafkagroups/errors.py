@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 class KafkagroupsError(Exception):
     """The base of every error that this package raises on purpose."""
@@ -59,18 +61,34 @@ class BadBytes(KafkagroupsError):
         self.field = field
 
     def __str__(self) -> str:
-        places = (
-            ("", self.file),
-            ("offset ", self.offset),
-            ("byte ", self.position),
-            ("", self.field),
-        )
-        where = ", ".join(f"{name}{value}" for name, value in places if value is not None)
-        return f"{where}: {self.reason}" if where else self.reason
+        return _told(self.reason, self.file, self.offset, self.position, self.field)
+
+
+def _told(reason: str, file: str | None, offset: int | None, position: int | None, field: str | None) -> str:
+    places = (("", file), ("offset ", offset), ("byte ", position), ("", field))
+    where = ", ".join(f"{name}{value}" for name, value in places if value is not None)
+    return f"{where}: {reason}" if where else reason
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """One place of a record that Kafka's reader takes and its writer would not have written like that.
+
+    `field` and `position` say where, as in BadBytes; `reason` says what is odd.
+    """
+
+    field: str
+    position: int
+    reason: str
+
+    def __str__(self) -> str:
+        return _told(self.reason, None, None, self.position, self.field)
 
 
 class InvalidRecord(BadBytes):
-    """A key or a value that a Kafka reader refuses."""
+    """A key or a value that a Kafka reader refuses, or for its `deviations` a strict one."""
+
+    deviations: tuple[Deviation, ...] = ()
 
 
 class InvalidLog(BadBytes):

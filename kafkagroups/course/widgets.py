@@ -19,7 +19,8 @@ from kafkagroups.log.annotate import annotate_batch
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import read_batches
-from kafkagroups.records.annotate import Annotation, Span, annotate
+from kafkagroups.records.annotate import Annotation, annotate
+from kafkagroups.records.spans import Span
 
 MONO = "font-family:monospace;white-space:pre;line-height:1.5"
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from kafkagroups.errors import InvalidRecord, UsageError, nested
+from kafkagroups.errors import Deviation, InvalidRecord, UsageError, nested
 from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
 from kafkagroups.records.dialect import Dialect, dialect
 from kafkagroups.records.fields import NEWEST, Message, kafka_version
@@ -24,6 +24,7 @@ from kafkagroups.records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from kafkagroups.records.spans import deviations_of
 from kafkagroups.records.structs import from_json as fields_from_json, reader, to_json as fields_to_json, writer
 from kafkagroups.records.wire import Writer
 
@@ -110,7 +111,8 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     """Reads a record as Kafka 4.3.1's coordinator does, or as `reader_of` says.
 
     InvalidRecord when that reader would refuse the bytes. What it does not mind is decoded: bytes after the end of a
-    key or a value are ignored. `strict` refuses whatever Kafka's writer would not have written like that.
+    key or a value are ignored. `strict` refuses whatever Kafka's writer would not have written like that, and names
+    all of it in the error's `deviations`.
     """
     rules = reader_of or _newest
     if key is None or len(key) < 2:
@@ -141,7 +143,7 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
         error.field = nested(part, error.field)
         raise
     if strict:
-        _refuse_deviations(record, key, value, rules)
+        _refuse(deviations_of(record, key, value, rules))
     return record
 
 
@@ -167,17 +169,13 @@ def _readers(type_id: int, rules: Dialect) -> tuple[Any, list[Any]] | None:
 _newest = dialect("new")
 
 
-def _refuse_deviations(record: Record, key: bytes, value: bytes | None, rules: Dialect) -> None:
-    try:
-        written_key, written_value = encode(record, rules)
-    except UsageError as error:
-        raise InvalidRecord(f"Kafka could not write it back: {error.reason}", field=error.field) from None
-    for part, found, written in (("key", key, written_key), ("value", value, written_value)):
-        if found != written and found is not None and written is not None:
-            pairs = zip(found, written, strict=False)
-            same = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(found), len(written)))
-            tail = f"{len(found) - len(written)} bytes more than" if same == len(written) else "not the bytes that"
-            raise InvalidRecord(f"{tail} Kafka's writer gives", field=part, position=same)
+def _refuse(deviations: list[Deviation]) -> None:
+    if deviations:
+        first, more = deviations[0], len(deviations) - 1
+        reason = first.reason + (f" (and {more} more)" if more else "")
+        error = InvalidRecord(reason, field=first.field, position=first.position)
+        error.deviations = tuple(deviations)
+        raise error
 
 
 def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, bytes | None]:

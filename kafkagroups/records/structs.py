@@ -16,6 +16,8 @@ from kafkagroups.records.fields import NEWEST, M, Message, TaggedField, layout, 
 from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
 from kafkagroups.records.wire import At, Reader, Wire, Writer
 
+MOST_TAG = 2**31 - 1
+"""Tags are below this."""
 _readers: dict[tuple[type[Message], At], Reader] = {}
 _writers: dict[tuple[type[Message], At], Writer] = {}
 
@@ -128,7 +130,7 @@ def _write_tags(out: bytearray, known: list[tuple[int, bytes]], unknown: tuple[T
     before = -1
     written = {tag for tag, _ in known}
     for tag, _ in unknown:
-        if tag in written or not before < tag < 2**31 - 1:
+        if tag in written or not before < tag < MOST_TAG:
             raise UsageError(
                 f"unknown tags must ascend and differ from those that are known, found {tag} after {before}"
             )
@@ -210,6 +212,10 @@ class Struct(Wire):
             return signed32(number) > 0, position
         return buffer[position] < 0x80, position + 1
 
+    def presence_bytes(self, present: bool) -> bytes:
+        """The prefix as Kafka writes it."""
+        return b"\x01" if present else b"\x00" if self.tagged else b"\xff"
+
     def reader(self, at: At, nullable: bool) -> Reader:
         read_struct = _struct_reader(self.cls, at)
         if not nullable:
@@ -225,13 +231,10 @@ class Struct(Wire):
         write_struct = _struct_writer(self.cls, at)
         if not nullable:
             return write_struct
-        null = b"\x00" if self.tagged else b"\xff"
 
         def write(out: bytearray, value: Any) -> None:
-            if value is None:
-                out += null
-            else:
-                out += b"\x01"
+            out += self.presence_bytes(value is not None)
+            if value is not None:
                 write_struct(out, value)
 
         return write

@@ -30,5 +30,12 @@ def write_uvarint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
+def uvarint_bytes(value: int) -> bytes:
+    """The one form in which Kafka writes the 32 bits of this number."""
+    out = bytearray()
+    write_uvarint(out, value & 0xFFFFFFFF)
+    return bytes(out)
+
+
 def signed32(value: int) -> int:
     return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000

@@ -90,6 +90,13 @@ def read_length(wire: Wire, at: At, buffer: bytes, position: int) -> tuple[int, 
     return _length_reader(at, _int16 if isinstance(wire, String) else _int32)(buffer, position)
 
 
+def length_bytes(wire: Wire, at: At, length: int) -> bytes:
+    """The one form in which Kafka writes such a length or count; every negative one as null."""
+    out = bytearray()
+    _length_writer(at, _int16 if isinstance(wire, String) else _int32)(out, max(length, -1))
+    return bytes(out)
+
+
 def _refuse_null(position: int) -> InvalidRecord:
     return InvalidRecord("may not be null, found a negative length", position=position)
 

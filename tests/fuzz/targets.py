@@ -1,0 +1,115 @@
+"""What a fuzzer feeds with any bytes, and captured bytes for it to begin with. What a target raises is a bug."""
+
+import json
+import struct
+import zlib
+from contextlib import suppress
+
+from crc32c import crc32c
+
+import kafkagroups as kg
+from kafkagroups.api import load_logs
+from kafkagroups.groups.answer import group_json
+from kafkagroups.log.annotate import annotate_batch
+from kafkagroups.log.segments import log_of_buffers, read_batches
+from kafkagroups.records.consumer_protocol import encode_embedded
+from kafkagroups.records.control import decode_control_key, decode_end_transaction_marker
+from tests.captured import captured, rows
+from tests.records.judge import judge
+
+READERS = [
+    *(kg.dialect("new", version) for version in ("4.3.1", "4.4.0", "4.1.2", "4.0.2")),
+    *(kg.dialect("classic", version) for version in ("3.9.2", "2.8.2", "2.3.1", "1.0.1", "0.8.2")),
+]
+MOST = 4096
+"""Bytes of a seed and of what is made of it."""
+
+
+def record(data):
+    """One byte chooses the reader, the highest bit of it a tombstone; then the key's length in two, key and value."""
+    if len(data) < 3:
+        return
+    choice, length = struct.unpack_from(">BH", data)
+    value = None if choice & 0x80 else data[3 + length :]
+    judge(data[3 : 3 + length], value, READERS[(choice & 0x7F) % len(READERS)])
+
+
+def record_seeds():
+    taken = [row for row in rows("records", "errors.jsonl") if "ok" in row["4.3.1"]]
+    for path in sorted((captured("vectors") / "vectors").glob("*.jsonl")):
+        taken += sorted(rows("vectors", f"vectors/{path.name}"), key=lambda row: len(json.dumps(row)))[::8]
+    for row in taken:
+        key, value = bytes.fromhex(row["key_hex"]), row["value_hex"]
+        yield struct.pack(">BH", 0x80 if value is None else 0, len(key)) + key + bytes.fromhex(value or "")
+
+
+def embedded(data):
+    """A member's subscription and assignment, both read from the same bytes."""
+    for read in (kg.decode_subscription, kg.decode_assignment):
+        with suppress(kg.InvalidRecord):
+            found = read(data)
+            with suppress(kg.UsageError):  # a string that grew beyond 32767 bytes by its U+FFFD
+                assert read(encode_embedded(found)) == found
+
+
+def embedded_seeds():
+    return (bytes.fromhex(row["hex"]) for row in rows("records", "embedded.jsonl") if row["kind"] != "assignor")
+
+
+def log(data):
+    """One byte chooses the loader, its highest bit to right all checksums first; then a segment.
+
+    A batch or a record may be refused, the log may end in damage, and a load may fail as a broker's: nothing else.
+    """
+    if not data:
+        return
+    segment = mended(data[1:]) if data[0] & 0x80 else data[1:]
+    found = log_of_buffers([("00000000000000000000.log", segment)], 0)
+    for batch in found:
+        with suppress(kg.InvalidLog):
+            for entry in batch.records:
+                with suppress(kg.InvalidRecord):
+                    if batch.is_control:
+                        decode_control_key(entry.key)
+                        decode_end_transaction_marker(entry.value)
+                    else:
+                        kg.decode(entry.key, entry.value)
+            if batch.magic == 2:
+                annotate_batch(segment, batch.position)
+    str(found.damage)
+    groups = load_logs([found], READERS[(data[0] & 0x7F) % len(READERS)])
+    for group in groups.values():
+        json.dumps(group_json(group))
+
+
+def log_seeds():
+    """Whole small logs, and of the others the batches in which records are compressed."""
+    logs = [captured("dumplog").glob("dumplog/*/*.log"), captured("crafted").glob("crafted/logs/*/*/*.log")]
+    logs.append(captured("runs").glob("runs/*/*/*/*.log"))
+    for path in sorted(path for paths in logs for path in paths):
+        data = path.read_bytes()
+        if len(data) < MOST:
+            yield b"\x80" + data
+            continue
+        with suppress(kg.InvalidLog):
+            for batch in read_batches(data):
+                if batch.attributes & 0x07 and batch.size < MOST:
+                    yield b"\x80" + data[batch.position : batch.position + batch.size]
+
+
+def mended(data):
+    """The same bytes with the checksum of every whole batch set right, so that a change reaches what it guards."""
+    out, position = bytearray(data), 0
+    while position + 17 <= len(out):
+        size = struct.unpack_from(">i", out, position + 8)[0] + 12
+        if not 26 <= size <= len(out) - position:
+            break
+        if out[position + 16] == 2 and size >= 61:
+            struct.pack_into(">I", out, position + 17, crc32c(out[position + 21 : position + size]))
+        else:
+            struct.pack_into(">I", out, position + 12, zlib.crc32(out[position + 16 : position + size]))
+        position += size
+    return bytes(out)
+
+
+TARGETS = {"record": (record, record_seeds), "embedded": (embedded, embedded_seeds), "log": (log, log_seeds)}

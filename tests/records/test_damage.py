@@ -1,0 +1,61 @@
+"""Every vector, cut at every byte and with every byte changed: a record or InvalidRecord, and nothing odd is missed.
+
+The fast profile changes every byte of each file's shortest vector, and every so many bytes of the others, at other
+places in each; the long profile all of all.
+"""
+
+import os
+
+import pytest
+
+import kafkagroups as kg
+from tests.captured import captured, rows
+from tests.records.judge import judge
+
+VECTORS = sorted(path.name for path in (captured("vectors") / "vectors").glob("*.jsonl"))
+LONG = os.environ.get("KG_PROFILE") == "long"
+FLIPS = (0x01, 0x80, 0xFF)
+EVERY = 17
+"""The fast profile changes each 17th byte: a prime, so that it falls on all fields in turn."""
+
+
+def vectors(name):
+    for row in rows("vectors", f"vectors/{name}"):
+        yield bytes.fromhex(row["key_hex"]), None if row["value_hex"] is None else bytes.fromhex(row["value_hex"])
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_vector_cut_short_is_refused(name):
+    """Every proper prefix of a key or a value lacks a field, which the error names."""
+    for key, value in vectors(name):
+        for cut in cuts(key):
+            refused("key", key[:cut], value)
+        for cut in cuts(value or b""):
+            refused("value", key, value[:cut])
+
+
+def cuts(data):
+    """Every length below that of `data`; of a long one in the fast profile the first and last ones only."""
+    return [cut for cut in range(len(data)) if LONG or not 2000 < cut < len(data) - 200]
+
+
+def refused(part, key, value):
+    with pytest.raises(kg.InvalidRecord) as caught:
+        kg.decode(key, value)
+    assert caught.value.field.startswith(part) and caught.value.reason
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_vector_with_a_changed_byte_never_surprises(name):
+    shortest = min(vectors(name), key=lambda pair: len(pair[1] or pair[0]))
+    for number, (key, value) in enumerate(vectors(name)):
+        step = 1 if LONG or (key, value) == shortest else EVERY
+        for flip in FLIPS:
+            for place in range((number + flip) % step, len(key), step):
+                judge(changed(key, place, flip), value)
+            for place in range((number + flip) % step, min(len(value or b""), 10**6 if LONG else 600), step):
+                judge(key, changed(value, place, flip))
+
+
+def changed(data, place, flip):
+    return data[:place] + bytes([data[place] ^ flip]) + data[place + 1 :]

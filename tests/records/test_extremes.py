@@ -1,0 +1,120 @@
+"""Lengths, counts and varints at their extremes: refused at once, and at no cost of memory.
+
+Every length and varint of a sample of every type and version is replaced, one at a time. Kafka refuses a count that is
+larger than the number of bytes left, and every element takes at least a byte, so a reader makes no more than the bytes
+that it has can hold.
+"""
+
+import tracemalloc
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    Embedded,
+    encode_embedded,
+)
+from tests.records.messages import NEWEST, filled, readable, sample
+
+MOST_BYTES = 32 * 1024
+"""A sample has less than 200 bytes; its record, or an error and its traceback, took at most 5 kB. A list for two
+billion elements would take 16 GB, and one for 32767, the most of an int16, 256 kB."""
+ENDLESS = ["ffffffffff01", "808080808000", "ff" * 300]
+"""Varints of more than five bytes."""
+EXTREMES = {
+    "int16 length": ["ffff", "fffe", "8000", "7fff"],
+    "int32 length": ["ffffffff", "fffffffe", "80000000", "7fffffff", "000f4240"],
+    "uvarint": ["ffffffff07", "8080808008", "ffffffff0f", "ffffffff7f", "8080808070", "c0843d", *ENDLESS],
+}
+"""-1, -2, the least, the most, a million; of varints 2^31 - 1, 2^31, 2^32 - 1, and with bits above the 32nd."""
+SAMPLES = [
+    pytest.param(*sample(kind, cls, version, NEWEST), id=f"{kind.id}-v{version}")
+    for kind, cls, version in readable(NEWEST)
+]
+
+
+def cases(key, value):
+    """(path, whether it must be refused there, key, value) for every extreme of every length and varint of a record."""
+    for span in kg.annotate(key, value):
+        path = f"{span.part}.{span.field}"
+        extremes = EXTREMES.get("uvarint" if span.type.startswith("uvarint") else span.type, [])
+        if span.type == "uvarint, uvarint":  # the number and the size of a tag, here of one byte each
+            known = "tag 99" not in path  # then its size is not looked at
+            path = path.rpartition(".")[0] + ".tagged fields"
+            edits = [(0, 1, text, text in ENDLESS) for text in EXTREMES["uvarint"]]
+            edits += [
+                (1, 2, text, text in ENDLESS or (not known and number(text) != 0)) for text in EXTREMES["uvarint"]
+            ]
+        else:
+            edits = [(0, span.end - span.start, text, is_too_much(span, text)) for text in extremes]
+        for start, end, text, refused in edits:
+            parts = {"key": key, "value": value}
+            data = parts[span.part]
+            data = data[: span.start + start] + bytes.fromhex(text) + data[span.start + end :]
+            yield path, refused, *(parts | {span.part: data}).values()
+
+
+def is_too_much(span, text):
+    """Whether these bytes announce more than there is, in this span's type, or are no varint at all."""
+    if not span.type.startswith("uvarint"):
+        return int.from_bytes(bytes.fromhex(text), "big", signed=True) > 0
+    if text in ENDLESS:
+        return True
+    if span.type == "uvarint length":
+        return 0 < (number(text) - 1) % 2**32 < 2**31
+    return span.field.endswith("tagged fields") and 0 < number(text) < 2**31  # else the presence of a struct
+
+
+def number(text):
+    """The 32 bits of a varint."""
+    return sum((byte & 0x7F) << 7 * place for place, byte in enumerate(bytes.fromhex(text))) % 2**32
+
+
+@pytest.mark.parametrize(("key", "value"), SAMPLES)
+def test_what_announces_more_than_there_is_is_refused_there_and_at_once(key, value):
+    """Less than 0 is null, or no tags; where that may not be, it is refused too."""
+    kg.decode(key, value)
+    refusals = 0
+    for path, refused, odd_key, odd_value in cases(key, value):
+        record, error, peak = measured(kg.decode, odd_key, odd_value)
+        assert peak < MOST_BYTES, path
+        if refused:
+            refusals += 1
+            inside = path.endswith("tagged fields")  # too many tags: the bytes end in one of them
+            assert error and (error.field == path or (inside and error.field.startswith(path[:-13]))), path
+        elif record:
+            assert kg.deviations(odd_key, odd_value) or kg.encode(record) == (odd_key, odd_value)
+    assert refusals >= 1
+
+
+EMBEDDED = {
+    "subscription": (kg.decode_subscription, ConsumerProtocolSubscription),
+    "assignment": (kg.decode_assignment, ConsumerProtocolAssignment),
+}
+
+
+@pytest.mark.parametrize("version", range(4))
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_the_bytes_inside_a_member_are_refused_at_once_too(name, version):
+    """An int16 or an int32 of extreme size at every place."""
+    read, cls = EMBEDDED[name]
+    data = encode_embedded(Embedded(version, filled(cls, version, NEWEST)))
+    read(data)
+    for text in (*EXTREMES["int16 length"], *EXTREMES["int32 length"]):
+        for place in range(2, len(data)):
+            odd = data[:place] + bytes.fromhex(text) + data[place + len(text) // 2 :]
+            assert measured(read, odd)[2] < MOST_BYTES
+
+
+def measured(read, *args):
+    """What was read, or the error, and the most memory that either took."""
+    tracemalloc.start()
+    try:
+        return read(*args), None, tracemalloc.get_traced_memory()[1]
+    except kg.InvalidRecord as error:
+        assert error.reason
+        return None, error, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -86,9 +86,19 @@ class Deviation:
 
 
 class InvalidRecord(BadBytes):
-    """A key or a value that a Kafka reader refuses, or for its `deviations` a strict one."""
+    """A key or a value that a Kafka reader refuses, or for its `deviations` a strict one.
+
+    `cause` is what it stumbled over, a kind and its numbers, for Kafka's own words (records/kafka_words.py); empty
+    where the bytes just end.
+    """
 
     deviations: tuple[Deviation, ...] = ()
+    cause: tuple[str | int, ...] = ()
+
+    def because(self, *cause: str | int) -> InvalidRecord:
+        """The same error, its cause told."""
+        self.cause = cause
+        return self
 
 
 class InvalidLog(BadBytes):

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kafkagroups.api import take
-from kafkagroups.cli import dump_log, options
+from kafkagroups.cli import dump_log, formatter, options
+from kafkagroups.cli.jvm import ToolDied
 from kafkagroups.cli.tables import printable
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.loading import group_of
@@ -17,8 +18,10 @@ from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialect import Dialect
+from kafkagroups.records.fields import kafka_version
 from kafkagroups.records.serde import RECORD_TYPES, Record, decode, key_to_json, value_to_json
 
+NEWEST_TOOL = "4.3.1"
 NAME = "dump"
 HELP = "print every batch and record of a log"
 EXAMPLES = """\
@@ -26,15 +29,23 @@ examples:
   kafkagroups dump data/harbour/1.0.1/__consumer_offsets-9
   kafkagroups dump LOG --group billing --json | jq .value
   kafkagroups dump LOG --from 20 --until 40 --type OffsetCommit
-  kafkagroups dump LOG --format dump-log        what kafka-dump-log.sh --offsets-decoder --print-data-log prints"""
+  kafkagroups dump LOG --format dump-log --kafka 1.0.1
+      what kafka-dump-log.sh --offsets-decoder --print-data-log --deep-iteration of that Kafka prints (since 0.10.2)
+  kafkagroups dump LOG --format formatter --kafka 2.8.2
+      what kafka-console-consumer.sh prints with OffsetsMessageFormatter and GroupMetadataMessageFormatter"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths", metavar="PATH", nargs="+", help="a partition directory, a .log file or a folder of them"
     )
-    parser.add_argument("--format", choices=("text", "dump-log"), default="text", help="for people, or as Kafka's tool")
-    parser.add_argument("--kafka", metavar="VERSION", help="whose dump tool (4.3.1)")
+    parser.add_argument(
+        "--format",
+        choices=("text", "dump-log", "formatter"),
+        default="text",
+        help="for people, as kafka-dump-log.sh, or as the console consumer's formatters",
+    )
+    parser.add_argument("--kafka", metavar="VERSION", help=f"as which Kafka reads and prints it ({NEWEST_TOOL})")
     parser.add_argument("--from", dest="first", type=int, metavar="N", help="only records from this offset on")
     parser.add_argument("--until", type=int, metavar="N", help="only records below this offset, by whole batches")
     options.add_until_time(parser)
@@ -45,12 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     rules = options.rules(None, args.kafka)
-    if args.format == "dump-log":
-        if args.json or args.group or args.type or (args.first, args.until, args.until_time) != (None, None, None):
-            raise UsageError("--format dump-log prints whole files, without other options")
-        if args.kafka and rules.version < (3, 9):
-            raise UsageError(f"the dump tool of 3.9.2 to 4.3.1 is known, not that of {args.kafka}")
-    wanted = _wanted_type(args.type)
+    limits = (args.group, args.type, args.first, args.until, args.until_time)
+    if args.format != "text" and (args.json or any(limit is not None for limit in limits)):
+        raise UsageError(f"--format {args.format} prints whole logs, without other options")
+    wanted, tool = _wanted_type(args.type), kafka_version(args.kafka or NEWEST_TOOL)
     worst = 0
     errors: list[str] = []
     for path in args.paths:
@@ -59,14 +68,18 @@ def run(args: argparse.Namespace) -> int:
             if len(logs) > 1 and args.until is not None:
                 raise UsageError(f"an offset to stop at needs one partition, {path} has {len(logs)}")
             for log in logs:
-                if args.format == "dump-log":
-                    dump_log.dump(log, sys.stdout)
-                else:
+                if args.format == "text":
                     _dump(log, args, rules, wanted, errors)
+                elif args.format == "dump-log":
+                    dump_log.dump(log, sys.stdout, tool)
+                else:
+                    for line in formatter.lines(log, tool):
+                        print(line)
+                    _note_damage(log, errors)
         except UsageError as error:
             options.complain(error)
             worst = 2
-        except dump_log.ToolDied as error:
+        except ToolDied as error:
             sys.stdout.flush()
             options.complain(f"Kafka's tool dies here: {error}")
             return max(worst, 1)
@@ -98,6 +111,10 @@ def _dump(log: Log, args: argparse.Namespace, rules: Dialect, wanted: int | None
             continue
         for line in lines:
             print(line)
+    _note_damage(log, errors)
+
+
+def _note_damage(log: Log, errors: list[str]) -> None:
     if log.damage:
         damage = log.damage
         errors.append(f"{damage.file}, byte {damage.position}: the log ends here: {damage.reason}")

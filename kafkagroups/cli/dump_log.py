@@ -1,45 +1,53 @@
-"""The text of Kafka 4.3.1's own dump tool: `kafka-dump-log.sh --offsets-decoder --print-data-log`.
+"""The text of Kafka's own dump tool: `kafka-dump-log.sh --offsets-decoder --print-data-log --deep-iteration`.
 
-Byte for byte, but for what the tool says of record types that this package does not decode yet.
-Source: DumpLogSegments.java, OffsetsMessageParser.java (4.3.1).
+Byte for byte what goes to its stdout. It ends where the tool would die: at a record that it cannot read before 3.8, at
+a batch that is none, at a record without a key. What changed:
+
+    0.10.2  a line a record: "offset: 0 position: 0 … payloadsize: …"
+    0.11    the same, sizes of key and value first; 1.0 added the producer's epoch
+    2.2     a line a batch, then a line "| offset: …" a record
+    2.8     the record's line tells its batch again; 3.0 took that back, and names codecs in small letters
+    3.2     deleteHorizonMs
+    3.3     "Log starting offset"
+    3.8     key and value are Kafka's JSON (dump_json.py); before, a text of their own (dump_text.py)
+
+Source: DumpLogSegments (tags 0.10.2.2 to 3.9.0, class files of 4.0.2 to 4.3.1), and the tools' captured output.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import struct
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import TextIO
 
-from kafkagroups.errors import BadBytes, InvalidLog, InvalidRecord
+from kafkagroups.cli import dump_json, dump_text
+from kafkagroups.cli.jvm import ToolDied, Version, string
+from kafkagroups.errors import BadBytes, InvalidLog, UsageError
 from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.message_set import OVERHEAD
 from kafkagroups.log.segments import Log, batch_at, read_segment
-from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from kafkagroups.records.control import ControlType, decode_control_key, decode_end_transaction_marker
-from kafkagroups.records.group_metadata import GroupMetadataValue
-from kafkagroups.records.serde import Record, Unread, decode, key_to_json, value_to_json
-from kafkagroups.records.structs import to_json
+
+OLDEST = (0, 10, 2)
 
 
-class ToolDied(Exception):
-    """Kafka's tool ends here, with all that it had still to do."""
-
-
-def dump(log: Log, out: TextIO) -> None:
-    """Writes what the tool prints for each segment of a log. ToolDied where it would die."""
+def dump(log: Log, out: TextIO, kafka: Version) -> None:
+    """Writes what that Kafka's tool prints for each segment of a log. ToolDied where it would die."""
+    if kafka < OLDEST:
+        raise UsageError("the dump tool's text is known since Kafka 0.10.2")
     for segment in log.segments:
         out.write(f"Dumping {segment}\n")
         name = os.path.basename(segment)
         stem = name.split(".")[0]
         if not re.fullmatch("[0-9]+", stem):
             raise ToolDied(f"{segment}: the file's name begins with no offset")
-        out.write(f"Log starting offset: {int(stem)}\n")
+        out.write(f"{'Log starting' if kafka >= (3, 3) else 'Starting'} offset: {int(stem)}\n")
         end, data = 0, read_segment(segment)
         for batch in _batches(data, segment):
-            _dump_batch(batch, out)
+            _dump_batch(batch, out, kafka)
             end = batch.position + batch.size
         if end < len(data):
             out.write(f"Found {len(data) - end} invalid bytes at the end of {name}\n")
@@ -60,93 +68,102 @@ def _batches(data: bytes, segment: str) -> Iterator[Batch]:
         position += batch.size
 
 
-def _dump_batch(batch: Batch, out: TextIO) -> None:
-    out.write(_batch_line(batch) + "\n")
+def _dump_batch(batch: Batch, out: TextIO, kafka: Version) -> None:
+    contents = dump_json.contents if kafka >= (3, 8) else dump_text.contents
     try:
+        if batch.compression is CompressionType.ZSTD and kafka < (2, 1):
+            raise ToolDied(f"{batch.file}, byte {batch.position}: zstd came with Kafka 2.1")
+        if kafka >= (2, 2):
+            out.write(_batch_line(batch, kafka) + "\n")
         for record in batch.records:
-            out.write(f"| {_record_line(batch, record)}")
+            out.write(_record_line(batch, record, kafka))
             if not batch.is_control:
-                if record.key is None:
-                    raise ToolDied(f"{batch.file}: the record at offset {record.offset} has no key")
-                out.write(_contents(record))
+                out.write(contents(record, kafka))
             out.write("\n")
     except BadBytes as error:
         raise ToolDied(str(error)) from None
 
 
-def _batch_line(batch: Batch) -> str:
+def _batch_line(batch: Batch, kafka: Version) -> str:
     if batch.magic >= 2:
-        horizon = batch.delete_horizon_ms
-        last_sequence = batch.base_sequence
-        if last_sequence >= 0:
-            last_sequence = (last_sequence + batch.last_offset - batch.base_offset) & 0x7FFFFFFF
         start = (
             f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset} count: {batch.count} "
-            f"baseSequence: {batch.base_sequence} lastSequence: {last_sequence} producerId: {batch.producer_id} "
-            f"producerEpoch: {batch.producer_epoch} partitionLeaderEpoch: {batch.partition_leader_epoch} "
-            f"isTransactional: {_bool(batch.is_transactional)} isControl: {_bool(batch.is_control)} "
-            f"deleteHorizonMs: {'OptionalLong.empty' if horizon is None else f'OptionalLong[{horizon}]'}"
+            f"baseSequence: {batch.base_sequence} lastSequence: {_last_sequence(batch)} "
+            f"producerId: {batch.producer_id} producerEpoch: {batch.producer_epoch} "
+            f"partitionLeaderEpoch: {batch.partition_leader_epoch} "
+            f"isTransactional: {_bool(batch.is_transactional)} isControl: {_bool(batch.is_control)}"
         )
+        if kafka >= (3, 2):
+            horizon = batch.delete_horizon_ms
+            start += f" deleteHorizonMs: {'OptionalLong.empty' if horizon is None else f'OptionalLong[{horizon}]'}"
     else:
         start = f"offset: {batch.last_offset}"
+    codec = batch.compression.name.lower() if kafka >= (3,) else batch.compression.name
     return (
         f"{start} position: {batch.position} {batch.timestamp_type}: {batch.max_timestamp} size: {batch.size} "
-        f"magic: {batch.magic} compresscodec: {batch.compression.name.lower()} crc: {batch.crc} "
-        f"isvalid: {_bool(batch.is_valid)}"
+        f"magic: {batch.magic} compresscodec: {codec} crc: {batch.crc} isvalid: {_bool(batch.is_valid)}"
     )
 
 
-def _record_line(batch: Batch, record: LogRecord) -> str:
+def _record_line(batch: Batch, record: LogRecord, kafka: Version) -> str:
     key_size = -1 if record.key is None else len(record.key)
     value_size = -1 if record.value is None else len(record.value)
-    line = f"offset: {record.offset} {batch.timestamp_type}: {record.timestamp} keySize: {key_size}"
-    line += f" valueSize: {value_size}"
+    time, codec = f"{batch.timestamp_type}: {record.timestamp}", batch.compression.name
+    keys = ",".join(key.decode("utf-8", "kafkagroups.java") for key, _ in record.headers)
+    if kafka < (2, 2):
+        return _flat_line(batch, record, kafka, f"{time} isvalid: {_bool(record.is_valid)}", key_size, value_size, keys)
+    if kafka < (2, 8) or kafka >= (3,):
+        word = "size" if kafka < (2, 8) else "Size"
+        line = f"| offset: {record.offset} {time} key{word}: {key_size} value{word}: {value_size}"
+    else:
+        line = (
+            f"| offset: {record.offset} isValid: {_bool(record.is_valid)} crc: {string(record.crc)} "
+            f"keySize: {key_size} valueSize: {value_size} {time} "
+            f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset} baseSequence: {batch.base_sequence} "
+            f"lastSequence: {_last_sequence(batch)} producerEpoch: {batch.producer_epoch} "
+            f"partitionLeaderEpoch: {batch.partition_leader_epoch} batchSize: {batch.size} magic: {batch.magic} "
+            f"compressType: {codec} position: {batch.position}"
+        )
     if batch.magic >= 2:
-        keys = ",".join(key.decode("utf-8", "kafkagroups.java") for key, _ in record.headers)
         line += f" sequence: {record.sequence} headerKeys: [{keys}]"
-    elif record.crc is not None:
-        line += f" isValid: {_bool(record.is_valid)} crc: {record.crc}"
-    if batch.is_control:
-        kind = decode_control_key(record.key)
-        if kind in (ControlType.COMMIT, ControlType.ABORT):
-            line += f" endTxnMarker: {kind.name} coordinatorEpoch: {decode_end_transaction_marker(record.value)}"
-        else:
-            line += f" controlType: {kind.name}({int.from_bytes((record.key or b'')[2:4], 'big', signed=True)})"
-    return line
+    elif kafka < (3,):
+        line += f" crc: {record.crc} isvalid: {_bool(record.is_valid)}"
+    else:
+        line += f" isValid: {_bool(record.is_valid)} crc: {record.crc}" + "}" * (kafka < (4, 3))
+    return line + _control(batch, record, kafka)
 
 
-def _contents(log_record: LogRecord) -> str:
-    try:
-        record = decode(log_record.key, log_record.value)
-    except InvalidRecord as error:
-        return f" key: Error at offset {log_record.offset}, skipping. {error.reason}"
-    if isinstance(record.key, Unread):
-        return f" key: Unknown record type {record.type} at offset {log_record.offset}, skipping."
-    value = "<DELETE>" if record.value is None else _text(_value(record))
-    return f" key: {_text(key_to_json(record))} payload: {value}"
+def _flat_line(
+    batch: Batch, record: LogRecord, kafka: Version, time: str, key_size: int, value_size: int, keys: str
+) -> str:
+    line = f"offset: {record.offset} position: {batch.position} {time} "
+    about = f"magic: {batch.magic} compresscodec: {batch.compression.name}"
+    if kafka < (0, 11):
+        line += f"payloadsize: {value_size} {about} crc: {record.crc}"
+        return line if record.key is None else f"{line} keysize: {key_size}"
+    line += f"keysize: {key_size} valuesize: {value_size} {about}"
+    if batch.magic < 2:
+        return f"{line} crc: {record.crc}"
+    epoch = f"producerEpoch: {batch.producer_epoch} " if kafka >= (1,) else ""
+    line += f" producerId: {batch.producer_id} {epoch}sequence: {record.sequence}"
+    line += f" isTransactional: {_bool(batch.is_transactional)} headerKeys: [{keys}]"
+    return line + _control(batch, record, kafka)
 
 
-def _value(record: Record) -> dict[str, Any] | None:
-    """Kafka's JSON; the bytes inside the members of a consumer group are read where they can be."""
-    shown = value_to_json(record)
-    if isinstance(record.value, GroupMetadataValue) and record.value.protocol_type == "consumer" and shown:
-        for member, json_member in zip(record.value.members, shown["data"]["members"], strict=True):
-            for name, read, data in (
-                ("subscription", decode_subscription, member.subscription),
-                ("assignment", decode_assignment, member.assignment),
-            ):
-                try:
-                    embedded = read(data)
-                    json_member[name] = to_json(embedded.message, embedded.version)
-                except InvalidRecord:
-                    pass
-    return shown
+def _control(batch: Batch, record: LogRecord, kafka: Version) -> str:
+    if not batch.is_control:
+        return ""
+    kind = decode_control_key(record.key)
+    if kind in (ControlType.COMMIT, ControlType.ABORT):
+        return f" endTxnMarker: {kind.name} coordinatorEpoch: {decode_end_transaction_marker(record.value)}"
+    name = kind.name if kafka >= (3,) else "UNKNOWN"
+    return f" controlType: {name}({int.from_bytes((record.key or b'')[2:4], 'big', signed=True)})"
 
 
-def _text(value: Any) -> str:
-    """JSON as Jackson prints it: without spaces, other characters than ASCII as they are, \\u escapes in capitals."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return re.sub(r"(?<!\\)((?:\\\\)*\\u)([0-9a-f]{4})", lambda m: m[1] + m[2].upper(), text)
+def _last_sequence(batch: Batch) -> int:
+    if batch.base_sequence < 0:
+        return batch.base_sequence
+    return (batch.base_sequence + batch.last_offset - batch.base_offset) & 0x7FFFFFFF
 
 
 def _bool(value: bool) -> str:

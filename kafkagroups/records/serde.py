@@ -117,7 +117,8 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     rules = reader_of or _newest
     if key is None or len(key) < 2:
         found = "null" if key is None else f"{len(key)}"
-        raise InvalidRecord(f"a record type of 2 bytes was expected, found {found}", field="key", position=0)
+        error = InvalidRecord(f"a record type of 2 bytes was expected, found {found}", field="key", position=0)
+        raise error.because("no version")
     type_id = _version.unpack_from(key)[0]
     readers = _readers(type_id, rules)
     if readers is None:
@@ -133,11 +134,13 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
         else:
             part, data = "value", value
             if len(value) < 2:
-                raise InvalidRecord(f"a version of 2 bytes was expected, found {len(value)}", position=0)
+                error = InvalidRecord(f"a version of 2 bytes was expected, found {len(value)}", position=0)
+                raise error.because("no version")
             version = _version.unpack_from(value)[0]
             if not 0 <= version < len(read_value):
                 most = len(read_value) - 1
-                raise InvalidRecord(f"0 to {most} was expected, found {version}", field="version", position=0)
+                error = InvalidRecord(f"0 to {most} was expected, found {version}", field="version", position=0)
+                raise error.because("version", version, type_id)
             record = Record(type_id, record_key, read_value[version](value, 2)[0], version)
     except InvalidRecord as error:
         error.field = nested(part, error.field)

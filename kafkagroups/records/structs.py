@@ -79,7 +79,8 @@ def _struct_reader(cls: type[Message], at: At) -> Reader:
                     end = position + size
                     if not position <= end <= len(buffer):
                         left = len(buffer) - position
-                        raise InvalidRecord(f"tag {tag} announces {size} bytes, {left} are left", position=position)
+                        error = InvalidRecord(f"tag {tag} announces {size} bytes, {left} are left", position=position)
+                        raise error.because("bytes", size, left) if size >= 0 else error.because("negative", size)
                     unknown.append(TaggedField(tag, buffer[position:end]))
                     position = end
         except InvalidRecord as error:

@@ -20,7 +20,8 @@ def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return signed32(value), position + 1
-    raise InvalidRecord("a varint of at most 5 bytes was expected, found a longer one", position=position)
+    error = InvalidRecord("a varint of at most 5 bytes was expected, found a longer one", position=position)
+    raise error.because("varint", value & 0xFFFFFFFF)
 
 
 def write_uvarint(out: bytearray, value: int) -> None:

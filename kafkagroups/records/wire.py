@@ -98,11 +98,12 @@ def length_bytes(wire: Wire, at: At, length: int) -> bytes:
 
 
 def _refuse_null(position: int) -> InvalidRecord:
-    return InvalidRecord("may not be null, found a negative length", position=position)
+    return InvalidRecord("may not be null, found a negative length", position=position).because("null")
 
 
 def _too_long(what: str, length: int, left: int, position: int) -> InvalidRecord:
-    return InvalidRecord(f"{what} of length {length} was announced, {left} bytes are left", position=position)
+    error = InvalidRecord(f"{what} of length {length} was announced, {left} bytes are left", position=position)
+    return error.because("count" if what == "an array" else "bytes", length, left)
 
 
 class Int(Wire):
@@ -148,7 +149,7 @@ class Uuid(Wire):
         def read(buffer: bytes, position: int) -> tuple[str, int]:
             end = position + 16
             if end > len(buffer):
-                raise _too_long("a uuid", 16, len(buffer) - position, position)
+                raise _too_long("a uuid", 16, len(buffer) - position, position).because()
             return uuid_text(buffer[position:end]), end
 
         return read
@@ -187,7 +188,8 @@ class String(Wire):
                 raise _refuse_null(position)
             end = start + length
             if end > len(buffer) or length > MAX_STRING:
-                raise _too_long("a string", length, len(buffer) - start, position)
+                error = _too_long("a string", length, len(buffer) - start, position)
+                raise error.because("length", length) if length > MAX_STRING else error
             return buffer[start:end].decode("utf-8", "kafkagroups.java"), end
 
         return read

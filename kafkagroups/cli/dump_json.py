@@ -1,0 +1,82 @@
+"""A record's contents as the dump tool prints them since 3.8: key and value in Kafka's JSON.
+
+The bytes inside the members of a consumer group are shown as JSON where they can be read; unknown tagged fields are
+left out. A record that cannot be read is named and skipped. 3.8 and 3.9 know the types 0 to 8.
+Source: DumpLogSegments.OffsetsMessageParser (3.8.0, 3.9.0), CoordinatorRecordMessageParser (4.3.1), and what that tool
+said of crafted logs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkagroups.cli.jvm import ToolDied, Version, jackson
+from kafkagroups.errors import InvalidRecord
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.records.consumer_protocol import (
+    HIGHEST_VERSION,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from kafkagroups.records.dialect import Dialect, dialect
+from kafkagroups.records.group_metadata import GroupMetadataValue
+from kafkagroups.records.kafka_words import kafka_words
+from kafkagroups.records.serde import Record, Unread, decode, key_to_json, value_to_json
+from kafkagroups.records.structs import reader, to_json
+
+
+def contents(log_record: LogRecord, kafka: Version) -> str:
+    """What follows a record's sizes: ` key: … payload: …`. ToolDied where there is no key."""
+    key, offset = log_record.key, log_record.offset
+    if key is None:
+        raise ToolDied(f"the record at offset {offset} has no key")
+    rules = dialect("new", ".".join(map(str, kafka)))
+    try:
+        record = decode(key, log_record.value, rules)
+    except InvalidRecord as error:
+        return f" key: Error at offset {offset}, skipping. {kafka_words(error, key, log_record.value)}"
+    if isinstance(record.key, Unread) or (record.type > 8 and kafka < (4,)):
+        return f" key: Unknown record type {record.type} at offset {offset}, skipping."
+    value = "<DELETE>" if record.value is None else jackson(_value(record, rules))
+    return f" key: {jackson(known_json(key_to_json(record)))} payload: {value}"
+
+
+def _value(record: Record, rules: Dialect) -> Any:
+    shown = known_json(value_to_json(record, rules))
+    if isinstance(record.value, GroupMetadataValue) and record.value.protocol_type == "consumer":
+        for member, json_member in zip(record.value.members, shown["data"]["members"], strict=True):
+            for name, embedded in (
+                ("subscription", _embedded(ConsumerProtocolSubscription, member.subscription, "owned_partitions")),
+                ("assignment", _embedded(ConsumerProtocolAssignment, member.assignment, "assigned_partitions")),
+            ):
+                if embedded is not None:
+                    json_member[name] = embedded
+    return shown
+
+
+def _embedded(
+    cls: type[ConsumerProtocolSubscription | ConsumerProtocolAssignment], data: bytes, structs: str
+) -> dict[str, Any] | None:
+    """The JSON of a subscription or an assignment, None where the tool leaves the bytes as they are.
+
+    Of a version above the highest it reads what that one has, but no partitions: those structs refuse it. A negative
+    version is read as 0.
+    """
+    if len(data) < 2:
+        return None
+    version = int.from_bytes(data[:2], "big", signed=True)
+    layout = min(max(version, 0), HIGHEST_VERSION)
+    try:
+        message = reader(cls, layout)(data, 2)[0]
+    except InvalidRecord:
+        return None
+    if version > HIGHEST_VERSION and getattr(message, structs):
+        return None
+    return to_json(message, layout)
+
+
+def known_json(value: Any) -> Any:
+    """Our JSON without what Kafka's has not: unknown tagged fields."""
+    if isinstance(value, dict):
+        return {name: known_json(content) for name, content in value.items() if name != "_unknownTaggedFields"}
+    return [known_json(element) for element in value] if isinstance(value, list) else value

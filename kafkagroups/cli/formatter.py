@@ -1,0 +1,103 @@
+"""What `kafka-console-consumer` prints of the topic with its formatters, each record by the one that knows it.
+
+    0.8.2   [GROUP,TOPIC,PARTITION]::OffsetAndMetadata[OFFSET,METADATA,TIMESTAMP]
+    0.9     [GROUP,TOPIC,PARTITION]::[OffsetMetadata[OFFSET,METADATA],CommitTime T,ExpirationTime T]
+            GROUP::[GROUP,TYPE,STATE,Map(MEMBER -> […], …)]
+    0.11    GROUP::GroupMetadata(groupId=…, …, members=Map(MEMBER -> MemberMetadata(…), …))
+    2.1     [GROUP,TOPIC,PARTITION]::OffsetAndMetadata(offset=…, leaderEpoch=…, metadata=…, …)
+    3.9     {"key":{"version":1,"data":…},"value":{"version":3,"data":…}}
+    4.1     {"key":{"type":1,"data":…},"value":{"version":4,"data":…}}
+
+A tombstone is `NULL`, in JSON null. Other record types are printed by neither, control records by no consumer. At a
+record that it cannot read, the consumer ends. Kafka puts no line break after JSON; here each record has its line.
+Source: OffsetsMessageFormatter, GroupMetadataMessageFormatter and what they print (tags 0.8.2.2 to 3.9.0, class files
+of 4.0.2 to 4.3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kafkagroups.cli.dump_json import known_json
+from kafkagroups.cli.jvm import SCALA_2_13, ToolDied, Version, jackson, option, string
+from kafkagroups.cli.old_group import loaded_members
+from kafkagroups.errors import BadBytes
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.segments import Log
+from kafkagroups.records.dialect import Dialect, dialect
+from kafkagroups.records.group_metadata import GroupMetadataValue
+from kafkagroups.records.serde import Unread, decode, key_to_json, value_to_json
+
+
+def lines(log: Log, kafka: Version) -> Iterator[str]:
+    """The lines that the console consumer prints of a log, in its order. ToolDied where it would end."""
+    rules = dialect("new" if kafka >= (3, 9) else "classic", ".".join(map(str, kafka)))
+    for batch in log:
+        try:
+            for record in () if batch.is_control else batch.records:
+                line = _line(record, kafka, rules)
+                if line is not None:
+                    yield line
+        except BadBytes as error:
+            raise ToolDied(f"{batch.file}: {error}") from None
+
+
+def _line(log_record: LogRecord, kafka: Version, rules: Dialect) -> str | None:
+    if log_record.key is None:
+        return None
+    record = decode(log_record.key, log_record.value, rules)
+    if isinstance(record.key, Unread) or record.type > 2:
+        return None
+    if kafka >= (3, 9):
+        value = known_json(value_to_json(record, rules))
+        key = {"version" if kafka < (4, 1) else "type": record.type, "data": key_to_json(record)["data"]}
+        return jackson({"key": key, "value": value and value | {"version": record.value_version}})
+    about: Any = record.key
+    if isinstance(record.value, GroupMetadataValue):
+        return f"{about.group}::{_group(about.group, record.value, record.value_version, kafka)}"
+    name = about.group if record.type == 2 else f"[{about.group},{about.topic},{about.partition}]"
+    return f"{name}::{'NULL' if record.value is None else _offset(record.value, kafka)}"
+
+
+def _offset(value: Any, kafka: Version) -> str:
+    expires = getattr(value, "expire_timestamp", -1)
+    if kafka >= (2, 1):
+        epoch = getattr(value, "leader_epoch", -1)
+        return (
+            f"OffsetAndMetadata(offset={value.offset}, "
+            f"leaderEpoch={'Optional.empty' if epoch == -1 else f'Optional[{epoch}]'}, metadata={value.metadata}, "
+            f"commitTimestamp={value.commit_timestamp}, expireTimestamp={option(None if expires == -1 else expires)})"
+        )
+    metadata = value.metadata or "NO_METADATA"
+    if kafka >= (0, 9):
+        times = f"CommitTime {value.commit_timestamp},ExpirationTime {expires}"
+        return f"[OffsetMetadata[{value.offset},{metadata}],{times}]"
+    time = "" if value.commit_timestamp == -1 else f",{value.commit_timestamp}"
+    return f"OffsetAndMetadata[{value.offset},{metadata}{time}]"
+
+
+def _group(group: str, value: GroupMetadataValue, version: int | None, kafka: Version) -> str:
+    kind = option(value.protocol_type if value.members or (value.protocol_type and kafka >= (1, 0, 1)) else None)
+    state = "Stable" if value.members or kafka < (0, 10, 1) else "Empty"
+    members = []
+    for member in loaded_members(group, value, kafka):
+        about = f"{member.member_id},{member.client_id},{member.client_host},{member.session_timeout}"
+        if kafka < (0, 11):
+            members.append(f"{member.member_id} -> [{about}]")
+            continue
+        instance = f"groupInstanceId={option(member.group_instance_id)}, " if kafka >= (2, 3) else ""
+        timeout = member.rebalance_timeout if version else member.session_timeout
+        members.append(
+            f"{member.member_id} -> MemberMetadata(memberId={member.member_id}, {instance}"
+            f"clientId={member.client_id}, clientHost={member.client_host}, "
+            f"sessionTimeoutMs={member.session_timeout}, rebalanceTimeoutMs={timeout}, "
+            f"supportedProtocols=List({string(value.protocol)}){'' if kafka >= (3,) else ', '})"
+        )
+    shown = f"{'HashMap' if kafka >= SCALA_2_13 else 'Map'}({', '.join(members)})"
+    if kafka < (0, 11):
+        return f"[{group},{kind if kafka >= (0, 10, 1) else value.protocol_type},{state},{shown}]"
+    return (
+        f"GroupMetadata(groupId={group}, generation={value.generation}, protocolType={kind}, "
+        f"currentState={state}, members={shown})"
+    )

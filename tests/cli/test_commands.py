@@ -1,9 +1,7 @@
 """The command line: JSON to the letter, exit codes, one clear line for a mistake."""
 
-import io
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -12,27 +10,10 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.cli import main
 from tests.captured import captured, rows
 
 DATA = Path(__file__).parents[2] / "data" / "harbour"
 BILLING = DATA / "1.0.1" / "__consumer_offsets-9"
-
-
-@pytest.fixture
-def run(capsys, monkeypatch):
-    def call(*args, stdin=""):
-        data = stdin if isinstance(stdin, bytes) else stdin.encode()
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-        try:
-            status = main([str(arg) for arg in args])
-        except SystemExit as error:
-            status = error.code
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return status, out, err
-
-    return call
 
 
 def jsonl(text):
@@ -177,43 +158,6 @@ def test_dump_takes_what_is_asked_for(run):
     assert "tombstone" not in text and "marker: abort" in text and "producer 0/0, transactional" in text
 
 
-def dumps():
-    for dump in sorted((captured("runs") / "runs").glob("*/*dump.txt")):
-        if dump.parent.name[0] in "34":
-            folder = "log" if dump.name == "dump.txt" else dump.name.removesuffix("-dump.txt")
-            yield pytest.param(dump, dump.parent / folder, id=f"{dump.parent.name}-{folder}")
-    for version in ("3.9.2", "4.3.1"):
-        yield pytest.param(DATA / version / "dump.txt", DATA / version, id=f"harbour-{version}")
-    for name in ("after-clean", "after-clean-2"):
-        yield pytest.param(DATA / "cleaning" / f"{name}-dump.txt", DATA / "cleaning" / name, id=f"harbour-{name}")
-    for name in (
-        "magic0",
-        "magic1",
-        "magic2",
-        "magic2_empty_assignment",
-        "magic2_null_user_data",
-        "v2_all",
-        "v2_nullkey",
-    ):
-        folder = captured("dumplog") / "dumplog" / name
-        yield pytest.param(folder / "offsets-decoder.4.3.1.txt", folder, id=f"dumplog-{name}")
-
-
-NOT_YET = re.compile(r' key: (\{"type":"(?!0"|1"|2")\d+".*|Unknown record type \d+ at offset \d+, skipping\.)$', re.M)
-"""What the tool prints of record types 3 and above, and what we do until they come."""
-
-
-@pytest.mark.parametrize(("dump", "folder"), list(dumps()))
-def test_dump_log_is_the_text_of_kafkas_own_tool(dump, folder, run, monkeypatch):
-    """Byte for byte, as far as the logs hold classic records."""
-    expected = dump.read_bytes().decode()
-    monkeypatch.chdir(folder)
-    files = re.findall(r"^Dumping (.*)$", expected, re.M)
-    status, out, _ = run("dump", "--format", "dump-log", *files)
-    assert NOT_YET.sub(" key: …", out) == NOT_YET.sub(" key: …", expected)
-    assert status == (1 if "nullkey" in str(folder) else 0), "where the tool dies we end with 1"
-
-
 @pytest.mark.parametrize("command", ["load", "dump"])
 def test_a_wrong_path_is_one_clear_line(run, command, tmp_path):
     """A missing path, an empty folder, a picture: exit code 2; a picture that is named a segment: exit code 1."""
@@ -280,30 +224,6 @@ def test_what_an_older_reader_kept_as_unknown_tag_goes_back(run):
     for options in (["--coordinator", "classic"], ["--kafka", "4.0.2"], ["--kafka", "v4.3.1-rc2"]):
         decoded = run("decode", "--jsonl", *options, stdin=json.dumps(pair))[1]
         assert jsonl(run("encode", "--jsonl", stdin=decoded)[1]) == [pair]
-
-
-def test_dump_log_frames_as_the_tool_does(run, tmp_path):
-    """DumpLogSegments: what is not whole is counted, a wrong checksum is printed, an impossible size kills it."""
-    data = (BILLING / "00000000000000000000.log").read_bytes()
-    segment = tmp_path / "00000000000000000000.log"
-
-    def dumped(content):
-        segment.write_bytes(content)
-        return run("dump", "--format", "dump-log", segment, BILLING)
-
-    whole = dumped(data)[1]
-    status, out, _ = dumped(data + data[:40])
-    assert status == 0 and "Found 40 invalid bytes at the end of 00000000000000000000.log\n" in out
-    spoiled = bytearray(data)
-    spoiled[17] ^= 1
-    status, out, _ = dumped(bytes(spoiled))
-    assert status == 0 and out.count("isvalid: false") == 1 and out.count("\n") == whole.count("\n")
-    status, out, err = dumped(data + bytes(30))
-    assert status == 1 and "Found" not in out and out.count("Dumping") == 1 and err.count("\n") == 1
-    other = tmp_path / "oddly.log"
-    other.write_bytes(data)
-    assert run("dump", "--format", "dump-log", other, segment)[:2] == (1, f"Dumping {other}\n")
-    assert run("dump", "--format", "dump-log", "--kafka", "1.0.1", segment)[0] == 2
 
 
 def test_a_segment_that_cannot_be_read_stops_no_other_path(run, tmp_path):

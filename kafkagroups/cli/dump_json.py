@@ -1,7 +1,7 @@
 """A record's contents as the dump tool prints them since 3.8: key and value in Kafka's JSON.
 
 The bytes inside the members of a consumer group are shown as JSON where they can be read; unknown tagged fields are
-left out. A record that cannot be read is named and skipped. 3.8 and 3.9 know the types 0 to 8.
+left out. A record that cannot be read is named and skipped.
 Source: DumpLogSegments.OffsetsMessageParser (3.8.0, 3.9.0), CoordinatorRecordMessageParser (4.3.1), and what that tool
 said of crafted logs.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkagroups.cli.jvm import ToolDied, Version, jackson
+from kafkagroups.cli.jvm import ToolDied, jackson
 from kafkagroups.errors import InvalidRecord
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.records.consumer_protocol import (
@@ -18,24 +18,23 @@ from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from kafkagroups.records.dialect import Dialect, dialect
+from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.kafka_words import kafka_words
 from kafkagroups.records.serde import Record, Unread, decode, key_to_json, value_to_json
 from kafkagroups.records.structs import reader, to_json
 
 
-def contents(log_record: LogRecord, kafka: Version) -> str:
+def contents(log_record: LogRecord, rules: Dialect) -> str:
     """What follows a record's sizes: ` key: … payload: …`. ToolDied where there is no key."""
     key, offset = log_record.key, log_record.offset
     if key is None:
         raise ToolDied(f"the record at offset {offset} has no key")
-    rules = dialect("new", ".".join(map(str, kafka)))
     try:
         record = decode(key, log_record.value, rules)
     except InvalidRecord as error:
         return f" key: Error at offset {offset}, skipping. {kafka_words(error, key, log_record.value)}"
-    if isinstance(record.key, Unread) or (record.type > 8 and kafka < (4,)):
+    if isinstance(record.key, Unread):
         return f" key: Unknown record type {record.type} at offset {offset}, skipping."
     value = "<DELETE>" if record.value is None else jackson(_value(record, rules))
     return f" key: {jackson(known_json(key_to_json(record)))} payload: {value}"

@@ -30,6 +30,7 @@ from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.message_set import OVERHEAD
 from kafkagroups.log.segments import Log, batch_at, read_segment
 from kafkagroups.records.control import ControlType, decode_control_key, decode_end_transaction_marker
+from kafkagroups.records.dialect import Dialect, dialect
 
 OLDEST = (0, 10, 2)
 
@@ -38,6 +39,7 @@ def dump(log: Log, out: TextIO, kafka: Version) -> None:
     """Writes what that Kafka's tool prints for each segment of a log. ToolDied where it would die."""
     if kafka < OLDEST:
         raise UsageError("the dump tool's text is known since Kafka 0.10.2")
+    rules = dialect("new" if kafka >= (3, 8) else "classic", ".".join(map(str, kafka)))
     for segment in log.segments:
         out.write(f"Dumping {segment}\n")
         name = os.path.basename(segment)
@@ -47,7 +49,7 @@ def dump(log: Log, out: TextIO, kafka: Version) -> None:
         out.write(f"{'Log starting' if kafka >= (3, 3) else 'Starting'} offset: {int(stem)}\n")
         end, data = 0, read_segment(segment)
         for batch in _batches(data, segment):
-            _dump_batch(batch, out, kafka)
+            _dump_batch(batch, out, kafka, rules)
             end = batch.position + batch.size
         if end < len(data):
             out.write(f"Found {len(data) - end} invalid bytes at the end of {name}\n")
@@ -68,8 +70,7 @@ def _batches(data: bytes, segment: str) -> Iterator[Batch]:
         position += batch.size
 
 
-def _dump_batch(batch: Batch, out: TextIO, kafka: Version) -> None:
-    contents = dump_json.contents if kafka >= (3, 8) else dump_text.contents
+def _dump_batch(batch: Batch, out: TextIO, kafka: Version, rules: Dialect) -> None:
     try:
         if batch.compression is CompressionType.ZSTD and kafka < (2, 1):
             raise ToolDied(f"{batch.file}, byte {batch.position}: zstd came with Kafka 2.1")
@@ -78,7 +79,8 @@ def _dump_batch(batch: Batch, out: TextIO, kafka: Version) -> None:
         for record in batch.records:
             out.write(_record_line(batch, record, kafka))
             if not batch.is_control:
-                out.write(contents(record, kafka))
+                modern = rules.coordinator == "new"
+                out.write(dump_json.contents(record, rules) if modern else dump_text.contents(record, kafka, rules))
             out.write("\n")
     except BadBytes as error:
         raise ToolDied(str(error)) from None

@@ -20,7 +20,7 @@ from kafkagroups.cli.jvm import ToolDied, Version, hexadecimal, jackson, string
 from kafkagroups.cli.old_group import loaded_members
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.records.consumer_protocol import decode_assignment
-from kafkagroups.records.dialect import dialect
+from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadata
 from kafkagroups.records.serde import Unread, decode
 
@@ -28,12 +28,12 @@ SINCE_2_4 = (2, 4, 1)
 """2.4.0 still has the text before."""
 
 
-def contents(log_record: LogRecord, kafka: Version) -> str:
+def contents(log_record: LogRecord, kafka: Version, rules: Dialect) -> str:
     """What follows a record's sizes: ` key: … payload: …`. InvalidRecord or ToolDied where the tool dies."""
     newer = kafka >= SINCE_2_4
     if log_record.value is None and not newer:
         return ""
-    record = decode(log_record.key, log_record.value, dialect("classic", ".".join(map(str, kafka))))
+    record = decode(log_record.key, log_record.value, rules)
     key: Any = record.key
     value: Any = record.value
     if isinstance(key, Unread):

@@ -9,7 +9,7 @@ import kafkagroups as kg
 from kafkagroups.records.fields import kafka_version
 from kafkagroups.records.writers import value_version, writers_of, written_by
 from tests.captured import captured
-from tests.cli.test_commands import run as command  # noqa: F401  # a fixture
+from tests.cli.conftest import run as command  # noqa: F401  # a fixture
 
 TABLE = json.loads((captured("records") / "writer_versions.json").read_text())
 WRITERS = TABLE["summary"]

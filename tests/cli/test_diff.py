@@ -5,7 +5,6 @@ import json
 import pytest
 
 from tests.captured import captured
-from tests.cli.test_commands import run as command  # noqa: F401  # a fixture
 from tests.groups.test_load_crafted import ALL
 from tests.groups.test_load_runs import DATA
 
@@ -17,10 +16,10 @@ LOADED = [
 
 
 @pytest.mark.parametrize("case", LOADED, ids=lambda case: case["id"])
-def test_two_coordinators_differ_where_the_brokers_answered_differently(case, command):  # noqa: F811
+def test_two_coordinators_differ_where_the_brokers_answered_differently(case, run):
     """Every crafted log that loads on both: offsets of known groups, and which partitions are unstable."""
     path = captured("crafted") / "crafted" / "logs" / case["id"] / f"__consumer_offsets-{case['partition']}"
-    status, out, _ = command("diff", path, "--coordinators", "--json")
+    status, out, _ = run("diff", path, "--coordinators", "--json")
     found = json.loads(out)
     a, b = (case["answers"][coordinator] for coordinator in ("classic", "new"))
     expected = {}
@@ -47,16 +46,16 @@ def tell(offset):
     return offset["offset"], offset["metadata"], offset["leader_epoch"]
 
 
-def test_a_log_differs_from_its_earlier_self(command):  # noqa: F811
+def test_a_log_differs_from_its_earlier_self(run):
     """The shop's log of 3.9.2: a commit of billing's last minute (answers.json) is on the later side only."""
-    status, out, _ = command(
+    status, out, _ = run(
         "diff", DATA / "3.9.2", "--coordinator", "classic", "--since-time", "2026-11-21T10:14:00", "--json"
     )
     found = json.loads(out)
     answers = json.loads((DATA / "3.9.2" / "answers.json").read_text())
     before, after = found["offsets"]["billing"]["orders-0"]
     assert status == 0 and after["offset"] == answers["offsets"]["billing"]["orders-0"]["offset"] > before["offset"]
-    status, out, _ = command("diff", DATA / "3.9.2", DATA / "3.9.2")
+    status, out, _ = run("diff", DATA / "3.9.2", DATA / "3.9.2")
     assert (status, out) == (0, "No group, no offset and no pending commit differs.\n")
 
 
@@ -70,8 +69,8 @@ def test_a_log_differs_from_its_earlier_self(command):  # noqa: F811
         ["A", "nowhere"],
     ],
 )
-def test_a_wrong_question_is_told(arguments, command):  # noqa: F811
+def test_a_wrong_question_is_told(arguments, run):
     """Too many logs, too few, and what contradicts itself: exit code 2, one line."""
     arguments = [str(DATA / "3.9.2") if word in ("A", "B", "C") else word for word in arguments]
-    status, out, err = command("diff", *arguments)
+    status, out, err = run("diff", *arguments)
     assert status == 2 and not out and err.count("\n") == 1

@@ -16,6 +16,7 @@ from kafkagroups.groups.loading import Cache, ClassicCache, NewCache, Orphan
 from kafkagroups.groups.modern import AnyGroup
 from kafkagroups.groups.observer import NOBODY, Observer
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.groups.stats import BY, Stats
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import BytesLike, Damage, Log, log_of_buffers, open_logs
@@ -211,6 +212,28 @@ def explain(
     key = TopicPartition(topic, partition)
     there = known.offsets.get(key) if known else None
     return Explanation(group, rules.coordinator, fates.of(key), there and offset_json(there), groups.problems)
+
+
+def stats(
+    path: str | Path,
+    by: str = "group",
+    *,
+    coordinator: str = "new",
+    kafka: str | None = None,
+    partitions: int | None = None,
+) -> Stats:
+    """What a log holds and why it is so big: see `Stats.partitions` and `Stats.rows`, counted `by` what is asked.
+
+    The other arguments are those of `load`; so are the errors.
+    """
+    if by not in BY:
+        raise UsageError(f"rows are by {', '.join(BY)}, not {by!r}")
+    logs, rules = opened(path, coordinator, kafka, partitions)
+    counted = Stats(rules, by)
+    groups = load_logs(logs, rules, str(path), partitions=partitions, observer=counted)
+    counted.settle(groups.groups, groups.orphans, groups.failed)
+    counted.finish({log.partition: len(log.segments) for log in logs}, groups.problems)
+    return counted
 
 
 def join(parts: Sequence[Groups], path: str, partitions: int | None = None) -> Groups:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from typing import Any
 
 from kafkagroups.cli import options
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("key", metavar="KEYHEX", nargs="?", help="the key's bytes in hex")
     parser.add_argument("value", metavar="VALUEHEX", nargs="?", help="the value's bytes in hex; none is a tombstone")
     parser.add_argument("--jsonl", action="store_true", help='read lines {"key_hex":…,"value_hex":…} on stdin')
+    parser.add_argument("--json", action="store_true", help="one record's JSON, as --jsonl prints it")
     parser.add_argument("--strict", action="store_true", help="refuse whatever Kafka's writer would not have written")
     options.add_coordinator(parser)
 
@@ -35,13 +37,18 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("either KEYHEX or --jsonl was expected")
     if args.jsonl:
         return options.answer_lines(lambda row: _decode_row(row, rules, args.strict))
+    key, value = options.unhex(args.key, "KEYHEX"), options.unhex(args.value, "VALUEHEX")
     try:
-        key, value = options.unhex(args.key, "KEYHEX"), options.unhex(args.value, "VALUEHEX")
         record = decode(key, value, rules, strict=args.strict)
     except InvalidRecord as error:
+        if args.json:
+            print(json.dumps({"error": str(error)}))
         for line in options.told(error):
             options.complain(line)
         return 1
+    if args.json:
+        print(json.dumps(to_json(record, rules)))
+        return 0
     print(
         f"{record.name}, record type {record.type}" + ("" if value is not None else ", a tombstone: the value is null")
     )

@@ -66,22 +66,26 @@ class Fates(Observer):
         """By partition and group: the offset of the tombstone that ended it."""
 
     def batch(self, partition: int | None, batch: Batch) -> None:
+        self.entries(partition, batch)
+
+    def entries(self, partition: int | None, batch: Batch) -> list[RecordFate]:
+        """Takes a batch in; one entry for each of its records, wanted or not, nothing where they cannot be read."""
         if partition != self.partition:
             self._markers.clear()
         self.partition = partition
         try:
             records = batch.records
         except BadBytes:
-            return
-        for log_record in records:
-            entry = self._marker(log_record) if batch.is_control else self._entry(log_record)
-            if entry.fate is Fate.MARKER:
+            return []
+        made = [self._marker(record) if batch.is_control else self._entry(record) for record in records]
+        for log_record, entry in zip(records, made, strict=True):
+            if entry.fate is Fate.MARKER and self.wanted is not None:
                 self._markers[log_record.offset] = entry  # kept when it ends something of the wanted group
-                if self.wanted is not None:
-                    continue
-            elif self.wanted is not None and entry.group != self.wanted:
+                continue
+            if self.wanted is not None and entry.group != self.wanted:
                 continue
             self.records[partition, log_record.offset] = entry
+        return made
 
     def _marker(self, record: LogRecord) -> RecordFate:
         try:
@@ -113,10 +117,8 @@ class Fates(Observer):
         return made
 
     def told(self, offset: int, fate: Fate, by: int) -> None:
-        entry = self.records.get((self.partition, offset))
-        if entry is None:
+        if not self.decide(offset, fate, by):
             return
-        entry.fate, entry.by = fate, by
         if fate in (Fate.WINS, Fate.ABORTED) and by in self._markers:
             self.records[self.partition, by] = self._markers[by]
             self._ends.setdefault((self.partition, by), set()).add(offset)
@@ -140,8 +142,15 @@ class Fates(Observer):
     def _lose(self, live: dict[tuple[int, str], int], keys: list[tuple[int, str]], fate: Fate, by: int) -> None:
         for key in keys:
             if key in live:
-                entry = self.records[self.partition, live.pop(key)]
-                entry.fate, entry.by = fate, by
+                self.decide(live.pop(key), fate, by)
+
+    def decide(self, offset: int, fate: Fate, by: int) -> bool:
+        """A record's fate, as far as it is known now; False when the record is not kept."""
+        entry = self.records.get((self.partition, offset))
+        if entry is None:
+            return False
+        entry.fate, entry.by = fate, by
+        return True
 
     def settle(self, groups: dict[str, AnyGroup], orphans: dict[str, Orphan], failed: dict[int | None, str]) -> None:
         """Gives every record that still stands its fate; `failed` are the partitions whose load fails, and why."""

@@ -1,0 +1,176 @@
+"""Why is the log so big, and so slow: records, bytes, what of them still lives, and what an open transaction pins.
+
+A record lives when a broker answers from it or waits for it: its fate is wins or pending. A batch's bytes on disk, its
+header included, are shared out among its records in proportion to their own; so the rows' bytes add up to the
+partition's. What belongs to no group (markers, unknown types) and batches without records stand in a row of null.
+
+The last stable offset is the first one of the oldest open transaction: consumers that read committed data stop there,
+and so does the cleaner, which also leaves the active segment alone. The versions are told by the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from kafkagroups.errors import BadBytes
+from kafkagroups.groups.fates import Fates, RecordFate
+from kafkagroups.groups.observer import Fate
+from kafkagroups.log.batch import NO_TIMESTAMP, Batch
+from kafkagroups.records.dialect import Dialect
+from kafkagroups.records.serde import decode
+from kafkagroups.records.writers import Range, writers_of, written_by
+
+BY = ("group", "topic", "type", "partition")
+LOAD_RATE = 400_000
+"""Records a second that a broker loads, 3.9.2 and 4.3.1 alike: ten million in 26 s, measured on two cores."""
+
+
+@dataclass
+class OpenTransaction:
+    """A producer's transaction without a marker, from its first batch on. `groups` are those it commits for."""
+
+    producer_id: int
+    first_offset: int
+    since_ms: int
+    groups: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Count:
+    """Records and bytes of something; `live_*` of those that still count, `tombstones` of records without a value."""
+
+    records: int = 0
+    bytes: int = 0
+    live_records: int = 0
+    live_bytes: int = 0
+    tombstones: int = 0
+
+
+@dataclass
+class PartitionStats(Count):
+    """A partition of the topic. `uncleanable_bytes` is what the cleaner may not touch now."""
+
+    segments: int = 0
+    batches: int = 0
+    first_timestamp_ms: int | None = None
+    last_timestamp_ms: int | None = None
+    last_stable_offset: int = 0
+    next_offset: int = 0
+    open_transactions: list[OpenTransaction] = field(default_factory=list)
+    uncleanable_bytes: int = 0
+    written_by: str = ""
+
+
+class Stats(Fates):
+    """Counts while a loader reads; hand it to one, then `settle`, then `finish`.
+
+    `by` is what the rows are: "group", "topic", "type" or "partition". Only records that may still live are kept.
+    """
+
+    def __init__(self, rules: Dialect, by: str = "group") -> None:
+        super().__init__(rules)
+        self.by = by
+        self.partitions: dict[int | None, PartitionStats] = {}
+        self.rows: dict[object, Count] = {}
+        self.problems: list[str] = []
+        self._open: dict[int | None, dict[int, OpenTransaction]] = {}
+        self._ranges: dict[int | None, set[Range]] = {}
+        self._segments: dict[int | None, dict[str | None, tuple[int, int]]] = {}
+        """By partition and file: its first offset and its bytes."""
+
+    def batch(self, partition: int | None, batch: Batch) -> None:
+        entries = self.entries(partition, batch)
+        count = self.partitions.setdefault(partition, PartitionStats())
+        count.batches += 1
+        count.bytes += batch.size
+        count.records += len(entries)
+        count.next_offset = batch.next_offset
+        first, size = self._segments.setdefault(partition, {}).get(batch.file, (batch.base_offset, 0))
+        self._segments[partition][batch.file] = (first, size + batch.size)
+        if not entries:  # emptied by the cleaner, or unreadable
+            self._row(None, partition).bytes += batch.size
+            return
+        parts = shares(batch.size, [entry.size for entry in entries])
+        for entry, share in zip(entries, parts, strict=True):
+            entry.size = share
+            row = self._row(entry, partition)
+            row.records += 1
+            row.bytes += entry.size
+            for each in (row, count):
+                each.tombstones += entry.fate is Fate.TOMBSTONE
+            if entry.fate is not None:
+                del self.records[partition, entry.offset]
+            if entry.timestamp != NO_TIMESTAMP:
+                first_ms, last_ms = count.first_timestamp_ms, count.last_timestamp_ms
+                count.first_timestamp_ms = entry.timestamp if first_ms is None else min(first_ms, entry.timestamp)
+                count.last_timestamp_ms = entry.timestamp if last_ms is None else max(last_ms, entry.timestamp)
+        self._transactions(partition, batch, entries)
+        if not batch.is_control:
+            self._ranges.setdefault(partition, set()).update(_writers(batch))
+
+    def decide(self, offset: int, fate: Fate, by: int) -> bool:
+        if fate is not Fate.WINS:
+            return self.records.pop((self.partition, offset), None) is not None
+        return super().decide(offset, fate, by)
+
+    def _row(self, entry: RecordFate | None, partition: int | None) -> Count:
+        name: object = partition if self.by == "partition" else None
+        if entry is not None and self.by == "topic":
+            name = None if entry.key is None else entry.key.topic
+        elif entry is not None and self.by in ("group", "type"):
+            name = entry.group if self.by == "group" else entry.type
+        return self.rows.setdefault(name, Count())
+
+    def _transactions(self, partition: int | None, batch: Batch, entries: list[RecordFate]) -> None:
+        open_ones = self._open.setdefault(partition, {})
+        if batch.is_control:
+            if any(entry.fate is Fate.MARKER for entry in entries):
+                open_ones.pop(batch.producer_id, None)
+        elif batch.is_transactional:
+            since = batch.records[0].timestamp if batch.records else batch.max_timestamp
+            there = open_ones.setdefault(
+                batch.producer_id, OpenTransaction(batch.producer_id, batch.base_offset, since)
+            )
+            there.groups = sorted({*there.groups, *(entry.group for entry in entries if entry.group is not None)})
+
+    def finish(self, segments: dict[int | None, int], problems: list[str]) -> None:
+        """What can be said only at the end: fates are settled, transactions that are open stay so."""
+        self.problems = problems
+        for partition, many in segments.items():
+            count = self.partitions.setdefault(partition, PartitionStats())
+            count.segments = many
+            count.open_transactions = sorted(self._open.get(partition, {}).values(), key=lambda each: each.first_offset)
+            stable = [each.first_offset for each in count.open_transactions]
+            count.last_stable_offset = min(stable, default=count.next_offset)
+            files = sorted(self._segments.get(partition, {}).values())
+            first_uncleanable = min(files[-1][0] if files else 0, count.last_stable_offset)
+            holding = max((first for first, _ in files if first <= first_uncleanable), default=0)
+            count.uncleanable_bytes = sum(size for first, size in files if first >= holding)
+            count.written_by = written_by(self._ranges.get(partition, ()))
+        for entry in self.records.values():
+            if entry.fate in (Fate.WINS, Fate.PENDING):
+                row = self._row(entry, entry.partition)
+                for each in (self.partitions[entry.partition], row):
+                    each.live_records += 1
+                    each.live_bytes += entry.size
+
+
+def _writers(batch: Batch) -> Iterator[Range]:
+    for record in batch.records:
+        try:
+            yield writers_of(decode(record.key, record.value))
+        except BadBytes:
+            continue
+
+
+def shares(whole: int, sizes: Iterable[int]) -> list[int]:
+    """A whole number shared out in proportion to sizes, exactly: the parts add up to it."""
+    sizes = list(sizes)
+    total, given, sum_of_sizes, out = sum(sizes) or len(sizes), 0, 0, []
+    for size in sizes:
+        sum_of_sizes += size if sum(sizes) else 1
+        share = whole * sum_of_sizes // total - given
+        given += share
+        out.append(share)
+    return out

@@ -1,0 +1,83 @@
+"""`kafkagroups stats` against counting by hand: from the files, from the decoded records, and from what load answers."""
+
+import json
+import os
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.api import stats
+from kafkagroups.cli.stats import to_json
+from kafkagroups.groups.stats import shares
+from kafkagroups.log.segments import open_logs
+from kafkagroups.records.control import ControlType, decode_control_key
+from tests.captured import captured
+from tests.groups.test_fates import LOGS
+
+
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: "-".join(path.split("/")[-2:]))
+def test_stats_agree_with_counting_by_hand(path, coordinator):
+    """Every captured log: files and batches, records, tombstones, times, transactions, and what load answers from."""
+    told = to_json(stats(path, coordinator=coordinator), None)
+    rules = kg.dialect(coordinator)
+    for log in open_logs(path):
+        mine = told["partitions"][json.dumps(log.partition)]
+        batches = list(log)
+        hand = {"records": 0, "tombstones": 0, "times": [], "open": {}}
+        for batch in batches:
+            for record in batch.records:
+                hand["records"] += 1
+                hand["times"] += [record.timestamp] if record.timestamp >= 0 else []
+                if batch.is_control:
+                    if decode_control_key(record.key) in (ControlType.COMMIT, ControlType.ABORT):
+                        hand["open"].pop(batch.producer_id, None)
+                    continue
+                hand["tombstones"] += record.value is None and is_read(record.key, rules)
+            if batch.is_transactional and not batch.is_control:
+                hand["open"].setdefault(batch.producer_id, batch.base_offset)
+        assert mine["segments"] == len(log.segments) and mine["batches"] == len(batches)
+        assert (mine["records"], mine["tombstones"]) == (hand["records"], hand["tombstones"])
+        assert mine["next_offset"] == (batches[-1].next_offset if batches else 0)
+        assert mine["bytes"] == sum(batch.size for batch in batches)
+        if hand["times"]:
+            assert (mine["first_timestamp_ms"], mine["last_timestamp_ms"]) == (min(hand["times"]), max(hand["times"]))
+        assert {t["producer_id"]: t["first_offset"] for t in mine["open_transactions"]} == hand["open"]
+        assert mine["last_stable_offset"] == min(hand["open"].values(), default=mine["next_offset"])
+    for name in ("records", "bytes", "live_records", "live_bytes", "tombstones"):
+        whole = sum(partition[name] for partition in told["partitions"].values())
+        assert sum(row[name] for row in told["rows"]) == whole
+    groups = kg.load(path, coordinator)
+    answered = {name: len(group.offsets) + waiting(group) for name, group in groups.items()}
+    answered |= {name: waiting(orphan) for name, orphan in groups.orphans.items()}
+    live = {row["group"]: row["live_records"] for row in told["rows"]}
+    for name, offsets in answered.items():
+        assert live.get(name, 0) >= offsets, name
+        if name in groups and groups[name].type == "classic":
+            assert live[name] - offsets in (0, 1), "and the group's own record"
+    assert all(count == 0 for name, count in live.items() if name not in answered)
+
+
+def is_read(key, rules):
+    try:
+        return kg.decode(key, None, rules).name != "Unknown"
+    except kg.InvalidRecord:
+        return False
+
+
+def waiting(holder):
+    return sum(len(offsets) for offsets in holder.pending.values())
+
+
+@pytest.mark.parametrize("by", ["topic", "type", "partition"])
+def test_rows_add_up_whatever_they_are(by):
+    """The 4.3.1 run's bytes are shared out without rest, by every kind of row."""
+    path = captured("runs") / "runs" / "4.3.1-main" / "log"
+    told = to_json(stats(path, by), None)
+    files = sum(os.path.getsize(file) for file in path.glob("*/*.log"))
+    assert sum(row["bytes"] for row in told["rows"]) == files == sum(p["bytes"] for p in told["partitions"].values())
+    assert all(by in row for row in told["rows"])
+
+
+def test_a_whole_is_shared_out_exactly():
+    assert shares(10, [1, 1, 1]) == [3, 3, 4] and shares(7, [0, 0]) == [3, 4] and shares(5, []) == []

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 from kafkagroups import rows
 from kafkagroups.columns import arrow_schema, columns_of, record_batches
-from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
+from kafkagroups.errors import BadBytes, LoadFailed, UsageError
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.loading import Cache, ClassicCache, NewCache, Orphan
-from kafkagroups.log.batch import Batch
+from kafkagroups.log.batch import Batch, record_count
+from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
+from kafkagroups.log.log_to_clean import Progress
+from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.segments import BytesLike, Damage, Log, log_of_buffers, open_logs
+from kafkagroups.log.segments import SEGMENT_BYTES, BytesLike, Damage, Log, log_of_buffers, open_logs
 from kafkagroups.records.dialect import Dialect, dialect
 
 if TYPE_CHECKING:
@@ -173,6 +176,75 @@ def join(parts: Sequence[Groups], path: str, partitions: int | None = None) -> G
     return whole
 
 
+def compact(
+    path: str | Path,
+    out: str | Path,
+    *,
+    now_ms: int | None = None,
+    delete_retention_ms: int = 86_400_000,
+    first_dirty: int | None = None,
+    first_uncleanable: int | None = None,
+    segment_bytes: int = SEGMENT_BYTES,
+    map_entries: int | None = None,
+    producer_expiration_ms: int = 86_400_000,
+    progress: Progress | None = None,
+) -> Compaction:
+    """Writes into `out`, a new or empty folder, what one pass of Kafka 4.3.1's log cleaner leaves of one partition.
+
+    `now_ms` is the pass's time (None: the newest in the log), `first_dirty` where the clean part ends (None: at the
+    log's start), `first_uncleanable` where the pass stops (None: at the active segment or the last stable offset, it
+    never goes further), moved down to its segment's base; `map_entries` how many keys the offset map takes (None: as
+    many as a broker's); a producer whose last batch is older than `producer_expiration_ms` is not active (-1: all
+    are). All segments that are then in the log are written. `progress` hears of a step and the bytes read of how many.
+
+    UsageError: no such path, several partitions, a folder that is not empty, a number out of range. InvalidLog and
+    InvalidRecord: what Kafka's cleaner could not read either, and then `out` stays empty. Damage ends the log instead.
+    """
+    most = 2**63 - 1
+    for name, value, least in (
+        ("now_ms", now_ms, 0),
+        ("delete_retention_ms", delete_retention_ms, 0),
+        ("first_dirty", first_dirty, 0),
+        ("first_uncleanable", first_uncleanable, 0),
+        ("segment_bytes", segment_bytes, 1),
+        ("map_entries", map_entries, 1),
+        ("producer_expiration_ms", producer_expiration_ms, -1),
+    ):
+        if value is not None and not least <= value <= most:
+            raise UsageError(f"{name}: a number of at least {least} was expected, not {value}")
+    logs = open_logs(path)
+    if len(logs) > 1:
+        raise UsageError(f"compaction takes one partition, {path} has {len(logs)}")
+    config = CleanerConfig(
+        now_ms,
+        delete_retention_ms,
+        first_dirty,
+        first_uncleanable,
+        segment_bytes,
+        DEFAULT_CAPACITY if map_entries is None else map_entries,
+        None if producer_expiration_ms < 0 else producer_expiration_ms,
+    )
+    folder = _new_folder(out)
+    try:
+        return clean(logs[0], folder, config, progress)
+    except BaseException:
+        for file in folder.iterdir():
+            file.unlink()
+        raise
+
+
+def _new_folder(path: str | Path) -> Path:
+    """The folder, made if need be. UsageError when there is something in it."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not any(folder.iterdir()):
+            return folder
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    raise UsageError(f"{path}: a new or an empty folder was expected")
+
+
 def load_columns(
     buffers: Iterable[tuple[str, BytesLike]],
     *,
@@ -247,10 +319,7 @@ def _counted(batches: Iterator[Batch], loaded: LoadedPartition) -> Iterator[Batc
     for batch in batches:
         loaded.batches += 1
         loaded.next_offset = batch.next_offset
-        try:
-            loaded.records += batch.count if batch.magic >= 2 else len(batch.records)
-        except InvalidLog:
-            loaded.records += 1
+        loaded.records += record_count(batch)
         yield batch
 
 

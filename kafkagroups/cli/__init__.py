@@ -10,10 +10,10 @@ import os
 import sys
 from importlib import metadata
 
-from kafkagroups.cli import decode, doctor, dump, encode, load, options, partition
+from kafkagroups.cli import compact, decode, doctor, dump, encode, load, options, partition
 from kafkagroups.errors import KafkagroupsError, UsageError
 
-COMMANDS = (decode, encode, partition, dump, load, doctor)
+COMMANDS = (decode, encode, partition, dump, load, compact, doctor)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -200,18 +200,6 @@ def compact(
     UsageError: no such path, several partitions, a folder that is not empty, a number out of range. InvalidLog and
     InvalidRecord: what Kafka's cleaner could not read either, and then `out` stays empty. Damage ends the log instead.
     """
-    most = 2**63 - 1
-    for name, value, least in (
-        ("now_ms", now_ms, 0),
-        ("delete_retention_ms", delete_retention_ms, 0),
-        ("first_dirty", first_dirty, 0),
-        ("first_uncleanable", first_uncleanable, 0),
-        ("segment_bytes", segment_bytes, 1),
-        ("map_entries", map_entries, 1),
-        ("producer_expiration_ms", producer_expiration_ms, -1),
-    ):
-        if value is not None and not least <= value <= most:
-            raise UsageError(f"{name}: a number of at least {least} was expected, not {value}")
     logs = open_logs(path)
     if len(logs) > 1:
         raise UsageError(f"compaction takes one partition, {path} has {len(logs)}")
@@ -222,27 +210,9 @@ def compact(
         first_uncleanable,
         segment_bytes,
         DEFAULT_CAPACITY if map_entries is None else map_entries,
-        None if producer_expiration_ms < 0 else producer_expiration_ms,
+        producer_expiration_ms,
     )
-    folder = _new_folder(out)
-    try:
-        return clean(logs[0], folder, config, progress)
-    except BaseException:
-        for file in folder.iterdir():
-            file.unlink()
-        raise
-
-
-def _new_folder(path: str | Path) -> Path:
-    """The folder, made if need be. UsageError when there is something in it."""
-    folder = Path(path)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not any(folder.iterdir()):
-            return folder
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None
-    raise UsageError(f"{path}: a new or an empty folder was expected")
+    return clean(logs[0], Path(out), config, progress)
 
 
 def load_columns(

@@ -43,4 +43,4 @@ class CleanedTransactions:
             is_used = producer_id in self._committed
             self._committed.discard(producer_id)
             return not is_used
-        return kind is None  # emptied before; markers of other types stay
+        return False  # of another type, or emptied before: then there is no record to discard

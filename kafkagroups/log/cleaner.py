@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.cleaned_transactions import CleanedTransactions
 from kafkagroups.log.log_to_clean import (
@@ -42,16 +43,14 @@ from kafkagroups.log.offset_map import DEFAULT_CAPACITY, OffsetMap, fill
 from kafkagroups.log.producer_state import active_producers
 from kafkagroups.log.record_filter import RecordFilter, filter_batch
 from kafkagroups.log.segments import SEGMENT_BYTES, Damage, Log, segment_name
+from kafkagroups.log.writer import new_folder
 
 MOST_MS = 2**63 - 1
 
 
 @dataclass(frozen=True)
 class CleanerConfig:
-    """A pass's time and the topic's settings.
-
-    None: the log's newest time, all is dirty, as far as may be, producers never expire.
-    """
+    """A pass's time and the topic's settings. None: the log's newest time, all is dirty, as far as may be."""
 
     now_ms: int | None = None
     delete_retention_ms: int = 86_400_000
@@ -59,7 +58,7 @@ class CleanerConfig:
     first_uncleanable: int | None = None
     segment_bytes: int = SEGMENT_BYTES
     map_entries: int = DEFAULT_CAPACITY
-    producer_expiration_ms: int | None = 86_400_000
+    producer_expiration_ms: int = 86_400_000
 
 
 @dataclass(frozen=True)
@@ -88,11 +87,29 @@ class Compaction:
 
 
 def clean(log: Log, out: Path, config: CleanerConfig, progress: Progress | None = None) -> Compaction:
-    """Writes what one pass over `log` leaves into the empty folder `out`: all segments, cleaned or not.
+    """Writes what one pass over `log` leaves into the new or empty folder `out`: all segments, cleaned or not.
 
-    Memory holds one segment and the offset map. InvalidLog or InvalidRecord for what makes Kafka's cleaner fail.
+    Memory holds one segment and the offset map. UsageError for a number out of range or a folder that is not empty;
+    InvalidLog or InvalidRecord for what makes Kafka's cleaner fail: then the folder stays empty.
     """
-    report = progress or (lambda step, done, total: None)
+    _check(config)
+    new_folder(out)
+    try:
+        return _clean(log, out, config, progress or (lambda step, done, total: None))
+    except BaseException:
+        for file in out.iterdir():
+            file.unlink()
+        raise
+
+
+def _check(config: CleanerConfig) -> None:
+    least = {"segment_bytes": 1, "map_entries": 1, "producer_expiration_ms": -1}
+    for name, value in vars(config).items():
+        if value is not None and not least.get(name, 0) <= value <= MOST_MS:
+            raise UsageError(f"{name}: a number from {least.get(name, 0)} to {MOST_MS} was expected, not {value}")
+
+
+def _clean(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Compaction:
     source = log_to_clean(log, config.first_dirty, config.first_uncleanable, report)
     offset_map = _offset_map(source, config.map_entries, report)
     next_dirty = offset_map.last_offset + 1
@@ -126,7 +143,7 @@ def _record_filter(source: LogToClean, offset_map: OffsetMap, config: CleanerCon
         horizon if horizon <= MOST_MS else None,
         source.first_uncleanable,
         offset_map,
-        active_producers(source.states, None if expiration is None else now - expiration),
+        active_producers(source.states, None if expiration < 0 else now - expiration),
         CleanedTransactions(source.states.aborted),
     )
 

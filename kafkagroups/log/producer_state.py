@@ -81,9 +81,12 @@ def last_stable_offset(states: ProducerStates, end: int) -> int:
 
 
 def active_producers(states: ProducerStates, expired_before: int | None) -> dict[int, ProducerState]:
-    """The producers that a broker still remembers: not those whose last batch is older and which have nothing open."""
+    """The producers that a broker still remembers: not those whose last batch is older.
+
+    A broker keeps a producer with an open transaction too. That changes nothing: its last batch is never cleaned.
+    """
     return {
         producer_id: state
         for producer_id, state in states.producers.items()
-        if expired_before is None or state.last_timestamp >= expired_before or state.txn_first_offset is not None
+        if expired_before is None or state.last_timestamp >= expired_before
     }

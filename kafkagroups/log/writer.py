@@ -93,3 +93,14 @@ def recover(folder: str | Path) -> tuple[int, Damage | None]:
         if os.path.getsize(segment) > ends[segment]:
             os.truncate(segment, ends[segment])
     return max(next_offset, base_offset_of(log.segments[keep - 1])), log.damage
+
+
+def new_folder(folder: Path) -> None:
+    """Makes a folder, if need be. UsageError when there is something in it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not any(folder.iterdir()):
+            return
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}") from None
+    raise UsageError(f"{folder}: a new or an empty folder was expected")

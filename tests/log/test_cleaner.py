@@ -356,6 +356,12 @@ def test_a_horizon_after_the_end_of_time_is_never_set(tmp_path):
     assert (first.delete_horizon_ms, first.base_timestamp) == (None, 5)
 
 
+def test_a_gap_at_a_segments_end_is_passed(tmp_path):
+    """Offsets 71 to 99 do not exist: the next dirty offset is 100 (case 83 of the recorded runs; 71 in Kafka 2.3.1)."""
+    write(tmp_path / "log", [encode_batch([LogRecord(n, 5, b"%d" % n, b"v")]) for n in (70, 100)], 1)
+    assert kg.compact(tmp_path / "log", tmp_path / "out").next_dirty_offset == 100
+
+
 def test_a_zero_tail_is_not_carried_over(tmp_path):
     """Preallocated files: what was never written is not part of the log, and would be damage once it is merged."""
     write(tmp_path / "log", [encode_batch([LogRecord(n, 5, b"%d" % n, b"v")]) for n in range(3)], 1)

@@ -2,11 +2,11 @@
 
 `decode` and `encode` turn one record's bytes into a dataclass and back, `to_json` and `from_json` into Kafka's JSON.
 `open_log` reads a partition's segments batch by batch, `load` gives the groups that a broker's coordinator would know
-after reading them. `partition_for` says where a group lives. The rooms beneath: `records` (one record), `log` (one
-partition on disk), `groups` (what the records mean).
+after reading them; `compact` writes what its log cleaner would leave. `partition_for` says where a group lives. The
+rooms beneath: `records` (one record), `log` (one partition on disk), `groups` (what the records mean).
 """
 
-from kafkagroups.api import Groups, load
+from kafkagroups.api import Groups, compact, load
 from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.partitioning import partition_for
@@ -30,6 +30,7 @@ __all__ = [
     "TopicPartition",
     "UsageError",
     "annotate",
+    "compact",
     "decode",
     "decode_assignment",
     "decode_subscription",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkagroups import rows
 from kafkagroups.columns import arrow_schema, columns_of, record_batches
-from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
+from kafkagroups.errors import BadBytes, LoadFailed, UsageError
 from kafkagroups.groups.answer import group_json, offset_json
 from kafkagroups.groups.fates import Explanation, Fates
 from kafkagroups.groups.loading import Cache, ClassicCache, NewCache, Orphan
@@ -17,9 +17,12 @@ from kafkagroups.groups.modern import AnyGroup
 from kafkagroups.groups.observer import NOBODY, Observer
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.stats import BY, Stats
-from kafkagroups.log.batch import Batch
+from kafkagroups.log.batch import Batch, record_count
+from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
+from kafkagroups.log.log_to_clean import Progress
+from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.segments import BytesLike, Damage, Log, log_of_buffers, open_logs
+from kafkagroups.log.segments import SEGMENT_BYTES, BytesLike, Damage, Log, log_of_buffers, open_logs
 from kafkagroups.records.dialect import Dialect, dialect
 
 if TYPE_CHECKING:
@@ -250,6 +253,45 @@ def join(parts: Sequence[Groups], path: str, partitions: int | None = None) -> G
     return whole
 
 
+def compact(
+    path: str | Path,
+    out: str | Path,
+    *,
+    now_ms: int | None = None,
+    delete_retention_ms: int = 86_400_000,
+    first_dirty: int | None = None,
+    first_uncleanable: int | None = None,
+    segment_bytes: int = SEGMENT_BYTES,
+    map_entries: int | None = None,
+    producer_expiration_ms: int = 86_400_000,
+    progress: Progress | None = None,
+) -> Compaction:
+    """Writes into `out`, a new or empty folder, what one pass of Kafka 4.3.1's log cleaner leaves of one partition.
+
+    `now_ms` is the pass's time (None: the newest in the log), `first_dirty` where the clean part ends (None: at the
+    log's start), `first_uncleanable` where the pass stops (None: at the active segment or the last stable offset, it
+    never goes further), moved down to its segment's base; `map_entries` how many keys the offset map takes (None: as
+    many as a broker's); a producer whose last batch is older than `producer_expiration_ms` is not active (-1: all
+    are). All segments that are then in the log are written. `progress` hears of a step and the bytes read of how many.
+
+    UsageError: no such path, several partitions, a folder that is not empty, a number out of range. InvalidLog and
+    InvalidRecord: what Kafka's cleaner could not read either, and then `out` stays empty. Damage ends the log instead.
+    """
+    logs = open_logs(path)
+    if len(logs) > 1:
+        raise UsageError(f"compaction takes one partition, {path} has {len(logs)}")
+    config = CleanerConfig(
+        now_ms,
+        delete_retention_ms,
+        first_dirty,
+        first_uncleanable,
+        segment_bytes,
+        DEFAULT_CAPACITY if map_entries is None else map_entries,
+        producer_expiration_ms,
+    )
+    return clean(logs[0], Path(out), config, progress)
+
+
 def load_columns(
     buffers: Iterable[tuple[str, BytesLike]],
     *,
@@ -327,10 +369,7 @@ def _counted(
         observer.batch(partition, batch)
         loaded.batches += 1
         loaded.next_offset = batch.next_offset
-        try:
-            loaded.records += batch.count if batch.magic >= 2 else len(batch.records)
-        except InvalidLog:
-            loaded.records += 1
+        loaded.records += record_count(batch)
         yield batch
 
 

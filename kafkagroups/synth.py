@@ -20,6 +20,8 @@ from crc32c import crc32c
 from kafkagroups.errors import UsageError
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.record_batch import CRC_FROM
+from kafkagroups.log.segments import SEGMENT_BYTES
+from kafkagroups.log.writer import new_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +32,6 @@ WIDTH = 8
 """Records in a batch; the last batch of all may have fewer."""
 MOST_GROUPS = 1_000_000
 FIRST_TIME = 1_700_000_000_000
-SEGMENT_BYTES = 100 * 1024 * 1024
 
 _HEADER: list[Any] = [
     ("base_offset", ">i8"), ("length", ">i4"), ("leader_epoch", ">i4"), ("magic", "i1"), ("crc", ">u4"),
@@ -92,9 +93,7 @@ def write(
 def _check(folder: Path, records: int, groups: int, tombstones: float) -> None:
     if records < 0 or not 1 <= groups <= MOST_GROUPS or not 0 <= tombstones <= 1:
         raise UsageError(f"records from 0, groups from 1 to {MOST_GROUPS}, a share of tombstones from 0 to 1")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder}: a new or an empty folder was expected")
-    folder.mkdir(parents=True, exist_ok=True)
+    new_folder(folder)
 
 
 def _group_name(number: int) -> str:

@@ -22,6 +22,7 @@ FAMILIES = {
     "vectors": ["vectors/*.jsonl"],
     "dumplog": ["dumplog/*", "dumplog/*/*"],
     "crafted": ["crafted/cases.json", "crafted/other_versions.json", "crafted/logs/*/*/*.log"],
+    "cleaner": ["cleaner/*/*/case.json", "cleaner/*/*/after-pass-*.json", "cleaner/*/*/*/*.log"],
     "runs": [
         "runs/*/*answers.json",
         "runs/*/*dump.txt",

@@ -10,10 +10,10 @@ import os
 import sys
 from importlib import metadata
 
-from kafkagroups.cli import decode, diff, doctor, dump, encode, explain, load, options, partition, stats
+from kafkagroups.cli import compact, decode, diff, doctor, dump, encode, explain, load, options, partition, stats
 from kafkagroups.errors import KafkagroupsError, UsageError
 
-COMMANDS = (decode, encode, partition, dump, load, explain, diff, stats, doctor)
+COMMANDS = (decode, encode, partition, dump, load, explain, diff, stats, compact, doctor)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.compression import CompressionType, compression_type
 
+CODEC = 0x07
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
@@ -107,3 +108,13 @@ class Batch:
         except InvalidLog as error:
             error.file, error.position, error.offset = self.file, self.position, self.base_offset
             raise
+
+
+def record_count(batch: Batch) -> int:
+    """How many records a batch of any magic holds; a wrapper that cannot be read counts as one."""
+    if batch.magic >= 2:
+        return batch.count
+    try:
+        return len(batch.records)
+    except InvalidLog:
+        return 1

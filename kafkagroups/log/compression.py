@@ -8,7 +8,6 @@ Source: Compression.java, Lz4BlockInputStream.java (4.3.1), snappy-java's Snappy
 
 from __future__ import annotations
 
-import gzip
 import struct
 import zlib
 from enum import IntEnum
@@ -31,6 +30,9 @@ class CompressionType(IntEnum):
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _LZ4_MAGIC = 0x184D2204
 _LZ4_UNCOMPRESSED = 0x80000000
+_LZ4_BLOCK = 64 * 1024
+_LZ4_HEADER = bytes.fromhex("04224d18604082")  # independent blocks of 64 KiB, no checksums
+_GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")  # no name, no time, unknown system
 _int32 = struct.Struct(">i")
 _uint32_le = struct.Struct("<I")
 
@@ -60,17 +62,29 @@ def decompress(codec: CompressionType, data: bytes) -> bytes:
 
 
 def compress(codec: CompressionType, data: bytes) -> bytes:
-    """`data` in this codec's frame, as a batch of magic 2 holds it. Kafka's libraries may choose other bytes."""
+    """`data` in this codec's frame, as a batch of magic 2 holds it. All but snappy give the bytes of Kafka 4.3.1."""
     if codec is CompressionType.GZIP:
-        return gzip.compress(data, mtime=0)
+        deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+        body = deflate.compress(data) + deflate.flush()
+        return _GZIP_HEADER + body + struct.pack("<II", zlib.crc32(data), len(data) & 0xFFFFFFFF)
     if codec is CompressionType.SNAPPY:
         chunk = bytes(cramjam.snappy.compress_raw(data))
         return _SNAPPY_MAGIC + struct.pack(">ii", 1, 1) + _int32.pack(len(chunk)) + chunk
     if codec is CompressionType.LZ4:
-        return bytes(cramjam.lz4.compress(data))
+        blocks = (_lz4_block(data[at : at + _LZ4_BLOCK]) for at in range(0, len(data), _LZ4_BLOCK))
+        return _LZ4_HEADER + b"".join(blocks) + bytes(4)
     if codec is CompressionType.ZSTD:
-        return bytes(cramjam.zstd.compress(data))
+        stream = cramjam.zstd.Compressor(3)
+        stream.compress(data)
+        return bytes(stream.flush()) + bytes(stream.finish())  # Java's stream ends with a block of its own
     return data
+
+
+def _lz4_block(data: bytes) -> bytes:
+    packed = bytes(cramjam.lz4.compress_block(data, store_size=False))
+    if len(packed) < len(data):
+        return _uint32_le.pack(len(packed)) + packed
+    return _uint32_le.pack(len(data) | _LZ4_UNCOMPRESSED) + data
 
 
 def _gzip(data: bytes) -> bytes:

@@ -146,6 +146,16 @@ def write_varint(out: bytearray, value: int) -> None:
     out.append(zigzag)
 
 
+def encoded(batch: Batch) -> bytes:
+    """The bytes that a batch of magic 2 was parsed from."""
+    header = HEADER.pack(
+        batch.base_offset, batch.size - 12, batch.partition_leader_epoch, batch.magic, batch.crc, batch.attributes,
+        batch.last_offset - batch.base_offset, batch.base_timestamp, batch.max_timestamp,
+        batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.count,
+    )  # fmt: skip
+    return header + batch.payload
+
+
 def encode_batch(
     records: Sequence[LogRecord],
     *,

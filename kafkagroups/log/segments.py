@@ -25,6 +25,10 @@ _framing = struct.Struct(">qi4xb")  # offset, size, (leader epoch or crc), magic
 _LOG_OVERHEAD = 12
 _partition_folder = re.compile(r"__consumer_offsets-([0-9]+)")
 _segment_name = re.compile(r"([0-9]{20})\.log")
+SEGMENT_BYTES = 100 * 1024 * 1024
+"""offsets.topic.segment.bytes."""
+MOST_OFFSETS = 2**31 - 1
+"""How far a segment's offsets may lie above its base."""
 BytesLike = bytes | bytearray | memoryview | mmap
 
 
@@ -61,8 +65,7 @@ class Log:
         self.partition = partition
         self.damage: Damage | None = None
         self._read = read or read_segment
-        name = _segment_name.fullmatch(os.path.basename(segments[0]))
-        self.start_offset = int(name[1]) if name else 0
+        self.start_offset = base_offset_of(segments[0])
 
     def __iter__(self) -> Iterator[Batch]:
         self.damage = None
@@ -75,6 +78,16 @@ class Log:
             except InvalidLog as error:
                 self.damage = Damage(segment, error.position or 0, next_offset, error.reason)
                 return
+
+
+def segment_name(base_offset: int) -> str:
+    return f"{base_offset:020}.log"
+
+
+def base_offset_of(segment: str) -> int:
+    """The base offset in the name of a segment's file, 0 for another name."""
+    name = _segment_name.fullmatch(os.path.basename(segment))
+    return int(name[1]) if name else 0
 
 
 def read_segment(segment: str, folder: str = "") -> bytes:
@@ -165,6 +178,10 @@ def open_logs(path: str | Path) -> list[Log]:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     return [open_log(path)]
+
+
+def has_segments(folder: Path) -> bool:
+    return bool(_segments(folder))
 
 
 def _segments(folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""`kafkagroups stats` against counting by hand: from the files, from the decoded records, and from what load answers."""
+"""`kafkagroups stats` against counting by hand: batches, decoded records, what load answers."""
 
 import json
 import os

@@ -1,0 +1,95 @@
+"""`kafkagroups compact`: what a person sees, and what it refuses."""
+
+import json
+import shutil
+
+import pytest
+
+from kafkagroups.cli import main
+from tests.captured import captured
+
+CASE = captured("cleaner") / "cleaner" / "cases" / "03-overwrite-inside-batch"
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Six records in segment 0, of which Kafka's cleaner keeps three, and one in the active segment."""
+    return shutil.copytree(CASE / "before", tmp_path / "__consumer_offsets-0")
+
+
+def run(capsys, *arguments):
+    try:
+        status = main(["compact", *map(str, arguments)])
+    except SystemExit as left:
+        status = left.code
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_the_table_says_what_is_gone(path, tmp_path, capsys):
+    """386 bytes became 254 (case 03), beside the active segment's 105."""
+    status, out, err = run(capsys, path, "--out", tmp_path / "out")
+    assert (status, err) == (0, "")
+    lines = [line.split() for line in out.splitlines()]
+    assert ["before", "2", "3", "7", "491"] in lines
+    assert ["after", "2", "3", "4", "359"] in lines
+    assert ["gone", "0", "0", "3", "132"] in lines
+    assert "next dirty offset 6" in out
+
+
+def test_a_log_with_nothing_dirty_is_copied(path, tmp_path, capsys):
+    status, out, _ = run(capsys, path, "--out", tmp_path / "out", "--first-dirty", 6)
+    assert status == 0 and "nothing was dirty" in out
+    assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == {
+        file.name: file.read_bytes() for file in path.iterdir()
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--map-entries", "0"], "map_entries: a number from 1 to"),
+        (["--segment-bytes", "0"], "segment_bytes: a number from 1 to"),
+        (["--now-ms", "-1"], "now_ms: a number from 0 to"),
+        (["--delete-retention-ms", "-1"], "delete_retention_ms: a number from 0 to"),
+        (["--first-dirty", "-1"], "first_dirty: a number from 0 to"),
+        (["--first-uncleanable", "-1"], "first_uncleanable: a number from 0 to"),
+        (["--producer-expiration-ms", "-2"], "producer_expiration_ms: a number from -1 to"),
+        (["--now-ms", str(2**63)], "now_ms: a number"),
+        (["--now-ms", "soon"], "invalid int value"),
+        (["--upside-down"], "unrecognized"),
+    ],
+)
+def test_wrong_arguments_are_one_line_and_2(path, tmp_path, capsys, arguments, reason):
+    status, out, err = run(capsys, path, "--out", tmp_path / "out", *arguments)
+    assert (status, out, err.count("\n")) == (2, "", 1) and reason in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_wrong_folders_are_one_line_and_2(path, tmp_path, capsys):
+    """No such log, several partitions, a folder with something in it, a file where the folder should be."""
+    shutil.copytree(path, tmp_path / "__consumer_offsets-1")
+    (tmp_path / "file").write_text("")
+    for log, out_folder, reason in (
+        (tmp_path / "nowhere", "new", "no such file or folder"),
+        (tmp_path, "new", "one partition"),
+        (path, "__consumer_offsets-1", "an empty folder was expected"),
+        (path, "file", "File exists"),
+    ):
+        status, out, err = run(capsys, log, "--out", tmp_path / out_folder)
+        assert (status, out, err.count("\n")) == (2, "", 1) and reason in err
+    assert not (tmp_path / "new").exists()
+
+
+def test_damage_ends_the_log_and_is_told(path, tmp_path, capsys):
+    """A broker's recovery cuts segment 0 at its second batch and drops segment 6: nothing closed is left to clean."""
+    segment = path / f"{0:020}.log"
+    data = bytearray(segment.read_bytes())
+    data[-1] ^= 1
+    segment.write_bytes(data)
+    status, out, err = run(capsys, path, "--out", tmp_path / "out", "--json")
+    assert status == 1 and "byte 281: the log ends here at offset 5" in err and err.count("\n") == 1
+    size = {"segments": 1, "batches": 1, "records": 5, "bytes": 281}
+    assert json.loads(out) == {"next_dirty_offset": 0, "groups": [], "before": size, "after": size}
+    (left,) = (tmp_path / "out").iterdir()
+    assert left.read_bytes() == bytes(data[:281])

@@ -1,0 +1,373 @@
+"""The log cleaner, against what Kafka 4.3.1's own Cleaner left of the same logs, and what holds for any log."""
+
+import itertools
+import json
+import os
+import shutil
+import struct
+import tempfile
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import kafkagroups as kg
+from kafkagroups import synth
+from kafkagroups.cli import main
+from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
+from kafkagroups.log.compression import CompressionType
+from kafkagroups.log.record_batch import encode_batch, encoded
+from kafkagroups.log.writer import LogWriter
+from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
+from tests.captured import captured
+
+CASES = captured("cleaner") / "cleaner"
+DAY = 86_400_000
+
+
+PASSES = [
+    (f"{path.parent.parent.name}/{path.parent.name}", step["pass"])
+    for path in sorted(CASES.glob("*/*/case.json"))
+    for step in json.loads(path.read_text())["passes"]
+    if "pass" in step
+]
+"""(folder below the cases, number of the pass) of every pass that Kafka was run for."""
+
+
+class Pass:
+    """One recorded pass: the log before it as files with their times, and the arguments that say the same."""
+
+    def __init__(self, case, number, folder):
+        self.folder = CASES / case
+        self.number = number
+        self.case = json.loads((self.folder / "case.json").read_text())
+        config, expired_before = dict(self.case["config"]), None
+        for step in self.case["passes"]:
+            config |= step.get("config_change", {})
+            if "expire_producers_at_ms" in step:
+                expired_before = self.forgotten(step)
+            if step.get("pass") == number:
+                self.said = step
+                break
+        self.path, self.out = folder / "__consumer_offsets-0", folder / "out"
+        self.write_log()
+        now = self.said["now_ms"]
+        self.arguments = {
+            "now_ms": now,
+            "delete_retention_ms": config["delete.retention.ms"],
+            "first_dirty": self.said["first_dirty"],
+            "first_uncleanable": self.said["uncleanable_offset"],
+            "segment_bytes": config["segment.bytes"],
+            "map_entries": int(self.said["map_slots"] * config.get("cleaner.io.buffer.load.factor", 0.9)),
+            "producer_expiration_ms": -1 if expired_before is None else now - expired_before,
+        }
+
+    def forgotten(self, step):
+        """Producers that wrote nothing from this time on were forgotten between two passes."""
+        newest = max(batch["timestamp"] for batch in self.case["log"] if batch["before_pass"] <= step["before_pass"])
+        return min(newest, step["expire_producers_at_ms"] - DAY) + 1
+
+    def write_log(self):
+        self.path.mkdir()
+        earlier = [f"after-pass-{self.number - 1}", f"before-pass-{self.number}"] if self.number > 1 else ["before"]
+        for folder in earlier:
+            for file in sorted((self.folder / folder).glob("*.log")):
+                shutil.copyfile(file, self.path / file.name)
+        for segment in self.said["segments_before"]:
+            time = segment["last_modified_ms"] * 1_000_000
+            os.utime(self.path / f"{segment['base_offset']:020}.log", ns=(time, time))
+
+    def left(self):
+        """The segments that Kafka left, as its own classes read them."""
+        return json.loads((self.folder / f"after-pass-{self.number}.json").read_text())["segments"]
+
+
+def described(segment):
+    """A segment in the words of after-pass-N.json; what no batch header says is left out."""
+    log = kg.open_log(segment)
+    batches = [
+        {
+            "base_offset": batch.base_offset,
+            "last_offset": batch.last_offset,
+            "magic": batch.magic,
+            "pid": batch.producer_id,
+            "epoch": batch.producer_epoch,
+            "base_sequence": batch.base_sequence,
+            "attributes": batch.attributes,
+            "delete_horizon_ms": batch.delete_horizon_ms,
+            "partition_leader_epoch": batch.partition_leader_epoch,
+            "base_timestamp": batch.base_timestamp,
+            "max_timestamp": batch.max_timestamp,
+            "record_count": batch.count,
+            "records": [
+                (r.offset, r.timestamp, *(None if part is None else part.hex() for part in (r.key, r.value)))
+                for r in batch.records
+            ],
+            **({} if batch.compression is CompressionType.SNAPPY else {"size": batch.size, "crc": batch.crc}),
+        }
+        for batch in log
+    ]
+    assert log.damage is None
+    return batches
+
+
+def said_batch(batch):
+    """A batch of after-pass-N.json, with the keys of `described`."""
+    names = "base_offset last_offset magic pid epoch base_sequence attributes delete_horizon_ms partition_leader_epoch"
+    names += " base_timestamp max_timestamp record_count" + (" size crc" * (batch["compression"] != "snappy"))
+    row = {name: batch[name] for name in names.split()}
+    if batch["magic"] < 2:  # messages outside a cleaned segment: a header without these fields
+        row["base_timestamp"], row["record_count"] = -1, 1
+    row["records"] = [(r["offset"], r["timestamp"], r["key_hex"], r["value_hex"]) for r in batch["records"]]
+    return row
+
+
+@pytest.mark.parametrize(("case", "number"), PASSES)
+def test_a_pass_leaves_what_kafkas_leaves(case, number, tmp_path):
+    """Segments, batches, records, checksums, file times, groups and the next dirty offset, at every recorded pass."""
+    recorded = Pass(case, number, tmp_path)
+    done = kg.compact(recorded.path, recorded.out, **recorded.arguments)
+    assert (done.next_dirty_offset, done.groups) == (recorded.said["next_dirty"], recorded.said["groups"])
+    left = recorded.left()
+    assert sorted(os.listdir(recorded.out)) == [f"{segment['base_offset']:020}.log" for segment in left]
+    for segment in left:
+        file = recorded.out / f"{segment['base_offset']:020}.log"
+        assert described(file) == [said_batch(batch) for batch in segment["batches"]]
+        assert file.stat().st_mtime_ns == segment["last_modified_ms"] * 1_000_000
+    assert (done.after.segments, done.after.batches, done.after.records) == (
+        len(left),
+        sum(len(segment["batches"]) for segment in left),
+        sum(len(batch["records"]) for segment in left for batch in segment["batches"]),
+    )
+    assert done.before.bytes == sum(segment["size"] for segment in recorded.said["segments_before"])
+    assert done.after.bytes == sum(file.stat().st_size for file in recorded.out.iterdir())
+
+
+@pytest.mark.parametrize(("case", "number"), PASSES)
+def test_the_command_does_what_the_function_does(case, number, tmp_path, capsys):
+    """The flags say the same: the same files, the same numbers, nothing else on stdout."""
+    recorded = Pass(case, number, tmp_path)
+    done = kg.compact(recorded.path, recorded.out, **recorded.arguments)
+    flags = [f"--{name.replace('_', '-')}={value}" for name, value in recorded.arguments.items()]
+    assert main(["compact", str(recorded.path), "--out", str(tmp_path / "cli"), "--json", *flags]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {
+        "next_dirty_offset": done.next_dirty_offset,
+        "groups": done.groups,
+        "before": vars(done.before),
+        "after": vars(done.after),
+    }
+    assert err == "" and out.count("\n") == 1
+    assert content(tmp_path / "cli") == content(recorded.out)
+
+
+def stops_by_itself():
+    """The passes whose range needs no flag: no compaction lag, and a high watermark at the log's end."""
+    for case, number in PASSES:
+        recorded = json.loads((CASES / case / "case.json").read_text())
+        (said,) = (step for step in recorded["passes"] if step.get("pass") == number)
+        if "min.compaction.lag.ms" not in recorded["config"] and said["high_watermark"] == said["log_end_offset"]:
+            manager = said["manager_cleanable_offsets"]
+            if manager["first_uncleanable"] == said["uncleanable_offset"]:
+                yield case, number
+
+
+@pytest.mark.parametrize(("case", "number"), list(stops_by_itself()))
+def test_a_pass_stops_at_the_active_segment_or_an_open_transaction(case, number, tmp_path):
+    """Without the flag the first uncleanable offset is the one that Kafka's LogCleanerManager found."""
+    recorded = Pass(case, number, tmp_path)
+    done = kg.compact(recorded.path, recorded.out, **recorded.arguments | {"first_uncleanable": None})
+    assert (done.next_dirty_offset, done.groups) == (recorded.said["next_dirty"], recorded.said["groups"])
+
+
+def content(folder):
+    return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
+
+
+def records_of(folder):
+    """(offset, time, key, value) of every record that is no marker."""
+    log = kg.open_log(folder)
+    records = [record[:4] for batch in log if not batch.is_control for record in batch.records]
+    assert log.damage is None
+    return records
+
+
+KEYS = st.sampled_from([b"a", b"b", b"c", b"d", None])
+VALUES = st.sampled_from([b"", b"1", b"2", None])
+NOW, RETENTION = 1_000_000, 1000
+
+
+@st.composite
+def logs(draw):
+    """The batches of a log, with codecs, gaps, transactions of three producers, and (producer, type) of its markers."""
+    offset, out = draw(st.sampled_from([0, 7])), []
+    for time in range(draw(st.integers(1, 25))):
+        kind = draw(st.sampled_from(["plain", "plain", "transaction", "transaction", "commit", "abort"]))
+        producer = -1 if kind == "plain" else draw(st.integers(1, 3))
+        who = {"producer_id": producer, "producer_epoch": -1 if producer < 0 else 0}
+        if kind in ("commit", "abort"):
+            marker = LogRecord(
+                offset, time, encode_control_key(ControlType[kind.upper()]), encode_end_transaction_marker(0)
+            )
+            out.append(encode_batch([marker], attributes=TRANSACTIONAL | CONTROL, **who))
+        else:
+            records = []
+            for _ in range(draw(st.integers(1, 4))):
+                records.append(LogRecord(offset, time, draw(KEYS), draw(VALUES)))
+                offset += draw(st.integers(1, 2))
+            codec = draw(st.sampled_from([0, 0, *CompressionType]))
+            out.append(encode_batch(records, attributes=codec | TRANSACTIONAL * (producer >= 0), **who))
+        offset += draw(st.sampled_from([1, 1, 1, 5]))
+    return out
+
+
+def write(folder, batches, segment_bytes):
+    with LogWriter(folder, segment_bytes) as log:
+        for batch in batches:
+            log.append(batch)
+    return folder
+
+
+def aborted_offsets(folder):
+    """The offsets of the records that an abort marker covers."""
+    aborted, waiting = set(), {}
+    for batch in kg.open_log(folder):
+        if batch.is_control:
+            offsets = waiting.pop(batch.producer_id, ())
+            if batch.records and batch.records[0].key == encode_control_key(ControlType.ABORT):
+                aborted.update(offsets)
+        elif batch.is_transactional:
+            waiting.setdefault(batch.producer_id, []).extend(record.offset for record in batch.records)
+    return aborted
+
+
+@given(logs(), st.integers(80, 400), st.integers(80, 1000), st.integers(1, 5) | st.none())
+def test_what_a_pass_leaves_is_part_of_the_log_with_every_keys_last_value(batches, rolls, segment_bytes, entries):
+    """No record is new, changed or out of order; below the next dirty offset the newest record of a key is there.
+
+    That is: the newest that was not aborted, value or (before its horizon) tombstone. Nothing at or above is gone but
+    aborted data.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path, out = write(Path(folder, "log"), batches, rolls), Path(folder, "out")
+        done = kg.compact(
+            path, out, now_ms=NOW, delete_retention_ms=RETENTION, segment_bytes=segment_bytes, map_entries=entries
+        )
+        before, after, aborted = records_of(path), records_of(out), aborted_offsets(path)
+        left = iter(before)
+        assert all(record in left for record in after)
+        newest = {
+            key: offset for offset, _, key, _ in before if offset < done.next_dirty_offset and offset not in aborted
+        }
+        newest.pop(None, None)
+        beyond = {record[0] for record in before if record[0] >= done.next_dirty_offset} - aborted
+        assert {*newest.values(), *beyond} <= {record[0] for record in after}
+        assert done.before.records >= done.after.records
+
+
+@given(logs(), st.integers(80, 400))
+def test_a_second_pass_at_the_same_time_finds_little_to_do(batches, rolls):
+    """From the next dirty offset on nothing is dirty: no byte changes. Over everything: no record goes, and only
+    markers whose data went change (they get their horizon); a third pass changes no batch."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(Path(folder, "log"), batches, rolls)
+        given = {"now_ms": NOW, "delete_retention_ms": RETENTION}
+        done = kg.compact(path, Path(folder, "1"), **given)
+        first = content(Path(folder, "1"))
+        kg.compact(Path(folder, "1"), Path(folder, "again"), first_dirty=done.next_dirty_offset, **given)
+        if done.next_dirty_offset:
+            assert content(Path(folder, "again")) == first
+        kg.compact(Path(folder, "1"), Path(folder, "2"), **given)
+        kg.compact(Path(folder, "2"), Path(folder, "3"), **given)
+        one, two, three = (
+            [(batch.is_control, encoded(batch)) for batch in kg.open_log(Path(folder, name))] for name in "123"
+        )
+        assert two == three
+        assert [batch for batch in one if not batch[0]] == [batch for batch in two if not batch[0]]
+        assert records_of(Path(folder, "1")) == records_of(Path(folder, "2"))
+
+
+@settings(max_examples=50)
+@given(logs(), st.integers(80, 400), st.integers(1, 4))
+def test_many_small_passes_leave_the_records_of_one_large_pass(batches, rolls, entries):
+    """However few keys the offset map holds, passes from each next dirty offset come to the same end."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(Path(folder, "log"), batches, rolls)
+        given = {"now_ms": NOW, "delete_retention_ms": RETENTION}
+        whole = kg.compact(path, Path(folder, "whole"), **given)
+        dirty = kg.open_log(path).start_offset
+        for number in itertools.count():
+            if not whole.groups or dirty == whole.next_dirty_offset:
+                break
+            out = Path(folder, str(number))
+            done = kg.compact(path, out, first_dirty=dirty, map_entries=entries, **given)
+            assert done.next_dirty_offset > dirty
+            path, dirty = out, done.next_dirty_offset
+        assert records_of(path) == records_of(Path(folder, "whole"))
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 600), st.integers(1, 30), st.floats(0, 0.5), st.integers(0, 2**32), st.integers(1000, 20_000))
+def test_a_coordinator_loads_the_same_offsets_from_a_cleaned_log(records, groups, tombstones, seed, rolls):
+    """Plain commits and their tombstones (no transactions, whose order the cleaner does not keep): nothing is lost."""
+    with tempfile.TemporaryDirectory() as folder:
+        synth.write(Path(folder, "topic"), records, partitions=1, groups=groups, tombstones=tombstones, seed=seed)
+        batches = [encoded(batch) for batch in kg.open_log(Path(folder, "topic", "__consumer_offsets-0"))]
+        path = write(Path(folder, "__consumer_offsets-0"), batches, rolls)
+        out = Path(folder, "cleaned", "__consumer_offsets-0")
+        kg.compact(path, out, segment_bytes=rolls)
+        before, after = kg.load(path), kg.load(out)
+        assert {name: before[name].offsets for name in before if before[name].offsets} == {
+            name: after[name].offsets for name in after if after[name].offsets
+        }
+
+
+def message(offset, key, value):
+    """A message of magic 1, uncompressed."""
+    body = struct.pack(">bbq", 1, 0, 5)
+    for part in (key, value):
+        body += struct.pack(">i", -1 if part is None else len(part)) + (part or b"")
+    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
+
+
+def test_what_makes_kafkas_cleaner_fail_is_an_error_and_leaves_nothing(tmp_path):
+    """An old message cannot be kept empty at the end of a pass ("Empty batches are only supported for magic v2 and
+    above", MemoryRecords.filterTo); a marker needs a key."""
+    no_key = LogRecord(1, 5, None, b"")
+    marker = encode_batch([no_key], attributes=TRANSACTIONAL | CONTROL, producer_id=1, producer_epoch=0)
+    for name, last in (("old", message(1, None, b"x")), ("marker", marker)):
+        path = tmp_path / name
+        write(path, [message(0, b"k", b"v")], 1000)
+        with open(path / f"{0:020}.log", "ab") as segment:
+            segment.write(last)
+        (path / f"{2:020}.log").write_bytes(encode_batch([LogRecord(2, 5, b"k", b"v")]))
+        with pytest.raises(kg.KafkagroupsError, match="offset 1"):
+            kg.compact(path, tmp_path / "out")
+        assert content(tmp_path / "out") == {}
+
+
+def test_a_horizon_after_the_end_of_time_is_never_set(tmp_path):
+    """now + delete.retention.ms overflows Java's long: the tombstone is written again without one, each time."""
+    batches = [encode_batch([LogRecord(n, 5, b"%d" % n, None), LogRecord(n + 1, 6, b"k", b"")]) for n in (0, 2)]
+    write(tmp_path / "log", batches, 1)
+    kg.compact(tmp_path / "log", tmp_path / "out", now_ms=1, delete_retention_ms=2**63 - 1)
+    first, _ = kg.open_log(tmp_path / "out")
+    assert (first.delete_horizon_ms, first.base_timestamp) == (None, 5)
+
+
+def test_a_gap_at_a_segments_end_is_passed(tmp_path):
+    """Offsets 71 to 99 do not exist: the next dirty offset is 100 (case 83 of the recorded runs; 71 in Kafka 2.3.1)."""
+    write(tmp_path / "log", [encode_batch([LogRecord(n, 5, b"%d" % n, b"v")]) for n in (70, 100)], 1)
+    assert kg.compact(tmp_path / "log", tmp_path / "out").next_dirty_offset == 100
+
+
+def test_a_zero_tail_is_not_carried_over(tmp_path):
+    """Preallocated files: what was never written is not part of the log, and would be damage once it is merged."""
+    write(tmp_path / "log", [encode_batch([LogRecord(n, 5, b"%d" % n, b"v")]) for n in range(3)], 1)
+    for segment in kg.open_log(tmp_path / "log").segments:
+        with open(segment, "ab") as file:
+            file.write(bytes(500))
+    done = kg.compact(tmp_path / "log", tmp_path / "out")
+    assert done.groups == [[0, 1]] and done.before.bytes == done.after.bytes
+    assert [record[0] for record in records_of(tmp_path / "out")] == [0, 1, 2]

@@ -1,0 +1,97 @@
+"""The writing half of a partition: what is appended is read back, rolled as Kafka rolls, recovered after a crash."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+import kafkagroups as kg
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch, encoded
+from kafkagroups.log.writer import LogWriter, recover
+
+
+def batch(offset, records=1, size=1):
+    return encode_batch([LogRecord(offset + n, 5, b"k", b"v" * size) for n in range(records)])
+
+
+@given(sizes=st.lists(st.integers(1, 300), max_size=20), segment_bytes=st.integers(1, 1000), reopen=st.booleans())
+def test_what_is_appended_is_read_back(sizes, segment_bytes, reopen, tmp_path_factory):
+    """In order, over segments that are named by their first offset; a segment of several batches keeps to its size."""
+    folder = tmp_path_factory.mktemp("log")
+    batches = [batch(number, size=size) for number, size in enumerate(sizes)]
+    log = LogWriter(folder, segment_bytes)
+    for data in batches:
+        log.append(data)
+        if reopen:
+            log.close()
+            log = LogWriter(folder, segment_bytes)
+    log.close()
+    assert log.next_offset == len(batches)
+    if not batches:
+        return
+    assert [encoded(found) for found in kg.open_log(folder)] == batches
+    for segment in folder.iterdir():
+        found = list(kg.open_log(segment))
+        assert found[0].base_offset == int(segment.stem)
+        assert len(found) == 1 or segment.stat().st_size <= segment_bytes
+
+
+def test_a_segment_that_would_be_full_to_the_byte_is_not_rolled(tmp_path):
+    """Kafka's test is size > segment.bytes - batch size (LogSegment.shouldRoll)."""
+    first, second = batch(0), batch(1)
+    for name, room, segments in (("equal", 0, 1), ("less", 1, 2)):
+        with LogWriter(tmp_path / name, len(first) + len(second) - room) as log:
+            log.append(first)
+            log.append(second)
+        assert len(list((tmp_path / name).iterdir())) == segments
+
+
+def test_an_offset_too_far_above_the_base_rolls(tmp_path):
+    """A segment's offsets are int32 deltas from its base in the index (LogSegment.canConvertToRelativeOffset)."""
+    with LogWriter(tmp_path) as log:
+        for offset in (0, 2**31 - 1, 2**31):
+            log.append(batch(offset))
+    assert sorted(int(file.stem) for file in tmp_path.iterdir()) == [0, 2**31]
+
+
+def test_offsets_do_not_go_back_and_batches_are_whole(tmp_path):
+    good = batch(3, records=2)
+    with LogWriter(tmp_path) as log:
+        log.append(good)
+        with pytest.raises(kg.UsageError, match="offset 5 on was expected, found 4"):
+            log.append(batch(4))
+        for wrong in (good[:-1] + b"?", good + good):
+            with pytest.raises(kg.UsageError, match="one whole batch"):
+                log.append(wrong)
+        with pytest.raises(kg.InvalidLog):
+            log.append(good[:-1])
+    assert len(list(kg.open_log(tmp_path))) == 1
+
+
+def test_a_torn_tail_is_cut_and_nothing_whole_is_lost(tmp_path):
+    """A crash while a batch was written, at any of its bytes: the log ends before it, and goes on there."""
+    whole, torn = batch(0, records=2), batch(2)
+    for cut in range(len(torn)):
+        folder = tmp_path / str(cut)
+        with LogWriter(folder) as log:
+            log.append(whole)
+        (segment,) = folder.iterdir()
+        segment.write_bytes(whole + torn[:cut])
+        with LogWriter(folder) as log:
+            assert log.next_offset == 2 and (log.damage is not None) == any(torn[:cut])
+            log.append(torn)
+        assert segment.read_bytes() == whole + torn
+
+
+def test_damage_in_an_earlier_segment_removes_the_later_ones(tmp_path):
+    """What a broker's recovery does: offsets behind the damage cannot be trusted to follow (LogLoader)."""
+    with LogWriter(tmp_path, 1) as log:
+        for offset in range(3):
+            log.append(batch(offset))
+    (tmp_path / f"{1:020}.log").write_bytes(batch(1)[:-1] + b"?")
+    next_offset, damage = recover(tmp_path)
+    assert (next_offset, damage.offset, damage.position) == (1, 1, 0)
+    assert {file.name: file.stat().st_size for file in tmp_path.iterdir()} == {
+        f"{0:020}.log": len(batch(0)),
+        f"{1:020}.log": 0,
+    }
+    assert recover(tmp_path) == (1, None)

@@ -1,6 +1,6 @@
 # Needs make 3.81, a POSIX shell and Python 3.11–3.13. PYTHON=/path/to/python chooses another Python.
 .DEFAULT_GOAL := help
-.PHONY: help lab demo test check long lint notebooks size locks clean FORCE
+.PHONY: help lab demo test check long lint brokers notebooks size locks clean FORCE
 
 PY := .venv/bin/python
 NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/sanitize.cfg --nbval-cell-timeout 120
@@ -15,7 +15,7 @@ lab: .venv/.learn ## set up, check, open JupyterLab (LAB_ARGS="…" goes to it)
 demo: .venv/.learn ## the same set-up, then a tour of half a minute: a record, a shop's groups, a million records on Spark
 	@$(PY) tools/demo.py
 
-test: .venv/.develop lint ## every test this machine can run, and what was left out
+test: .venv/.develop lint brokers ## every test this machine can run, and what was left out
 	$(PYTEST) $(NBVAL) tests notebooks $(PYTEST_ARGS)
 
 check: .venv/.develop lint ## what to run while working, under 3 minutes
@@ -32,6 +32,9 @@ lint: .venv/.develop
 	$(PY) -m mypy
 	.venv/bin/lint-imports --no-logo
 	$(PY) tools/notebooks.py --check
+
+brokers: ## the jars of the brokers that tests start, once, where Maven is there
+	@sh tools/brokers.sh
 
 notebooks: .venv/.develop ## the notebooks anew from notebooks/source (LESSONS="00 03": only these)
 	$(PY) tools/notebooks.py $(LESSONS)

@@ -6,6 +6,7 @@ SASL_SSL, where `admin` may all and `guest` nothing. Nothing expires, nothing is
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import time
@@ -18,6 +19,8 @@ CLASSIC = "3.9.2"
 """The last version with the classic coordinator, and started with it."""
 HOUR_MS = 3_600_000
 START_SECONDS = 120
+QUICK = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+"""For a short life: little memory, no time spent on compiling."""
 PASSWORD = "coffee-and-cake"
 
 PROPERTIES = """\
@@ -38,6 +41,7 @@ authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS;User:admin
 log.dirs={folder}/data
 log.cleaner.enable=false
+log.index.size.max.bytes=65536
 offsets.topic.num.partitions={partitions}
 offsets.topic.replication.factor=1
 offsets.topic.segment.bytes={segment_bytes}
@@ -69,6 +73,9 @@ LOGGING = {
         "appender.out.layout.type=PatternLayout\nappender.out.layout.pattern=%p %m%n\n",
     ),
 }
+LOADED = r"Finished loading (?:of metadata|offsets and group metadata) from "
+FAILED = r"(?:Failed to load metadata|Error loading offsets) from "
+NUMBER = r"__consumer_offsets-(\d+)"
 
 
 def jars(version: str) -> Path:
@@ -85,6 +92,7 @@ class Broker:
         self.partitions = partitions
         self.port, self.secure_port, controller = free_ports(3)
         self.process: subprocess.Popen[bytes] | None = None
+        self.before = ""  # what `pull` said when there was no topic yet
         self._java = find_java().command
         (folder / "server.properties").write_text(
             PROPERTIES.format(
@@ -132,15 +140,31 @@ class Broker:
         while len(set(re.findall(pattern, self.log))) < times:
             assert self.process is not None and self.process.poll() is None, f"the broker ended:\n{self.log[-3000:]}"
             assert time.monotonic() < deadline, f"{pattern} did not come:\n{self.log[-3000:]}"
-            time.sleep(0.1)
+            time.sleep(0.2)
 
     def wait_until_loaded(self) -> None:
         """Waits until the coordinator has loaded all partitions, or failed to."""
-        ends = r"(?:Finished loading|Failed to load|Error loading|Unloading|Execution of Load)[^\n]*"
-        self.wait_for(rf"{ends}__consumer_offsets-(\d+)", self.partitions)
+        self.wait_for(f"(?:{LOADED}|{FAILED}){NUMBER}", self.partitions)
+
+    def failed(self) -> set[int]:
+        """The partitions that the coordinator could not load, as its log says."""
+        return {int(number) for number in re.findall(f"{FAILED}{NUMBER}", self.log)}
+
+    def place(self, logs: Path) -> None:
+        """Puts the segments below `logs` in the place of its own, as if it had crashed with them."""
+        for log in logs.iterdir():
+            place = self.partition(int(log.name.rpartition("-")[2]))
+            for file in place.iterdir():
+                if file.name != "partition.metadata":
+                    file.unlink()
+            for segment in log.glob("*.log"):
+                shutil.copy(segment, place)
+        data = self.folder / "data"
+        for file in (data / ".kafka_cleanshutdown", *data.glob("*-checkpoint")):
+            file.unlink(missing_ok=True)
 
     def stop(self) -> None:
-        """Ends the process, gently first."""
+        """Ends the process, gently first: after a hard end the next start waits until the old session is over."""
         if self.process is None:
             return
         self.process.terminate()
@@ -153,7 +177,7 @@ class Broker:
 
     def _command(self, *words: str) -> list[str]:
         logging = f"{LOGGING[self.version][0]}{self.folder}/logging.properties"
-        return [self._java, "-Xmx512m", logging, "-cp", f"{jars(self.version)}/*", *words]
+        return [self._java, *QUICK, logging, "-cp", f"{jars(self.version)}/*", *words]
 
     def _run(self, *words: str) -> None:
         done = subprocess.run(self._command(*words), cwd=self.folder, capture_output=True, text=True, timeout=120)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
-from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 NONE = 0
@@ -37,10 +37,46 @@ def find_coordinator(ask, group):
     return ask(FindCoordinatorRequest(key_type=0, key=group, coordinator_keys=[group], max_version=3))
 
 
+def commit(ask, group, topic, partition, offset):
+    """OffsetCommit by nobody in particular; gives the error code."""
+    make = OffsetCommitRequest.OffsetCommitRequestTopic
+    one = make.OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata="")
+    topics = [make(name=topic, partitions=[one])]
+    answer = ask(
+        OffsetCommitRequest(
+            group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=topics, max_version=8
+        )
+    )
+    return answer.topics[0].partitions[0].error_code
+
+
 def offsets(ask, groups, *, stable):
     """OffsetFetch of all topics: by group the offsets by topic-partition, or the error's code."""
-    named = [OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups]
-    answer = ask(OffsetFetchRequest(groups=named, require_stable=stable, min_version=8, max_version=9))
+    return _fetched(ask, [(group, None) for group in groups], stable)
+
+
+def named_offsets(ask, keys):
+    """OffsetFetch of the topic-partitions in `keys` (by group) with requireStable."""
+    named = []
+    for group, partitions in keys.items():
+        topics = {}
+        for topic, _, partition in (key.rpartition("-") for key in partitions):
+            topics.setdefault(topic, []).append(int(partition))
+        named.append((group, topics))
+    return _fetched(ask, named, True)
+
+
+def _fetched(ask, named, stable):
+    make = OffsetFetchRequest.OffsetFetchRequestGroup
+    groups = [
+        make(
+            group_id=group,
+            topics=topics
+            and [make.OffsetFetchRequestTopics(name=name, partition_indexes=those) for name, those in topics.items()],
+        )
+        for group, topics in named
+    ]
+    answer = ask(OffsetFetchRequest(groups=groups, require_stable=stable, min_version=8, max_version=9))
     found = {}
     for group in answer.groups:
         found[group.group_id] = group.error_code or {

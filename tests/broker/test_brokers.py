@@ -1,0 +1,288 @@
+"""Brokers load segments that we wrote and that we compacted, and answer what our loader says of the same bytes; `pull`
+brings these segments back, byte for byte.
+
+The expectation is the broker's: what it answers, and what it has on its disk. One file, so that each version starts
+once for all tests.
+"""
+
+import json
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.cli import main
+from kafkagroups.groups.answer import group_json, offsets_json, pending_json
+from kafkagroups.live.pull import pull as pull_topic
+from kafkagroups.log.segments import read_batches
+from tests.broker.broker import CLASSIC, PASSWORD
+
+pytest.importorskip("kafka", reason="no kafka-python")
+from tests.broker import client
+
+pytestmark = pytest.mark.broker
+
+NOT_COORDINATOR, LOADING, GROUP_ID_NOT_FOUND, UNSTABLE = 16, 14, 69, 88
+LIVE = "a live group"
+"""Committed while the broker runs; no log that it loaded has it."""
+TIMERS = ("b32", "o-session-0")
+"""Crafted cases whose states come from a broker's limits and timers."""
+NO_ANSWER = "b31c"
+"""A Stable group without a protocol: DescribeGroups answers an error, 3.9.2 for every group in the same request."""
+
+
+@pytest.fixture(scope="module")
+def ours(loaded):
+    """What we say of the folder that the broker has loaded."""
+    broker, folder = loaded
+    coordinator = "classic" if broker.version == CLASSIC else "new"
+    return kg.load(folder, coordinator=coordinator, kafka=broker.version, partitions=broker.partitions)
+
+
+@pytest.fixture(scope="module")
+def ask(loaded):
+    with client.asking(loaded[0].address) as ask:
+        yield ask
+
+
+def failed(ours, group):
+    """Whether the group's own partition could not be loaded; the new coordinator then answers nothing about it."""
+    return ours.coordinator == "new" and kg.partition_for(group, 400) in ours.failed
+
+
+def ours_of_all_topics(ours, group, *, stable):
+    """What OffsetFetch of all topics should answer for a group."""
+    if group not in ours:
+        return {}
+    shown = offsets_json(ours[group].offsets)
+    unstable = set(pending_json(ours[group].pending)) if stable else set()
+    return {
+        tp: UNSTABLE if tp in unstable else (said["offset"], said["leader_epoch"], said["metadata"])
+        for tp, said in shown.items()
+    }
+
+
+def test_failed_loads(loaded, ours):
+    """The partitions whose load fails there are those of which we say so."""
+    assert loaded[0].failed() == set(ours.failed)
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_committed_offsets(ours, ask, stable):
+    """OffsetFetch of all topics answers the offsets that we load, and which of them are unstable."""
+    theirs = client.offsets(ask, sorted(ours.named), stable=stable)
+    mine = {}
+    for group, answer in theirs.items():
+        if failed(ours, group):
+            mine[group] = answer if answer in (LOADING, NOT_COORDINATOR) else "not loaded"
+        elif answer == GROUP_ID_NOT_FOUND and (group not in ours or ours[group].type == "share"):
+            mine[group] = answer
+        else:
+            mine[group] = ours_of_all_topics(ours, group, stable=stable)
+    assert len(theirs) == len(ours.named) and mine == theirs
+
+
+def test_pending_offsets(ours, ask):
+    """OffsetFetch of named partitions with requireStable answers UNSTABLE_OFFSET_COMMIT where we say pending."""
+    pending = {
+        group: set(pending_json(holder.pending))
+        for group, holder in [*ours.items(), *ours.orphans.items()]
+        if holder.pending and not failed(ours, group)
+    }
+    theirs = client.named_offsets(ask, pending)
+    assert (
+        pending
+        and {group: {tp for tp, said in answer.items() if said == UNSTABLE} for group, answer in theirs.items()}
+        == pending
+    )
+
+
+def test_described_groups(ours, ask):
+    """DescribeGroups answers state, protocol and members of every classic group, and Dead for all others."""
+    theirs, mine = {}, {}
+    asked = sorted(group for group in ours.named if not group.startswith((*TIMERS, NO_ANSWER)))
+    for group, answer in client.describe(ask, asked).items():
+        if failed(ours, group):
+            assert answer.error_code in (LOADING, NOT_COORDINATOR), group
+            continue
+        members = sorted(
+            (
+                m.member_id,
+                m.group_instance_id,
+                m.client_id,
+                m.client_host,
+                m.member_metadata.hex(),
+                m.member_assignment.hex(),
+            )
+            for m in answer.members
+        )
+        theirs[group] = (answer.group_state, answer.protocol_type, answer.protocol_data, members)
+        mine[group] = described(ours.get(group))
+    assert theirs and mine == theirs
+
+
+def described(group):
+    if group is None or group.type != "classic":
+        return ("Dead", "", "", [])
+    shown = group_json(group)
+    names = ("member_id", "group_instance_id", "client_id", "client_host", "subscription_hex", "assignment_hex")
+    members = [tuple(member[name] for name in names) for member in shown["members"]]
+    return (shown["state"], shown["protocol_type"], shown["protocol"], members)
+
+
+def test_listed_groups(ours, ask):
+    """ListGroups lists the groups that we load, with protocol type, state and type."""
+    theirs = {name: said for name, said in client.listed(ask).items() if not name.startswith((*TIMERS, LIVE))}
+    mine = {}
+    for name, group in ours.items():
+        if not name.startswith(TIMERS):
+            shown = group_json(group)
+            mine[name] = (shown["protocol_type"], shown["state"], shown["type"])
+    assert mine == theirs
+
+
+# --- pull
+
+
+@pytest.fixture(scope="module")
+def on_disk(loaded, ask):
+    """The broker's segments after one more commit: by partition the first name and all bytes."""
+    broker, _ = loaded
+    assert client.commit(ask, LIVE, "__consumer_offsets", 3, 42) == 0
+    segments = {}
+    for number in range(broker.partitions):
+        files = sorted(broker.partition(number).glob("*.log"))
+        segments[str(number)] = (files[0].name, b"".join(file.read_bytes() for file in files))
+    return segments
+
+
+@pytest.fixture
+def pull(loaded, tmp_path, capsys, monkeypatch):
+    """Runs `kafkagroups pull` on the broker; gives exit code, stdout and stderr."""
+
+    def call(*options, address=None, password=None):
+        if password:
+            monkeypatch.setenv("KAFKAGROUPS_PASSWORD", password)
+        bootstrap = address or loaded[0].address
+        code = main(["pull", "--bootstrap", bootstrap, "--out", str(tmp_path / "pulled"), *map(str, options)])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err and err.count("\n") == (code != 0)
+        return code, out, err
+
+    return call
+
+
+def brought(folder):
+    """By partition, the first segment's name and all bytes."""
+    found = {}
+    for log in folder.iterdir():
+        files = sorted(log.iterdir())
+        found[log.name.rpartition("-")[2]] = (files[0].name, b"".join(file.read_bytes() for file in files))
+    return found
+
+
+def test_pull_brings_the_topic_byte_for_byte(on_disk, pull, tmp_path):
+    """Every partition is what the broker has on its disk, control batches, gaps and empty batches included."""
+    code, out, _ = pull("--json")
+    assert code == 0
+    assert brought(tmp_path / "pulled") == on_disk
+    told = json.loads(out)["partitions"]
+    assert {number: part["bytes"] for number, part in told.items()} == {
+        number: len(data) for number, (_, data) in on_disk.items()
+    }
+    assert LIVE in kg.load(tmp_path / "pulled", partitions=400)
+
+
+def test_pull_in_small_answers(on_disk, pull, tmp_path, monkeypatch):
+    """An answer that ends in a part of a batch, or that holds one batch larger than asked for, loses nothing."""
+    monkeypatch.setattr("kafkagroups.live.pull.FETCH_BYTES", 1000)
+    largest = max(on_disk, key=lambda number: len(on_disk[number][1]))
+    code, _, _ = pull("--partitions", f"{largest},{kg.partition_for(LIVE, 400)}")
+    assert code == 0
+    pulled = brought(tmp_path / "pulled")
+    assert pulled == {number: on_disk[number] for number in pulled} and largest in pulled
+
+
+def test_an_interrupted_pull_leaves_what_is_whole(loaded, on_disk, tmp_path, monkeypatch):
+    """After a Ctrl-C the segment is a prefix of the broker's, and ends with a whole batch."""
+    monkeypatch.setattr("kafkagroups.live.pull.FETCH_BYTES", 1000)
+    largest = max(on_disk, key=lambda number: len(on_disk[number][1]))
+
+    def progress(behind, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pull_topic(loaded[0].address, tmp_path / "pulled", partitions=[int(largest)], progress=progress)
+    name, data = brought(tmp_path / "pulled")[largest]
+    assert (
+        name == on_disk[largest][0]
+        and on_disk[largest][1].startswith(data)
+        and 0 < len(data) < len(on_disk[largest][1])
+    )
+    log = kg.open_log(tmp_path / "pulled" / f"__consumer_offsets-{largest}")
+    assert list(log) and log.damage is None
+
+
+def test_pull_rolls_segments(loaded, on_disk, tmp_path):
+    """Segments are rolled before they grow too large, each named by its first batch."""
+    busiest = max(on_disk, key=lambda number: len(list(read_batches(on_disk[number][1]))))
+    pull_topic(loaded[0].address, tmp_path, partitions=[int(busiest)], segment_bytes=2000)
+    folder = tmp_path / f"__consumer_offsets-{busiest}"
+    assert brought(tmp_path)[busiest] == on_disk[busiest]
+    files = sorted(folder.iterdir())
+    assert len(files) > 3
+    for file in files[1:]:
+        batches = list(kg.open_log(file))
+        assert file.name == f"{batches[0].base_offset:020}.log"
+        assert file.stat().st_size <= 2000 or len(batches) == 1
+
+
+def secure(broker, user):
+    return (
+        *("--security-protocol", "SASL_SSL", "--cafile", broker.ca_file),
+        *("--sasl-mechanism", "PLAIN", "--user", user, "--partitions", "0"),
+    )
+
+
+def test_pull_through_tls_and_sasl(loaded, on_disk, pull, tmp_path):
+    """With a CA file, a user and a password from the environment."""
+    broker, _ = loaded
+    code, _, err = pull(*secure(broker, "admin"), address=broker.secure_address, password=PASSWORD)
+    assert (code, err) == (0, "")
+    assert brought(tmp_path / "pulled") == {"0": on_disk["0"]}
+
+
+def test_a_user_who_may_not_read(loaded, pull):
+    """Kafka's own word for it."""
+    broker, _ = loaded
+    code, _, err = pull(*secure(broker, "guest"), address=broker.secure_address, password=PASSWORD)
+    assert (code, err) == (2, "kafkagroups: __consumer_offsets: TOPIC_AUTHORIZATION_FAILED\n")
+
+
+def test_a_wrong_password(loaded, pull):
+    """The broker refuses or hangs up: both say that it was the login."""
+    broker, _ = loaded
+    code, _, err = pull(*secure(broker, "admin"), address=broker.secure_address, password="wrong")
+    assert (code == 2 and "SASL_AUTHENTICATION_FAILED" in err) or "hung up at the login" in err
+
+
+def test_the_wrong_security_protocol(loaded, pull):
+    """A broker that speaks TLS is asked without."""
+    code, _, err = pull(address=loaded[0].secure_address)
+    assert code == 2 and "the broker hung up: does it speak PLAINTEXT there?" in err
+
+
+def test_an_unknown_certificate(loaded, pull):
+    """The system's authorities do not know a broker's own certificate."""
+    code, _, err = pull("--security-protocol", "SSL", address=loaded[0].secure_address)
+    assert code == 2 and "certificate verify failed" in err
+
+
+def test_no_such_partition(pull):
+    """The line says how many there are."""
+    code, _, err = pull("--partitions", "3,400-402")
+    assert (code, err) == (2, "kafkagroups: __consumer_offsets has 400 partitions from 0 on, not 400, 401, 402\n")
+
+
+def test_no_topic(broker):
+    """A cluster in which no group has ever committed; asking does not create the topic."""
+    assert broker.before == "the cluster has no topic __consumer_offsets: no group has ever committed there"

@@ -52,6 +52,8 @@ locks: .venv/.learn ## the pins anew, after a change in pyproject.toml (UPGRADE=
 		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' locks/learn.txt)
 	$(COMPILE) --extra java pyproject.toml -c locks/learn.txt -o locks/java.txt \
 		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' locks/learn.txt)
+	$(COMPILE) --extra live pyproject.toml -c locks/learn.txt -o locks/live.txt \
+		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' locks/learn.txt)
 
 clean: ## caches and leftovers; .venv stays
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
@@ -71,5 +73,5 @@ problem = $(shell PYTHON="$(PYTHON)" sh tools/setup.sh problem)
 	@$(if $(problem),$(error $(problem)))
 	@sh tools/setup.sh learn
 
-.venv/.develop: .venv/.learn locks/develop.txt
+.venv/.develop: .venv/.learn locks/develop.txt locks/live.txt
 	@sh tools/setup.sh develop

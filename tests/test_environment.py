@@ -14,13 +14,13 @@ ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ENVIRONMENT = yaml.safe_load((ROOT / "environment.yml").read_text())
 GROUPS = PYPROJECT["dependency-groups"]
-LOCKS = {name: (ROOT / "locks" / f"{name}.txt").read_text() for name in ("learn", "develop", "java")}
+LOCKS = {name: (ROOT / "locks" / f"{name}.txt").read_text() for name in ("learn", "develop", "java", "live")}
 
 PYTHONS = [minor for minor in range(30) if f"3.{minor}" in SpecifierSet(PYPROJECT["project"]["requires-python"])]
 NEEDED = [
     *(("learn", line) for line in [*PYPROJECT["project"]["dependencies"], *GROUPS["setup"]]),
     *(("develop", line) for line in GROUPS["develop"]),
-    *(("java", line) for line in PYPROJECT["project"]["optional-dependencies"]["java"]),
+    *((name, line) for name in ("java", "live") for line in PYPROJECT["project"]["optional-dependencies"][name]),
 ]
 
 
@@ -61,8 +61,9 @@ def test_the_build_backend_is_the_pinned_one():
 
 
 def test_develop_only_adds():
-    """No package stands in both locks, so the two cannot disagree."""
-    assert not pins("learn").keys() & (pins("develop").keys() | pins("java").keys())
+    """No package stands in two locks, so they cannot disagree."""
+    names = [name for lock in LOCKS for name in pins(lock)]
+    assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("lock", LOCKS)

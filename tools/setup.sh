@@ -80,7 +80,7 @@ learn() {
 
 develop() {
     echo "1/1 installing the development tools, 30 MB"
-    install --require-hashes --no-deps -r locks/develop.txt
+    install --require-hashes --no-deps -r locks/develop.txt -r locks/live.txt
     touch .venv/.develop
 }
 

@@ -115,8 +115,8 @@ def _tls(security: Security) -> ssl.SSLContext:
 
 
 def _ask(cluster: Cluster, node: int | str, request: Any) -> Any:
-    """A node's answer. KafkaError when none comes."""
-    from kafka.errors import KafkaConnectionError, KafkaError
+    """A node's answer. KafkaError when none comes: NodeNotReadyError soon after another, else KafkaConnectionError."""
+    from kafka.errors import KafkaConnectionError, NodeNotReadyError
 
     connection: Any = None
 
@@ -130,12 +130,13 @@ def _ask(cluster: Cluster, node: int | str, request: Any) -> Any:
 
     try:
         answer = cluster.net.run(send)
-    except Exception as error:
-        if _is_dropped(connection):
-            raise KafkaConnectionError(_hint(cluster, connection)) from None
-        if isinstance(error, KafkaError):
-            raise
-        raise KafkaConnectionError(str(error)) from error  # what the client did not catch: a library that it lacks
+    except NodeNotReadyError:
+        raise
+    except Exception as error:  # whatever it is: also what the client did not catch, such as a library that it lacks
+        broker = cluster.manager.cluster.broker_metadata(node)
+        where = f"{broker.host}:{broker.port}" if broker else f"broker {node}"
+        reason = _hint(cluster, connection) if _is_dropped(connection) else words(error)
+        raise KafkaConnectionError(f"{where}: {reason}") from None
     if answer.throttle_time_ms:
         cluster.net.run(cluster.net.sleep, answer.throttle_time_ms / 1000)
     return answer
@@ -167,14 +168,14 @@ def refresh(cluster: Cluster) -> None:
         try:
             answer = _ask(cluster, broker.node_id, request)
         except KafkaError as error:
-            failures.append(f"{broker.host}:{broker.port}: {words(error)}")
+            failures.append(words(error))
             continue
         cluster.manager.cluster.update_metadata(answer)
         (told,) = answer.topics
         refusal = for_code(told.error_code)()
         if told.error_code == 3:
             raise UsageError(f"the cluster has no topic {TOPIC}: no group has ever committed there")
-        if told.error_code and not refusal.retriable:
+        if told.error_code:
             raise UsageError(f"{TOPIC}: {words(refusal)}")
         cluster.leaders = {partition.partition_index: partition.leader_id for partition in told.partitions}
         return
@@ -223,7 +224,7 @@ def ask_leaders(
 
 
 def words(error: Any) -> str:
-    """A client's error in one line."""
+    """A client's error in one line: Kafka's name of it and what was said, or only that where no connection is."""
     name = getattr(error, "message", None) or type(error).__name__
-    said = ", ".join(str(part) for part in error.args if part)
-    return " ".join(f"{name}: {said}".split()) if said else str(name)
+    said = " ".join(", ".join(str(part) for part in error.args if part).split())
+    return f"{name}: {said}" if said and name != "KafkaConnectionError" else said or str(name)

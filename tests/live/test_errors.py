@@ -1,0 +1,86 @@
+"""What keeps `pull` from beginning is one line on stderr and exit code 2, never a traceback."""
+
+import sys
+
+import pytest
+
+from kafkagroups.cli import main
+from tests.broker.broker import free_ports
+
+
+@pytest.fixture
+def pull(tmp_path, capsys):
+    def call(*options, bootstrap="127.0.0.1:9", out=None):
+        try:
+            code = main(
+                ["pull", "--bootstrap", bootstrap, "--out", str(out or tmp_path / "pulled"), *map(str, options)]
+            )
+        except SystemExit as stopped:
+            code = stopped.code
+        out, err = capsys.readouterr()
+        assert out == "" and err.count("\n") == 1
+        return code, err.removeprefix("kafkagroups: ")
+
+    return call
+
+
+def test_the_client_is_not_installed(pull, monkeypatch):
+    """The line says what installs it."""
+    monkeypatch.setitem(sys.modules, "kafka.net.manager", None)
+    code, line = pull()
+    assert code == 2 and "needs the Python package kafka-python" in line and "pip install '.[live]'" in line
+
+
+def test_nobody_listens(pull):
+    """Each broker is named, with what the system said."""
+    pytest.importorskip("kafka", reason="no kafka-python")
+    port, other = free_ports(2)
+    code, line = pull(bootstrap=f"127.0.0.1:{port},127.0.0.1:{other}")
+    assert code == 2 and line.startswith("no broker answers: ")
+    assert f"127.0.0.1:{port}" in line and f"127.0.0.1:{other}" in line and line.count("ECONNREFUSED") == 2
+
+
+def test_a_name_that_does_not_resolve(pull):
+    """A name of the reserved domain .invalid (RFC 2606)."""
+    pytest.importorskip("kafka", reason="no kafka-python")
+    assert pull(bootstrap="nowhere.invalid:9092") == (
+        2,
+        "no broker answers: nowhere.invalid:9092: DNS Resolution failure\n",
+    )
+
+
+@pytest.mark.parametrize("bootstrap", ["kafka", ":9092", "kafka:", "kafka:port", "kafka:0", "kafka:65536", "kafka:1,"])
+def test_not_host_and_port(pull, bootstrap):
+    """HOST:PORT, several with commas."""
+    pytest.importorskip("kafka", reason="no kafka-python")
+    code, line = pull(bootstrap=bootstrap)
+    assert code == 2 and "HOST:PORT of a broker was expected, not " in line
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--security-protocol", "SASL_SSL"], "SASL needs a mechanism"),
+        (["--security-protocol", "SASL_SSL", "--sasl-mechanism", "PLAIN", "--user", "me"], "a user and a password"),
+        (["--user", "me"], "need SASL_SSL or SASL_PLAINTEXT, not PLAINTEXT"),
+        (["--cafile", "ca.pem"], "certificates need SSL or SASL_SSL, not PLAINTEXT"),
+        (["--security-protocol", "SSL", "--cafile", "/no/ca.pem"], "/no/ca.pem: no PEM file that can be used"),
+        (["--security-protocol", "SSL", "--certfile", __file__], f"{__file__}: no PEM file that can be used"),
+        (["--password-file", "/no/secret"], "/no/secret: No such file or directory"),
+        (["--partitions", "3-1"], "numbers and ranges such as 0,3,7-9 were expected, not '3-1'"),
+        (["--partitions", "0,,1"], "numbers and ranges such as 0,3,7-9 were expected, not '0,,1'"),
+    ],
+)
+def test_options_that_do_not_go_together(pull, monkeypatch, options, expected):
+    """Told before anything is sent."""
+    pytest.importorskip("kafka", reason="no kafka-python")
+    monkeypatch.delenv("KAFKAGROUPS_PASSWORD", raising=False)
+    code, line = pull(*options)
+    assert code == 2 and expected in line
+
+
+def test_a_folder_that_is_not_empty(pull, tmp_path):
+    """Nothing is ever overwritten."""
+    pytest.importorskip("kafka", reason="no kafka-python")
+    (tmp_path / "something").touch()
+    assert pull(out=tmp_path) == (2, f"{tmp_path}: a new or an empty folder was expected\n")

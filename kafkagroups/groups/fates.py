@@ -31,7 +31,7 @@ class RecordFate:
 
     `by` is the offset of the record (of the same log partition) that superseded, deleted, committed, aborted or hid
     it. `why` says why a record is ignored. `committed` is the offset in an offset's value, `timestamp` the record's, in
-    ms; `size` is the record's bytes, uncompressed.
+    ms; `size` is the record's bytes, uncompressed, `file` the segment.
     """
 
     partition: int | None
@@ -45,6 +45,7 @@ class RecordFate:
     why: str | None = None
     size: int = 0
     timestamp: int = -1
+    file: str | None = None
     is_value: bool = False
     committed: int | None = None
 
@@ -79,6 +80,7 @@ class Fates(Observer):
             return []
         made = [self._marker(record) if batch.is_control else self._entry(record) for record in records]
         for log_record, entry in zip(records, made, strict=True):
+            entry.file = batch.file
             if entry.fate is Fate.MARKER and self.wanted is not None:
                 self._markers[log_record.offset] = entry  # kept when it ends something of the wanted group
                 continue

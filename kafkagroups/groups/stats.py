@@ -6,7 +6,8 @@ partition's. What belongs to no group (markers, unknown types) and batches witho
 
 The last stable offset is the first one of the oldest open transaction: consumers that read committed data stop there,
 and so does the cleaner, which also leaves the active segment alone. What a first pass over the rest would free is an
-estimate: what neither lives nor is a tombstone or a marker (these wait for their time). The versions are told by records.
+estimate: what neither lives nor is a tombstone or a marker, for these wait for their time. The records tell who wrote
+them.
 """
 
 from __future__ import annotations

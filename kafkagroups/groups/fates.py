@@ -13,7 +13,7 @@ from typing import Any
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.loading import OFFSET_KEYS, Orphan, group_of
-from kafkagroups.groups.modern import AnyGroup
+from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate, Observer
 from kafkagroups.groups.offsets import PartitionOffsets, TopicPartition
 from kafkagroups.log.batch import Batch, LogRecord

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkagroups.errors import BadBytes, LoadFailed, UsageError
 from kafkagroups.groups.loading import Cache, ClassicCache, NewCache, Orphan
-from kafkagroups.groups.modern import AnyGroup
+from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import NOBODY, Observer
 from kafkagroups.log.batch import Batch, record_count
 from kafkagroups.log.partitioning import partition_for

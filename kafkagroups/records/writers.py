@@ -90,6 +90,7 @@ def writers_of(record: Record) -> Range:
     if isinstance(record.key, Unread) or isinstance(record.value, Unread):
         return ANY
     rules = [rule for rule in _rules() if rule.type == record.type]
+    assert rules, f"writer_versions.json lacks record type {record.type}"
     if record.value is None:
         # a type that has ended gets tombstones from the newer Kafkas still
         return Range(min(rule.range.since for rule in rules), FOREVER if record.type else (0, 9))

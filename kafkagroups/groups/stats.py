@@ -12,15 +12,13 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kafkagroups.errors import BadBytes
 from kafkagroups.groups.fates import Fates, RecordFate
 from kafkagroups.groups.observer import Fate
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch
 from kafkagroups.records.dialect import Dialect
-from kafkagroups.records.serde import decode
 from kafkagroups.records.writers import Range, writers_of, written_by
 
 BY = ("group", "topic", "type", "partition")
@@ -105,8 +103,11 @@ class Stats(Fates):
         if not entries:  # emptied by the cleaner, or unreadable
             self._row(None, partition).bytes += batch.size
             return
-        parts = shares(batch.size, [entry.size for entry in entries])
-        for entry, share in zip(entries, parts, strict=True):
+        parts = shares(batch.size, [entry.size for entry, _ in entries])
+        ranges = self._ranges.setdefault(partition, set())
+        for (entry, record), share in zip(entries, parts, strict=True):
+            if record is not None:
+                ranges.add(writers_of(record))
             entry.size = share
             row = self._row(entry, partition)
             row.records += 1
@@ -120,9 +121,7 @@ class Stats(Fates):
                 first_ms, last_ms = count.first_timestamp_ms, count.last_timestamp_ms
                 count.first_timestamp_ms = entry.timestamp if first_ms is None else min(first_ms, entry.timestamp)
                 count.last_timestamp_ms = entry.timestamp if last_ms is None else max(last_ms, entry.timestamp)
-        self._transactions(partition, batch, entries)
-        if not batch.is_control:
-            self._ranges.setdefault(partition, set()).update(_writers(batch))
+        self._transactions(partition, batch, [entry for entry, _ in entries])
 
     def decide(self, offset: int, fate: Fate, by: int) -> bool:
         if fate is not Fate.WINS:
@@ -180,14 +179,6 @@ class Stats(Fates):
         firsts = [segment.first for segment in self._segments.get(partition, {}).values()]
         stable = self.partitions[partition].last_stable_offset
         return max((first for first in firsts if first <= min(max(firsts), stable)), default=0)
-
-
-def _writers(batch: Batch) -> Iterator[Range]:
-    for record in batch.records:
-        try:
-            yield writers_of(decode(record.key, record.value))
-        except BadBytes:
-            continue
 
 
 def shares(whole: int, sizes: Iterable[int]) -> list[int]:

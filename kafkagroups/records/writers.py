@@ -114,7 +114,8 @@ def _range(record_type: int, value_version: int | None, has_value: bool, expires
 def _newest_field(message: Message) -> Version:
     """The Kafka that brought the newest of the fields that are set."""
     newest: Version = (0,)
-    for spec in _dated(type(message)):
+    cls: Any = type(message)  # mypy takes dataclasses for unhashable
+    for spec in _dated(cls):
         value = getattr(message, spec.name)
         if value != spec.default and spec.since > newest:
             newest = spec.since

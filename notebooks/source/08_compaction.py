@@ -8,12 +8,12 @@
 # | say of every record whether a cleaning pass keeps it and by which rule, find what stops the cleaner, tell a large log from a wrong one | 25 + 20 | no |
 #
 # ```
-#                 closed segments                     ║ active segment
-#  before   │ A=1 │ B=1 │ A=2 │ C=1 │ A=3 │ B=null │  ║  A=4 │
-#                                 │
-#                                 ▼  the offset map: A → 4, B → 5, C → 3
-#  after    │                 C=1 │ A=3 │ B=null │    ║  A=4 │
-#             0     1     2     3     4     5             6          each keeps its offset; gaps stay
+#                  closed segments                 ║ active segment
+#  offset      0     1     2     3     4     5     ║  6
+#  before   │ A=1 │ B=1 │ A=2 │ C=1 │ A=3 │ B=null ║ A=4
+#                               │
+#                               ▼  the offset map: A → 4, B → 5, C → 3
+#  after    │                   C=1 │ A=3 │ B=null ║ A=4        each keeps its offset; gaps stay
 # ```
 #
 # Four things to hold on to:
@@ -164,12 +164,14 @@ course.CompactionSlider(passes)
 # with another group. `C` supersedes `X`. Three passes, an hour apart:
 
 # %%
-log = course.small_log(course.scratch(), "XMC")
-for number in range(4):
-    print(number, "passes:", [f"{batch.count} record, {batch.size} bytes" for batch in kg.open_log(log)][:3])
-    after = course.scratch()
-    kg.compact(log, after, now_ms=1700000000000 + number * 3600000, delete_retention_ms=60000)
-    log = after
+logs = [course.small_log(course.scratch(), "XMC")]
+for hour in range(3):
+    logs.append(course.scratch())
+    kg.compact(logs[-2], logs[-1], now_ms=1700000000000 + hour * 3600000, delete_retention_ms=60000)
+
+sizes = [[(batch.count, batch.size) for batch in kg.open_log(log)][:3] for log in logs]
+for number, (x, m, c) in enumerate(sizes):
+    print(f"after {number} passes, (records, bytes) of X {x}, of M {m}, of C {c}")
 
 # %% [markdown]
 # The record of `X` is gone, its batch is not: a header of 61 bytes is left. A broker knows a producer's last sequence number from its last batch, and with it whether a batch
@@ -178,7 +180,7 @@ for number in range(4):
 # ## How large does it get?
 #
 # A broker does not clean all the time. It takes a log when more than half of the bytes in its closed segments are *dirty*, written since the last pass (`min.cleanable.dirty.ratio`,
-# 0.5). Now one partition with 50 groups of 8 offsets each, on two replicas; on one of them the cleaner is dead. 40,000 records come to 2.8 MB. *Predict*: how many
+# 0.5). Now one partition with 50 groups of 8 offsets each, on two replicas; on one of them the cleaner is dead. 40,000 records come to 2.8 MB. *Predict*: about how many
 # **kilobytes** has the replica that is cleaned, after its last pass? (A record takes about 70 bytes.)
 
 # %%
@@ -229,7 +231,7 @@ print(f"952 GB of the shop's records: {records / 1e9:.0f} billion, {records / 40
 # ## Does cleaning ever change an answer?
 #
 # It should not: what goes was superseded. But the cleaner goes by **keys**, and a broker goes by **meaning**. Let us look for the smallest log that is answered differently after a pass.
-# The batches, all of one group and one offset:
+# We ask for one offset of one group, as a consumer does. The batches:
 #
 # | | | | |
 # |---|---|---|---|
@@ -266,16 +268,17 @@ course.beside(two_letters, *found)
 # The classic coordinator (up to 3.9) has a counterexample that real brokers can write. An offset is deleted while a transaction on it is open: `XTM`.
 
 # %%
-for coordinator in ("classic", "new"):
-    print(f"{coordinator:<8} as written, after one pass, after two:", course.answers("XTM", coordinator))
+answers = {coordinator: course.answers("XTM", coordinator) for coordinator in ("classic", "new")}
+for coordinator, given in answers.items():
+    print(f"{coordinator:<8} as written, after one pass, after two:", given)
 
 # %% [markdown]
 # Loading, the classic one keeps the pending `X` apart; `T` does not find it, and `M` makes it count. Resurrected. For the cleaner `X` and `T` have one key, and `T` is newer: after one
 # pass the offset is gone. So two replicas of one partition answer differently, as long as only one was cleaned. The new coordinator lets `T` take the pending commit too.
 #
-# ## A small incident: the cleaner runs, the disk fills
+# ## A small incident: the cleaner lives, the disk fills
 #
-# *"Partition 38 grows. Its cleaner is alive: it says every few minutes that it cleans this partition, and it finishes. The others are small."* The shop's ten days once more, in eight
+# *"Partition 38 grows. The cleaner is alive, no log tells of an error, and the other partitions are small. But this one it has not cleaned for days."* The shop's ten days once more, in eight
 # segments. Something is in there that was not before. And a pass takes whole segments: **up to which offset can the cleaner work?** (The first one that it leaves alone.)
 
 # %%

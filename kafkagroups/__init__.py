@@ -6,8 +6,9 @@ after reading them; `compact` writes what its log cleaner would leave. `partitio
 rooms beneath: `records` (one record), `log` (one partition on disk), `groups` (what the records mean).
 """
 
-from kafkagroups.api import Groups, compact, load
+from kafkagroups.api import compact, load
 from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
+from kafkagroups.groups.loads import Groups
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import open_log

@@ -9,7 +9,7 @@ from typing import Any
 from kafkagroups.errors import BadBytes, InvalidLog
 from kafkagroups.groups.answer import group_json, subscribed_and_assigned
 from kafkagroups.groups.loading import OFFSET_KEYS, group_of
-from kafkagroups.groups.modern import AnyGroup
+from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.segments import Log

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 
-from kafkagroups.api import Groups, load
+from kafkagroups.api import load
 from kafkagroups.cli import options
 from kafkagroups.cli.tables import printable, table
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.diff import diff
+from kafkagroups.groups.loads import Groups
 
 NAME = "diff"
 HELP = "say what differs between two logs, two moments of one, or the two coordinators on one"

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from kafkagroups.api import take
 from kafkagroups.cli import dump_log, formatter, options
 from kafkagroups.cli.jvm import ToolDied
 from kafkagroups.cli.tables import printable
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.loading import group_of
+from kafkagroups.groups.loads import take
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.records.control import ControlType, decode_control_key

@@ -10,8 +10,9 @@ from typing import Any
 from kafkagroups.cli import options
 from kafkagroups.errors import UsageError
 from kafkagroups.records.dialect import Dialect
+from kafkagroups.records.fields import kafka_version
 from kafkagroups.records.serde import Record, encode, from_json
-from kafkagroups.records.writers import value_version
+from kafkagroups.records.writers import value_version, writers_of
 
 NAME = "encode"
 HELP = "encode records, as `decode --jsonl` prints them, to bytes"
@@ -47,6 +48,7 @@ def _encode_row(row: Any, kafka: str | None) -> dict[str, Any]:
 
 def _as_written_by(row: Any, kafka: str) -> tuple[Record, Dialect]:
     """The record in the value version that this Kafka writes; the row need not name a version then."""
+    rules = options.rules(None, kafka)
     try:
         data = row["value"]["data"]
         expires = data.get("expireTimestamp", -1) != -1
@@ -54,7 +56,9 @@ def _as_written_by(row: Any, kafka: str) -> tuple[Record, Dialect]:
         row = {**row, "value": {"version": chosen, **row["value"]}}
     except (TypeError, KeyError, AttributeError, ValueError):
         chosen = None  # a tombstone, an unread value, or something that from_json refuses
-    record = from_json(row)
+    record = from_json(row, rules)
     if chosen is not None:
         record = replace(record, value_version=chosen)
-    return record, options.rules(None, kafka)
+    elif kafka_version(kafka) not in writers_of(record):
+        raise UsageError(f"Kafka {kafka} writes no record of type {record.type}")
+    return record, rules

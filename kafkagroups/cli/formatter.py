@@ -20,9 +20,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from kafkagroups.cli.dump_json import known_json
-from kafkagroups.cli.jvm import SCALA_2_13, ToolDied, Version, jackson, option, string
+from kafkagroups.cli.jvm import ToolDied, Version, jackson, option, string
 from kafkagroups.cli.old_group import loaded_members
 from kafkagroups.errors import BadBytes
+from kafkagroups.groups.map_orders import SCALA_2_13
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialect import Dialect, dialect

@@ -8,11 +8,12 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from kafkagroups.api import ENGINES, Groups, load
+from kafkagroups.api import ENGINES, load
 from kafkagroups.cli import options
 from kafkagroups.cli.tables import printable, table
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.answer import group_json, offsets_json, pending_json
+from kafkagroups.groups.loads import Groups
 from kafkagroups.records.dialect import Dialect
 
 NAME = "load"

@@ -100,7 +100,9 @@ def _print(path: str, counted: Stats, top: int | None) -> None:
     records = sum(count.records for count in counted.partitions.values())
     size = sum(count.bytes for count in counted.partitions.values())
     pinned = sum(count.uncleanable_bytes for count in counted.partitions.values())
-    print(f"{path}: {pinned} of {size} bytes are out of the cleaner's reach (active segment, open transactions).")
+    freed = sum(count.freed_bytes for count in counted.partitions.values())
+    print(f"{path}: {pinned} of {size} bytes are out of the cleaner's reach (active segment, open transactions);")
+    print(f"of the others a pass would free about {freed}.")
     print(
         f"A broker takes about {records / LOAD_RATE:.1f} s to load {records} records "
         f"(at {LOAD_RATE / 1e6:.1f} million a second, measured on two cores)."

@@ -4,21 +4,32 @@ Everything prints short, deterministic text and never raises at a learner: an ex
 """
 
 from kafkagroups.course.checks import check, hint, provided, solution
+from kafkagroups.course.compaction import CompactionSlider
 from kafkagroups.course.pages import beside, confirm, data, hexdump, record_bytes
+from kafkagroups.course.small_logs import abort, answers, counted, grow, pinned_log, real_passes, scratch, small_log
 from kafkagroups.course.widgets import BatchExplorer, ByteBreaker, PartitionHistogram, RecordExplorer
 
 __all__ = [
     "BatchExplorer",
     "ByteBreaker",
+    "CompactionSlider",
     "PartitionHistogram",
     "RecordExplorer",
+    "abort",
+    "answers",
     "beside",
     "check",
     "confirm",
+    "counted",
     "data",
+    "grow",
     "hexdump",
     "hint",
+    "pinned_log",
     "provided",
+    "real_passes",
     "record_bytes",
+    "scratch",
+    "small_log",
     "solution",
 ]

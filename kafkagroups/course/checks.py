@@ -11,11 +11,13 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from kafkagroups.course import log, partitions, records
+from kafkagroups.course import compaction, log, partitions, records
 from kafkagroups.course.exercise import Exercise
 from kafkagroups.errors import KafkagroupsError
 
-EXERCISES = {exercise.name: exercise for lesson in (records, partitions, log) for exercise in lesson.EXERCISES}
+EXERCISES = {
+    exercise.name: exercise for lesson in (records, partitions, log, compaction) for exercise in lesson.EXERCISES
+}
 
 
 def check(name: str, attempt: Any) -> None:

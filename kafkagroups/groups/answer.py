@@ -7,7 +7,7 @@ from typing import Any
 
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.member import Member
-from kafkagroups.groups.modern import AnyGroup, ModernGroup, ModernMember, by_subtopology, by_topic
+from kafkagroups.groups.modern_group import AnyGroup, ModernGroup, ModernMember, by_subtopology, by_topic
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.consumer_protocol import TopicPartitions
@@ -75,16 +75,17 @@ def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, An
         "subscribed_topic_regex": said(
             "subscribed_topic_regex", "" if group.type == "consumer" and not metadata else None
         ),
-        "assignment": assigned_partitions(assigned),
+        "assignment": assigned_partitions(group, member),
         "target_assignment": by_topic(getattr(target, "topic_partitions", ())),
     }
 
 
-def assigned_partitions(assignment: Any) -> dict[str, list[int]]:
-    """What a member of a consumer or share group holds: what it has, and what it still has to give back."""
-    held = by_topic(getattr(assignment, "assigned_partitions", ()))
-    for topic_id, partitions in by_topic(getattr(assignment, "partitions_pending_revocation", ())).items():
-        held[topic_id] = sorted({*held.get(topic_id, ()), *partitions})
+def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, list[int]]:
+    """What a member of a consumer or share group holds; since 4.3 also what it still has to give back."""
+    held = by_topic(getattr(member.assignment, "assigned_partitions", ()))
+    if group.type == "consumer" and group.kafka >= (4, 3):
+        for topic_id, partitions in by_topic(getattr(member.assignment, "partitions_pending_revocation", ())).items():
+            held[topic_id] = sorted({*held.get(topic_id, ()), *partitions})
     return held
 
 

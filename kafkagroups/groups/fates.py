@@ -13,7 +13,7 @@ from typing import Any
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.loading import OFFSET_KEYS, Orphan, group_of
-from kafkagroups.groups.modern import AnyGroup
+from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate, Observer
 from kafkagroups.groups.offsets import PartitionOffsets, TopicPartition
 from kafkagroups.log.batch import Batch, LogRecord
@@ -31,7 +31,7 @@ class RecordFate:
 
     `by` is the offset of the record (of the same log partition) that superseded, deleted, committed, aborted or hid
     it. `why` says why a record is ignored. `committed` is the offset in an offset's value, `timestamp` the record's, in
-    ms; `size` is the record's bytes, uncompressed.
+    ms; `size` is the record's bytes, uncompressed, `file` the segment.
     """
 
     partition: int | None
@@ -45,6 +45,7 @@ class RecordFate:
     why: str | None = None
     size: int = 0
     timestamp: int = -1
+    file: str | None = None
     is_value: bool = False
     committed: int | None = None
 
@@ -68,8 +69,8 @@ class Fates(Observer):
     def batch(self, partition: int | None, batch: Batch) -> None:
         self.entries(partition, batch)
 
-    def entries(self, partition: int | None, batch: Batch) -> list[RecordFate]:
-        """Takes a batch in; one entry for each of its records, wanted or not, nothing where they cannot be read."""
+    def entries(self, partition: int | None, batch: Batch) -> list[tuple[RecordFate, Record | None]]:
+        """Takes a batch in; an entry for each of its records, wanted or not, with the record where it can be read."""
         if partition != self.partition:
             self._markers.clear()
         self.partition = partition
@@ -78,7 +79,8 @@ class Fates(Observer):
         except BadBytes:
             return []
         made = [self._marker(record) if batch.is_control else self._entry(record) for record in records]
-        for log_record, entry in zip(records, made, strict=True):
+        for log_record, (entry, _) in zip(records, made, strict=True):
+            entry.file = batch.file
             if entry.fate is Fate.MARKER and self.wanted is not None:
                 self._markers[log_record.offset] = entry  # kept when it ends something of the wanted group
                 continue
@@ -87,26 +89,26 @@ class Fates(Observer):
             self.records[partition, log_record.offset] = entry
         return made
 
-    def _marker(self, record: LogRecord) -> RecordFate:
+    def _marker(self, record: LogRecord) -> tuple[RecordFate, None]:
         try:
             fate, why = Fate.MARKER, None
             if decode_control_key(record.key) not in (ControlType.COMMIT, ControlType.ABORT):
                 fate, why = Fate.IGNORED, "no marker of a transaction"
         except BadBytes as error:
             fate, why = Fate.IGNORED, str(error)
-        return _new(self.partition, record, fate, why)
+        return _new(self.partition, record, fate, why), None
 
-    def _entry(self, log_record: LogRecord) -> RecordFate:
+    def _entry(self, log_record: LogRecord) -> tuple[RecordFate, Record | None]:
         made = _new(self.partition, log_record, Fate.IGNORED)
         try:
             record = decode(log_record.key, log_record.value, self.rules)
         except BadBytes as error:
             made.why = str(error)
-            return made
+            return made, None
         made.type, made.group = record.type, group_of(record)
         if isinstance(record.key, Unread):
             made.why = f"record type {record.type} is not read by this coordinator"
-            return made
+            return made, record
         if isinstance(record.key, OFFSET_KEYS):
             made.key = TopicPartition(record.key.topic, record.key.partition)
             made.committed = getattr(record.value, "offset", None)
@@ -114,7 +116,7 @@ class Fates(Observer):
             made.member_id = record.key.member_id
         made.is_value = record.value is not None
         made.fate = None if made.is_value else Fate.TOMBSTONE
-        return made
+        return made, record
 
     def told(self, offset: int, fate: Fate, by: int) -> None:
         if not self.decide(offset, fate, by):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafkagroups.groups.answer import group_json, offset_json, subscribed_and_assigned
-from kafkagroups.groups.modern import AnyGroup
+from kafkagroups.groups.modern_group import AnyGroup
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kafkagroups.errors import LoadFailed
-from kafkagroups.groups.member import Member
+from kafkagroups.groups.map_orders import hash_map_order, java_map_order
+from kafkagroups.groups.member import Member, unreadable_subscription
 from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.dialect import Dialect
@@ -73,6 +74,12 @@ def group_from_record(partition: int | None, record: Record, offset: int, rules:
         group.protocol_type = value.protocol_type
         group.leader = member.member_id if group.leader is None else group.leader
         group.members[member.member_id] = member
+    if value.protocol_type == "consumer" and value.protocol is not None and rules.since(2, 7):
+        is_classic = rules.coordinator == "classic"
+        told = hash_map_order(group.members, rules.version) if is_classic else java_map_order(group.members)
+        refused = unreadable_subscription((name, group.members[name].subscription_bytes) for name in told)
+        if refused is not None:
+            raise LoadFailed(f"group {group_id!r}: {refused}", offset)
     return group
 
 

@@ -33,7 +33,8 @@ from dataclasses import dataclass, field
 
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.group import Group, group_from_record
-from kafkagroups.groups.modern import GROUP_TYPES, AnyGroup, ModernGroup, new_group, replay
+from kafkagroups.groups.modern import GROUP_TYPES, check_loaded, new_group, replay
+from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.observer import NOBODY, Observer
 from kafkagroups.groups.offsets import Offsets, PartitionOffsets, TopicPartition, offset_and_metadata
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
@@ -208,6 +209,9 @@ class NewCache(Cache):
                         error.offset = log_record.offset
                         raise
                     self.observer.group(group_id, record, log_record.offset, group_id in shard.groups)
+        for group in shard.groups.values():
+            if isinstance(group, ModernGroup):
+                check_loaded(group)
         self._add(shard)
 
     def _add(self, shard: _Shard) -> None:
@@ -277,7 +281,7 @@ class _Shard:
             raise LoadFailed(f"record type {record.type} is of a {kind} group, and {group_id!r} is a {group.type} one")
         if not isinstance(group, ModernGroup):
             group = self.groups[group_id] = new_group(group_id, self.partition, kind, rules)
-        if not replay(group, record, rules):
+        if not replay(group, record):
             del self.groups[group_id]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafkagroups.errors import InvalidRecord
@@ -12,6 +13,7 @@ from kafkagroups.records.consumer_protocol import (
     decode_assignment,
     decode_subscription,
 )
+from kafkagroups.records.structs import reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +49,23 @@ class Member:
             return decode_assignment(self.assignment_bytes)
         except InvalidRecord:
             return None
+
+
+def unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> str | None:
+    """Why a coordinator cannot tell what a group's consumers read, in the order of its members; None when it can.
+
+    It reads each subscription in its oldest layout. Bytes that just end are forgiven, with all members that follow;
+    whatever else is wrong fails the load. Source: computeSubscribedTopics of GroupMetadata (2.7 to 3.9) and
+    ClassicGroup (4.3.1).
+    """
+    for member_id, data in subscriptions:
+        if len(data) < 2:
+            return None
+        try:
+            _read_oldest(data, 2)
+        except InvalidRecord as error:
+            return f"the subscription of {member_id} cannot be read: {error}" if error.cause else None
+    return None
+
+
+_read_oldest = reader(ConsumerProtocolSubscription, 0)

@@ -5,20 +5,20 @@ header included, are shared out among its records in proportion to their own; so
 partition's. What belongs to no group (markers, unknown types) and batches without records stand in a row of null.
 
 The last stable offset is the first one of the oldest open transaction: consumers that read committed data stop there,
-and so does the cleaner, which also leaves the active segment alone. The versions are told by the records.
+and so does the cleaner, which also leaves the active segment alone. What a first pass over the rest would free is an
+estimate: what neither lives nor is a tombstone or a marker, for these wait for their time. The records tell who wrote
+them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kafkagroups.errors import BadBytes
 from kafkagroups.groups.fates import Fates, RecordFate
 from kafkagroups.groups.observer import Fate
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch
 from kafkagroups.records.dialect import Dialect
-from kafkagroups.records.serde import decode
 from kafkagroups.records.writers import Range, writers_of, written_by
 
 BY = ("group", "topic", "type", "partition")
@@ -49,7 +49,10 @@ class Count:
 
 @dataclass
 class PartitionStats(Count):
-    """A partition of the topic. `uncleanable_bytes` is what the cleaner may not touch now."""
+    """A partition of the topic.
+
+    `uncleanable_bytes` is what the cleaner may not touch now, `freed_bytes` about what a pass over the rest would free.
+    """
 
     segments: int = 0
     batches: int = 0
@@ -59,7 +62,17 @@ class PartitionStats(Count):
     next_offset: int = 0
     open_transactions: list[OpenTransaction] = field(default_factory=list)
     uncleanable_bytes: int = 0
+    freed_bytes: int = 0
     written_by: str = ""
+
+
+@dataclass
+class _Segment:
+    """A file: its first offset, its bytes, and those of its records that a cleaning pass would keep."""
+
+    first: int
+    bytes: int = 0
+    kept_bytes: int = 0
 
 
 class Stats(Fates):
@@ -76,8 +89,7 @@ class Stats(Fates):
         self.problems: list[str] = []
         self._open: dict[int | None, dict[int, OpenTransaction]] = {}
         self._ranges: dict[int | None, set[Range]] = {}
-        self._segments: dict[int | None, dict[str | None, tuple[int, int]]] = {}
-        """By partition and file: its first offset and its bytes."""
+        self._segments: dict[int | None, dict[str | None, _Segment]] = {}
 
     def batch(self, partition: int | None, batch: Batch) -> None:
         entries = self.entries(partition, batch)
@@ -86,13 +98,16 @@ class Stats(Fates):
         count.bytes += batch.size
         count.records += len(entries)
         count.next_offset = batch.next_offset
-        first, size = self._segments.setdefault(partition, {}).get(batch.file, (batch.base_offset, 0))
-        self._segments[partition][batch.file] = (first, size + batch.size)
+        segment = self._segments.setdefault(partition, {}).setdefault(batch.file, _Segment(batch.base_offset))
+        segment.bytes += batch.size
         if not entries:  # emptied by the cleaner, or unreadable
             self._row(None, partition).bytes += batch.size
             return
-        parts = shares(batch.size, [entry.size for entry in entries])
-        for entry, share in zip(entries, parts, strict=True):
+        parts = shares(batch.size, [entry.size for entry, _ in entries])
+        ranges = self._ranges.setdefault(partition, set())
+        for (entry, record), share in zip(entries, parts, strict=True):
+            if record is not None:
+                ranges.add(writers_of(record))
             entry.size = share
             row = self._row(entry, partition)
             row.records += 1
@@ -101,13 +116,12 @@ class Stats(Fates):
                 each.tombstones += entry.fate is Fate.TOMBSTONE
             if entry.fate is not None:
                 del self.records[partition, entry.offset]
+                segment.kept_bytes += entry.size
             if entry.timestamp != NO_TIMESTAMP:
                 first_ms, last_ms = count.first_timestamp_ms, count.last_timestamp_ms
                 count.first_timestamp_ms = entry.timestamp if first_ms is None else min(first_ms, entry.timestamp)
                 count.last_timestamp_ms = entry.timestamp if last_ms is None else max(last_ms, entry.timestamp)
-        self._transactions(partition, batch, entries)
-        if not batch.is_control:
-            self._ranges.setdefault(partition, set()).update(_writers(batch))
+        self._transactions(partition, batch, [entry for entry, _ in entries])
 
     def decide(self, offset: int, fate: Fate, by: int) -> bool:
         if fate is not Fate.WINS:
@@ -143,10 +157,10 @@ class Stats(Fates):
             count.open_transactions = sorted(self._open.get(partition, {}).values(), key=lambda each: each.first_offset)
             stable = [each.first_offset for each in count.open_transactions]
             count.last_stable_offset = min(stable, default=count.next_offset)
-            files = sorted(self._segments.get(partition, {}).values())
-            first_uncleanable = min(files[-1][0] if files else 0, count.last_stable_offset)
-            holding = max((first for first, _ in files if first <= first_uncleanable), default=0)
-            count.uncleanable_bytes = sum(size for first, size in files if first >= holding)
+            first_uncleanable = self._first_uncleanable(partition)
+            for segment in self._segments.get(partition, {}).values():
+                if segment.first >= first_uncleanable:
+                    count.uncleanable_bytes += segment.bytes
             count.written_by = written_by(self._ranges.get(partition, ()))
         for entry in self.records.values():
             if entry.fate in (Fate.WINS, Fate.PENDING):
@@ -154,14 +168,17 @@ class Stats(Fates):
                 for each in (self.partitions[entry.partition], row):
                     each.live_records += 1
                     each.live_bytes += entry.size
+                self._segments[entry.partition][entry.file].kept_bytes += entry.size
+        for partition, count in self.partitions.items():
+            for segment in self._segments.get(partition, {}).values():
+                if segment.first < self._first_uncleanable(partition):
+                    count.freed_bytes += segment.bytes - segment.kept_bytes
 
-
-def _writers(batch: Batch) -> Iterator[Range]:
-    for record in batch.records:
-        try:
-            yield writers_of(decode(record.key, record.value))
-        except BadBytes:
-            continue
+    def _first_uncleanable(self, partition: int | None) -> int:
+        """Where cleaning stops: the first offset of the segment that holds what it may not touch."""
+        firsts = [segment.first for segment in self._segments.get(partition, {}).values()]
+        stable = self.partitions[partition].last_stable_offset
+        return max((first for first in firsts if first <= min(max(firsts), stable)), default=0)
 
 
 def shares(whole: int, sizes: Iterable[int]) -> list[int]:

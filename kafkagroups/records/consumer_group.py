@@ -3,7 +3,8 @@
 The coordinator of 4.0 and later writes them (as a preview since 3.7). A classic group is one record; this one is
 spread over many, so that a heartbeat writes only what changed: the group's epoch (3), what each member asked for (5),
 the assignment that the group moves to (6, 7), what each member has now (8), and which topics its patterns match (16).
-Order within a log says nothing: each of them alone creates the group. Type 4 ended with 4.0.
+The order of values says nothing: each of them alone creates the group. That of tombstones does: a member's before the
+group's. All but 16 are since the preview in 3.7; type 4 ended with 4.0.
 Source: ConsumerGroup….json (4.3.1), GroupCoordinatorRecordHelpers.java, GroupMetadataManager.replay.
 """
 
@@ -24,9 +25,9 @@ class ConsumerGroupMetadataKey(GroupIdKey):
 class ConsumerGroupMetadataValue(Message):
     """Type 3: the group exists, and how often it changed.
 
-    Written whenever the epoch goes up: a member comes, leaves or subscribes anew, or a topic of theirs changes. A
-    tombstone deletes the group, and comes after those of its members and of its target assignment.
-    4.1 brought metadata_hash, which took the place of type 4.
+    Since 3.7, written whenever the epoch goes up: a member comes, leaves or subscribes anew, or a topic of theirs
+    changes. A tombstone deletes the group, and comes after those of its members and of its target assignment. 4.1
+    brought metadata_hash, which took the place of type 4.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: goes up when members, subscriptions or topics change")
@@ -56,7 +57,8 @@ class TopicMetadata(Message):
 class ConsumerGroupPartitionMetadataValue(Message):
     """Type 4: the subscribed topics as the group last saw them; a change of them means a new epoch.
 
-    Values up to 4.0, only tombstones since 4.1 (when a group of an older log, or any group, is deleted).
+    Values from 3.7 to 4.0, written when the topics of the group changed; since 4.1 metadata_hash of type 3 stands for
+    them. A tombstone belongs to the group's deletion, still in 4.3, and whether or not there was a value.
     """
 
     topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")
@@ -85,9 +87,9 @@ class ClassicMemberMetadata(Message):
 class ConsumerGroupMemberMetadataValue(Message):
     """Type 5: what a member is and what it subscribed to.
 
-    Written when it joins and when it says something new. A tombstone says that it has left; those of types 8 and 7
-    come first. A member of the new protocol carries `classic_member_metadata` with an explicit null: an absent tag
-    means the default of Kafka's class, an empty struct, and so a classic member.
+    Since 3.7, written when it joins and when it says something new. A tombstone says that it has left; those of
+    types 8 and 7 come first. A member of the new protocol carries `classic_member_metadata` with an explicit null:
+    an absent tag means the default of Kafka's class, an empty struct, and so a classic member.
     """
 
     instance_id: str | None = field(STRING, nullable=True, doc="a static member's own name; null = dynamic")
@@ -116,8 +118,8 @@ class ConsumerGroupTargetAssignmentMetadataKey(GroupIdKey):
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
     """Type 6: for which epoch of the group the target assignment was computed.
 
-    Written with the type 7 records of a new assignment, after them. A tombstone belongs to the group's deletion.
-    4.3 brought assignment_timestamp.
+    Since 3.7, written with the type 7 records of a new assignment, after them. A tombstone belongs to the group's
+    deletion. 4.3 brought assignment_timestamp.
     """
 
     assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
@@ -139,7 +141,7 @@ class TopicPartition(Message):
 class ConsumerGroupTargetAssignmentMemberValue(Message):
     """Type 7: what a member is going to have once the others have given it back.
 
-    Written for each member whose target changed. A tombstone: it has left.
+    Since 3.7, written for each member whose target changed. A tombstone: it has left.
     """
 
     topic_partitions: tuple[TopicPartition, ...] = field(Array(Struct(TopicPartition)), doc="its target")
@@ -163,8 +165,8 @@ class TopicPartitions(Message):
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
     """Type 8: what a member has now, and how far it is on its way to the target.
 
-    Written at each step of that way. `state`: 0 stable, 1 unrevoked partitions, 2 unreleased partitions, 127 unknown.
-    A tombstone: it has left. 4.3 brought the assignment_epochs.
+    Since 3.7, written at each step of that way. `state`: 0 stable, 1 unrevoked partitions, 2 unreleased partitions,
+    127 unknown. A tombstone: it has left. 4.3 brought the assignment_epochs.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")

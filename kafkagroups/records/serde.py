@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import struct
-import sys
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 from kafkagroups.errors import Deviation, InvalidRecord, UsageError, nested
 from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
 from kafkagroups.records.dialect import Dialect, dialect
-from kafkagroups.records.fields import NEWEST, Message, kafka_version
+from kafkagroups.records.fields import NEWEST, Message
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kafkagroups.records.offset_commit import (
     LegacyOffsetCommitKey,
@@ -44,39 +43,38 @@ class RecordType(NamedTuple):
     until: tuple[int, ...] = NEWEST
 
 
-def _type(number: int, value: type[Message], since: str, until: tuple[int, ...] = NEWEST) -> RecordType:
-    name = value.__name__.removesuffix("Value")
-    key: type[Message] = getattr(sys.modules[value.__module__], f"{name}Key")
-    return RecordType(number, name, key, value, 0, kafka_version(since), until)
-
+_NEWER_TYPES: dict[int, tuple[type[Message], type[Message], tuple[int, ...]]] = {
+    3: (consumer.ConsumerGroupMetadataKey, consumer.ConsumerGroupMetadataValue, (3, 7)),
+    4: (consumer.ConsumerGroupPartitionMetadataKey, consumer.ConsumerGroupPartitionMetadataValue, (3, 7)),
+    5: (consumer.ConsumerGroupMemberMetadataKey, consumer.ConsumerGroupMemberMetadataValue, (3, 7)),
+    6: (consumer.ConsumerGroupTargetAssignmentMetadataKey, consumer.ConsumerGroupTargetAssignmentMetadataValue, (3, 7)),
+    7: (consumer.ConsumerGroupTargetAssignmentMemberKey, consumer.ConsumerGroupTargetAssignmentMemberValue, (3, 7)),
+    8: (consumer.ConsumerGroupCurrentMemberAssignmentKey, consumer.ConsumerGroupCurrentMemberAssignmentValue, (3, 7)),
+    9: (share.ShareGroupPartitionMetadataKey, share.ShareGroupPartitionMetadataValue, (4, 0)),
+    10: (share.ShareGroupMemberMetadataKey, share.ShareGroupMemberMetadataValue, (4, 0)),
+    11: (share.ShareGroupMetadataKey, share.ShareGroupMetadataValue, (4, 0)),
+    12: (share.ShareGroupTargetAssignmentMetadataKey, share.ShareGroupTargetAssignmentMetadataValue, (4, 0)),
+    13: (share.ShareGroupTargetAssignmentMemberKey, share.ShareGroupTargetAssignmentMemberValue, (4, 0)),
+    14: (share.ShareGroupCurrentMemberAssignmentKey, share.ShareGroupCurrentMemberAssignmentValue, (4, 0)),
+    15: (share.ShareGroupStatePartitionMetadataKey, share.ShareGroupStatePartitionMetadataValue, (4, 0)),
+    16: (consumer.ConsumerGroupRegularExpressionKey, consumer.ConsumerGroupRegularExpressionValue, (4, 0)),
+    17: (streams.StreamsGroupMetadataKey, streams.StreamsGroupMetadataValue, (4, 1)),
+    19: (streams.StreamsGroupMemberMetadataKey, streams.StreamsGroupMemberMetadataValue, (4, 1)),
+    20: (streams.StreamsGroupTargetAssignmentMetadataKey, streams.StreamsGroupTargetAssignmentMetadataValue, (4, 1)),
+    21: (streams.StreamsGroupTargetAssignmentMemberKey, streams.StreamsGroupTargetAssignmentMemberValue, (4, 1)),
+    22: (streams.StreamsGroupCurrentMemberAssignmentKey, streams.StreamsGroupCurrentMemberAssignmentValue, (4, 1)),
+    23: (streams.StreamsGroupTopologyKey, streams.StreamsGroupTopologyValue, (4, 1)),
+}
 
 RECORD_TYPES = {
-    kind.id: kind
-    for kind in (
-        RecordType(0, "LegacyOffsetCommit", LegacyOffsetCommitKey, LegacyOffsetCommitValue, 0),
-        RecordType(1, "OffsetCommit", OffsetCommitKey, OffsetCommitValue, 4),
-        RecordType(2, "GroupMetadata", GroupMetadataKey, GroupMetadataValue, 4),
-        _type(3, consumer.ConsumerGroupMetadataValue, "3.7"),
-        _type(4, consumer.ConsumerGroupPartitionMetadataValue, "3.7"),
-        _type(5, consumer.ConsumerGroupMemberMetadataValue, "3.7"),
-        _type(6, consumer.ConsumerGroupTargetAssignmentMetadataValue, "3.7"),
-        _type(7, consumer.ConsumerGroupTargetAssignmentMemberValue, "3.7"),
-        _type(8, consumer.ConsumerGroupCurrentMemberAssignmentValue, "3.7"),
-        _type(9, share.ShareGroupPartitionMetadataValue, "4.0", until=(4, 1)),
-        _type(10, share.ShareGroupMemberMetadataValue, "4.0"),
-        _type(11, share.ShareGroupMetadataValue, "4.0"),
-        _type(12, share.ShareGroupTargetAssignmentMetadataValue, "4.0"),
-        _type(13, share.ShareGroupTargetAssignmentMemberValue, "4.0"),
-        _type(14, share.ShareGroupCurrentMemberAssignmentValue, "4.0"),
-        _type(15, share.ShareGroupStatePartitionMetadataValue, "4.0"),
-        _type(16, consumer.ConsumerGroupRegularExpressionValue, "4.0"),
-        _type(17, streams.StreamsGroupMetadataValue, "4.1"),
-        _type(19, streams.StreamsGroupMemberMetadataValue, "4.1"),
-        _type(20, streams.StreamsGroupTargetAssignmentMetadataValue, "4.1"),
-        _type(21, streams.StreamsGroupTargetAssignmentMemberValue, "4.1"),
-        _type(22, streams.StreamsGroupCurrentMemberAssignmentValue, "4.1"),
-        _type(23, streams.StreamsGroupTopologyValue, "4.1"),
+    0: RecordType(0, "LegacyOffsetCommit", LegacyOffsetCommitKey, LegacyOffsetCommitValue, 0),
+    1: RecordType(1, "OffsetCommit", OffsetCommitKey, OffsetCommitValue, 4),
+    2: RecordType(2, "GroupMetadata", GroupMetadataKey, GroupMetadataValue, 4),
+} | {
+    number: RecordType(
+        number, key.__name__.removesuffix("Key"), key, value, 0, since, (4, 1) if number == 9 else NEWEST
     )
+    for number, (key, value, since) in _NEWER_TYPES.items()
 }
 """Every type that a Kafka has written; 9 is 4.0's only, 18 never was one."""
 
@@ -244,8 +242,12 @@ def value_to_json(record: Record, reader_of: Dialect | None = None) -> dict[str,
     return {"version": str(version), "data": data}
 
 
-def from_json(value: Any) -> Record:
-    """The record whose JSON this is (`to_json`, without needing `type` and `name`). UsageError when it is none."""
+def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
+    """The record whose JSON this is (`to_json`, without needing `type` and `name`). UsageError when it is none.
+
+    `reader_of` is whose JSON it is, as for `to_json`: share groups of 4.0 have other fields.
+    """
+    rules = reader_of or _newest
     if not isinstance(value, dict) or not isinstance(value.get("key"), dict):
         raise UsageError('{"key": {"type": …, "data": {…}}, "value": …} was expected', field="key")
     type_id = _number(value["key"].get("type"), "key.type")
@@ -268,12 +270,12 @@ def from_json(value: Any) -> Record:
     if content is None:
         return Record(type_id, record_key, None, None)
     version = _number(content.get("version"), "value.version")
-    cls = OffsetCommitValue if type_id == 0 and version > 0 else kind.value
+    cls = OffsetCommitValue if type_id == 0 and (version > 0 or rules.type0_values) else kind.value
     highest = 4 if cls is OffsetCommitValue else kind.highest_version
     if not 0 <= version <= highest:
         raise UsageError(f"a value of {kind.name} has version 0 to {highest}, not {version}", field="value.version")
     try:
-        record_value = fields_from_json(cls, content.get("data"), version)
+        record_value = fields_from_json(cls, content.get("data"), version, rules.version)
     except UsageError as error:
         raise error.inside("value.data") from None
     return Record(type_id, record_key, record_value, version)

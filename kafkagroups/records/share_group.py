@@ -22,7 +22,10 @@ class ShareGroupPartitionMetadataKey(GroupIdKey):
 
 @message(flexible="0+")
 class ShareGroupPartitionMetadataValue(Message):
-    """Type 9, only in 4.0: the subscribed topics as the group last saw them. Every other Kafka skips it."""
+    """Type 9, only in 4.0: the subscribed topics as the group last saw them.
+
+    Written by the preview when they changed; a tombstone belonged to the group's deletion. Every other Kafka skips it.
+    """
 
     topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")
 
@@ -36,7 +39,8 @@ class ShareGroupMemberMetadataKey(MemberIdKey):
 class ShareGroupMemberMetadataValue(Message):
     """Type 10: what a member is and what it subscribed to.
 
-    Written when it joins and when it says something new. A tombstone: it has left; that of type 14 comes first.
+    Since 4.0, written when it joins and when it says something new. A tombstone: it has left; that of type 14 comes
+    first.
     """
 
     rack_id: str | None = field(STRING, nullable=True, doc="the rack where the client runs")
@@ -54,8 +58,8 @@ class ShareGroupMetadataKey(GroupIdKey):
 class ShareGroupMetadataValue(Message):
     """Type 11: the group exists, and how often it changed.
 
-    Written whenever the epoch goes up. A tombstone deletes the group. 4.0 had no metadata_hash, and the hash is no
-    tagged field: a value of 4.0 ends too early for every later reader.
+    Since 4.0, written whenever the epoch goes up. A tombstone deletes the group. 4.0 had no metadata_hash, and the
+    hash is no tagged field: a value of 4.0 ends too early for every later reader.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: goes up when members, subscriptions or topics change")
@@ -71,7 +75,8 @@ class ShareGroupTargetAssignmentMetadataKey(GroupIdKey):
 class ShareGroupTargetAssignmentMetadataValue(Message):
     """Type 12: for which epoch of the group the target assignment was computed.
 
-    Written with a new assignment. A tombstone belongs to the group's deletion. 4.3 brought assignment_timestamp.
+    Since 4.0, written with a new assignment. A tombstone belongs to the group's deletion. 4.3 brought
+    assignment_timestamp.
     """
 
     assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
@@ -85,7 +90,7 @@ class ShareGroupTargetAssignmentMemberKey(MemberIdKey):
 
 @message(flexible="0+")
 class ShareGroupTargetAssignmentMemberValue(Message):
-    """Type 13: what a member is to have. Written for each member whose target changed; a tombstone: it has left."""
+    """Type 13, since 4.0: what a member is to have. Written when that changed; a tombstone: it has left."""
 
     topic_partitions: tuple[TopicPartition, ...] = field(Array(Struct(TopicPartition)), doc="its target")
 
@@ -99,7 +104,7 @@ class ShareGroupCurrentMemberAssignmentKey(MemberIdKey):
 class ShareGroupCurrentMemberAssignmentValue(Message):
     """Type 14: what a member has now. Members need not wait for each other, so it is the target at once.
 
-    Written when that changed. `state` is 0, stable. A tombstone: it has left.
+    Since 4.0, written when that changed. `state` is 0, stable. A tombstone: it has left.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
@@ -130,8 +135,8 @@ class TopicInfo(Message):
 class ShareGroupStatePartitionMetadataValue(Message):
     """Type 15: for which partitions `__share_group_state` has a state, gets one, or loses it.
 
-    Written before and after the share coordinator is asked. A tombstone belongs to the group's deletion. 4.1 brought
-    initializing_topics, in front of the others.
+    Since 4.1, written before and after the share coordinator is asked. A tombstone belongs to the group's deletion. 4.0
+    had the layout without initializing_topics, and neither wrote it nor could replay it.
     """
 
     initializing_topics: tuple[TopicPartitionsInfo, ...] = field(

@@ -136,7 +136,7 @@ def _tags(known: dict[int, Spec], at: At, data: bytes, position: int, path: str)
             inner = [
                 Span("", end, end + size, name, "bytes", data[end : end + size].hex(), "a tag that this Kafka lacks")
             ]
-        yield Span("", start, end, name, "uvarint, uvarint", (tag, size), "the tag's number and its size in bytes", odd)
+        yield Span("", start, end, name, "uvarint, uvarint", f"tag {tag}, {size} bytes", "its number and its size", odd)
         for span in inner:
             yield span
             end = span.end
@@ -161,7 +161,7 @@ def _field(wire: Wire, at: At, nullable: bool, data: bytes, position: int, path:
         length, start = read_length(wire, at, data, position)
         kind = ("uvarint" if at.flexible else "int16" if isinstance(wire, String) else "int32") + " length"
         what = "how many follow" if isinstance(wire, Array) else "how many bytes follow"
-        what += ", plus 1" if at.flexible else ""
+        what += " (stored plus 1)" if at.flexible else ""
         odd = _unlike(
             data[position:start], length_bytes(wire, at, length), "for null" if length < 0 else "for the length"
         )

@@ -28,8 +28,8 @@ class LastAssignmentConfig(Message):
 class StreamsGroupMetadataValue(Message):
     """Type 17: the group exists, how often it changed, and which topology it has checked.
 
-    Written whenever the epoch goes up. A tombstone deletes the group. After 4.1 came validated_topology_epoch and
-    last_assignment_configs; 4.4 brings two tags about a description of the topology.
+    Since 4.1, written whenever the epoch goes up. A tombstone deletes the group. 4.2 brought validated_topology_epoch
+    and last_assignment_configs; 4.4 brings two tags about a description of the topology.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: goes up when members, topology or topics change")
@@ -69,7 +69,8 @@ class KeyValue(Message):
 class StreamsGroupMemberMetadataValue(Message):
     """Type 19: what a member (a stream thread's client) is.
 
-    Written when it joins and when it says something new. A tombstone: it has left; that of type 22 comes first.
+    Since 4.1, written when it joins and when it says something new. A tombstone: it has left; that of type 22 comes
+    first.
     """
 
     instance_id: str | None = field(STRING, nullable=True, doc="a static member's own name; null = dynamic")
@@ -94,7 +95,8 @@ class StreamsGroupTargetAssignmentMetadataKey(GroupIdKey):
 class StreamsGroupTargetAssignmentMetadataValue(Message):
     """Type 20: for which epoch of the group the target assignment was computed.
 
-    Written with a new assignment. A tombstone belongs to the group's deletion. 4.3 brought assignment_timestamp.
+    Since 4.1, written with a new assignment. A tombstone belongs to the group's deletion. 4.3 brought
+    assignment_timestamp.
     """
 
     assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
@@ -116,7 +118,7 @@ class TargetTaskIds(Message):
 
 @message(flexible="0+")
 class StreamsGroupTargetAssignmentMemberValue(Message):
-    """Type 21: which tasks a member is to have. Written when they changed; a tombstone: it has left."""
+    """Type 21, since 4.1: which tasks a member is to have. Written when they changed; a tombstone: it has left."""
 
     active_tasks: tuple[TargetTaskIds, ...] = field(Array(Struct(TargetTaskIds)), doc="tasks that it runs")
     standby_tasks: tuple[TargetTaskIds, ...] = field(Array(Struct(TargetTaskIds)), doc="tasks whose state it copies")
@@ -143,8 +145,8 @@ class TaskIds(Message):
 class StreamsGroupCurrentMemberAssignmentValue(Message):
     """Type 22: which tasks a member has now, and how far it is on its way to the target.
 
-    Written at each step of that way. `state`: 1 stable, 2 unrevoked tasks, 3 unreleased tasks. A tombstone: it has
-    left. After 4.1 came the assignment_epochs.
+    Since 4.1, written at each step of that way. `state`: 1 stable, 2 unrevoked tasks, 3 unreleased tasks. A tombstone:
+    it has left. 4.2 brought the assignment_epochs.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
@@ -209,7 +211,10 @@ class Subtopology(Message):
 
 @message(flexible="0+")
 class StreamsGroupTopologyValue(Message):
-    """Type 23: the application's topology. Written when a member brings a newer one; a tombstone: the group is gone."""
+    """Type 23, since 4.1: the application's topology. Written when a member brings a newer one.
+
+    A tombstone: the group is gone.
+    """
 
     epoch: int = field(INT32, doc="counts the topologies of the application")
     subtopologies: tuple[Subtopology, ...] = field(Array(Struct(Subtopology)), doc="its parts")

@@ -66,10 +66,13 @@ def uuid_text(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
+_URL_SAFE = bytes.maketrans(b"-_+/", b"+/!!")  # "+" and "/" are no letters of base64url
+
+
 def uuid_bytes(text: str) -> bytes:
     """The 16 bytes of a Uuid's text. ValueError if it is none."""
     try:
-        data = base64.b64decode(text.encode() + b"==", altchars=b"-_", validate=True)
+        data = base64.b64decode(text.encode().translate(_URL_SAFE) + b"==", validate=True)
     except (binascii.Error, UnicodeEncodeError) as error:
         raise ValueError(f"{text!r} is no uuid in Kafka's form (22 characters of base64url)") from error
     if len(data) != 16:

@@ -15,9 +15,10 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import UsageError
-from kafkagroups.records.fields import Message, kafka_version, specs
+from kafkagroups.records.fields import Message, Spec, kafka_version, specs
 from kafkagroups.records.serde import RECORD_TYPES, Record, Unread
-from kafkagroups.records.wire import Array
+from kafkagroups.records.structs import Struct
+from kafkagroups.records.wire import Array, Wire
 
 Version = tuple[int, ...]
 FOREVER: Version = (2**31,)
@@ -89,23 +90,32 @@ def writers_of(record: Record) -> Range:
     """The Kafkas that can have written a record. A tombstone only tells its type; an unread record nothing."""
     if isinstance(record.key, Unread) or isinstance(record.value, Unread):
         return ANY
-    rules = [rule for rule in _rules() if rule.type == record.type]
-    if record.value is None:
+    expires = getattr(record.value, "expire_timestamp", -1) != -1
+    newest = (0,) if record.value is None else _newest_field(record.value)
+    return _range(record.type, record.value_version, record.value is not None, expires, newest)
+
+
+@cache
+def _range(record_type: int, value_version: int | None, has_value: bool, expires: bool, newest: Version) -> Range:
+    rules = [rule for rule in _rules() if rule.type == record_type]
+    assert rules, f"writer_versions.json lacks record type {record_type}"
+    if not has_value:
         # a type that has ended gets tombstones from the newer Kafkas still
-        return Range(min(rule.range.since for rule in rules), FOREVER if record.type else (0, 9))
-    fitting = [rule for rule in rules if rule.version == record.value_version]
-    if record.type == 1 and record.value_version == 1 and getattr(record.value, "expire_timestamp", -1) == -1:
+        return Range(min(rule.range.since for rule in rules), FOREVER if record_type else (0, 9))
+    fitting = [rule for rule in rules if rule.version == value_version]
+    if record_type == 1 and value_version == 1 and not expires:
         fitting = [rule for rule in fitting if not rule.expires]
     if not fitting:
         return Range(FOREVER, FOREVER)
-    brought = Range(_newest_field(record.value), RECORD_TYPES[record.type].until)
+    brought = Range(newest, RECORD_TYPES[record_type].until)
     return Range(min(r.range.since for r in fitting), max(r.range.until for r in fitting)).meet(brought)
 
 
 def _newest_field(message: Message) -> Version:
     """The Kafka that brought the newest of the fields that are set."""
     newest: Version = (0,)
-    for spec in specs(type(message)):
+    cls: Any = type(message)  # mypy takes dataclasses for unhashable
+    for spec in _dated(cls):
         value = getattr(message, spec.name)
         if value != spec.default and spec.since > newest:
             newest = spec.since
@@ -135,3 +145,13 @@ def written_by(ranges: Iterable[Range]) -> str:
     first = next((text for text in releases if kafka_version(text) >= whole.since), "") if whole.since > (0,) else ""
     last = [text for text in releases if kafka_version(text) < whole.until][-1] if whole.until != FOREVER else ""
     return f"{first} – {last}"
+
+
+@cache
+def _dated(cls: Any) -> tuple[Spec, ...]:
+    """The fields that tell a Kafka, themselves or in what they hold."""
+    return tuple(spec for spec in specs(cls) if spec.since > (0,) or _holds_messages(spec.wire))
+
+
+def _holds_messages(wire: Wire) -> bool:
+    return isinstance(wire, Struct) or (isinstance(wire, Array) and isinstance(wire.of, Struct))

@@ -8,8 +8,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkagroups.api import Groups, join, load_logs, loaded_columns, opened
+from kafkagroups.api import loaded_columns
 from kafkagroups.columns import columns_of
+from kafkagroups.groups.loads import Groups, join, load_logs, opened
 from kafkagroups.log.segments import Log, read_segment
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.spark.session import register, session as get_session

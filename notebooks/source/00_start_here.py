@@ -164,7 +164,8 @@ for until in [21, 22, 44]:
 # | 02 | [partitions](02_partitions.ipynb) | On which of 50 partitions does my group live, and why may that number never change? |
 # | 03 | [the log](03_the_log.ipynb) | What does the file on disk look like: batches, CRC, compression, control batches? |
 # | 04–07 | to come | What happens when a group commits, fetches, joins, is deleted? |
-# | 08–11 | to come | How does the topic stay small, how does the next broker load it, how on a hundred machines, and what can go wrong? |
+# | 08 | [compaction](08_compaction.ipynb) | Why does the topic stay small, and when does it not? |
+# | 09–11 | to come | How does the next broker load it, how on a hundred machines, and what can go wrong? |
 
 # %% [markdown]
 # ## In Kafka

@@ -5,7 +5,7 @@
 #
 # | after this lesson you can | minutes (reading + doing) | needs Java |
 # |---|---|---|
-# | read an offset record of versions 0 to 3 byte by byte, say what a group record holds, which Kafka wrote it, what a tombstone is | 25 + 20 | no |
+# | read an offset record of every version byte by byte, say what a group record holds, which Kafka wrote it, what a tombstone is | 25 + 20 | no |
 #
 # ```
 #             key: who is it about?                            value: what is true of it now?
@@ -267,7 +267,7 @@ for offset in range(5, 9):
 # ## Groups whose leader is the broker
 #
 # Up to here the members lead: one of them shares out the partitions, and the broker stores what it is told, in *one* record. Since 4.0 there are
-# groups where the broker does it, and 22 types of records. It writes only what changed, so a group is spread over many:
+# groups where the broker does it, and there are 22 types of records in all. It writes only what changed, so a group is spread over many:
 #
 # | what a record says | consumer group (KIP-848) | share group (KIP-932) | streams group (KIP-1071) |
 # |---|---|---|---|
@@ -278,7 +278,8 @@ for offset in range(5, 9):
 # | more | 4 (topics, up to 4.0), 16 (patterns) | 15 (partitions it keeps a state for) | 23 (its topology) |
 #
 # There is no generation that all must reach at once. `loyalty` is such a group: one member had all of `orders`, then a second one came. *Predict* before
-# you read the last lines: who gives what to whom, in how many steps? `TopicPartitions` name a topic by its id.
+# you read the last lines: who gives what to whom, in how many steps? (State 0: all is well; 1: has to give back; 2: waits for others. In the
+# explorer, `assignedPartitions[0].partitions[1]` is the second partition of the first topic; topics stand by their ids.)
 
 # %%
 loyalty = course.data("harbour/4.3.1/__consumer_offsets-24")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkagroups.cli.jvm import hash_map_order
+from kafkagroups.groups.map_orders import hash_map_order
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from tests.captured import captured, rows

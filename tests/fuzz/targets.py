@@ -8,8 +8,8 @@ from contextlib import suppress
 from crc32c import crc32c
 
 import kafkagroups as kg
-from kafkagroups.api import load_logs
 from kafkagroups.groups.answer import group_json
+from kafkagroups.groups.loads import load_logs
 from kafkagroups.log.annotate import annotate_batch
 from kafkagroups.log.segments import log_of_buffers, read_batches
 from kafkagroups.records.consumer_protocol import encode_embedded

@@ -6,10 +6,13 @@ import os
 import pytest
 
 import kafkagroups as kg
+from kafkagroups import synth
 from kafkagroups.api import stats
 from kafkagroups.cli.stats import to_json
 from kafkagroups.groups.stats import shares
+from kafkagroups.log.record_batch import encoded
 from kafkagroups.log.segments import open_logs
+from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, decode_control_key
 from tests.captured import captured
 from tests.groups.test_fates import LOGS
@@ -81,3 +84,17 @@ def test_rows_add_up_whatever_they_are(by):
 
 def test_a_whole_is_shared_out_exactly():
     assert shares(10, [1, 1, 1]) == [3, 3, 4] and shares(7, [0, 0]) == [3, 4] and shares(5, []) == []
+
+
+def test_what_a_pass_would_free_is_about_what_it_frees(tmp_path):
+    """A synthetic log of small segments, and the cleaner's own count of the bytes before and after."""
+    synth.write(tmp_path / "one", records=20_000, groups=50, partitions=1, tombstones=0.1)
+    folder = tmp_path / "__consumer_offsets-0"
+    with LogWriter(folder, segment_bytes=100_000) as log:
+        for batch in kg.open_log(tmp_path / "one" / folder.name):
+            log.append(encoded(batch))
+    told = to_json(stats(folder), None)["partitions"]["0"]
+    done = kg.compact(folder, tmp_path / "cleaned")
+    freed = done.before.bytes - done.after.bytes
+    assert told["bytes"] == done.before.bytes and freed > 0.5 * told["bytes"]
+    assert 0.8 * freed < told["freed_bytes"] < 1.2 * freed

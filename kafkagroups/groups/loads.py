@@ -1,0 +1,188 @@
+"""One coordinator loads logs: opened, read batch by batch, counted; and what comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafkagroups.errors import BadBytes, LoadFailed, UsageError
+from kafkagroups.groups.loading import Cache, ClassicCache, NewCache, Orphan
+from kafkagroups.groups.modern_group import AnyGroup
+from kafkagroups.groups.observer import NOBODY, Observer
+from kafkagroups.log.batch import Batch, record_count
+from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.segments import Damage, Log, open_logs
+from kafkagroups.records.dialect import Dialect, dialect
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass
+class LoadedPartition:
+    """What was read of one partition of the topic, and how its load ended.
+
+    `error` is why the load fails on that broker, `damage` where the log ends because its bytes are damaged.
+    """
+
+    segments: int = 0
+    batches: int = 0
+    records: int = 0
+    start_offset: int = 0
+    next_offset: int = 0
+    error: str | None = None
+    damage: Damage | None = None
+
+
+@dataclass
+class Groups(Mapping[str, AnyGroup]):
+    """The groups that a coordinator knows after loading a log, by group id.
+
+    A classic group is a Group, a consumer, share or streams group a ModernGroup. `elsewhere` names the other
+    partitions in which a group has records, `named` in which partitions each group has records, known or not.
+    """
+
+    coordinator: str
+    kafka: str
+    path: str
+    partitions: dict[int | None, LoadedPartition] = field(default_factory=dict)
+    groups: dict[str, AnyGroup] = field(default_factory=dict)
+    orphans: dict[str, Orphan] = field(default_factory=dict)
+    elsewhere: dict[str, list[int | None]] = field(default_factory=dict)
+    named: dict[str, list[int | None]] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> dict[int | None, str]:
+        """The partitions whose load fails on that broker, and why."""
+        return {partition: loaded.error for partition, loaded in self.partitions.items() if loaded.error}
+
+    @property
+    def problems(self) -> list[str]:
+        """A line for each partition whose bytes are damaged or whose load fails."""
+        lines = []
+        for partition, loaded in self.partitions.items():
+            if loaded.damage:
+                lines.append(str(loaded.damage))
+            if loaded.error:
+                lines.append(f"{self.path}, partition {partition}: Kafka {self.kafka} fails to load it: {loaded.error}")
+        return lines
+
+    def __getitem__(self, group_id: str) -> AnyGroup:
+        return self.groups[group_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.groups)
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def offsets_frame(self) -> pd.DataFrame:
+        """A pandas DataFrame with a row for each committed offset: group, topic, partition and what was committed."""
+        from kafkagroups.groups.frames import offsets_frame
+
+        return offsets_frame(self.groups.values())
+
+    def members_frame(self) -> pd.DataFrame:
+        """A pandas DataFrame with a row for each member of each group."""
+        from kafkagroups.groups.frames import members_frame
+
+        return members_frame(self.groups.values())
+
+
+def opened(
+    path: str | Path, coordinator: str, kafka: str | None, partitions: int | None = None, until: int | None = None
+) -> tuple[list[Log], Dialect]:
+    """The logs at a path and the rules to load them by. UsageError as `load`."""
+    if partitions is not None and partitions < 1:
+        raise UsageError(f"a topic has at least 1 partition, not {partitions}")
+    rules = dialect(coordinator, kafka)
+    logs = open_logs(path)
+    if until is not None and len(logs) > 1:
+        raise UsageError(f"an offset to stop at needs one partition, {path} has {len(logs)}")
+    return logs, rules
+
+
+def load_logs(
+    logs: Iterable[Log],
+    rules: Dialect,
+    path: str = "",
+    *,
+    partitions: int | None = None,
+    until: int | None = None,
+    until_time: int | None = None,
+    observer: Observer = NOBODY,
+) -> Groups:
+    """What `load` does once the logs are open: one coordinator loads them all, in this order."""
+    is_classic = rules.coordinator == "classic"
+    cache: Cache = ClassicCache(rules, observer) if is_classic else NewCache(rules, observer, partitions)
+    read: dict[int | None, LoadedPartition] = {}
+    for log in logs:
+        loaded = read[log.partition] = LoadedPartition(len(log.segments), 0, 0, log.start_offset, log.start_offset)
+        batches = _counted(take(log, until, until_time), log.partition, loaded, observer)
+        try:
+            cache.load(log.partition, batches)
+        except (LoadFailed, BadBytes) as error:
+            loaded.error = str(error)
+            for _ in batches:
+                pass  # the counts are the log's, however far the load came
+        loaded.damage = log.damage
+    return Groups(
+        rules.coordinator,
+        rules.kafka,
+        path,
+        read,
+        cache.groups,
+        {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups},
+        _elsewhere(cache.named, cache.groups, partitions),
+        cache.named,
+    )
+
+
+def join(parts: Sequence[Groups], path: str, partitions: int | None = None) -> Groups:
+    """One result of several: loads of different partitions of one topic, of which no two know the same group."""
+    whole = Groups(parts[0].coordinator, parts[0].kafka, path)
+    for part in sorted(parts, key=lambda part: min(number or 0 for number in part.partitions)):
+        whole.partitions |= part.partitions
+        whole.groups |= part.groups
+        whole.orphans |= part.orphans
+        for group_id, where in part.named.items():
+            whole.named.setdefault(group_id, []).extend(where)
+    whole.partitions = dict(sorted(whole.partitions.items(), key=lambda entry: entry[0] or 0))
+    whole.elsewhere = _elsewhere(whole.named, whole.groups, partitions)
+    return whole
+
+
+def take(log: Log, until: int | None = None, until_time: int | None = None) -> Iterator[Batch]:
+    """The batches of a log whose base offset is below `until`, up to the first that holds a time after `until_time`."""
+    for batch in log:
+        if until is not None and batch.base_offset >= until:
+            return
+        if until_time is not None and batch.max_timestamp > until_time:
+            return
+        yield batch
+
+
+def _counted(
+    batches: Iterator[Batch], partition: int | None, loaded: LoadedPartition, observer: Observer
+) -> Iterator[Batch]:
+    for batch in batches:
+        observer.batch(partition, batch)
+        loaded.batches += 1
+        loaded.next_offset = batch.next_offset
+        loaded.records += record_count(batch)
+        yield batch
+
+
+def _elsewhere(
+    named: dict[str, list[int | None]], groups: dict[str, AnyGroup], partitions: int | None
+) -> dict[str, list[int | None]]:
+    out = {}
+    for group_id, where in named.items():
+        answering = partition_for(group_id, partitions) if partitions and where[0] is not None else where[0]
+        if group_id in groups:
+            answering = groups[group_id].partition
+        if others := [partition for partition in where if partition != answering]:
+            out[group_id] = others
+    return out

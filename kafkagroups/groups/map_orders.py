@@ -1,0 +1,85 @@
+"""In which order the maps of Kafka's coordinators tell their entries: where it decides, bytes decide it.
+
+Scala's mutable HashMap (the classic coordinator's members) keeps its entries in buckets, 16 at first and twice as many
+whenever three quarters are taken, and tells them bucket by bucket. Up to Scala 2.12 the hash is scrambled, the buckets
+are told from the last to the first, and the entry that came last stands first in its bucket; in 2.13 buckets ascend,
+and so do the hashes in one. Kafka's own build has Scala 2.13 since 2.6. Java's HashMap (the new coordinator's classic
+members) has the same buckets as 2.13, in each the entry that came first stands first.
+Source: scala.collection.mutable.HashTable (2.11.12), HashMap (2.13.5); gradle.properties (2.5.1, 2.6.0);
+java.util.HashMap; BaseHashTable, SnapshottableHashTable (Kafka 4.3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkagroups.records.text import java_hash
+
+Version = tuple[int, ...]
+SCALA_2_13 = (2, 6)
+"""The first Kafka whose default build has it."""
+_UINT32 = 0xFFFFFFFF
+
+
+def hash_map_order(keys: Iterable[str], kafka: Version) -> list[str]:
+    """The keys that were put into a mutable HashMap one after the other, in the order in which it tells them."""
+    different = list(dict.fromkeys(keys))
+    return _since_2_13(different) if kafka >= SCALA_2_13 else _up_to_2_12(different)
+
+
+def _up_to_2_12(keys: list[str]) -> list[str]:
+    buckets: list[list[str]] = [[] for _ in range(16)]
+    for count, key in enumerate(keys, 1):
+        buckets[_bucket(key, len(buckets))].insert(0, key)
+        if count > len(buckets) * 3 // 4:
+            wider: list[list[str]] = [[] for _ in range(2 * len(buckets))]
+            for moved in _told(buckets):
+                wider[_bucket(moved, len(wider))].insert(0, moved)
+            buckets = wider
+    return _told(buckets)
+
+
+def _told(buckets: list[list[str]]) -> list[str]:
+    return [key for bucket in reversed(buckets) for key in bucket]
+
+
+def _bucket(key: str, buckets: int) -> int:
+    scrambled = java_hash(key) * 0x9E3775CD & _UINT32
+    scrambled = int.from_bytes(scrambled.to_bytes(4, "little"), "big") * 0x9E3775CD & _UINT32
+    rotated = (scrambled >> 4 | scrambled << 28) & _UINT32
+    return rotated >> 33 - buckets.bit_length()
+
+
+def _since_2_13(keys: list[str]) -> list[str]:
+    buckets = 16
+    while len(keys) >= buckets * 3 // 4:
+        buckets *= 2
+    codes = {key: _spread(key) for key in keys}
+    signed = {key: code - (1 << 32) if code >> 31 else code for key, code in codes.items()}
+    return sorted(keys, key=lambda key: (codes[key] & buckets - 1, signed[key]))
+
+
+def java_map_order(keys: Iterable[str]) -> list[str]:
+    """The keys that were put into a java.util.HashMap, in the order in which it tells them."""
+    different = list(dict.fromkeys(keys))
+    buckets = 16
+    while len(different) > buckets * 3 // 4:
+        buckets *= 2
+    return sorted(different, key=lambda key: _spread(key) & buckets - 1)
+
+
+def _spread(key: str) -> int:
+    code = java_hash(key) & _UINT32
+    return code ^ code >> 16
+
+
+def timeline_map_order(keys: Iterable[str]) -> list[str]:
+    """The keys of a TimelineHashMap of Kafka's, in the order in which it tells them."""
+    different = list(dict.fromkeys(keys))
+    bits = 1
+    while len(different) * 0.75 > 2**bits:
+        bits += 1
+    slots: dict[int, list[str]] = {}
+    for key in different:
+        slots.setdefault((java_hash(key) * -7046029254386353131 & 2**64 - 1) >> 64 - bits, []).append(key)
+    return [key for slot in sorted(slots) for key in reversed(slots[slot])]

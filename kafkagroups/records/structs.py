@@ -100,7 +100,6 @@ def _struct_writer(cls: type[Message], at: At) -> Writer:
     present = [spec for spec in specs(cls) if spec.stands_in(at)]
     untagged = [(attrgetter(s.name), s.json_name, s.wire.writer(at, s.nullable)) for s in present if s.tag is None]
     tagged = [(s, s.wire.writer(at, s.nullable)) for s in present if s.tag is not None]
-    declared = frozenset(spec.tag for spec, _ in tagged)
 
     def write(out: bytearray, value: Any) -> None:
         if not isinstance(value, cls):
@@ -119,7 +118,7 @@ def _struct_writer(cls: type[Message], at: At) -> Writer:
                         write_field(section, content)
                         sections.append((spec.tag or 0, bytes(section)))
                 name = "tagged fields"
-                _write_tags(out, sections, value.unknown_tagged_fields, declared)
+                _write_tags(out, sections, value.unknown_tagged_fields)
             elif value.unknown_tagged_fields:
                 name = "tagged fields"
                 raise UsageError(f"version {at.version} of {cls.__name__} has no tagged fields, some were given")
@@ -129,12 +128,12 @@ def _struct_writer(cls: type[Message], at: At) -> Writer:
     return write
 
 
-def _write_tags(
-    out: bytearray, known: list[tuple[int, bytes]], unknown: tuple[TaggedField, ...], declared: frozenset[int | None]
-) -> None:
+def _write_tags(out: bytearray, known: list[tuple[int, bytes]], unknown: tuple[TaggedField, ...]) -> None:
+    """Kafka also refuses an unknown tag where a known one stands at its default. Here an older reader's may go back."""
+    written = {tag for tag, _ in known}
     before = -1
     for tag, _ in unknown:
-        if tag in declared or not before < tag < MOST_TAG:
+        if tag in written or not before < tag < MOST_TAG:
             raise UsageError(
                 f"unknown tags must ascend and differ from those that are known, found {tag} after {before}"
             )

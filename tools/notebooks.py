@@ -53,6 +53,7 @@ def execute(notebook: NotebookNode, folder: Path) -> None:
         resources={"metadata": {"path": str(folder)}},
         store_widget_state=False,
         record_timing=False,
+        coalesce_streams=True,
     )
     client.execute()
     notebook.metadata.pop("widgets", None)

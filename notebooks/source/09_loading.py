@@ -69,10 +69,10 @@ course.confirm(course.fetched(loaded, before["offsets"]), before["offsets"], "3.
 # %% [markdown]
 # Every offset is back, also those that `billing-1` committed at the very end. The rebalance is not: a group's record is written **once** for each
 # rebalance, when it is over and the new shares are known. It names the members and says nothing of a state; so after a load a group with members is *Stable*, and one
-# without is *Empty*. There is no third. Of `billing-3` nothing is left.
+# without is *Empty*. There is no third state. Of `billing-3` nothing is left.
 #
-# Had the broker died a little earlier, when `billing-2` had joined, and before the record of generation 6 was written (it is number 35), the next one would have known the
-# *previous* generation:
+# Had the broker died a little earlier, when `billing-2` had joined (`JoinGroup`) and the shares were not yet known (`SyncGroup`), the record of generation 6, number 35, would
+# not be there, and the next broker would know the *previous* generation:
 
 # %%
 nine = course.data("harbour/3.9.2/__consumer_offsets-9")
@@ -120,7 +120,7 @@ course.check("replay", replay)
 replay = course.provided("replay", replay)
 
 # %% [markdown]
-# Now the whole shop, all its partitions, 16 offsets. Two come out wrong, of one group. *Which group, and why?* Guess before you run it.
+# Now the whole shop, all its partitions. Two offsets come out wrong, both of one group. *Which group, and why?* Guess before you run it.
 
 # %%
 mine = replay(course.lines(shop))
@@ -134,8 +134,7 @@ for key in sorted(mine.keys() | theirs.keys()):
 # ## Transactions
 #
 # `fraud-check` commits in transactions: its offsets count only when a marker of the same producer says so (lesson 03). The loader lets them wait, by producer.
-# One commit took place; one was aborted. During the third, at 30, somebody set `payments-0` back by hand, with an ordinary commit. The fourth nobody ever ended. The lines,
-# without what they did:
+# The first transaction was committed, the second aborted. During the third, at 30, somebody set `payments-0` back by hand, with an ordinary commit. The fourth nobody ever ended:
 #
 # ```
 # 22: fraud-check payments-1 = 11, producer 1         28: fraud-check payments-1 = 31, producer 1
@@ -184,7 +183,7 @@ course.confirm(waits, after["stable_every_live_partition_named"], "3.9.2")
 print("fraud-check:", {name: said if isinstance(said, str) else said["offset"] for name, said in sorted(waits["fraud-check"].items())})
 
 # %% [markdown]
-# You have written the heart of a coordinator's loader. `UNSTABLE_OFFSET_COMMIT` means "ask again": 41 and 40 wait for a marker that nobody is going to write, until the transaction times out.
+# You have written the heart of a coordinator's loader. `UNSTABLE_OFFSET_COMMIT` means "ask again": 41 and 40 wait for a marker that nobody is going to write, until the transaction times out and is aborted.
 #
 # ## Groups that have no record
 #
@@ -214,8 +213,8 @@ for version in ["1.0.1", "3.9.2", "4.3.1"]:
     print(f"on the log of {version}:", {what: sorted(groups) for what, groups in differ.items() if groups} or "no difference")
 
 # %% [markdown]
-# On what brokers write in an ordinary life they agree; the three on the 4.3.1 log are of the newer types, which the classic one skips. To see them part, one needs logs that are
-# less ordinary. These four were made for that, and a real 3.9.2 and a real 4.3.1 broker loaded them (the names are chosen for the partition they fall into):
+# On the shop's logs they agree; the three on the 4.3.1 log are of the newer types, which the classic one skips. Here are four short logs that were made to tell them apart, and a real
+# 3.9.2 and a real 4.3.1 broker loaded them. The second and third an ordinary broker may write any day. (The names are chosen for the partition they fall into.)
 
 # %%
 made = json.loads(Path(course.data("crafted/answers.json")).read_text())
@@ -269,7 +268,7 @@ for coordinator, version in [("classic", "3.9.2"), ("new", "4.3.1")]:
     course.confirm(offsets, said["offsets"], version)
 
 # %% [markdown]
-# All three groups of that partition are lost to both. But see how they say it:
+# Every group of that partition is lost to both. But see how they say it:
 #
 # - **new**: `NOT_COORDINATOR`. Consumers ask who is, are sent back, and ask again. They stand still, everybody notices, nothing is lost.
 # - **classic**: no error at all. "No offset was ever committed." The consumer then does what `auto.offset.reset` says: it reads everything again, or skips to the end. And the broker

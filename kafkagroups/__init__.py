@@ -2,11 +2,12 @@
 
 `decode` and `encode` turn one record's bytes into a dataclass and back, `to_json` and `from_json` into Kafka's JSON.
 `open_log` reads a partition's segments batch by batch, `load` gives the groups that a broker's coordinator would know
-after reading them; `compact` writes what its log cleaner would leave. `partition_for` says where a group lives. The
+after reading them, `explain` which record made them so, `diff` where two such states differ, `stats` why a log is so
+big; `compact` writes what its log cleaner would leave. `partition_for` says where a group lives. The
 rooms beneath: `records` (one record), `log` (one partition on disk), `groups` (what the records mean).
 """
 
-from kafkagroups.api import compact, load
+from kafkagroups.api import compact, diff, explain, load, stats
 from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
 from kafkagroups.groups.loads import Groups
 from kafkagroups.groups.offsets import TopicPartition
@@ -37,11 +38,14 @@ __all__ = [
     "decode_subscription",
     "deviations",
     "dialect",
+    "diff",
     "encode",
+    "explain",
     "from_json",
     "load",
     "open_log",
     "partition_for",
+    "stats",
     "to_json",
     "value_version",
 ]

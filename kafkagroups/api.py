@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkagroups import rows
 from kafkagroups.columns import arrow_schema, columns_of, record_batches
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.answer import group_json, offset_json
+from kafkagroups.groups.diff import diff as states_differ
 from kafkagroups.groups.fates import Explanation, Fates
 from kafkagroups.groups.loads import Groups, LoadedPartition, load_logs, opened
 from kafkagroups.groups.offsets import TopicPartition
@@ -89,6 +90,11 @@ def explain(
     key = TopicPartition(topic, partition)
     there = known.offsets.get(key) if known else None
     return Explanation(group, rules.coordinator, fates.of(key), there and offset_json(there), groups.problems)
+
+
+def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
+    """What differs between two loads: `{"groups": {group: [a, b]}, "offsets": {group: {key: [a, b]}}, "pending": …}`."""
+    return states_differ((a.groups, a.orphans), (b.groups, b.orphans))
 
 
 def stats(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 
-from kafkagroups.api import load
+from kafkagroups.api import diff, load
 from kafkagroups.cli import options
 from kafkagroups.cli.tables import printable, table
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.diff import diff
 from kafkagroups.groups.loads import Groups
 
 NAME = "diff"
@@ -35,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     a, b = _sides(args)
-    found = diff((a.groups, a.orphans), (b.groups, b.orphans))
+    found = diff(a, b)
     if args.json:
         print(json.dumps(found))
     else:

@@ -5,7 +5,9 @@ Everything prints short, deterministic text and never raises at a learner: an ex
 
 from kafkagroups.course.checks import check, hint, provided, solution
 from kafkagroups.course.compaction import CompactionSlider
-from kafkagroups.course.pages import beside, confirm, data, hexdump, record_bytes
+from kafkagroups.course.lines import lines, lines_after_cleaning
+from kafkagroups.course.loader import Loader
+from kafkagroups.course.pages import beside, confirm, data, fetched, hexdump, record_bytes
 from kafkagroups.course.small_logs import abort, answers, counted, grow, pinned_log, real_passes, scratch, small_log
 from kafkagroups.course.widgets import BatchExplorer, ByteBreaker, PartitionHistogram, RecordExplorer
 
@@ -13,6 +15,7 @@ __all__ = [
     "BatchExplorer",
     "ByteBreaker",
     "CompactionSlider",
+    "Loader",
     "PartitionHistogram",
     "RecordExplorer",
     "abort",
@@ -22,9 +25,12 @@ __all__ = [
     "confirm",
     "counted",
     "data",
+    "fetched",
     "grow",
     "hexdump",
     "hint",
+    "lines",
+    "lines_after_cleaning",
     "pinned_log",
     "provided",
     "real_passes",

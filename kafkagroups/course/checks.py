@@ -11,13 +11,12 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from kafkagroups.course import compaction, log, partitions, records
+from kafkagroups.course import compaction, loading, log, partitions, records
 from kafkagroups.course.exercise import Exercise
 from kafkagroups.errors import KafkagroupsError
 
-EXERCISES = {
-    exercise.name: exercise for lesson in (records, partitions, log, compaction) for exercise in lesson.EXERCISES
-}
+LESSONS = (records, partitions, log, compaction, loading)
+EXERCISES = {exercise.name: exercise for lesson in LESSONS for exercise in lesson.EXERCISES}
 
 
 def check(name: str, attempt: Any) -> None:
@@ -98,7 +97,7 @@ def _check_function(exercise: Exercise, attempt: Any) -> str:
         return _not_attempted(exercise)
     for arguments, result in zip(exercise.cases, results, strict=True):
         wanted = _result(exercise.right, arguments)
-        if repr(wanted) != repr(result):  # 1 and 1.0 and True are equal to Python, and not the same answer
+        if _told(wanted) != _told(result):
             line = f"✗ {exercise.name}: for {_shown(arguments)} it gives {_short(result)}, Kafka {_short(wanted)}."
             return line + _likely(exercise, results, arguments, result)
     return f"✓ {exercise.name}: right on all {len(exercise.cases)} cases"
@@ -109,10 +108,10 @@ def _likely(exercise: Exercise, results: list[Any], failing: tuple[Any, ...], gi
 
     def agreement(wrong: Callable[..., Any]) -> int:
         return sum(
-            repr(_result(wrong, case)) == repr(result) for case, result in zip(exercise.cases, results, strict=True)
+            _told(_result(wrong, case)) == _told(result) for case, result in zip(exercise.cases, results, strict=True)
         )
 
-    slips = {s: wrong for s, wrong in exercise.slips.items() if repr(_result(wrong, failing)) == repr(given)}
+    slips = {s: wrong for s, wrong in exercise.slips.items() if _told(_result(wrong, failing)) == _told(given)}
     return f" Likely slip: {max(slips, key=lambda sentence: agreement(slips[sentence]))}" if slips else ""
 
 
@@ -121,6 +120,11 @@ def _result(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         return function(*arguments)
     except (KafkagroupsError, ValueError, IndexError, ArithmeticError) as error:
         return type(error)
+
+
+def _told(value: Any) -> str:
+    """What is compared. 1 and 1.0 and True are equal to Python, and not the same answer; a dict has no order."""
+    return repr(sorted(value.items(), key=repr)) if isinstance(value, dict) else repr(value)
 
 
 def _shown(arguments: tuple[Any, ...]) -> str:

@@ -10,7 +10,7 @@ import ipywidgets as widgets
 
 from kafkagroups.course.exercise import Exercise
 from kafkagroups.course.small_logs import COUNTED, Pass, walk
-from kafkagroups.course.widgets import MONO, _Shown
+from kafkagroups.course.widgets import MONO, Shown
 from kafkagroups.log.segments import open_log
 
 Records = list[tuple[int, Any, Any]]
@@ -143,7 +143,7 @@ EXERCISES = (
 )
 
 
-class CompactionSlider(_Shown):
+class CompactionSlider(Shown):
     """What each of some passes did with each record, and by which rule. The static form shows all passes."""
 
     def __init__(self, passes: Sequence[Pass]) -> None:

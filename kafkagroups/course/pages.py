@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from kafkagroups.errors import UsageError
+from kafkagroups.groups.loads import Groups
 from kafkagroups.log.segments import open_log
 
 
@@ -38,6 +40,24 @@ def confirm(mine: Any, brokers: Any, version: str, did: str = "answered") -> Non
         print(f"✓ a {version} broker {did} the same")
     else:
         print(f"✗ a {version} broker {did} {brokers!r}, this is {mine!r}")
+
+
+def fetched(groups: Groups, names: Iterable[str], stable: bool = False) -> dict[str, Any]:
+    """What a broker answers when the offsets of these groups are fetched: nothing for one that it does not know.
+
+    `stable`: with requireStable, where a pending commit makes its partition unstable.
+    """
+    answers: dict[str, Any] = {}
+    for name in names:
+        group = groups.get(name)
+        offsets = {} if group is None else group.offsets
+        answers[name] = {
+            str(partition): {"offset": there.offset, "leader_epoch": there.leader_epoch, "metadata": there.metadata}
+            for partition, there in offsets.items()
+        }
+        for waiting in group.pending.values() if group is not None and stable else ():
+            answers[name] |= {str(partition): "UNSTABLE_OFFSET_COMMIT" for partition in waiting}
+    return answers
 
 
 def record_bytes(path: str, offset: int) -> tuple[bytes | None, bytes | None]:

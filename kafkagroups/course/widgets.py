@@ -25,7 +25,7 @@ from kafkagroups.records.spans import Span
 MONO = "font-family:monospace;white-space:pre;line-height:1.5"
 
 
-class _Shown(widgets.VBox):
+class Shown(widgets.VBox):
     """A box with a static form: `static_html` and `static_text` are what a page without a kernel shows."""
 
     def static_html(self) -> str:
@@ -41,7 +41,7 @@ class _Shown(widgets.VBox):
         return bundle
 
 
-class _Explorer(_Shown):
+class _Explorer(Shown):
     """Fields on the left, their bytes in brackets on the right; previous, next, or any field by name."""
 
     def __init__(self, spans: Annotation) -> None:
@@ -111,7 +111,7 @@ def _bracketed(bytes_of: Mapping[str, bytes], chosen: Span) -> str:
     return "".join(out)
 
 
-class ByteBreaker(_Shown):
+class ByteBreaker(Shown):
     """A slider that breaks one byte of a segment: what the checksum says, and what recovery would keep."""
 
     def __init__(self, data: bytes, broken: int | None = None) -> None:
@@ -175,7 +175,7 @@ def _offsets(batch: Batch) -> str:
     return f"offsets {batch.base_offset} to {batch.last_offset}"
 
 
-class PartitionHistogram(_Shown):
+class PartitionHistogram(Shown):
     """How many groups each partition holds. Change the number of partitions, or type a group to see where it goes."""
 
     def __init__(self, groups: Iterable[str], partitions: int = 50) -> None:

@@ -53,7 +53,7 @@ for check in doctor.checks():
 
 # %% [markdown]
 # Java, disk and memory differ from machine to machine, so they are not on this page: `.venv/bin/kafkagroups doctor` in
-# a terminal shows them. Only the Spark cells of lessons 00 and 03 need Java.
+# a terminal shows them. Only the Spark cells of lessons 00, 03 and 09 need Java.
 
 # %% [markdown]
 # ## How an exercise works
@@ -98,7 +98,7 @@ course.beside(five_different, len({kg.partition_for(group) for group in groups})
 # `billing` and `fraud-check` share one, although 46 are free: the number comes from a hash of the name, and
 # nobody deals them out. That these are the right numbers, you do not have to believe: this project holds the files of
 # brokers of Kafka 1.0.1, 3.9.2 and 4.3.1, which served these groups. Here is where their records lie. (`classic` and `new` are two ways
-# of loading; take them as given until lesson 09, which is to come.)
+# of loading; take them as given until lesson 09.)
 
 # %%
 ours = {group: [kg.partition_for(group)] for group in groups}
@@ -165,7 +165,8 @@ for until in [21, 22, 44]:
 # | 03 | [the log](03_the_log.ipynb) | What does the file on disk look like: batches, CRC, compression, control batches? |
 # | 04–07 | to come | What happens when a group commits, fetches, joins, is deleted? |
 # | 08 | [compaction](08_compaction.ipynb) | Why does the topic stay small, and when does it not? |
-# | 09–11 | to come | How does the next broker load it, how on a hundred machines, and what can go wrong? |
+# | 09 | [loading](09_loading.ipynb) | A broker dies. How does the next one know everything? |
+# | 10, 11 | to come | How does one load on a hundred machines, and what can go wrong? |
 
 # %% [markdown]
 # ## In Kafka

@@ -179,7 +179,7 @@ for partition, offset in answers["offsets"]["fraud-check"].items():
     print(partition, offset["offset"], offset["metadata"])
 
 # %% [markdown]
-# Nothing suspicious is left. (31 comes from a later transaction, not shown above; `payments-0` was set back by a person. Lesson 09, to come, tells that.)
+# Nothing suspicious is left. (31 comes from a later transaction, not shown above; `payments-0` was set back by a person. [Lesson 09](09_loading.ipynb) tells that.)
 #
 # ## And a tombstone
 #
@@ -273,4 +273,4 @@ except kg.UsageError as error:
     print(f"No Spark here: {error}")
 
 # %% [markdown]
-# **Next:** lesson 04, *storing*, is to come: what happens between `commitSync()` and the answer.
+# **Next:** lesson 04, *storing*, is to come: what happens between `commitSync()` and the answer. Of those that follow, [09 · Loading](09_loading.ipynb) is there.

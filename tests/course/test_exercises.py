@@ -80,6 +80,12 @@ def test_the_lesson_goes_on_with_what_is_right(capsys, solved):
     assert "your read_string" in out[0] and "not ready" in out[1]
 
 
+def test_a_dictionary_has_no_order(capsys):
+    """Two loops may meet the same keys in another order."""
+    cases = EXERCISES["replay"].right
+    assert says(capsys, "replay", lambda lines: dict(reversed(cases(lines).items()))).startswith("✓")
+
+
 def test_a_check_of_no_function_says_so(capsys):
     assert says(capsys, "partition_of", "9").startswith("✗ partition_of: a function was expected")
     assert "there is no exercise" in says(capsys, "partition", ...)

@@ -1,12 +1,19 @@
 """Widgets without a browser: their static forms, and what their controls do to them."""
 
+import json
 import re
 from pathlib import Path
 
+import pytest
+
+import kafkagroups as kg
 from kafkagroups import course
 
 DATA = Path(__file__).parents[2] / "data" / "harbour"
 SEGMENT = (DATA / "1.0.1" / "__consumer_offsets-37" / "00000000000000000000.log").read_bytes()
+NINE = str(DATA / "3.9.2" / "__consumer_offsets-9")
+CRAFTED = DATA.parent / "crafted"
+MADE = json.loads((CRAFTED / "answers.json").read_text())
 KEY, VALUE = course.record_bytes(str(DATA / "3.9.2" / "__consumer_offsets-9"), 42)
 
 
@@ -71,6 +78,92 @@ def test_a_histogram_counts_groups_and_finds_one():
     histogram.partitions.value = 1
     assert "3 groups on 1 partitions" in histogram.view.value
     bundle(histogram)
+
+
+def test_a_loader_knows_at_each_record_what_a_load_up_to_there_gives():
+    """Stepping is loading: after the last record of a batch the state is that of `load(until=…)`."""
+    for coordinator in ("classic", "new"):
+        loader = course.Loader(NINE, coordinator)
+        offsets = [step.line.at for step in loader.steps]
+        assert offsets == list(range(44)) and loader.record.value == 43
+        for batch in kg.open_log(NINE):
+            loader.record.value = batch.last_offset
+            known = kg.load(NINE, coordinator, until=batch.next_offset)
+            state = loader.steps[batch.last_offset].state
+            assert [line.split(":")[0] for line in state if not line.startswith(" ")] == sorted(known)
+            waiting = [offset for group in known.values() for some in group.pending.values() for offset in some]
+            assert sum("waits" in line for line in state) == len(waiting)
+            assert sum(line.startswith(" ") for line in state) == len(waiting) + sum(
+                len(group.offsets) for group in known.values()
+            )
+            assert f"▶ {loader.steps[batch.last_offset].line}" in loader.view.value
+
+
+def test_a_loader_steps_around_and_tells_each_record_in_its_static_form():
+    """The four transactions of the shop's fraud-check (acts.json, act 4): what every record did."""
+    loader = course.Loader(NINE, first=22, last=33, at=31)
+    said = bundle(loader)["text/plain"]
+    for did in (
+        "24: producer 1 commits                       → 22 and 23 now count\n",
+        "27: producer 1 aborts                        → 25 and 26 will never count\n",
+        "→ 28 now counts, in place of 22; 29 does not: 30 is newer\n",
+        "33: fraud-check orders-0 = 40, producer 1    → waits for its marker\n",
+        "  payments-0   25  by 30\n",
+    ):
+        assert did in said, did
+    loader.next.click()
+    assert "record 32: waits" in loader.view.value and "payments-1   41  by 32, waits" in loader.view.value
+    loader.next.click()
+    loader.next.click()
+    assert loader.record.value == 0
+    loader.previous.click()
+    assert loader.record.value == len(loader.steps) - 1
+    assert max(map(len, re.sub("<.*?>", "", loader.view.value).splitlines())) < 90, "it fits on a projector"
+
+
+def test_a_loader_tells_a_load_that_fails():
+    """A value of version 9 (crafted f-txn-after) fails the load on both coordinators."""
+    for coordinator in ("classic", "new"):
+        loader = course.Loader(str(CRAFTED / "f-txn-after"), coordinator)
+        assert "a record that cannot be read" in loader.static_text() and "→ the load fails" in loader.static_text()
+        assert loader.steps[-1].state[0] == "the load fails: 0 to 4 was expected, found 9"
+
+
+def test_lines_tell_every_record():
+    """Every record of the shop has a line; those of partition 12 are in the story (acts.json, act 5)."""
+    for version in ("1.0.1", "3.9.2", "4.3.1"):
+        folder = DATA / version
+        records = sum(len(batch.records) for log in folder.glob("__consumer_offsets-*") for batch in kg.open_log(log))
+        assert len(course.lines(folder)) == records
+    mailer = course.lines(DATA / "3.9.2" / "__consumer_offsets-12")
+    assert [(line.about, line.value) for line in mailer][4:] == [("group", 2), *[("offset", None)] * 3, ("group", None)]
+    assert "record of type 5 of loyalty" in repr(course.lines(DATA / "4.3.1" / "__consumer_offsets-24"))
+
+
+def test_the_cleaner_takes_the_boards_record_away():
+    """The incident of lesson 09: 29 is overwritten by 30, and its marker at 31 stays."""
+    whole = {line.at for line in course.lines(NINE)}
+    clean = {line.at for line in course.lines_after_cleaning(NINE, active=32)}
+    assert 29 in whole - clean and {28, 30, 31, 32, 33} <= clean
+
+
+@pytest.mark.parametrize("case", MADE)
+@pytest.mark.parametrize(("coordinator", "version"), [("classic", "3.9.2"), ("new", "4.3.1")])
+def test_crafted_logs_load_as_both_brokers_answered(case, coordinator, version):
+    """data/crafted: offsets (also stable ones) and states as the brokers said, failed loads included."""
+    said = MADE[case][coordinator]
+    groups = kg.load(CRAFTED / case, coordinator, kafka=version)
+    assert bool(groups.failed) == (said["load"] == "failed")
+    if groups.failed and coordinator == "new":
+        assert not groups and all(answer == {"error": "NOT_COORDINATOR"} for answer in said["offsets"].values())
+        return
+    assert course.fetched(groups, said["offsets"]) == said["offsets"]
+    states = {name: groups[name].state.value if name in groups else "Dead" for name in said["groups"]}
+    assert states == {name: group["state"] for name, group in said["groups"].items()}
+    stable = course.fetched(groups, said["stable"], stable=True)
+    for name, partitions in said["stable"].items():
+        for partition, answer in partitions.items():
+            assert (stable[name].get(partition) == "UNSTABLE_OFFSET_COMMIT") == ("error" in answer)
 
 
 def test_pages_say_what_is_beside_what(capsys, monkeypatch, tmp_path):

@@ -93,7 +93,7 @@ def explain(
 
 
 def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
-    """What differs between two loads: `{"groups": {group: [a, b]}, "offsets": {group: {key: [a, b]}}, "pending": …}`."""
+    """What differs between two loads: `{"groups": {name: [a, b]}, "offsets": {name: {key: [a, b]}}, "pending": …}`."""
     return states_differ((a.groups, a.orphans), (b.groups, b.orphans))
 
 

@@ -13,6 +13,7 @@ from kafkagroups.groups.answer import group_json, offset_json
 from kafkagroups.groups.diff import diff as states_differ
 from kafkagroups.groups.fates import Explanation, Fates
 from kafkagroups.groups.loads import Groups, LoadedPartition, load_logs, opened
+from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.stats import BY, Stats
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
@@ -85,11 +86,15 @@ def explain(
     )
     fates.settle(groups.groups, groups.orphans, groups.failed)
     known = groups.get(group)
-    if topic is None or partition is None:
-        return Explanation(group, rules.coordinator, list(fates), known and group_json(known), groups.problems)
-    key = TopicPartition(topic, partition)
-    there = known.offsets.get(key) if known else None
-    return Explanation(group, rules.coordinator, fates.of(key), there and offset_json(there), groups.problems)
+    history = list(fates)
+    answer: Any = known and group_json(known)
+    if topic is not None and partition is not None:
+        key = TopicPartition(topic, partition)
+        history = fates.of(key)
+        there = known.offsets.get(key) if known else None
+        answer = there and offset_json(there)
+    waiting = [entry for entry in history if entry.fate is Fate.PENDING]
+    return Explanation(group, rules.coordinator, rules.kafka, history, answer, waiting, groups.problems)
 
 
 def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:

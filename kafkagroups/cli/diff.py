@@ -38,6 +38,9 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(found))
     else:
+        for letter, side in (("a", a), ("b", b)):
+            moment = " (as of --since)" if letter == "a" and (args.since, args.since_time) != (None, None) else ""
+            print(printable(f"{letter}: {side.path}{moment}, {side.coordinator} coordinator of Kafka {side.kafka}"))
         for title, rows in (
             (("group", "a", "b"), [(name, *map(_group, pair)) for name, pair in found["groups"].items()]),
             *(

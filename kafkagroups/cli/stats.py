@@ -12,7 +12,11 @@ from kafkagroups.cli import options
 from kafkagroups.cli.tables import printable, table
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.stats import BY, LOAD_RATE, Count, PartitionStats, Stats
+from kafkagroups.records.dialect import Dialect
+from kafkagroups.records.serde import RECORD_TYPES
 
+SHOWN = 20
+"""How many rows a person sees without --top."""
 NAME = "stats"
 HELP = "say why a log is so big, and so slow: live and dead bytes, open transactions, what the cleaner may not touch"
 EXAMPLES = """\
@@ -48,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps(to_json(counted, args.top)), flush=True)
         else:
-            _print(path, counted, args.top)
+            _print(path, counted, args.top, rules)
         for line in counted.problems:
             options.complain(line)
             worst = max(worst, 1)
@@ -57,8 +61,9 @@ def run(args: argparse.Namespace) -> int:
 
 def to_json(counted: Stats, top: int | None) -> dict[str, Any]:
     """What `stats --json` prints."""
+    partitions = {json.dumps(number): _partition_json(count) for number, count in counted.partitions.items()}
     return {
-        "partitions": {json.dumps(partition): asdict(count) for partition, count in counted.partitions.items()},
+        "partitions": partitions,
         "by": counted.by,
         "rows": [{counted.by: name, **asdict(count)} for name, count in _largest(counted, top)],
     }
@@ -68,26 +73,40 @@ def _largest(counted: Stats, top: int | None) -> list[tuple[object, Count]]:
     return sorted(counted.rows.items(), key=lambda row: (-row[1].bytes, str(row[0])))[:top]
 
 
-def _print(path: str, counted: Stats, top: int | None) -> None:
+def _partition_json(count: PartitionStats) -> dict[str, Any]:
+    shown = asdict(count)
+    del shown["in_partitions"]
+    return shown
+
+
+def _print(path: str, counted: Stats, top: int | None, rules: Dialect) -> None:
+    most = SHOWN if top is None else top
+    largest = sorted(counted.partitions.items(), key=lambda entry: -entry[1].bytes)
     table(
         ("part.", "segments", "batches", "records", "bytes", "live", "tombstones", "first", "last (UTC)", "written by"),
-        [(_number(partition), *_partition(count)) for partition, count in counted.partitions.items()],
+        [(_number(partition), *_partition(count)) for partition, count in largest[:most]],
     )
+    rows = _largest(counted, None)
     table(
-        (counted.by, "records", "bytes", "live records", "live bytes", "dead", "tombstones"),
+        (counted.by, "in part.", "records", "bytes", "dead records", "live records", "live bytes", "tombstones"),
         [
             (
-                "-" if name is None else name,
+                _name(name, counted.by),
+                ", ".join(str(_number(partition)) for partition in count.in_partitions[:3])
+                + ", …" * (len(count.in_partitions) > 3),
                 count.records,
                 count.bytes,
+                count.records - count.live_records,
                 count.live_records,
                 count.live_bytes,
-                _share(count.bytes - count.live_bytes, count.bytes),
                 count.tombstones,
             )
-            for name, count in _largest(counted, top)
+            for name, count in rows[:most]
         ],
     )
+    if max(len(largest), len(rows)) > most:
+        print(f"The {most} largest are shown, of {len(largest)} partitions and {len(rows)} rows (--top N for others).")
+    print(f"Live and dead as a {rules.kafka} broker ({rules.coordinator} coordinator) loads it.")
     for partition, count in counted.partitions.items():
         for each in count.open_transactions:
             print(
@@ -107,6 +126,12 @@ def _print(path: str, counted: Stats, top: int | None) -> None:
         f"A broker takes about {records / LOAD_RATE:.1f} s to load {records} records "
         f"(at {LOAD_RATE / 1e6:.1f} million a second, measured on two cores)."
     )
+
+
+def _name(name: object, by: str) -> object:
+    if name is None:
+        return "(markers, unknown)" if by != "topic" else "(no offset)"
+    return RECORD_TYPES[name].name if by == "type" and isinstance(name, int) and name in RECORD_TYPES else name
 
 
 def _partition(count: PartitionStats) -> tuple[object, ...]:

@@ -16,7 +16,7 @@ from kafkagroups.groups.loading import OFFSET_KEYS, Orphan, group_of
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate, Observer
 from kafkagroups.groups.offsets import PartitionOffsets, TopicPartition
-from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.group_keys import MemberIdKey
@@ -30,8 +30,9 @@ class RecordFate:
     """One record and its fate. `key` is an offset's topic-partition, `member_id` that of a member's record.
 
     `by` is the offset of the record (of the same log partition) that superseded, deleted, committed, aborted or hid
-    it. `why` says why a record is ignored. `committed` is the offset in an offset's value, `timestamp` the record's, in
-    ms; `size` is the record's bytes, uncompressed, `file` the segment.
+    it. `why` says why a record is ignored. `committed` is the offset in an offset's value, `note` its metadata, or
+    what a marker says. `producer_id` is the batch's, `timestamp` the record's in ms; `size` is its bytes, uncompressed,
+    `file` the segment.
     """
 
     partition: int | None
@@ -48,6 +49,8 @@ class RecordFate:
     file: str | None = None
     is_value: bool = False
     committed: int | None = None
+    note: str | None = None
+    producer_id: int | None = None
 
 
 class Fates(Observer):
@@ -81,6 +84,7 @@ class Fates(Observer):
         made = [self._marker(record) if batch.is_control else self._entry(record) for record in records]
         for log_record, (entry, _) in zip(records, made, strict=True):
             entry.file = batch.file
+            entry.producer_id = None if batch.producer_id == NO_PRODUCER_ID else batch.producer_id
             if entry.fate is Fate.MARKER and self.wanted is not None:
                 self._markers[log_record.offset] = entry  # kept when it ends something of the wanted group
                 continue
@@ -91,12 +95,14 @@ class Fates(Observer):
 
     def _marker(self, record: LogRecord) -> tuple[RecordFate, None]:
         try:
-            fate, why = Fate.MARKER, None
-            if decode_control_key(record.key) not in (ControlType.COMMIT, ControlType.ABORT):
-                fate, why = Fate.IGNORED, "no marker of a transaction"
+            kind = decode_control_key(record.key)
         except BadBytes as error:
-            fate, why = Fate.IGNORED, str(error)
-        return _new(self.partition, record, fate, why), None
+            return _new(self.partition, record, Fate.IGNORED, str(error)), None
+        if kind not in (ControlType.COMMIT, ControlType.ABORT):
+            return _new(self.partition, record, Fate.IGNORED, "no marker of a transaction"), None
+        made = _new(self.partition, record, Fate.MARKER)
+        made.note = kind.name.lower()
+        return made, None
 
     def _entry(self, log_record: LogRecord) -> tuple[RecordFate, Record | None]:
         made = _new(self.partition, log_record, Fate.IGNORED)
@@ -112,6 +118,7 @@ class Fates(Observer):
         if isinstance(record.key, OFFSET_KEYS):
             made.key = TopicPartition(record.key.topic, record.key.partition)
             made.committed = getattr(record.value, "offset", None)
+            made.note = getattr(record.value, "metadata", None)
         elif isinstance(record.key, MemberIdKey):
             made.member_id = record.key.member_id
         made.is_value = record.value is not None
@@ -219,8 +226,11 @@ class Explanation:
 
     group: str
     coordinator: str
+    kafka: str = ""
     history: list[RecordFate] = field(default_factory=list)
     answer: Any = None
+    waiting: list[RecordFate] = field(default_factory=list)
+    """The commits whose transaction is open: asked for stable offsets, a broker answers UNSTABLE_OFFSET_COMMIT."""
     problems: list[str] = field(default_factory=list)
     """A line for each partition whose bytes are damaged or whose load fails."""
 
@@ -238,7 +248,11 @@ def history_json(entry: RecordFate) -> dict[str, Any]:
         "timestamp": entry.timestamp,
     }
     if entry.committed is not None:
-        shown["committed_offset"] = entry.committed
+        shown |= {"committed_offset": entry.committed, "metadata": entry.note}
+    if entry.fate is Fate.MARKER:
+        shown["control"] = entry.note
+    if entry.producer_id is not None:
+        shown["producer_id"] = entry.producer_id
     if entry.member_id is not None:
         shown["member_id"] = entry.member_id
     if entry.why is not None:

@@ -38,13 +38,17 @@ class OpenTransaction:
 
 @dataclass
 class Count:
-    """Records and bytes of something; `live_*` of those that still count, `tombstones` of records without a value."""
+    """Records and bytes of something; `live_*` of those that still count, `tombstones` of records without a value.
+
+    `in_partitions` are the partitions of the topic that it stands in.
+    """
 
     records: int = 0
     bytes: int = 0
     live_records: int = 0
     live_bytes: int = 0
     tombstones: int = 0
+    in_partitions: list[int | None] = field(default_factory=list)
 
 
 @dataclass
@@ -134,7 +138,10 @@ class Stats(Fates):
             name = None if entry.key is None else entry.key.topic
         elif entry is not None and self.by in ("group", "type"):
             name = entry.group if self.by == "group" else entry.type
-        return self.rows.setdefault(name, Count())
+        row = self.rows.setdefault(name, Count())
+        if partition not in row.in_partitions:
+            row.in_partitions.append(partition)
+        return row
 
     def _transactions(self, partition: int | None, batch: Batch, entries: list[RecordFate]) -> None:
         open_ones = self._open.setdefault(partition, {})

@@ -70,13 +70,15 @@ class Log:
     def __iter__(self) -> Iterator[Batch]:
         self.damage = None
         next_offset = self.start_offset
-        for segment in self.segments:
+        for number, segment in enumerate(self.segments, 1):
             try:
                 for batch in read_batches(self._read(segment), segment):
                     yield batch
                     next_offset = batch.next_offset
             except InvalidLog as error:
-                self.damage = Damage(segment, error.position or 0, next_offset, error.reason)
+                behind = len(self.segments) - number
+                unread = f"; {behind} later segment{'s' * (behind > 1)} not read" if behind else ""
+                self.damage = Damage(segment, error.position or 0, next_offset, error.reason + unread)
                 return
 
 

@@ -1,0 +1,50 @@
+"""`kafkagroups explain`: on the shop's log, whose acts (acts.json) say what happened."""
+
+import json
+
+from tests.groups.test_load_runs import DATA
+
+LOG = DATA / "3.9.2"
+
+
+def test_explain_prints_the_life_of_an_offset_as_the_contract_has_it(run):
+    """CONTRACT.md 19: history in the order of the log, one winner, and the answer of load."""
+    arguments = ("--group", "billing", "--topic", "orders", "--partition", "0", "--coordinator", "classic", "--json")
+    status, out, _ = run("explain", LOG, *arguments)
+    told = json.loads(out)
+    answers = json.loads((LOG / "answers.json").read_text())
+    assert status == 0 and (told["group"], told["coordinator"]) == ("billing", "classic")
+    assert {"partition", "offset", "type", "key", "fate", "by"} <= set(told["history"][0])
+    (winner,) = [entry for entry in told["history"] if entry["fate"] == "wins"]
+    assert winner["offset"] == told["answer"]["record_offset"]
+    assert told["answer"]["offset"] == answers["offsets"]["billing"]["orders-0"]["offset"]
+    assert [entry["offset"] for entry in told["history"]] == sorted(entry["offset"] for entry in told["history"])
+
+
+def test_a_person_sees_where_an_offset_went_back_and_what_waits(run):
+    """Act 5: fraud-check was set back by hand, with a note; its last transaction never ended."""
+    status, out, _ = run("explain", LOG, "--group", "fraud-check", "--coordinator", "classic")
+    back = next(line for line in out.splitlines() if "▼" in line)
+    assert status == 0 and "set back by hand" in back and "wins" in back
+    assert "UNSTABLE_OFFSET_COMMIT" in out and "A 3.9.2 broker (classic coordinator) answers" in out
+
+
+def test_a_group_that_is_not_there_is_told_with_its_home(run):
+    """billing lives in partition 9 of 50 (partition_for.jsonl has the hash); a wrong name has no records."""
+    status, out, _ = run("explain", LOG / "__consumer_offsets-12", "--group", "billing")
+    assert status == 0 and "No record of billing" in out and "partition 9 if the topic has 50" in out
+    status, out, err = run("explain", LOG, "--group", "billing", "--topic", "orders")
+    assert status == 2 and "both or none" in err and not out
+
+
+def test_a_long_history_is_cut_for_a_person_and_whole_for_a_machine(run, tmp_path):
+    """Twenty records and what stands out; --all and --json have every one."""
+    from kafkagroups import synth
+
+    synth.write(tmp_path / "log", 4000, groups=1, partitions=1, tombstones=0)
+    arguments = ("explain", tmp_path / "log", "--group", "group-000000")
+    _, short, _ = run(*arguments)
+    _, whole, _ = run(*arguments, "--all")
+    _, machine, _ = run(*arguments, "--json")
+    assert len(short.splitlines()) < 40 and "of 4000 records" in short
+    assert len(whole.splitlines()) > 4000 and len(json.loads(machine)["history"]) == 4000

@@ -33,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    a, b = _sides(args)
+    with options.busy(" and ".join(args.paths)):
+        a, b = _sides(args)
     found = diff(a, b)
     if args.json:
         print(json.dumps(found))

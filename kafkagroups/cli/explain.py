@@ -42,17 +42,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     rules = options.rules(args.coordinator, args.kafka)
-    told = explain(
-        args.path,
-        args.group,
-        args.topic,
-        args.partition,
-        coordinator=rules.coordinator,
-        kafka=rules.kafka,
-        partitions=args.partitions,
-        until=args.until,
-        until_time=args.until_time,
-    )
+    with options.busy(args.path):
+        told = explain(
+            args.path,
+            args.group,
+            args.topic,
+            args.partition,
+            coordinator=rules.coordinator,
+            kafka=rules.kafka,
+            partitions=args.partitions,
+            until=args.until,
+            until_time=args.until_time,
+        )
     if args.json:
         history = [history_json(entry) for entry in told.history]
         shown = {"group": told.group, "coordinator": told.coordinator, "history": history, "answer": told.answer}

@@ -46,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
     rules = options.rules(args.coordinator, args.kafka)
     for path in args.paths:
         try:
-            groups = _loaded(path, rules, args)
+            with options.busy(path):
+                groups = _loaded(path, rules, args)
         except UsageError as error:
             options.complain(error)
             worst = 2

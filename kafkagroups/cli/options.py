@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -108,3 +109,15 @@ def calendar(ms: int) -> str:
         return "" if ms < 0 else datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):
         return str(ms)
+
+
+@contextmanager
+def busy(what: str) -> Iterator[None]:
+    """On a terminal, a sign that something is being read; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(printable(f"reading {what} …")):
+        yield

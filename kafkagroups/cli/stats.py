@@ -44,7 +44,10 @@ def run(args: argparse.Namespace) -> int:
     worst = 0
     for path in args.paths:
         try:
-            counted = stats(path, args.by, coordinator=rules.coordinator, kafka=rules.kafka, partitions=args.partitions)
+            with options.busy(path):
+                counted = stats(
+                    path, args.by, coordinator=rules.coordinator, kafka=rules.kafka, partitions=args.partitions
+                )
         except UsageError as error:
             options.complain(error)
             worst = 2

@@ -86,12 +86,12 @@ def _print(path: str, counted: Stats, top: int | None, rules: Dialect) -> None:
     most = SHOWN if top is None else top
     largest = sorted(counted.partitions.items(), key=lambda entry: -entry[1].bytes)
     table(
-        ("part.", "segments", "batches", "records", "bytes", "live", "tombstones", "first", "last (UTC)", "written by"),
+        ("part.", "segm.", "batches", "records", "bytes", "live", "tombst.", "last (UTC)", "written by"),
         [(_number(partition), *_partition(count)) for partition, count in largest[:most]],
     )
     rows = _largest(counted, None)
     table(
-        (counted.by, "in part.", "records", "bytes", "dead records", "live records", "live bytes", "tombstones"),
+        (counted.by, "part.", "records", "bytes", "dead", "live", "live bytes", "tombst."),
         [
             (
                 _name(name, counted.by),
@@ -138,12 +138,10 @@ def _name(name: object, by: str) -> object:
 
 
 def _partition(count: PartitionStats) -> tuple[object, ...]:
-    first, last = (
-        "" if ms is None else options.calendar(ms) for ms in (count.first_timestamp_ms, count.last_timestamp_ms)
-    )
+    last = "" if count.last_timestamp_ms is None else options.calendar(count.last_timestamp_ms)
     live = _share(count.live_bytes, count.bytes)
     sizes = (count.segments, count.batches, count.records, count.bytes, live, count.tombstones)
-    return (*sizes, first, last, count.written_by)
+    return (*sizes, last, count.written_by)
 
 
 def _number(partition: int | None) -> object:

@@ -14,8 +14,8 @@ _WHOLE = re.compile(r"[-0-9:.% ]*")
 """Cells that must stay in one piece: numbers, shares and times."""
 
 
-def _widest(rows: Sequence[Sequence[str]], column: int) -> int:
-    return max((len(row[column]) for row in rows), default=0)
+LEAST = 12
+"""How wide a column of names stays, if its names are."""
 
 
 def printable(text: str) -> str:
@@ -34,7 +34,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     shown = [[printable(str(cell)) for cell in row] for row in rows]
     for number, column in enumerate(columns):
         whole = all(_WHOLE.fullmatch(row[number]) for row in shown)
-        drawn.add_column(column, overflow="fold", no_wrap=whole, min_width=_widest(shown, number) if whole else None)
+        widest = max((len(row[number]) for row in shown), default=0)
+        drawn.add_column(column, overflow="fold", no_wrap=whole, min_width=widest if whole else min(widest, LEAST))
     for row in shown:
         drawn.add_row(*map(Text, row))
     screen = sys.stdout.isatty()

@@ -120,7 +120,7 @@ def stats(
     counted = Stats(rules, by)
     groups = load_logs(logs, rules, str(path), partitions=partitions, observer=counted)
     counted.settle(groups.groups, groups.orphans, groups.failed)
-    counted.finish({log.partition: len(log.segments) for log in logs}, groups.problems)
+    counted.finish(logs, groups.problems)
     return counted
 
 
@@ -140,10 +140,10 @@ def compact(
     """Writes into `out`, a new or empty folder, what one pass of Kafka 4.3.1's log cleaner leaves of one partition.
 
     `now_ms` is the pass's time (None: the newest in the log), `first_dirty` where the clean part ends (None: at the
-    log's start), `first_uncleanable` where the pass stops (None: at the active segment or the last stable offset, it
-    never goes further), moved down to its segment's base; `map_entries` how many keys the offset map takes (None: as
-    many as a broker's); a producer whose last batch is older than `producer_expiration_ms` is not active (-1: all
-    are). All segments that are then in the log are written. `progress` hears of a step and the bytes read of how many.
+    log's start), `first_uncleanable` where the pass stops (None: at the active segment or the last stable offset),
+    moved down to its segment's base; `map_entries` how many keys the offset map takes (None: as many as a
+    broker's); a producer whose last batch is older than `producer_expiration_ms` is not active (-1: all are). All
+    segments that are then in the log are written. `progress` hears of a step and the bytes read of how many.
 
     UsageError: no such path, several partitions, a folder that is not empty, a number out of range. InvalidLog and
     InvalidRecord: what Kafka's cleaner could not read either, and then `out` stays empty. Damage ends the log instead.

@@ -8,6 +8,7 @@ import json
 from kafkagroups.api import explain
 from kafkagroups.cli import options
 from kafkagroups.cli.tables import printable, table
+from kafkagroups.errors import UsageError
 from kafkagroups.groups.fates import Explanation, RecordFate, history_json
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.partitioning import partition_for
@@ -26,7 +27,9 @@ SHOWN = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="a partition directory, a .log file or a folder of directories")
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="+", help="a partition directory, a .log file or a folder of directories"
+    )
     parser.add_argument("--group", metavar="G", required=True, help="the group's id")
     parser.add_argument("--topic", metavar="T", help="only its offset of this topic …")
     parser.add_argument("--partition", type=int, metavar="P", help="… and this partition")
@@ -42,36 +45,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     rules = options.rules(args.coordinator, args.kafka)
-    with options.busy(args.path):
-        told = explain(
-            args.path,
-            args.group,
-            args.topic,
-            args.partition,
-            coordinator=rules.coordinator,
-            kafka=rules.kafka,
-            partitions=args.partitions,
-            until=args.until,
-            until_time=args.until_time,
-        )
-    if args.json:
-        history = [history_json(entry) for entry in told.history]
-        shown = {"group": told.group, "coordinator": told.coordinator, "history": history, "answer": told.answer}
-        print(json.dumps(shown))
-    else:
-        _print(told, args)
-    for line in told.problems:
-        options.complain(line)
-    return int(bool(told.problems))
+    whose = {"coordinator": rules.coordinator, "kafka": rules.kafka, "partitions": args.partitions}
+    until = {"until": args.until, "until_time": args.until_time}
+    worst = 0
+    for path in args.paths:
+        try:
+            with options.busy(path):
+                told = explain(path, args.group, args.topic, args.partition, **whose, **until)
+        except UsageError as error:
+            options.complain(error)
+            worst = 2
+            continue
+        if args.json:
+            history = [history_json(entry) for entry in told.history]
+            about = {"path": path, "group": told.group, "coordinator": told.coordinator}
+            print(json.dumps({**about, "history": history, "answer": told.answer}), flush=True)
+        else:
+            _print(path, told, args)
+        for line in told.problems:
+            options.complain(line)
+        worst = max(worst, int(bool(told.problems)))
+    return worst
 
 
-def _print(told: Explanation, args: argparse.Namespace) -> None:
+def _print(path: str, told: Explanation, args: argparse.Namespace) -> None:
     what = f"{args.topic}-{args.partition} of {told.group}" if args.topic else told.group
     broker = f"A {told.kafka} broker ({told.coordinator} coordinator)"
     if not told.history:
         home = f"group {told.group} lives in partition {partition_for(told.group, args.partitions or 50)}"
         count = "" if args.partitions else " if the topic has 50 (--partitions)"
-        print(printable(f"No record of {what} in {args.path}; {home}{count}."))
+        print(printable(f"No record of {what} in {path}; {home}{count}."))
         return
     back = _went_back(told.history)
     chosen = told.history if args.all else _worth_showing(told.history, back)

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
             worst = 2
             continue
         if args.json:
-            print(json.dumps(to_json(counted, args.top)), flush=True)
+            print(json.dumps({"path": path, **to_json(counted, args.top)}), flush=True)
         else:
             _print(path, counted, args.top, rules)
         for line in counted.problems:
@@ -111,12 +111,12 @@ def _print(path: str, counted: Stats, top: int | None, rules: Dialect) -> None:
         print(f"The {most} largest are shown, of {len(largest)} partitions and {len(rows)} rows (--top N for others).")
     print(f"Live and dead as a {rules.kafka} broker ({rules.coordinator} coordinator) loads it.")
     for partition, count in counted.partitions.items():
-        for each in count.open_transactions:
+        for number, each in enumerate(count.open_transactions):
+            pins = "" if number else ": reading committed data and cleaning stop there"
             print(
                 printable(
                     f"partition {_number(partition)}: producer {each.producer_id} has an open transaction since "
-                    f"{options.calendar(each.since_ms)}, offset {each.first_offset} ({', '.join(each.groups)}): "
-                    f"reading committed data and cleaning stop there"
+                    f"{options.calendar(each.since_ms)}, offset {each.first_offset} ({', '.join(each.groups)}){pins}"
                 )
             )
     records = sum(count.records for count in counted.partitions.values())

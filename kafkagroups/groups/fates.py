@@ -23,6 +23,7 @@ from kafkagroups.records.group_keys import MemberIdKey
 from kafkagroups.records.serde import Record, Unread, decode
 
 _ENDS_A_GROUP = (2, 3, 11, 17)
+_ELSEWHERE = "the group is asked for in another partition: its home, or the first that has it"
 
 
 @dataclass(slots=True)
@@ -74,9 +75,8 @@ class Fates(Observer):
 
     def entries(self, partition: int | None, batch: Batch) -> list[tuple[RecordFate, Record | None]]:
         """Takes a batch in; an entry for each of its records, wanted or not, with the record where it can be read."""
-        if partition != self.partition:
-            self._markers.clear()
         self.partition = partition
+        self._markers.clear()
         try:
             records = batch.records
         except BadBytes:
@@ -132,29 +132,41 @@ class Fates(Observer):
             self.records[self.partition, by] = self._markers[by]
             self._ends.setdefault((self.partition, by), set()).add(offset)
 
-    def group(self, group_id: str, record: Record, offset: int, known: bool) -> None:
+    def group(self, group_id: str, record: Record, offset: int, was_known: bool, is_known: bool) -> None:
         if self.wanted is not None and group_id != self.wanted:
             return
         live = self._live.setdefault((self.partition, group_id), {})
         key = (record.type, _rest_of_the_key(record))
         if record.value is None:
             self._lose(live, [key], Fate.DELETED, offset)
-            if record.type in _ENDS_A_GROUP and not known:
-                self._lose(live, list(live), Fate.DELETED, offset)
+            if record.type in _ENDS_A_GROUP and was_known and not is_known:
+                self._lose(live, list(live), Fate.DELETED, offset, same_key=False)
                 self._ended[self.partition, group_id] = offset
             return
         # A classic value replaces a group of a newer type, and the other way round a simple group.
-        others = [other for other in live if other == key or (other[0] == 2) != (record.type == 2)]
-        self._lose(live, others, Fate.SUPERSEDED, offset)
+        others = [other for other in live if other != key and (other[0] == 2) != (record.type == 2)]
+        self._lose(live, others, Fate.SUPERSEDED, offset, same_key=False)
+        self._lose(live, [key], Fate.SUPERSEDED, offset)
         live[key] = offset
 
-    def _lose(self, live: dict[tuple[int, str], int], keys: list[tuple[int, str]], fate: Fate, by: int) -> None:
+    def _lose(
+        self,
+        live: dict[tuple[int, str], int],
+        keys: list[tuple[int, str]],
+        fate: Fate,
+        by: int,
+        *,
+        same_key: bool = True,
+    ) -> None:
         for key in keys:
             if key in live:
-                self.decide(live.pop(key), fate, by)
+                self.decide(live.pop(key), fate, by, same_key=same_key)
 
-    def decide(self, offset: int, fate: Fate, by: int) -> bool:
-        """A record's fate, as far as it is known now; False when the record is not kept."""
+    def decide(self, offset: int, fate: Fate, by: int, *, same_key: bool = True) -> bool:
+        """A record's fate, as far as it is known now; False when the record is not kept.
+
+        `same_key`: the record that does it has its key, so that the cleaner would drop it too.
+        """
         entry = self.records.get((self.partition, offset))
         if entry is None:
             return False
@@ -170,8 +182,9 @@ class Fates(Observer):
             holder = group or orphan
             if group is not None and group.partition != partition:
                 entry.fate, entry.why = Fate.IGNORED, f"the group is answered from partition {group.partition}"
-            elif holder is None and partition in failed:
-                entry.fate, entry.why = Fate.IGNORED, f"the load fails: {failed[partition]}"
+            elif holder is None:
+                reason = f"the load fails: {failed[partition]}" if partition in failed else _ELSEWHERE
+                entry.fate, entry.why = Fate.IGNORED, reason
             elif entry.key is None:
                 wins = group is not None and entry.offset in self._live.get((partition, entry.group), {}).values()
                 entry.fate = Fate.WINS if wins else Fate.IGNORED

@@ -111,8 +111,9 @@ class ClassicCache(Cache):
             if separate:
                 self.orphans = {group: Orphan(there) for group, there in offsets.committed.items()}
 
-        pending = {group for by_group in offsets.pending.values() for group in by_group}
-        for group_id in () if self.rules.since(0, 9) and separate else offsets.committed.keys() | pending:
+        pending = [group for by_group in offsets.pending.values() for group in by_group]
+        simple = [] if self.rules.since(0, 9) and separate else [*offsets.committed, *pending]
+        for group_id in dict.fromkeys(simple):
             group = groups.setdefault(group_id, Group(group_id, partition))
             group.offsets = offsets.committed.get(group_id, {})
             group.pending = offsets.pending_of(group_id)
@@ -142,13 +143,14 @@ class ClassicCache(Cache):
                 if isinstance(record.key, OFFSET_KEYS):
                     self._replay_offset(offsets, batch, log_record.offset, record)
                 elif isinstance(record.key, GroupMetadataKey):
+                    was_known = group_id in groups
                     if record.value is None:
                         groups.pop(group_id, None)
                         removed[group_id] = None
                     else:
                         groups[group_id] = group_from_record(partition, record, log_record.offset, self.rules)
                         removed.pop(group_id, None)
-                    self.observer.group(group_id, record, log_record.offset, group_id in groups)
+                    self.observer.group(group_id, record, log_record.offset, was_known, group_id in groups)
 
     def _replay_offset(self, offsets: Offsets, batch: Batch, record_offset: int, record: Record) -> None:
         group, partition = _offset_key(record)
@@ -203,12 +205,14 @@ class NewCache(Cache):
                 if isinstance(record.key, OFFSET_KEYS):
                     shard.replay_offset(batch.producer_id, log_record.offset, record)
                 elif isinstance(record.key, GroupMetadataKey | GroupIdKey):
+                    was_known = group_id in shard.groups
                     try:
                         shard.replay_group(group_id, log_record.offset, record, self.rules)
                     except LoadFailed as error:
                         error.offset = log_record.offset
                         raise
-                    self.observer.group(group_id, record, log_record.offset, group_id in shard.groups)
+                    is_known = group_id in shard.groups
+                    self.observer.group(group_id, record, log_record.offset, was_known, is_known)
         for group in shard.groups.values():
             if isinstance(group, ModernGroup):
                 check_loaded(group)
@@ -216,8 +220,8 @@ class NewCache(Cache):
 
     def _add(self, shard: _Shard) -> None:
         offsets = shard.offsets
-        pending = {group for by_group in offsets.pending.values() for group in by_group}
-        for group_id in shard.groups.keys() | offsets.committed.keys() | pending:
+        pending = [group for by_group in offsets.pending.values() for group in by_group]
+        for group_id in dict.fromkeys([*shard.groups, *offsets.committed, *pending]):
             if group_id in self.groups or not self._answers(group_id, shard.partition):
                 continue
             committed, waiting = offsets.committed.get(group_id, {}), offsets.pending_of(group_id)

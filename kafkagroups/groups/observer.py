@@ -37,8 +37,8 @@ class Observer:
     def told(self, offset: int, fate: Fate, by: int) -> None:
         """What became of an offset record: WINS (by: the marker that committed it), SUPERSEDED, DELETED, ABORTED."""
 
-    def group(self, group_id: str, record: Record, offset: int, known: bool) -> None:
-        """A group record was applied; `known`: whether the coordinator knows the group afterwards."""
+    def group(self, group_id: str, record: Record, offset: int, was_known: bool, is_known: bool) -> None:
+        """A group record was applied; whether the coordinator knew the group before, and knows it afterwards."""
 
 
 NOBODY = Observer()

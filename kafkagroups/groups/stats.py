@@ -6,18 +6,20 @@ partition's. What belongs to no group (markers, unknown types) and batches witho
 
 The last stable offset is the first one of the oldest open transaction: consumers that read committed data stop there,
 and so does the cleaner, which also leaves the active segment alone. What a first pass over the rest would free is an
-estimate: what neither lives nor is a tombstone or a marker, for these wait for their time. The records tell who wrote
-them.
+estimate: the records whose key has a newer one there. Tombstones and markers wait for their time. The records tell who
+wrote them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kafkagroups.groups.fates import Fates, RecordFate
 from kafkagroups.groups.observer import Fate
-from kafkagroups.log.batch import NO_TIMESTAMP, Batch
+from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
+from kafkagroups.log.segments import Log, base_offset_of
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.writers import Range, writers_of, written_by
 
@@ -38,8 +40,9 @@ class OpenTransaction:
 
 @dataclass
 class Count:
-    """Records and bytes of something; `live_*` of those that still count, `tombstones` of records without a value.
+    """Records and bytes of something.
 
+    `live_*` are those that still count, `tombstones` the records without a value, of types that the coordinator reads.
     `in_partitions` are the partitions of the topic that it stands in.
     """
 
@@ -72,11 +75,10 @@ class PartitionStats(Count):
 
 @dataclass
 class _Segment:
-    """A file: its first offset, its bytes, and those of its records that a cleaning pass would keep."""
+    """A file: the base offset in its name, and its bytes."""
 
-    first: int
+    base: int
     bytes: int = 0
-    kept_bytes: int = 0
 
 
 class Stats(Fates):
@@ -94,16 +96,18 @@ class Stats(Fates):
         self._open: dict[int | None, dict[int, OpenTransaction]] = {}
         self._ranges: dict[int | None, set[Range]] = {}
         self._segments: dict[int | None, dict[str | None, _Segment]] = {}
+        self._lost: dict[int | None, Counter[tuple[int, int]]] = {}
+        """By partition: bytes of records whose key has a newer record, by both records' segments (base offsets)."""
 
     def batch(self, partition: int | None, batch: Batch) -> None:
         entries = self.entries(partition, batch)
         count = self.partitions.setdefault(partition, PartitionStats())
         count.batches += 1
         count.bytes += batch.size
-        count.records += len(entries)
+        count.records += record_count(batch)
         count.next_offset = batch.next_offset
-        segment = self._segments.setdefault(partition, {}).setdefault(batch.file, _Segment(batch.base_offset))
-        segment.bytes += batch.size
+        segments = self._segments.setdefault(partition, {})
+        segments.setdefault(batch.file, _Segment(base_offset_of(batch.file or ""))).bytes += batch.size
         if not entries:  # emptied by the cleaner, or unreadable
             self._row(None, partition).bytes += batch.size
             return
@@ -120,17 +124,22 @@ class Stats(Fates):
                 each.tombstones += entry.fate is Fate.TOMBSTONE
             if entry.fate is not None:
                 del self.records[partition, entry.offset]
-                segment.kept_bytes += entry.size
             if entry.timestamp != NO_TIMESTAMP:
                 first_ms, last_ms = count.first_timestamp_ms, count.last_timestamp_ms
                 count.first_timestamp_ms = entry.timestamp if first_ms is None else min(first_ms, entry.timestamp)
                 count.last_timestamp_ms = entry.timestamp if last_ms is None else max(last_ms, entry.timestamp)
         self._transactions(partition, batch, [entry for entry, _ in entries])
 
-    def decide(self, offset: int, fate: Fate, by: int) -> bool:
-        if fate is not Fate.WINS:
-            return self.records.pop((self.partition, offset), None) is not None
-        return super().decide(offset, fate, by)
+    def decide(self, offset: int, fate: Fate, by: int, *, same_key: bool = True) -> bool:
+        if fate is Fate.WINS:
+            return super().decide(offset, fate, by)
+        entry = self.records.pop((self.partition, offset), None)
+        if entry is not None and same_key:
+            bases = [segment.base for segment in self._segments[self.partition].values()]
+            newer = max((base for base in bases if base <= by), default=0)
+            lost = self._lost.setdefault(self.partition, Counter())
+            lost[base_offset_of(entry.file or ""), newer] += entry.size
+        return entry is not None
 
     def _row(self, entry: RecordFate | None, partition: int | None) -> Count:
         name: object = partition if self.by == "partition" else None
@@ -155,37 +164,31 @@ class Stats(Fates):
             )
             there.groups = sorted({*there.groups, *(entry.group for entry in entries if entry.group is not None)})
 
-    def finish(self, segments: dict[int | None, int], problems: list[str]) -> None:
+    def finish(self, logs: Iterable[Log], problems: list[str]) -> None:
         """What can be said only at the end: fates are settled, transactions that are open stay so."""
         self.problems = problems
-        for partition, many in segments.items():
-            count = self.partitions.setdefault(partition, PartitionStats())
-            count.segments = many
+        for log in logs:
+            partition = log.partition
+            count = self.partitions.setdefault(partition, PartitionStats(next_offset=log.start_offset))
+            bases = [base_offset_of(segment) for segment in log.segments]
+            count.segments = len(bases)
             count.open_transactions = sorted(self._open.get(partition, {}).values(), key=lambda each: each.first_offset)
             stable = [each.first_offset for each in count.open_transactions]
             count.last_stable_offset = min(stable, default=count.next_offset)
-            first_uncleanable = self._first_uncleanable(partition)
+            pinned = min(bases[-1], count.last_stable_offset)
+            first_uncleanable = max((base for base in bases if base <= pinned), default=bases[0])
             for segment in self._segments.get(partition, {}).values():
-                if segment.first >= first_uncleanable:
+                if segment.base >= first_uncleanable:
                     count.uncleanable_bytes += segment.bytes
+            for (own, newer), size in self._lost.get(partition, {}).items():
+                if max(own, newer) < first_uncleanable:
+                    count.freed_bytes += size
             count.written_by = written_by(self._ranges.get(partition, ()))
         for entry in self.records.values():
             if entry.fate in (Fate.WINS, Fate.PENDING):
-                row = self._row(entry, entry.partition)
-                for each in (self.partitions[entry.partition], row):
+                for each in (self.partitions[entry.partition], self._row(entry, entry.partition)):
                     each.live_records += 1
                     each.live_bytes += entry.size
-                self._segments[entry.partition][entry.file].kept_bytes += entry.size
-        for partition, count in self.partitions.items():
-            for segment in self._segments.get(partition, {}).values():
-                if segment.first < self._first_uncleanable(partition):
-                    count.freed_bytes += segment.bytes - segment.kept_bytes
-
-    def _first_uncleanable(self, partition: int | None) -> int:
-        """Where cleaning stops: the first offset of the segment that holds what it may not touch."""
-        firsts = [segment.first for segment in self._segments.get(partition, {}).values()]
-        stable = self.partitions[partition].last_stable_offset
-        return max((first for first in firsts if first <= min(max(firsts), stable)), default=0)
 
 
 def shares(whole: int, sizes: Iterable[int]) -> list[int]:

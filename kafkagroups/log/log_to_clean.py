@@ -47,8 +47,8 @@ class LogToClean:
 def log_to_clean(log: Log, first_dirty: int | None, first_uncleanable: int | None, report: Progress) -> LogToClean:
     """Reads the whole log. Damage ends it there, as a broker's recovery: the damaged segment is then the active one.
 
-    Without `first_dirty`, or when it lies outside the log, all is dirty. The first uncleanable offset is never above
-    the active segment's base or the last stable offset, and moved down to the base of the segment that holds it.
+    Without `first_dirty`, or when it lies outside the log, all is dirty. Without `first_uncleanable` the pass stops at
+    the active segment or the last stable offset; it is moved down to the base of the segment that holds it.
     """
     try:
         segments = {path: Segment(base_offset_of(path), path, os.stat(path).st_mtime_ns) for path in log.segments}
@@ -73,7 +73,7 @@ def log_to_clean(log: Log, first_dirty: int | None, first_uncleanable: int | Non
     end = max(end, active)
     if first_dirty is None or not log.start_offset <= first_dirty <= end:
         first_dirty = log.start_offset
-    limit = min(last_stable_offset(states, end), active if first_uncleanable is None else first_uncleanable)
+    limit = min(active, last_stable_offset(states, end)) if first_uncleanable is None else first_uncleanable
     return LogToClean(found, states, newest, first_dirty, _floor(found, limit))
 
 

@@ -2,6 +2,8 @@
 
 import json
 
+import kafkagroups as kg
+from tests.groups.small_logs import write
 from tests.groups.test_load_runs import DATA
 
 LOG = DATA / "3.9.2"
@@ -48,3 +50,28 @@ def test_a_long_history_is_cut_for_a_person_and_whole_for_a_machine(run, tmp_pat
     _, machine, _ = run(*arguments, "--json")
     assert len(short.splitlines()) < 40 and "of 4000 records" in short
     assert len(whole.splitlines()) > 4000 and len(json.loads(machine)["history"]) == 4000
+
+
+def test_several_paths_are_several_lines(run):
+    """CONTRACT.md 2: an object a PATH, one bad one does not stop the others; 22: --until needs one partition."""
+    status, out, _ = run("explain", LOG, "nowhere", DATA / "1.0.1", "--group", "billing", "--json")
+    assert status == 2
+    assert [json.loads(line)["path"] for line in out.splitlines()] == [str(LOG), str(DATA / "1.0.1")]
+    status, _, err = run("explain", LOG, "--group", "billing", "--until", "10")
+    assert status == 2 and "one partition" in err
+    _, out, _ = run("explain", LOG / "__consumer_offsets-9", "--group", "billing", "--until", "20", "--json")
+    batches = [batch for batch in kg.open_log(LOG / "__consumer_offsets-9") if batch.base_offset < 20]
+    assert max(entry["offset"] for entry in json.loads(out)["history"]) <= batches[-1].last_offset
+
+
+def test_a_hidden_offset_names_the_tombstone_that_hid_it(run, tmp_path):
+    """Of two group tombstones the first; the second one did nothing (d-c-gt of the crafted logs, twice)."""
+    folder = write(tmp_path / "__consumer_offsets-0", [("C", 0), ("D",), ("D",)], set())
+    _, out, _ = run("explain", folder, "--group", "g", "--json")
+    assert [(entry["fate"], entry["by"]) for entry in json.loads(out)["history"]] == [
+        ("hidden", 1),
+        ("tombstone", None),
+        ("tombstone", None),
+    ]
+    _, out, _ = run("explain", folder, "--group", "g", "--partitions", "50", "--json")
+    assert "home" in json.loads(out)["history"][0]["why"]

@@ -16,17 +16,21 @@ def state(folder, coordinator):
     return (groups.groups, groups.orphans), groups.failed
 
 
-def cleaned(folder, scratch, passes, first_time):
-    """The log after some passes, two days apart, so that each finds the horizons of the one before expired."""
+def cleaned(folder, scratch, passes, first_time, map_entries=None):
+    """The log after some passes, two days apart, so that each finds the horizons of the one before expired.
+
+    With a small offset map (`map_entries`) a pass ends early, and the next one goes on where it ended.
+    """
     dirty = None
     for number in range(passes):
         out = scratch / f"pass-{number}" / folder.name
-        kg.compact(folder, out, now_ms=first_time + number * 2 * DAY, first_dirty=dirty)
-        dirty, folder = None, out
+        time = first_time + number * 2 * DAY
+        done = kg.compact(folder, out, now_ms=time, first_dirty=dirty, map_entries=map_entries)
+        dirty, folder = done.next_dirty_offset or dirty if map_entries else None, out
     return folder
 
 
-def differs(steps, rolls, coordinator, passes=3, cut=None):
+def differs(steps, rolls, coordinator, passes=3, cut=None, map_entries=None):
     """What a coordinator answers otherwise after cleaning; {} when nothing.
 
     With `cut` the log is cleaned when it has only that many steps, and the others are appended afterwards.
@@ -36,7 +40,7 @@ def differs(steps, rolls, coordinator, passes=3, cut=None):
         cut = len(steps) if cut is None else cut
         whole = write(scratch / "whole" / "__consumer_offsets-0", steps, {*rolls, cut})
         before = write(scratch / "before" / "__consumer_offsets-0", steps[:cut], rolls)
-        after = cleaned(before, scratch, passes, START + len(steps) * MINUTE)
+        after = cleaned(before, scratch, passes, START + len(steps) * MINUTE, map_entries)
         last = max((int(file.stem) for file in before.glob("*.log")), default=-1)
         for file in whole.glob("*.log"):
             if int(file.stem) > last:

@@ -34,7 +34,6 @@ from pathlib import Path
 
 import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.api import stats
 
 before = course.data("harbour/cleaning/before-clean/__consumer_offsets-38")
 cleaned = course.data("harbour/cleaning/after-clean/__consumer_offsets-38")
@@ -97,7 +96,7 @@ course.confirm(mine, theirs, "4.3.1", did="cleaned, and left")
 # `fraud-check` left one open in the night the broker died; `stats` finds it:
 
 # %%
-count = stats(course.data("harbour/3.9.2/__consumer_offsets-9")).partitions[9]
+count = kg.stats(course.data("harbour/3.9.2/__consumer_offsets-9")).partitions[9]
 
 print("the log ends at", count.next_offset, "and is stable up to", count.last_stable_offset)
 print(count.open_transactions)
@@ -213,7 +212,7 @@ course.beside(kilobytes, kb[1])
 # Operators have met partitions of this topic with hundreds of gigabytes. What is in them? The two replicas from above, in `stats`, and what a broker would answer from each:
 
 # %%
-counts = {name: stats(replicas / name).partitions[None] for name in ("never-cleaned", "cleaned")}
+counts = {name: kg.stats(replicas / name).partitions[None] for name in ("never-cleaned", "cleaned")}
 loaded = {name: kg.load(replicas / name) for name in counts}
 offsets = {name: {group: groups[group].offsets for group in groups if groups[group].offsets} for name, groups in loaded.items()}
 
@@ -257,7 +256,7 @@ for log in found:
 course.beside(two_letters, *found)
 
 # %% [markdown]
-# Of 49 logs, one. `D` hides the offset: the new coordinator (4.x) forgets a group with all it has. But the keys are different, so for the cleaner `D` supersedes nothing. `D` itself
+# Of 49 logs, one gives another offset. (Others only lose a group that holds nothing, from the list of groups.) `D` hides the offset: the new coordinator (4.x) forgets a group with all it has. But the keys are different, so for the cleaner `D` supersedes nothing. `D` itself
 # is a tombstone, and goes in the second pass. The offset stays. And is there again: 100, back from a deleted group.
 #
 # A broker does not write `CD`. It deletes a group with `K`: a tombstone for **each** of its offsets in the same batch as the group's. So were `menu-board`'s, records 367 and 368 above.
@@ -283,7 +282,7 @@ for coordinator, given in answers.items():
 
 # %%
 log = course.pinned_log(course.scratch())
-count = stats(log).partitions[None]
+count = kg.stats(log).partitions[None]
 
 print("segments begin at", [int(Path(segment).stem) for segment in kg.open_log(log).segments], "and the log ends at", count.next_offset)
 print("stable up to", count.last_stable_offset)
@@ -317,7 +316,7 @@ for when, done in passes.items():
 # | the offset map | `SkimpyOffsetMap`: 16 bytes of a key's hash and 8 of its offset |
 # | markers, aborted data | `CleanedTransactionMetadata` |
 # | settings of the topic | `cleanup.policy=compact`, `min.cleanable.dirty.ratio`, `delete.retention.ms`, `segment.bytes` (from `offsets.topic.segment.bytes`) |
-# | is it alive? | metrics `LogCleaner: DeadThreadCount`, `LogCleanerManager: uncleanable-partitions-count, max-dirty-percent` |
+# | is it alive? (a cleaner that fails on one partition sets just that one aside, since 1.1: it grows alone, on one broker) | metrics `LogCleaner: DeadThreadCount`, `LogCleanerManager: uncleanable-partitions-count, max-dirty-percent` |
 #
 # ## What we left out, and why
 #

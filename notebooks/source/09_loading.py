@@ -69,7 +69,7 @@ course.confirm(course.fetched(loaded, before["offsets"]), before["offsets"], "3.
 # %% [markdown]
 # Every offset is back, also those that `billing-1` committed at the very end. The rebalance is not: a group's record is written **once** for each
 # rebalance, when it is over and the new shares are known. It names the members and says nothing of a state; so after a load a group with members is *Stable*, and one
-# without is *Empty*. There is no third state. Of `billing-3` nothing is left.
+# without is *Empty*. A classic group has no third state after a load. Of `billing-3` nothing is left.
 #
 # Had the broker died a little earlier, when `billing-2` had joined (`JoinGroup`) and the shares were not yet known (`SyncGroup`), the record of generation 6, number 35, would
 # not be there, and the next broker would know the *previous* generation:
@@ -205,11 +205,10 @@ for name in sorted(after["groups"]):
 # do they disagree?
 
 # %%
-from kafkagroups.groups.diff import diff
 
 for version in ["1.0.1", "3.9.2", "4.3.1"]:
     classic, new = (kg.load(course.data(f"harbour/{version}"), coordinator) for coordinator in ["classic", "new"])
-    differ = diff((classic.groups, classic.orphans), (new.groups, new.orphans))
+    differ = kg.diff(classic, new)
     print(f"on the log of {version}:", {what: sorted(groups) for what, groups in differ.items() if groups} or "no difference")
 
 # %% [markdown]
@@ -280,11 +279,10 @@ for coordinator, version in [("classic", "3.9.2"), ("new", "4.3.1")]:
 # bounds that is the log cleaner of [lesson 08](08_compaction.ipynb): it drops what has been overwritten. Ten days of the dashboard, before and after one pass of a real 4.3.1 cleaner:
 
 # %%
-from kafkagroups.api import stats
 
 for moment in ["before-clean", "after-clean"]:
     path = course.data(f"harbour/cleaning/{moment}")
-    count = stats(path).partitions[38]
+    count = kg.stats(path).partitions[38]
     print(f"{moment}: {count.records} records, {count.bytes} bytes; the offsets:", end=" ")
     said = json.loads(Path(course.data(f"harbour/cleaning/{moment}-answers.json")).read_text())["offsets"]
     course.confirm(course.fetched(kg.load(path, "new"), said), said, "4.3.1")
@@ -329,7 +327,6 @@ course.check("taken_away", taken_away)
 # course.hint("taken_away")
 
 # %%
-from kafkagroups.api import explain
 
 clean = course.lines_after_cleaning(nine, active=32)  # as if the newest segment had begun at 32
 gone = [line for line in course.lines(nine) if line not in clean and line.group == "fraud-check"]
@@ -338,7 +335,7 @@ for name, loop in {"the board": board, "your loop": replay_transactions}.items()
     print(f"{name}: {loop(course.lines(nine))['fraud-check', 'payments-0']}, and cleaned: {loop(clean)['fraud-check', 'payments-0']}")
 
 print("\nwhat `kafkagroups explain` says of payments-0:")
-for record in explain(nine, "fraud-check", "payments", 0, coordinator="classic").history:
+for record in kg.explain(nine, "fraud-check", "payments", 0, coordinator="classic").history:
     print(f"    {record.offset}: {record.fate.value}" + (f" by {record.by}" if record.by is not None and record.by != record.offset else ""))
 
 # %% [markdown]

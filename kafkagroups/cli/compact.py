@@ -20,7 +20,7 @@ NAME = "compact"
 HELP = "write what one pass of Kafka 4.3.1's log cleaner leaves of a partition"
 EXAMPLES = """\
 examples:
-  kafkagroups compact data/harbour/3.9.2/__consumer_offsets-9 --out /tmp/cleaned
+  kafkagroups compact data/harbour/3.9.2/__consumer_offsets-9 --out cleaned
   kafkagroups compact LOG --out CLEANED --delete-retention-ms 0 --json
   kafkagroups compact CLEANED --out AGAIN --first-dirty 42    a second pass: 42 is what the first one said"""
 LONG = 32 * 1024 * 1024

@@ -10,7 +10,7 @@ from itertools import zip_longest
 import ipywidgets as widgets
 
 from kafkagroups.course.lines import Line, lines_of
-from kafkagroups.course.widgets import MONO, Shown
+from kafkagroups.course.widgets import MONO, Stepper
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.loading import Cache, ClassicCache, NewCache
@@ -121,7 +121,7 @@ def _state(groups: Iterable[AnyGroup], error: str | None) -> Iterator[str]:
                 yield f"  {partition!s:<12}{offset.offset:>3}  by {offset.record_offset}, waits"
 
 
-class Loader(Shown):
+class Loader(Stepper):
     """Steps through a partition (of several the first) as a coordinator loads it, from record `first` to `last`.
 
     Its static form tells what each of them did, and what the coordinator knows after record `at` (None: the last).
@@ -146,17 +146,7 @@ class Loader(Shown):
             description="record",
             layout=widgets.Layout(width="420px"),
         )
-        self.previous = widgets.Button(description="previous", tooltip="the record before this one")
-        self.next = widgets.Button(description="next", tooltip="the record after this one")
-        self.view = widgets.HTML()
-        self.previous.on_click(lambda _: self._step(-1))
-        self.next.on_click(lambda _: self._step(1))
-        self.record.observe(lambda _: self._draw(), names="value")
-        self._draw()
-        super().__init__([widgets.HBox([self.previous, self.next, self.record]), self.view])
-
-    def _step(self, by: int) -> None:
-        self.record.value = (self.record.value + by) % len(self.steps)
+        super().__init__(self.record, len(self.steps), "record")
 
     def _draw(self) -> None:
         self.view.value = _html(self._now())

@@ -41,7 +41,28 @@ class Shown(widgets.VBox):
         return bundle
 
 
-class _Explorer(Shown):
+class Stepper(Shown):
+    """One thing after another: previous, next, or any of them by the `chooser`, whose values are their numbers."""
+
+    def __init__(self, chooser: Any, many: int, noun: str) -> None:
+        self.chooser, self.many = chooser, many
+        self.previous = widgets.Button(description="previous", tooltip=f"the {noun} before this one")
+        self.next = widgets.Button(description="next", tooltip=f"the {noun} after this one")
+        self.view = widgets.HTML()
+        self.previous.on_click(lambda _: self._step(-1))
+        self.next.on_click(lambda _: self._step(1))
+        chooser.observe(lambda _: self._draw(), names="value")
+        self._draw()
+        super().__init__([widgets.HBox([self.previous, self.next, chooser]), self.view])
+
+    def _step(self, by: int) -> None:
+        self.chooser.value = (self.chooser.value + by) % self.many
+
+    def _draw(self) -> None:
+        raise TypeError(f"{type(self).__name__} draws nothing")
+
+
+class _Explorer(Stepper):
     """Fields on the left, their bytes in brackets on the right; previous, next, or any field by name."""
 
     def __init__(self, spans: Annotation) -> None:
@@ -52,17 +73,7 @@ class _Explorer(Shown):
             description="field",
             layout=widgets.Layout(width="360px"),
         )
-        self.previous = widgets.Button(description="previous", tooltip="the field before this one")
-        self.next = widgets.Button(description="next", tooltip="the field after this one")
-        self.view = widgets.HTML()
-        self.previous.on_click(lambda _: self._step(-1))
-        self.next.on_click(lambda _: self._step(1))
-        self.field.observe(lambda _: self._draw(), names="value")
-        self._draw()
-        super().__init__([widgets.HBox([self.previous, self.next, self.field]), self.view])
-
-    def _step(self, by: int) -> None:
-        self.field.value = (self.field.value + by) % len(self.spans)
+        super().__init__(self.field, len(spans), "field")
 
     def _draw(self) -> None:
         span = self.spans[self.field.value]

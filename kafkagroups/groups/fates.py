@@ -48,7 +48,6 @@ class RecordFate:
     size: int = 0
     timestamp: int = -1
     file: str | None = None
-    is_value: bool = False
     committed: int | None = None
     note: str | None = None
     producer_id: int | None = None
@@ -121,8 +120,7 @@ class Fates(Observer):
             made.note = getattr(record.value, "metadata", None)
         elif isinstance(record.key, MemberIdKey):
             made.member_id = record.key.member_id
-        made.is_value = record.value is not None
-        made.fate = None if made.is_value else Fate.TOMBSTONE
+        made.fate = None if record.value is not None else Fate.TOMBSTONE
         return made, record
 
     def told(self, offset: int, fate: Fate, by: int) -> None:

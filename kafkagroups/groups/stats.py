@@ -12,6 +12,7 @@ wrote them.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -73,14 +74,6 @@ class PartitionStats(Count):
     written_by: str = ""
 
 
-@dataclass
-class _Segment:
-    """A file: the base offset in its name, and its bytes."""
-
-    base: int
-    bytes: int = 0
-
-
 class Stats(Fates):
     """Counts while a loader reads; hand it to one, then `settle`, then `finish`.
 
@@ -95,9 +88,12 @@ class Stats(Fates):
         self.problems: list[str] = []
         self._open: dict[int | None, dict[int, OpenTransaction]] = {}
         self._ranges: dict[int | None, set[Range]] = {}
-        self._segments: dict[int | None, dict[str | None, _Segment]] = {}
-        self._lost: dict[int | None, Counter[tuple[int, int]]] = {}
-        """By partition: bytes of records whose key has a newer record, by both records' segments (base offsets)."""
+        self._segments: dict[int | None, Counter[str]] = {}
+        """By partition: the bytes of each segment, in the order of the log."""
+        self._bases: dict[int | None, list[int]] = {}
+        """By partition: the base offsets of these segments."""
+        self._lost: dict[int | None, Counter[tuple[str, int]]] = {}
+        """By partition: bytes of records whose key has a newer one, by their segment and that one's base offset."""
 
     def batch(self, partition: int | None, batch: Batch) -> None:
         entries = self.entries(partition, batch)
@@ -106,8 +102,10 @@ class Stats(Fates):
         count.bytes += batch.size
         count.records += record_count(batch)
         count.next_offset = batch.next_offset
-        segments = self._segments.setdefault(partition, {})
-        segments.setdefault(batch.file, _Segment(base_offset_of(batch.file or ""))).bytes += batch.size
+        segments, file = self._segments.setdefault(partition, Counter()), batch.file or ""
+        if file not in segments:
+            self._bases.setdefault(partition, []).append(base_offset_of(file))
+        segments[file] += batch.size
         if not entries:  # emptied by the cleaner, or unreadable
             self._row(None, partition).bytes += batch.size
             return
@@ -135,10 +133,9 @@ class Stats(Fates):
             return super().decide(offset, fate, by)
         entry = self.records.pop((self.partition, offset), None)
         if entry is not None and same_key:
-            bases = [segment.base for segment in self._segments[self.partition].values()]
-            newer = max((base for base in bases if base <= by), default=0)
-            lost = self._lost.setdefault(self.partition, Counter())
-            lost[base_offset_of(entry.file or ""), newer] += entry.size
+            bases = self._bases[self.partition]
+            newer = bases[max(bisect_right(bases, by) - 1, 0)]
+            self._lost.setdefault(self.partition, Counter())[entry.file or "", newer] += entry.size
         return entry is not None
 
     def _row(self, entry: RecordFate | None, partition: int | None) -> Count:
@@ -177,11 +174,11 @@ class Stats(Fates):
             count.last_stable_offset = min(stable, default=count.next_offset)
             pinned = min(bases[-1], count.last_stable_offset)
             first_uncleanable = max((base for base in bases if base <= pinned), default=bases[0])
-            for segment in self._segments.get(partition, {}).values():
-                if segment.base >= first_uncleanable:
-                    count.uncleanable_bytes += segment.bytes
-            for (own, newer), size in self._lost.get(partition, {}).items():
-                if max(own, newer) < first_uncleanable:
+            for file, size in self._segments.get(partition, {}).items():
+                if base_offset_of(file) >= first_uncleanable:
+                    count.uncleanable_bytes += size
+            for (file, newer), size in self._lost.get(partition, {}).items():
+                if max(base_offset_of(file), newer) < first_uncleanable:
                     count.freed_bytes += size
             count.written_by = written_by(self._ranges.get(partition, ()))
         for entry in self.records.values():
@@ -193,11 +190,13 @@ class Stats(Fates):
 
 def shares(whole: int, sizes: Iterable[int]) -> list[int]:
     """A whole number shared out in proportion to sizes, exactly: the parts add up to it."""
-    sizes = list(sizes)
-    total, given, sum_of_sizes, out = sum(sizes) or len(sizes), 0, 0, []
-    for size in sizes:
-        sum_of_sizes += size if sum(sizes) else 1
-        share = whole * sum_of_sizes // total - given
+    weights = list(sizes)
+    if not any(weights):
+        weights = [1] * len(weights)
+    total, given, reached, out = sum(weights), 0, 0, []
+    for weight in weights:
+        reached += weight
+        share = whole * reached // total - given
         given += share
         out.append(share)
     return out

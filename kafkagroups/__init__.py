@@ -9,16 +9,16 @@ rooms beneath: `records` (one record), `log` (one partition on disk), `groups` (
 
 from kafkagroups.api import compact, diff, explain, load, stats
 from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
-from kafkagroups.groups.loads import Groups
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import open_log
-from kafkagroups.records.annotate import annotate, deviations
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from kafkagroups.records.dialect import dialect
 from kafkagroups.records.serde import Record, decode, encode, from_json, to_json
 from kafkagroups.records.spans import Span
 from kafkagroups.records.writers import value_version
+from kafkagroups.views.annotate import annotate, deviations
+from kafkagroups.views.loads import Groups
 
 __all__ = [
     "ApiError",

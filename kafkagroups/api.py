@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 from kafkagroups import rows
 from kafkagroups.columns import arrow_schema, columns_of, record_batches
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.answer import group_json, offset_json
-from kafkagroups.groups.diff import diff as states_differ
 from kafkagroups.groups.fates import Explanation, Fates
-from kafkagroups.groups.loads import Groups, LoadedPartition, load_logs, opened
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.groups.stats import BY, Stats
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
 from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 from kafkagroups.log.segments import SEGMENT_BYTES, BytesLike, log_of_buffers, open_logs
 from kafkagroups.records.dialect import dialect
+from kafkagroups.views.answer import group_json, offset_json
+from kafkagroups.views.diff import diff as states_differ
+from kafkagroups.views.loads import Groups, LoadedPartition, load_logs, opened
+from kafkagroups.views.stats import BY, Stats
 
 if TYPE_CHECKING:
     import pyarrow as pa

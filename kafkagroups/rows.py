@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kafkagroups.errors import BadBytes, InvalidLog
-from kafkagroups.groups.answer import group_json, subscribed_and_assigned
 from kafkagroups.groups.loading import OFFSET_KEYS, group_of
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
@@ -16,6 +15,7 @@ from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.serde import decode, to_json
+from kafkagroups.views.answer import group_json, subscribed_and_assigned
 
 Row = tuple[Any, ...]
 

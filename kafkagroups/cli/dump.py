@@ -13,13 +13,13 @@ from kafkagroups.cli.jvm import ToolDied
 from kafkagroups.cli.tables import printable
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.loading import group_of
-from kafkagroups.groups.loads import take
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.fields import kafka_version
 from kafkagroups.records.serde import RECORD_TYPES, Record, decode, key_to_json, value_to_json
+from kafkagroups.views.loads import take
 
 NEWEST_TOOL = "4.3.1"
 NAME = "dump"

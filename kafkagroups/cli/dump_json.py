@@ -20,9 +20,9 @@ from kafkagroups.records.consumer_protocol import (
 )
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
-from kafkagroups.records.kafka_words import kafka_words
 from kafkagroups.records.serde import Record, Unread, decode, key_to_json, value_to_json
 from kafkagroups.records.structs import reader, to_json
+from kafkagroups.views.kafka_words import kafka_words
 
 
 def contents(log_record: LogRecord, rules: Dialect) -> str:

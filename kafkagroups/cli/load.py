@@ -12,9 +12,9 @@ from kafkagroups.api import ENGINES, load
 from kafkagroups.cli import options
 from kafkagroups.cli.tables import printable, table
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.answer import group_json, offsets_json, pending_json
-from kafkagroups.groups.loads import Groups
 from kafkagroups.records.dialect import Dialect
+from kafkagroups.views.answer import group_json, offsets_json, pending_json
+from kafkagroups.views.loads import Groups
 
 NAME = "load"
 HELP = "load a log as a broker's coordinator does, and show the groups that it would know"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.loads import Groups
 from kafkagroups.log.segments import open_log
+from kafkagroups.views.loads import Groups
 
 
 def data(name: str) -> str:

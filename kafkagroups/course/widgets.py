@@ -15,12 +15,12 @@ from typing import Any
 import ipywidgets as widgets
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.log.annotate import annotate_batch
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import read_batches
-from kafkagroups.records.annotate import Annotation, annotate
 from kafkagroups.records.spans import Span
+from kafkagroups.views.annotate import Annotation, annotate
+from kafkagroups.views.annotate_batch import annotate_batch
 
 MONO = "font-family:monospace;white-space:pre;line-height:1.5"
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from kafkagroups.api import loaded_columns
 from kafkagroups.columns import columns_of
-from kafkagroups.groups.loads import Groups, join, load_logs, opened
 from kafkagroups.log.segments import Log, read_segment
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.spark.session import register, session as get_session
+from kafkagroups.views.loads import Groups, join, load_logs, opened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

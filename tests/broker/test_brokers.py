@@ -11,9 +11,9 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.cli import main
-from kafkagroups.groups.answer import group_json, offsets_json, pending_json
 from kafkagroups.live.pull import pull as pull_topic
 from kafkagroups.log.segments import read_batches
+from kafkagroups.views.answer import group_json, offsets_json, pending_json
 from tests.broker.broker import CLASSIC, PASSWORD
 
 pytest.importorskip("kafka", reason="no kafka-python")

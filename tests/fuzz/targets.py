@@ -8,12 +8,12 @@ from contextlib import suppress
 from crc32c import crc32c
 
 import kafkagroups as kg
-from kafkagroups.groups.answer import group_json
-from kafkagroups.groups.loads import load_logs
-from kafkagroups.log.annotate import annotate_batch
 from kafkagroups.log.segments import log_of_buffers, read_batches
 from kafkagroups.records.consumer_protocol import encode_embedded
 from kafkagroups.records.control import decode_control_key, decode_end_transaction_marker
+from kafkagroups.views.annotate_batch import annotate_batch
+from kafkagroups.views.answer import group_json
+from kafkagroups.views.loads import load_logs
 from tests.captured import captured, rows
 from tests.records.judge import judge
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafkagroups.groups.answer import group_json, offsets_json, pending_json
 from kafkagroups.groups.loading import Orphan
 from kafkagroups.groups.modern_group import AnyGroup
+from kafkagroups.views.answer import group_json, offsets_json, pending_json
 
 State = tuple[Mapping[str, AnyGroup], Mapping[str, Orphan]]
 """What a coordinator holds: the groups that it knows, and what it keeps of those that it does not."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kafkagroups.groups.answer import group_json, offset_json, subscribed_and_assigned
 from kafkagroups.groups.modern_group import AnyGroup
+from kafkagroups.views.answer import group_json, offset_json, subscribed_and_assigned
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,10 +10,24 @@ import os
 import sys
 from importlib import metadata
 
-from kafkagroups.cli import compact, decode, diff, doctor, dump, encode, explain, load, options, partition, pull, stats
+from kafkagroups.cli import (
+    compact,
+    decode,
+    diff,
+    doctor,
+    dump,
+    encode,
+    explain,
+    load,
+    options,
+    partition,
+    pull,
+    replay,
+    stats,
+)
 from kafkagroups.errors import KafkagroupsError, UsageError
 
-COMMANDS = (decode, encode, partition, dump, load, explain, diff, stats, compact, pull, doctor)
+COMMANDS = (decode, encode, partition, dump, load, explain, diff, stats, compact, pull, replay, doctor)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -11,9 +11,12 @@ java.util.HashMap; BaseHashTable, SnapshottableHashTable (Kafka 4.3.1).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from kafkagroups.records.text import java_hash
+
+Key = TypeVar("Key")
 
 Version = tuple[int, ...]
 SCALA_2_13 = (2, 6)
@@ -21,42 +24,77 @@ SCALA_2_13 = (2, 6)
 _UINT32 = 0xFFFFFFFF
 
 
-def hash_map_order(keys: Iterable[str], kafka: Version) -> list[str]:
+def hash_map_order(keys: Iterable[Key], kafka: Version, hash_of: Callable[[Any], int] = java_hash) -> list[Key]:
     """The keys that were put into a mutable HashMap one after the other, in the order in which it tells them."""
-    different = list(dict.fromkeys(keys))
-    return _since_2_13(different) if kafka >= SCALA_2_13 else _up_to_2_12(different)
+    codes = {key: hash_of(key) for key in keys}
+    return _since_2_13(codes) if kafka >= SCALA_2_13 else _up_to_2_12(codes)
 
 
-def _up_to_2_12(keys: list[str]) -> list[str]:
-    buckets: list[list[str]] = [[] for _ in range(16)]
-    for count, key in enumerate(keys, 1):
-        buckets[_bucket(key, len(buckets))].insert(0, key)
+def topic_partition_hash(partition: tuple[str, int]) -> int:
+    """Java's hash of a TopicPartition (org.apache.kafka.common.TopicPartition.hashCode)."""
+    return 31 * (31 + partition[1]) + java_hash(partition[0])
+
+
+def immutable_map_order(keys: Iterable[str], kafka: Version) -> list[str]:
+    """The keys of what `groupBy` gives, an immutable Map, put in by a mutable one.
+
+    Up to 2.12 a map of at most four keeps the order in which they came; in 2.13 it is a trie, five bits of the
+    scrambled hash a level, at each level the keys before the branches. Source: Iterable.groupBy, immutable.HashMap.
+    """
+    put_in = hash_map_order(keys, kafka)
+    return put_in if kafka < SCALA_2_13 else _trie_order({key: _improved(key) for key in put_in}, 0)
+
+
+def _trie_order(codes: dict[str, int], shift: int) -> list[str]:
+    places: dict[int, list[str]] = {}
+    for key, code in codes.items():
+        places.setdefault(code >> shift & 31, []).append(key)
+    told = [places[at][0] for at in sorted(places) if len(places[at]) == 1]
+    for at in sorted(places):
+        if len(places[at]) > 1:
+            same = {key: codes[key] for key in places[at]}
+            told += _trie_order(same, shift + 5) if shift < 30 else places[at]
+    return told
+
+
+def _improved(key: str) -> int:
+    code = java_hash(key)
+    code = code + ~(code << 9) & _UINT32
+    code ^= code >> 14
+    code = code + (code << 4) & _UINT32
+    return code ^ code >> 10
+
+
+def _up_to_2_12(codes: dict[Key, int]) -> list[Key]:
+    buckets: list[list[Key]] = [[] for _ in range(16)]
+    for count, key in enumerate(codes, 1):
+        buckets[_bucket(codes[key], len(buckets))].insert(0, key)
         if count > len(buckets) * 3 // 4:
-            wider: list[list[str]] = [[] for _ in range(2 * len(buckets))]
+            wider: list[list[Key]] = [[] for _ in range(2 * len(buckets))]
             for moved in _told(buckets):
-                wider[_bucket(moved, len(wider))].insert(0, moved)
+                wider[_bucket(codes[moved], len(wider))].insert(0, moved)
             buckets = wider
     return _told(buckets)
 
 
-def _told(buckets: list[list[str]]) -> list[str]:
+def _told(buckets: list[list[Key]]) -> list[Key]:
     return [key for bucket in reversed(buckets) for key in bucket]
 
 
-def _bucket(key: str, buckets: int) -> int:
-    scrambled = java_hash(key) * 0x9E3775CD & _UINT32
+def _bucket(code: int, buckets: int) -> int:
+    scrambled = code * 0x9E3775CD & _UINT32
     scrambled = int.from_bytes(scrambled.to_bytes(4, "little"), "big") * 0x9E3775CD & _UINT32
     rotated = (scrambled >> 4 | scrambled << 28) & _UINT32
     return rotated >> 33 - buckets.bit_length()
 
 
-def _since_2_13(keys: list[str]) -> list[str]:
+def _since_2_13(codes: dict[Key, int]) -> list[Key]:
     buckets = 16
-    while len(keys) >= buckets * 3 // 4:
+    while len(codes) >= buckets * 3 // 4:
         buckets *= 2
-    codes = {key: _spread(key) for key in keys}
-    signed = {key: code - (1 << 32) if code >> 31 else code for key, code in codes.items()}
-    return sorted(keys, key=lambda key: (codes[key] & buckets - 1, signed[key]))
+    spread = {key: _spread(code) for key, code in codes.items()}
+    signed = {key: code - (1 << 32) if code >> 31 else code for key, code in spread.items()}
+    return sorted(codes, key=lambda key: (spread[key] & buckets - 1, signed[key]))
 
 
 def java_map_order(keys: Iterable[str]) -> list[str]:
@@ -65,11 +103,11 @@ def java_map_order(keys: Iterable[str]) -> list[str]:
     buckets = 16
     while len(different) > buckets * 3 // 4:
         buckets *= 2
-    return sorted(different, key=lambda key: _spread(key) & buckets - 1)
+    return sorted(different, key=lambda key: _spread(java_hash(key)) & buckets - 1)
 
 
-def _spread(key: str) -> int:
-    code = java_hash(key) & _UINT32
+def _spread(code: int) -> int:
+    code &= _UINT32
     return code ^ code >> 16
 
 

@@ -69,3 +69,14 @@ def unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> str |
 
 
 _read_oldest = reader(ConsumerProtocolSubscription, 0)
+
+
+def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+    """The topics that a group's consumers read; None when the bytes of one cannot be read."""
+    topics: set[str] = set()
+    for data in subscriptions:
+        try:
+            topics.update(_read_oldest(data, 2)[0].topics)
+        except InvalidRecord:
+            return None
+    return frozenset(topics)

@@ -61,6 +61,11 @@ class LogWriter:
         self._size += len(batch)
         self.next_offset = read.next_offset
 
+    def flush(self) -> None:
+        """Lets a reader of the folder see all that was appended."""
+        if self._file is not None:
+            self._file.flush()
+
     def close(self) -> None:
         if self._file is not None:
             self._file.close()

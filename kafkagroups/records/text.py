@@ -61,6 +61,11 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
+def utf16_length(text: str) -> int:
+    """Java's `String.length`: characters outside the basic plane count twice."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
 def uuid_text(data: bytes) -> str:
     """16 bytes as Kafka prints a Uuid: base64url without padding, 22 characters."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -1,0 +1,32 @@
+"""`kafkagroups replay`: a recorded conversation played against our coordinator."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from kafkagroups.log.writer import new_folder
+from kafkagroups.replay.conversation import Player, read
+
+NAME = "replay"
+HELP = "play a recorded conversation against a coordinator: what it answers and appends"
+EXAMPLES = """\
+examples:
+  kafkagroups replay CONVERSATION.jsonl --out LOG                a line a request, as a broker of that version answers
+  kafkagroups replay CONVERSATION.jsonl --out LOG --kafka 2.8.2  as another one would
+  kafkagroups dump LOG                                           what was appended"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("conversation", metavar="CONVERSATION.jsonl", help="requests and events, in order")
+    parser.add_argument("--out", required=True, metavar="DIR", help="a new or empty folder for the coordinator's log")
+    parser.add_argument("--kafka", metavar="VERSION", help="whose rules: 1.0.1, 2.8.2, 3.9.2 (the recorded broker's)")
+
+
+def run(args: argparse.Namespace) -> int:
+    header, lines = read(args.conversation)
+    new_folder(Path(args.out))
+    for line in Player(header, lines, args.out, args.kafka).play():
+        print(json.dumps(line))
+    return 0

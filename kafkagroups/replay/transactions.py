@@ -1,0 +1,69 @@
+"""What a recorded conversation says to its transaction coordinator: which transactions are open, and where.
+
+Only what a group coordinator asks about is kept (`verify`). Markers come as recorded.
+Source: TransactionCoordinator.handleVerifyPartitionsInTransaction (3.9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkagroups.coordinator import Errors
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Transaction:
+    """A transactional id: its producer, the partitions of the offsets topic in its open transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    partitions: set[int] = field(default_factory=set)
+    is_ending: bool = False
+
+
+class Transactions:
+    """Takes requests with their recorded responses."""
+
+    def __init__(self, partition_for: Callable[[str], int]) -> None:
+        self.partition_for = partition_for
+        self.by_id: dict[str, Transaction] = {}
+
+    def init_producer_id(self, request: Json, response: Json) -> None:
+        """A new epoch; the open transaction is aborted, by a marker that comes as recorded."""
+        transaction = Transaction(response["producerId"], response["producerEpoch"])
+        if response["errorCode"] == Errors.NONE and request["transactionalId"] is not None:
+            self.by_id[request["transactionalId"]] = transaction
+
+    def add_offsets(self, request: Json, response: Json) -> None:
+        transaction = self.by_id.get(request["transactionalId"])
+        if response["errorCode"] == Errors.NONE and transaction:
+            if transaction.is_ending:
+                transaction.partitions.clear()
+            transaction.is_ending = False
+            transaction.partitions.add(self.partition_for(request["groupId"]))
+
+    def end(self, request: Json, response: Json) -> None:
+        transaction = self.by_id.get(request["transactionalId"])
+        if response["errorCode"] == Errors.NONE and transaction:
+            transaction.is_ending = True
+
+    def marked(self, producer_id: int) -> None:
+        """The transaction's marker is written: it is over."""
+        for transaction in self.by_id.values():
+            if transaction.producer_id == producer_id:
+                transaction.partitions.clear()
+                transaction.is_ending = False
+
+    def verify(self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int) -> Errors:
+        transaction = self.by_id.get(transactional_id)
+        if transaction is None or transaction.producer_id != producer_id:
+            return Errors.INVALID_PRODUCER_ID_MAPPING
+        if transaction.producer_epoch != producer_epoch:
+            return Errors.INVALID_PRODUCER_EPOCH
+        if transaction.is_ending:
+            return Errors.CONCURRENT_TRANSACTIONS
+        return Errors.NONE if partition in transaction.partitions else Errors.TRANSACTION_ABORTABLE

@@ -14,11 +14,11 @@ from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import open_log
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from kafkagroups.records.dialect import dialect
-from kafkagroups.records.serde import Record, decode, encode, from_json, to_json
-from kafkagroups.records.spans import Span
+from kafkagroups.records.serde import Record, encode, from_json, to_json
 from kafkagroups.records.writers import value_version
-from kafkagroups.views.annotate import annotate, deviations
+from kafkagroups.views.annotate import annotate, decode, deviations
 from kafkagroups.views.loads import Groups
+from kafkagroups.views.spans import Span
 
 __all__ = [
     "ApiError",

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from kafkagroups import rows
 from kafkagroups.columns import arrow_schema, columns_of, record_batches
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.fates import Explanation, Fates
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
@@ -19,6 +18,7 @@ from kafkagroups.log.segments import SEGMENT_BYTES, BytesLike, log_of_buffers, o
 from kafkagroups.records.dialect import dialect
 from kafkagroups.views.answer import group_json, offset_json
 from kafkagroups.views.diff import diff as states_differ
+from kafkagroups.views.fates import Explanation, Fates
 from kafkagroups.views.loads import Groups, LoadedPartition, load_logs, opened
 from kafkagroups.views.stats import BY, Stats
 

@@ -17,10 +17,11 @@ def test_the_readmes_tour_runs(monkeypatch):
 def test_examples_in_docstrings_run(monkeypatch):
     """The same for the package's own docstrings."""
     import kafkagroups.api
+    import kafkagroups.coordinator.leader_epochs
     import kafkagroups.log.segments
 
     monkeypatch.chdir(ROOT)
-    for module in (kafkagroups.api, kafkagroups.log.segments):
+    for module in (kafkagroups.api, kafkagroups.log.segments, kafkagroups.coordinator.leader_epochs):
         result = doctest.testmod(module)
         assert result.attempted and result.failed == 0
 
@@ -53,5 +54,20 @@ def test_every_file_of_the_package_stands_in_the_architecture():
     """The other way round: a file that nobody names is a file that nobody finds."""
     text = (ROOT / "docs" / "architecture.md").read_text()
     for path in (ROOT / "kafkagroups").rglob("*.py"):
-        if path.parent.name in ("records", "log", "groups", "views") and path.name != "__init__.py":
+        if (
+            path.parent.name in ("records", "log", "groups", "coordinator", "replay", "views")
+            and path.name != "__init__.py"
+        ):
             assert f"`{path.name}`" in text, path
+
+
+def test_the_terms_of_ours_are_in_the_code():
+    """What the first column of docs/terms.md names is defined in the coordinator or in groups/, under that class."""
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "terms.md").read_text(), re.M)
+    rooms = (ROOT / "kafkagroups" / room for room in ("coordinator", "groups"))
+    text = "\n".join(path.read_text() for room in rooms for path in room.glob("*.py"))
+    names = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    assert len(names) > 80
+    for name in names:
+        for part in name.split("."):
+            assert re.search(rf"(class|def) {part}\b|\b{part}(:| =)", text), name

@@ -9,10 +9,11 @@ answer = coordinator.join_group("billing", protocols=[("range", subscription)])
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.coordinator import GroupCoordinator
 from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.leader_epochs import offset_for_leader_epoch
 from kafkagroups.coordinator.logs import DiskLogs, HeldLogs, NewBatch, OffsetsLogs
 from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.results import Answer, FetchedOffset, MemberIdentity, OffsetCommit
-from kafkagroups.coordinator.settings import Settings, settings
+from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.offsets import TopicPartition
 
 __all__ = [
@@ -30,5 +31,5 @@ __all__ = [
     "OffsetsLogs",
     "Settings",
     "TopicPartition",
-    "settings",
+    "offset_for_leader_epoch",
 ]

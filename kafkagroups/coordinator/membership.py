@@ -1,78 +1,194 @@
-"""Who may join, sync, heartbeat, leave and commit: what a member's request is checked for, in Kafka's order.
+"""The members' requests: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, each checked in Kafka's order.
 
-Source: GroupCoordinator.scala (3.9), doNewMemberJoinGroup, doCurrentMemberJoinGroup, validateSyncGroup, validateHeartbeat,
-handleLeaveGroup, validateOffsetCommit; doJoinGroup, doCommitOffsets (2.8.2, 1.0.1).
+A member that is right is handed to the rebalance (rebalance.py). Commits are checked by the same rules.
+Source: GroupCoordinator.scala (3.9), doNewMemberJoinGroup, doCurrentMemberJoinGroup, validateSyncGroup,
+validateHeartbeat, handleLeaveGroup, validateOffsetCommit; doJoinGroup, doCommitOffsets (2.8.2, 1.0.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.rebalance import COMPLETING, PREPARING, Rebalances, joined, synced_to
-from kafkagroups.coordinator.results import Answer, JoinGroupResult, LeaveGroupResult, MemberIdentity, SyncGroupResult
-from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.classic_member import ClassicMember, Protocols
+from kafkagroups.coordinator.gate import Authorizer, Gate
+from kafkagroups.coordinator.manager import GroupMetadataManager
+from kafkagroups.coordinator.rebalance import COMPLETING, PREPARING, Rebalances
+from kafkagroups.coordinator.results import (
+    Answer,
+    JoinGroupResult,
+    LeaveGroupResult,
+    MemberIdentity,
+    SyncGroupResult,
+    joined,
+    synced_to,
+)
+from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
+from kafkagroups.groups.classic_member import ClassicMember
 from kafkagroups.groups.states import ClassicState
 
 
-class Membership:
-    """The members' requests. `new_member_id` makes the id of a new member from its client id or instance id."""
+class Membership(Gate):
+    """`new_member_id` makes the id of a new member from its client id or instance id."""
 
-    def __init__(self, rebalances: Rebalances, new_member_id: Callable[[str], str]) -> None:
-        self.rebalances = rebalances
-        self.manager = rebalances.manager
-        self.settings = rebalances.settings
+    def __init__(
+        self,
+        manager: GroupMetadataManager,
+        topics: Mapping[str, int] | None,
+        authorize: Authorizer,
+        new_member_id: Callable[[str], str],
+    ) -> None:
+        super().__init__(manager, topics, authorize)
+        self.rebalances = Rebalances(manager)
         self.new_member_id = new_member_id
 
-    def refused(self, member_id: str, error: Errors) -> JoinGroupResult:
+    def join_group(
+        self,
+        group_id: str,
+        *,
+        protocols: Sequence[tuple[str, bytes]],
+        member_id: str = "",
+        group_instance_id: str | None = None,
+        client_id: str = "",
+        client_host: str = "/127.0.0.1",
+        session_timeout_ms: int = 45_000,
+        rebalance_timeout_ms: int = 300_000,
+        protocol_type: str = CONSUMER,
+        require_known_member_id: bool | None = None,
+        skips_assignment: bool | None = None,
+    ) -> Answer[JoinGroupResult]:
+        """A client wants to be in the group: with member id "" as a new member, answered when the generation is there.
+
+        `require_known_member_id`: a dynamic new member first gets MEMBER_ID_REQUIRED and its id (request v4 on,
+        KIP-394); `skips_assignment`: a static leader that came back is told that it leads (v9 on). None: what that
+        Kafka's newest request does. INVALID_SESSION_TIMEOUT outside the broker's limits; UNKNOWN_MEMBER_ID for a member
+        id that the group does not know; GROUP_MAX_SIZE_REACHED; INCONSISTENT_GROUP_PROTOCOL when no protocol suits all
+        members; FENCED_INSTANCE_ID for a static member whose place is taken. A group is made even if the member is
+        then refused. Source: handleJoinGroup.
+        """
+        answer: Answer[JoinGroupResult] = Answer()
+        joining = ClassicMember(
+            member_id, group_instance_id, client_id, client_host, rebalance_timeout_ms, session_timeout_ms,
+            protocol_type, list(protocols),
+        )  # fmt: skip
+        least, most = self.settings.group_min_session_timeout_ms, self.settings.group_max_session_timeout_ms
+        error, group = self._refusal(group_id, "JOIN_GROUP", "READ"), None
+        if error is Errors.NONE and not least <= session_timeout_ms <= most:
+            error = Errors.INVALID_SESSION_TIMEOUT
+        if error is Errors.NONE:
+            group = self.manager.get_group(group_id) if member_id else self.manager.get_or_create(group_id)
+            error = Errors.UNKNOWN_MEMBER_ID if group is None else self._join_error(group, joining)
+        if error or group is None:
+            nobody = error in (Errors.GROUP_AUTHORIZATION_FAILED, Errors.GROUP_MAX_SIZE_REACHED)
+            answer.complete(self._refused("" if nobody else member_id, error))
+        elif member_id in group.pending_members:
+            self.rebalances.add_member(group, joining, answer)
+        elif member_id:
+            self._join_known(group, group.members[member_id], joining, answer)
+        else:
+            needs_known_id, skips = require_known_member_id, skips_assignment
+            self._join_new(
+                group, joining, answer,
+                needs_known_id=self.settings.since(2, 2) if needs_known_id is None else needs_known_id,
+                skips_assignment=self.settings.since(3, 2) if skips is None else skips,
+            )  # fmt: skip
+        if group is not None:
+            self.rebalances.try_complete_join(group)
+        return answer
+
+    def sync_group(
+        self,
+        group_id: str,
+        generation: int,
+        member_id: str,
+        assignments: Mapping[str, bytes] | None = None,
+        *,
+        group_instance_id: str | None = None,
+        protocol_type: str | None = None,
+        protocol: str | None = None,
+    ) -> Answer[SyncGroupResult]:
+        """A member asks for its assignment; the leader brings the `assignments`, by member id.
+
+        UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION; INCONSISTENT_GROUP_PROTOCOL for another type or
+        protocol than the group's (KIP-559); REBALANCE_IN_PROGRESS while members join again, and while the group is
+        loading, for then the rebalance is lost. Source: handleSyncGroup.
+        """
+        answer: Answer[SyncGroupResult] = Answer()
+        error = self._refusal(group_id, "SYNC_GROUP", "READ")
+        group = self.manager.get_group(group_id)
+        if error is Errors.COORDINATOR_LOAD_IN_PROGRESS:
+            error = Errors.REBALANCE_IN_PROGRESS if self.settings.since(2, 0) else Errors.UNKNOWN_MEMBER_ID
+        elif error is Errors.NONE:
+            error = self._generation_error(group, generation, member_id, group_instance_id)
+            if error is Errors.NONE and group is not None:
+                others = protocol_type not in (None, group.protocol_type) or protocol not in (None, group.protocol)
+                error = Errors.INCONSISTENT_GROUP_PROTOCOL if others else error
+                error = error or (Errors.REBALANCE_IN_PROGRESS if group.state is PREPARING else Errors.NONE)
+        if error or group is None:
+            answer.complete(SyncGroupResult(error))
+        elif group.state is COMPLETING:
+            self.rebalances.sync(group, group.members[member_id], assignments or {}, answer)
+        else:
+            member = group.members[member_id]
+            self.rebalances.synced(group, member)
+            answer.complete(synced_to(group, member))
+            self.rebalances.expect_heartbeat(group, member)
+        return answer
+
+    def heartbeat(
+        self, group_id: str, generation: int, member_id: str, *, group_instance_id: str | None = None
+    ) -> Errors:
+        """A member is alive. REBALANCE_IN_PROGRESS: it is to join again.
+
+        UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION; while loading NONE, blindly. Before 2.3
+        REBALANCE_IN_PROGRESS is also the answer while the leader is awaited, whatever the generation. Source:
+        handleHeartbeat.
+        """
+        error = self._refusal(group_id, "HEARTBEAT", "READ")
+        if error is not Errors.NONE:
+            return Errors.NONE if error is Errors.COORDINATOR_LOAD_IN_PROGRESS else error
+        group = self.manager.get_group(group_id)
+        if group is not None and group.state is COMPLETING and not self.settings.since(2, 3):
+            return Errors.REBALANCE_IN_PROGRESS if member_id in group.members else Errors.UNKNOWN_MEMBER_ID
+        error = self._generation_error(group, generation, member_id, group_instance_id)
+        if error or group is None:
+            return error
+        self.rebalances.expect_heartbeat(group, group.members[member_id])
+        return Errors.REBALANCE_IN_PROGRESS if group.state is PREPARING else Errors.NONE
+
+    def leave_group(self, group_id: str, members: Iterable[MemberIdentity | str]) -> LeaveGroupResult:
+        """Members leave: by member id, or static ones by instance id. Each has its own error.
+
+        For a Dead group the whole request is refused. Source: handleLeaveGroup.
+        """
+        leaving = [MemberIdentity(each) if isinstance(each, str) else each for each in members]
+        error = self._refusal(group_id, "LEAVE_GROUP", "READ")
+        group = self.manager.get_group(group_id)
+        if error is Errors.NONE and group is not None and group.state is ClassicState.DEAD:
+            error = self._dead()
+        if error is not Errors.NONE:
+            return LeaveGroupResult(error)
+        unknown = Errors.UNKNOWN_MEMBER_ID
+        return LeaveGroupResult(
+            error, tuple((each, self._leave(group, each) if group else unknown) for each in leaving)
+        )
+
+    def _refused(self, member_id: str, error: Errors) -> JoinGroupResult:
         """An error; its generation is -1 (0 before 2.4)."""
         old = not self.settings.since(2, 4)
         return JoinGroupResult(error, member_id, 0 if old else -1, protocol="" if old else None)
 
-    def join(
-        self,
-        group_id: str,
-        member_id: str,
-        instance_id: str | None,
-        client_id: str,
-        client_host: str,
-        rebalance_timeout_ms: int,
-        session_timeout_ms: int,
-        protocol_type: str,
-        protocols: Protocols,
-        answer: Answer[JoinGroupResult],
-        *,
-        needs_known_id: bool,
-        skips_assignment: bool,
-    ) -> None:
-        """INVALID_SESSION_TIMEOUT outside the broker's limits; UNKNOWN_MEMBER_ID for a member id in an unknown group;
-        GROUP_MAX_SIZE_REACHED; then as a new or as a known member. A group is made even if the member is then refused.
-        """
-        settings, since = self.settings, self.settings.since
-        timeout = session_timeout_ms
-        if not settings.group_min_session_timeout_ms <= timeout <= settings.group_max_session_timeout_ms:
-            return answer.complete(self.refused(member_id, Errors.INVALID_SESSION_TIMEOUT))
-        group = self.manager.get_group(group_id) if member_id else self.manager.get_or_create(group_id)
-        if group is None:
-            return answer.complete(self.refused(member_id, Errors.UNKNOWN_MEMBER_ID))
-        joining = ClassicMember(
-            member_id, instance_id, client_id, client_host, rebalance_timeout_ms, timeout, protocol_type, protocols
-        )
-        if since(2, 2) and not self._accepts(group, member_id):
+    def _join_error(self, group: ClassicGroup, joining: ClassicMember) -> Errors:
+        member_id = joining.member_id
+        if self.settings.since(2, 2) and not self._accepts(group, member_id):
             group.remove(member_id)
-            answer.complete(self.refused("", Errors.GROUP_MAX_SIZE_REACHED))
-        else:
-            error = self._join_error(group, joining)
-            if error is not Errors.NONE:
-                answer.complete(self.refused(member_id, error))
-            elif not member_id:
-                self._join_new(group, joining, answer, needs_known_id=needs_known_id, skips_assignment=skips_assignment)
-            elif member_id in group.pending_members:
-                self.rebalances.add_member(group, joining, answer)
-            else:
-                self._join_known(group, group.members[member_id], joining, answer)
-        return self.rebalances.try_complete_join(group)
+            return Errors.GROUP_MAX_SIZE_REACHED
+        if group.state is ClassicState.DEAD:
+            return self._dead()
+        if not group.supports(joining.protocol_type, joining.protocols):
+            return Errors.INCONSISTENT_GROUP_PROTOCOL
+        if not member_id or member_id in group.pending_members:
+            return Errors.NONE
+        return self.validate_member(group, member_id, joining.group_instance_id, joins=True)
 
     def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
         """Whether group.max.size leaves room: while members gather, for those who came first (KIP-389)."""
@@ -82,15 +198,6 @@ class Membership:
             return is_there or len(gathered) < self.settings.group_max_size
         full = len(group.members) >= self.settings.group_max_size
         return group.state in (ClassicState.EMPTY, ClassicState.DEAD) or member_id in group.members or not full
-
-    def _join_error(self, group: ClassicGroup, joining: ClassicMember) -> Errors:
-        if group.state is ClassicState.DEAD:
-            return self._dead()
-        if not group.supports(joining.protocol_type, joining.protocols):
-            return Errors.INCONSISTENT_GROUP_PROTOCOL
-        if not joining.member_id or joining.member_id in group.pending_members:
-            return Errors.NONE
-        return self.validate_member(group, joining.member_id, joining.group_instance_id, joins=True)
 
     def _join_new(
         self,
@@ -107,7 +214,7 @@ class Membership:
             self.rebalances.replace_static(group, instance, joining, answer, skips_assignment=skips_assignment)
         elif needs_known_id and instance is None:
             self.rebalances.add_pending(group, joining.member_id, joining.session_timeout_ms)
-            answer.complete(self.refused(joining.member_id, Errors.MEMBER_ID_REQUIRED))
+            answer.complete(self._refused(joining.member_id, Errors.MEMBER_ID_REQUIRED))
         else:
             self.rebalances.add_member(group, joining, answer)
 
@@ -123,64 +230,6 @@ class Membership:
             answer.complete(joined(group, Errors.NONE, member.member_id))
         else:
             self.rebalances.update_member(group, member, joining, answer)
-
-    def sync(
-        self,
-        group_id: str,
-        generation: int,
-        member_id: str,
-        instance_id: str | None,
-        protocol_type: str | None,
-        protocol: str | None,
-        assignments: Mapping[str, bytes],
-        answer: Answer[SyncGroupResult],
-    ) -> None:
-        """UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION; INCONSISTENT_GROUP_PROTOCOL for another type or
-        protocol than the group's (KIP-559); REBALANCE_IN_PROGRESS while members join again.
-        """
-        group = self.manager.get_group(group_id)
-        if group is None:
-            return answer.complete(SyncGroupResult(Errors.UNKNOWN_MEMBER_ID))
-        error = self._generation_error(group, generation, member_id, instance_id)
-        others = (protocol_type is not None and protocol_type != group.protocol_type) or (
-            protocol is not None and protocol != group.protocol
-        )
-        if error is Errors.NONE and others:
-            error = Errors.INCONSISTENT_GROUP_PROTOCOL
-        if error is Errors.NONE and group.state is PREPARING:
-            error = Errors.REBALANCE_IN_PROGRESS
-        if error is not Errors.NONE:
-            return answer.complete(SyncGroupResult(error))
-        member = group.members[member_id]
-        if group.state is COMPLETING:
-            return self.rebalances.sync(group, member, assignments, answer)
-        self.rebalances.synced(group, member)
-        answer.complete(synced_to(group, member))
-        return self.rebalances.expect_heartbeat(group, member)
-
-    def heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> Errors:
-        """UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION; REBALANCE_IN_PROGRESS: join again. Before 2.3 that
-        is also the answer while the leader is awaited, whatever the generation.
-        """
-        group = self.manager.get_group(group_id)
-        if group is None:
-            return Errors.UNKNOWN_MEMBER_ID
-        if group.state is COMPLETING and member_id in group.members and not self.settings.since(2, 3):
-            return Errors.REBALANCE_IN_PROGRESS
-        error = self._generation_error(group, generation, member_id, instance_id)
-        if error is not Errors.NONE:
-            return error
-        self.rebalances.expect_heartbeat(group, group.members[member_id])
-        return Errors.REBALANCE_IN_PROGRESS if group.state is PREPARING else Errors.NONE
-
-    def leave(self, group_id: str, members: Iterable[MemberIdentity]) -> LeaveGroupResult:
-        """Each member is checked by itself; for a Dead group the whole request is refused."""
-        group = self.manager.get_group(group_id)
-        if group is None:
-            return LeaveGroupResult(Errors.NONE, tuple((each, Errors.UNKNOWN_MEMBER_ID) for each in members))
-        if group.state is ClassicState.DEAD:
-            return LeaveGroupResult(self._dead())
-        return LeaveGroupResult(Errors.NONE, tuple((each, self._leave(group, each)) for each in members))
 
     def _leave(self, group: ClassicGroup, leaving: MemberIdentity) -> Errors:
         member_id, instance = leaving.member_id, leaving.group_instance_id
@@ -200,7 +249,7 @@ class Membership:
     def validate_member(
         self, group: ClassicGroup, member_id: str, instance_id: str | None, *, joins: bool = False
     ) -> Errors:
-        """FENCED_INSTANCE_ID when somebody else has the instance id, UNKNOWN_MEMBER_ID when nobody has it, or the member id.
+        """FENCED_INSTANCE_ID: somebody else has the instance id; UNKNOWN_MEMBER_ID: nobody has it, or the member id.
 
         Up to 2.8 an instance id that nobody has is refused for JoinGroup only.
         """
@@ -239,7 +288,7 @@ class Membership:
     def validate_txn_commit(
         self, group: ClassicGroup, generation: int, member_id: str, instance_id: str | None
     ) -> Errors:
-        """A transactional commit need not name a member (KIP-447, since 2.5, lets it); if it does, the member must be right."""
+        """A transactional commit need not name a member; since 2.5 it may, and then that must be right (KIP-447)."""
         since = self.settings.since
         if group.state is ClassicState.DEAD:
             return self._dead()
@@ -258,8 +307,10 @@ class Membership:
         return Errors.ILLEGAL_GENERATION if generation >= 0 and generation != group.generation else Errors.NONE
 
     def _generation_error(
-        self, group: ClassicGroup, generation: int, member_id: str, instance_id: str | None
+        self, group: ClassicGroup | None, generation: int, member_id: str, instance_id: str | None
     ) -> Errors:
+        if group is None:
+            return Errors.UNKNOWN_MEMBER_ID
         if group.state is ClassicState.DEAD:
             return self._dead()
         error = self.validate_member(group, member_id, instance_id)

@@ -1,12 +1,12 @@
 """Who is in a group: the rebalance, from the first JoinGroup to Stable and back, and the timers that drive it.
 
-    joins (or leaves, or fails)  ─▶ PreparingRebalance: everybody is to join again, at most for the largest of the members'
-                                    rebalance timeouts; an Empty group waits group.initial.rebalance.delay.ms first, and
-                                    once more when somebody came meanwhile
+    joins (or leaves, or fails)  ─▶ PreparingRebalance: everybody is to join again, at most for the largest of
+                                    their rebalance timeouts; an Empty group first waits
+                                    group.initial.rebalance.delay.ms, once more when somebody came meanwhile
     all joined, or time is over  ─▶ who did not join is removed; generation + 1; nobody left: Empty, written at once;
                                     else CompletingRebalance, and every JoinGroup is answered
-    the leader's SyncGroup       ─▶ the group's record with the assignments is appended; then Stable, and every SyncGroup
-                                    is answered. A failed append: everybody starts over
+    the leader's SyncGroup       ─▶ the group's record with the assignments is appended; then Stable, and every
+                                    SyncGroup is answered. A failed append: everybody starts over
     no heartbeat for a session   ─▶ the member is removed
 
 Nothing of a rebalance but its result is written: a coordinator that dies between Join and Sync leaves the previous
@@ -23,7 +23,15 @@ from functools import partial
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.manager import GroupMetadataManager
-from kafkagroups.coordinator.results import Answer, JoinedMember, JoinGroupResult, SyncGroupResult
+from kafkagroups.coordinator.results import (
+    Answer,
+    JoinGroupResult,
+    SyncGroupResult,
+    answer_join,
+    answer_sync,
+    joined,
+    synced_to,
+)
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.classic_member import ClassicMember
@@ -294,62 +302,3 @@ class Rebalances:
     def remove_pending(self, group: ClassicGroup, member_id: str) -> None:
         group.remove(member_id)
         self.try_complete_join(group)
-
-    # Loading and unloading
-
-    def loaded(self, group: ClassicGroup) -> None:
-        """A group came from the log: each member is to be heard of; a group that is too large is to shrink."""
-        logger.info("Loading group metadata for %s with generation %d", group.group_id, group.generation)
-        if len(group.members) > self.settings.group_max_size:
-            self.prepare(group)
-        for member in group.members.values():
-            self.expect_heartbeat(group, member)
-
-    def unloaded(self, group: ClassicGroup) -> None:
-        """The group's partition moves away: whoever waits is sent to its new coordinator."""
-        logger.info("Unloading group metadata for %s with generation %d", group.group_id, group.generation)
-        group.transition_to(ClassicState.DEAD, self.clock.now_ms)
-        for member in group.told():
-            answer_join(member, JoinGroupResult(Errors.NOT_COORDINATOR, member.member_id))
-            answer_sync(member, SyncGroupResult(Errors.NOT_COORDINATOR))
-            if member.heartbeat:
-                member.heartbeat.cancel()
-        for timer in (group.delayed_join, group.delayed_sync, *group.pending_members.values()):
-            if timer:
-                timer.cancel()
-
-
-def joined(
-    group: ClassicGroup,
-    error: Errors,
-    member_id: str,
-    leader: str | None = None,
-    *,
-    tells: bool = False,
-    skips: bool = False,
-) -> JoinGroupResult:
-    """The group's generation, as a JoinGroup is answered. `tells`: with its members, which only a leader learns."""
-    members = [
-        JoinedMember(each.member_id, each.group_instance_id, each.metadata(group.protocol)) for each in group.told()
-    ] if tells else []  # fmt: skip
-    return JoinGroupResult(
-        error, member_id, group.generation, group.protocol_type, group.protocol,
-        (group.leader or "") if leader is None else leader, skips, tuple(members),
-    )  # fmt: skip
-
-
-def synced_to(group: ClassicGroup, member: ClassicMember) -> SyncGroupResult:
-    return SyncGroupResult(Errors.NONE, group.protocol_type, group.protocol, member.assignment)
-
-
-def answer_join(member: ClassicMember, result: JoinGroupResult) -> None:
-    """Answers the member's JoinGroup, if one hangs."""
-    waiting, member.awaiting_join = member.awaiting_join, None
-    if waiting is not None:
-        waiting(result)
-
-
-def answer_sync(member: ClassicMember, result: SyncGroupResult) -> None:
-    waiting, member.awaiting_sync = member.awaiting_sync, None
-    if waiting is not None:
-        waiting(result)

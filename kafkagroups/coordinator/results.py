@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.groups.classic_group import ClassicGroup
+from kafkagroups.groups.classic_member import ClassicMember
 from kafkagroups.groups.offsets import TopicPartition
 
 T = TypeVar("T")
@@ -157,3 +159,39 @@ class OffsetDeleteResult:
 
     error: Errors
     partitions: Mapping[TopicPartition, Errors] = field(default_factory=dict)
+
+
+def joined(
+    group: ClassicGroup,
+    error: Errors,
+    member_id: str,
+    leader: str | None = None,
+    *,
+    tells: bool = False,
+    skips: bool = False,
+) -> JoinGroupResult:
+    """The group's generation, as a JoinGroup is answered. `tells`: with its members, which only a leader learns."""
+    members = [
+        JoinedMember(each.member_id, each.group_instance_id, each.metadata(group.protocol)) for each in group.told()
+    ] if tells else []  # fmt: skip
+    return JoinGroupResult(
+        error, member_id, group.generation, group.protocol_type, group.protocol,
+        (group.leader or "") if leader is None else leader, skips, tuple(members),
+    )  # fmt: skip
+
+
+def synced_to(group: ClassicGroup, member: ClassicMember) -> SyncGroupResult:
+    return SyncGroupResult(Errors.NONE, group.protocol_type, group.protocol, member.assignment)
+
+
+def answer_join(member: ClassicMember, result: JoinGroupResult) -> None:
+    """Answers the member's JoinGroup, if one hangs."""
+    waiting, member.awaiting_join = member.awaiting_join, None
+    if waiting is not None:
+        waiting(result)
+
+
+def answer_sync(member: ClassicMember, result: SyncGroupResult) -> None:
+    waiting, member.awaiting_sync = member.awaiting_sync, None
+    if waiting is not None:
+        waiting(result)

@@ -18,9 +18,9 @@ from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import read_batches
-from kafkagroups.records.spans import Span
 from kafkagroups.views.annotate import Annotation, annotate
 from kafkagroups.views.annotate_batch import annotate_batch
+from kafkagroups.views.spans import Span
 
 MONO = "font-family:monospace;white-space:pre;line-height:1.5"
 

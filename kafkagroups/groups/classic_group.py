@@ -10,14 +10,14 @@ Source: GroupMetadata.scala (3.9; tag 1.0.1 for what `kafka` tells apart).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafkagroups.groups.classic_member import Cancellable, ClassicMember, Protocols
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.group_offsets import GroupOffsets
 from kafkagroups.groups.map_orders import Version, hash_map_order, immutable_map_order
-from kafkagroups.groups.member import Member, subscribed_topics
+from kafkagroups.groups.member import subscribed_topics
 from kafkagroups.groups.states import VALID_PREVIOUS_STATES, ClassicState
 from kafkagroups.records.group_metadata import GroupMetadataValue
 
@@ -195,34 +195,3 @@ def living(loaded: Group, kafka: Version, now_ms: int) -> ClassicGroup:
     group.state = loaded.state
     group.compute_subscribed_topics()
     return group
-
-
-def as_loaded(group: ClassicGroup, partition: int | None) -> Group:
-    """What a load shows of such a group, for whoever compares or prints it."""
-    members: Sequence[ClassicMember] = list(group.members.values())
-    return Group(
-        group.group_id,
-        partition,
-        state=group.state,
-        generation=group.generation,
-        protocol_type=group.protocol_type or "",
-        protocol=group.protocol,
-        leader=group.leader,
-        current_state_timestamp=group.state_timestamp,
-        members={
-            each.member_id: Member(
-                each.member_id,
-                each.group_instance_id,
-                each.client_id,
-                each.client_host,
-                each.rebalance_timeout_ms,
-                each.session_timeout_ms,
-                each.protocol_type,
-                each.metadata(group.protocol) if group.protocol else b"",
-                each.assignment,
-            )
-            for each in members
-        },  # fmt: skip
-        offsets=dict(group.offsets.committed),
-        pending={producer: dict(waiting) for producer, waiting in group.offsets.transactions.items() if waiting},
-    )

@@ -5,9 +5,9 @@ cannot mix up (`prepare`). *Committed*: the append came back (`complete`) and no
 stands later in the log, whoever answered first. *Pending of a transaction*: appended or not, it waits for its
 producer's marker (`prepare_transaction`, `complete_append`, `end_transaction`).
 
-A failed append takes back what was staged (`fail`, `fail_transaction`) and nothing else: the staged value may be a later
-commit's by then. `remove` takes an offset from all three places, but only what was committed gets a tombstone: so in
-the log a pending one outlives its removal, and a load brings it back, as Kafka's does.
+A failed append takes back what was staged (`fail`, `fail_transaction`) and nothing else: the staged value may be a
+later commit's by then. `remove` takes an offset from all three places, but only what was committed gets a tombstone: so
+in the log a pending one outlives its removal, and a load brings it back, as Kafka's does.
 Source: GroupMetadata.scala (3.9), "prepareOffsetCommit" to "removeOffsets".
 """
 

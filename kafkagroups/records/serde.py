@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from kafkagroups.errors import Deviation, InvalidRecord, UsageError, nested
+from kafkagroups.errors import InvalidRecord, UsageError, nested
 from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
 from kafkagroups.records.dialect import Dialect, dialect
 from kafkagroups.records.fields import NEWEST, Message
@@ -23,7 +23,6 @@ from kafkagroups.records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from kafkagroups.records.spans import deviations_of
 from kafkagroups.records.structs import from_json as fields_from_json, reader, to_json as fields_to_json, writer
 from kafkagroups.records.wire import Writer
 
@@ -105,12 +104,11 @@ class Record:
         return "Unknown" if isinstance(self.key, Unread) else RECORD_TYPES[self.type].name
 
 
-def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None, *, strict: bool = False) -> Record:
+def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None) -> Record:
     """Reads a record as Kafka 4.3.1's coordinator does, or as `reader_of` says.
 
     InvalidRecord when that reader would refuse the bytes. What it does not mind is decoded: bytes after the end of a
-    key or a value are ignored. `strict` refuses whatever Kafka's writer would not have written like that, and names
-    all of it in the error's `deviations`.
+    key or a value are ignored.
     """
     rules = reader_of or _newest
     if key is None or len(key) < 2:
@@ -143,8 +141,6 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     except InvalidRecord as error:
         error.field = nested(part, error.field)
         raise
-    if strict:
-        _refuse(deviations_of(record, key, value, rules))
     return record
 
 
@@ -168,15 +164,6 @@ def _readers(type_id: int, rules: Dialect) -> tuple[Any, list[Any]] | None:
 
 
 _newest = dialect("new")
-
-
-def _refuse(deviations: list[Deviation]) -> None:
-    if deviations:
-        first, more = deviations[0], len(deviations) - 1
-        reason = first.reason + (f" (and {more} more)" if more else "")
-        error = InvalidRecord(reason, field=first.field, position=first.position)
-        error.deviations = tuple(deviations)
-        raise error
 
 
 def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, bytes | None]:

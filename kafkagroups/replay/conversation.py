@@ -17,9 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator, settings
+from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.group_offsets import NotAppended
+from kafkagroups.replay.config import settings
 from kafkagroups.replay.requests import SINCE, handle
 from kafkagroups.replay.transactions import Transactions
 
@@ -179,7 +180,7 @@ class _MemberIds:
         self._next = line["response"]["memberId"] if line["api"] == "JoinGroup" and line["response"] else ""
 
     def supply(self, prefix: str) -> str:
-        """An id for a new member: its answer's, else one that begins like it and is nobody else's answer, else a new one."""
+        """A new member's id: its answer's, else one that begins like it and is nobody else's answer, else a new one."""
         if not self._next:
             others = (each for each in self._seen if each.startswith(f"{prefix}-") and each not in self._answered)
             self._next = next(others, f"{prefix}-{self._made:08x}-0000-4000-8000-000000000000")

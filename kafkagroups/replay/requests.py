@@ -40,7 +40,7 @@ GROUP_OPERATIONS = ((0, 1), (3, 6, 8)), ((3, 3), (3, 6, 8, 10, 11))
 def handle(
     coordinator: GroupCoordinator, api: str, version: int, request: Json, client_id: str, client_host: str, reply: Reply
 ) -> None:
-    """Plays one request; `reply` gets the response, at once or when it comes. KeyError for an API that is not SINCE's."""
+    """Plays one request; `reply` gets the response, at once or when it comes. KeyError for an API that SINCE lacks."""
     since = SINCE[api]
 
     def send(response: Json) -> None:
@@ -86,7 +86,7 @@ def _join(it: GroupCoordinator, version: int, request: Json, client_id: str, cli
         client_id=client_id,
         client_host=client_host,
         session_timeout_ms=request["sessionTimeoutMs"],
-        rebalance_timeout_ms=request.get("rebalanceTimeoutMs", request["sessionTimeoutMs"]),
+        rebalance_timeout_ms=request["rebalanceTimeoutMs" if version else "sessionTimeoutMs"],
         protocol_type=request["protocolType"],
         require_known_member_id=version >= 4,
         skips_assignment=version >= 9,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from kafkagroups.errors import Deviation
+from kafkagroups.errors import Deviation, InvalidRecord
+from kafkagroups.records import serde
 from kafkagroups.records.dialect import Dialect, dialect
-from kafkagroups.records.serde import decode
-from kafkagroups.records.spans import Span, deviations_of, spans_of
+from kafkagroups.records.serde import Record
+from kafkagroups.views.spans import Span, deviations_of, spans_of
 
 
 class Annotation(list[Span]):
@@ -52,6 +53,23 @@ def annotate(key: bytes | None, value: bytes | None, reader_of: Dialect | None =
     rules = reader_of or dialect("new")
     spans = spans_of(decode(key, value, rules), key, value, rules)
     return Annotation(spans, {"key": key or b"", "value": value or b""})
+
+
+def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None, *, strict: bool = False) -> Record:
+    """Reads a record as Kafka 4.3.1's coordinator does, or as `reader_of` says.
+
+    InvalidRecord when that reader would refuse the bytes. What it does not mind is decoded: bytes after the end of a
+    key or a value are ignored. `strict` refuses whatever Kafka's writer would not have written like that, and names
+    all of it in the error's `deviations`.
+    """
+    record = serde.decode(key, value, reader_of)
+    odd = deviations_of(record, key, value, reader_of or dialect("new")) if strict else []
+    if odd:
+        more = f" (and {len(odd) - 1} more)" if len(odd) > 1 else ""
+        error = InvalidRecord(odd[0].reason + more, field=odd[0].field, position=odd[0].position)
+        error.deviations = tuple(odd)
+        raise error
+    return record
 
 
 def deviations(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None) -> list[Deviation]:

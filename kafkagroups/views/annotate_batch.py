@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.record_batch import HEADER_SIZE, parse_batch, read_varint
-from kafkagroups.records.spans import Span
+from kafkagroups.views.spans import Span
 
 _HEADER = (
     ("baseOffset", "q", "the first record's offset in the partition"),

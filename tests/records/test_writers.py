@@ -7,7 +7,8 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.records.fields import kafka_version
-from kafkagroups.records.writers import value_version, writers_of, written_by
+from kafkagroups.records.writers import value_version
+from kafkagroups.views.written_by import writers_of, written_by
 from tests.captured import captured
 from tests.cli.conftest import run as command  # noqa: F401  # a fixture
 

@@ -15,7 +15,7 @@ from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.views.stats import shares
 from tests.captured import captured
-from tests.groups.test_fates import LOGS
+from tests.views.test_fates import LOGS
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])

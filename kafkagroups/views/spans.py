@@ -17,18 +17,16 @@ Source: the code that Kafka 4.3.1's MessageDataGenerator writes, RawTaggedFieldW
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkagroups.errors import Deviation, nested
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.fields import Message, Spec, layout, specs
+from kafkagroups.records.serde import Record
 from kafkagroups.records.structs import MOST_TAG, Struct
 from kafkagroups.records.text import encode_utf8
 from kafkagroups.records.varint import read_uvarint, uvarint_bytes
 from kafkagroups.records.wire import Array, At, Bytes, String, Wire, length_bytes, read_length
-
-if TYPE_CHECKING:
-    from kafkagroups.records.serde import Record
 
 
 class Span(NamedTuple):

@@ -4,9 +4,9 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.api import explain
-from kafkagroups.groups.fates import Fates, history_json
 from kafkagroups.log.segments import open_logs
 from kafkagroups.views.answer import group_json, offset_json
+from kafkagroups.views.fates import Fates, history_json
 from kafkagroups.views.loads import load_logs
 from tests.captured import captured
 from tests.groups.test_load_runs import DATA

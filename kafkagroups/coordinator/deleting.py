@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.gate import Gate
 from kafkagroups.coordinator.results import OffsetDeleteResult
-from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
+from kafkagroups.groups.classic_group import CONSUMER
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.states import ClassicState
 
@@ -68,10 +68,12 @@ class Deleting(Gate):
             self.manager.cleanup([group], lambda group: doomed)
         return OffsetDeleteResult(Errors.NONE, errors)
 
-    def topics_deleted(self, topics: Collection[str]) -> int:
-        """The offsets of topics that are gone are deleted, of every group; gives how many."""
-        groups = self.manager.current_groups()
-        return self.manager.cleanup(groups, lambda group: _of_topics(group, topics))
+    def partitions_deleted(self, partitions: Collection[TopicPartition]) -> int:
+        """The offsets of partitions whose topic is gone are deleted, of every group; gives how many were committed.
+
+        The same pass ends what is Empty without offsets anyway. Source: handleDeletedPartitions.
+        """
+        return self.manager.cleanup(self.manager.current_groups(), lambda group: partitions)
 
     def start_sweeps(self, first_ms: int = 0) -> None:
         """Deletes expired offsets in `first_ms` and then every offsets.retention.check.interval.ms."""
@@ -80,9 +82,3 @@ class Deleting(Gate):
     def _sweep_once(self) -> None:
         self.manager.cleanup_expired()
         self.clock.after(self.settings.offsets_retention_check_interval_ms, self._sweep_once)
-
-
-def _of_topics(group: ClassicGroup, topics: Collection[str]) -> list[TopicPartition]:
-    offsets = group.offsets
-    waiting = [each for there in offsets.transactions.values() for each in there]
-    return [each for each in dict.fromkeys([*offsets.committed, *offsets.pending, *waiting]) if each.topic in topics]

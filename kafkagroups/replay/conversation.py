@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator
+from kafkagroups.coordinator import Clock, DiskLogs, Errors, GroupCoordinator, TopicPartition
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.group_offsets import NotAppended
 from kafkagroups.replay.config import settings
@@ -100,7 +100,10 @@ class Player:
         phase = min((ms % interval for ms in self._sweeps), default=0)
         self.coordinator.start_sweeps((phase - (self.clock.now_ms - self.start_ms)) % interval or interval)
 
-    def _verify(self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int) -> Any:
+    def _verify(self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int) -> Errors:
+        manager = self.coordinator.manager
+        if any(manager.partition_for(each) == partition for each in manager.open_groups.get(producer_id, ())):
+            return Errors.NONE  # the partition knows the transaction, its coordinator is not asked
         return self.transactions.verify(transactional_id, producer_id, producer_epoch, partition)
 
     def _advance(self, ms: int) -> None:
@@ -135,10 +138,9 @@ class Player:
             self.topics |= {each["name"]: each["numPartitions"] for each in request["topics"] if each["name"] in made}
         elif api == "DeleteTopics":
             gone = {each["name"] for each in response["responses"] if not each["errorCode"]}
-            for topic in gone:
-                self.topics.pop(topic, None)
+            partitions = [TopicPartition(topic, at) for topic in gone for at in range(self.topics.pop(topic, 0))]
             self._into, self._why = None, "topic deletion"
-            self.coordinator.topics_deleted(gone)
+            self.coordinator.partitions_deleted(partitions)
 
     def _append(self, line: Json) -> None:
         """A marker arrives; other appends follow from what was played."""

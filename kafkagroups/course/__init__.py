@@ -3,6 +3,7 @@
 Everything prints short, deterministic text and never raises at a learner: an exercise that goes wrong is told so.
 """
 
+from kafkagroups.course.broker import coordinator, crashed, written
 from kafkagroups.course.checks import check, hint, provided, solution
 from kafkagroups.course.compaction import CompactionSlider
 from kafkagroups.course.lines import lines, lines_after_cleaning
@@ -23,7 +24,9 @@ __all__ = [
     "beside",
     "check",
     "confirm",
+    "coordinator",
     "counted",
+    "crashed",
     "data",
     "fetched",
     "grow",
@@ -38,4 +41,5 @@ __all__ = [
     "scratch",
     "small_log",
     "solution",
+    "written",
 ]

@@ -1,0 +1,75 @@
+"""A coordinator for a lesson: quiet, the same at every run (ids, clock), and it owns every partition."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator, OffsetsLogs, settings
+from kafkagroups.coordinator.coordinator import Authorizer, allow_all
+from kafkagroups.course.lines import Lines, lines_of
+from kafkagroups.course.small_logs import START, scratch
+
+SHOP = {"orders": 3, "payments": 2, "stock": 1, "promo-spring": 1}
+"""Harbour Coffee's topics and their partitions."""
+
+logging.getLogger("kafkagroups.coordinator").addHandler(logging.NullHandler())
+
+
+def coordinator(
+    logs: OffsetsLogs | str | Path | None = None,
+    kafka: str = "3.9.2",
+    *,
+    now_ms: int = START,
+    topics: Mapping[str, int] | None = SHOP,
+    authorize: Authorizer = allow_all,
+    **changed: Any,
+) -> GroupCoordinator:
+    """A coordinator that has loaded every partition of `logs`: logs, a copy of a folder of them, or none yet (None).
+
+    `changed` are settings (`kafkagroups.coordinator.Settings`) that are not that Kafka's defaults. Member ids are the
+    client's name and a number. UsageError for a version without a classic coordinator.
+    """
+    chosen = replace(settings(kafka, {}), **changed)
+    ids = count(1)
+    if logs is None or isinstance(logs, str | Path):
+        folder = scratch()
+        for log in () if logs is None else Path(logs).glob("__consumer_offsets-*"):
+            shutil.copytree(log, folder / log.name)  # what the coordinator writes must not change a lesson's data
+        logs = DiskLogs(folder, chosen.offsets_topic_compression_codec, fences=chosen.since(2, 0))
+    made = GroupCoordinator(
+        logs,
+        Clock(now_ms),
+        chosen,
+        new_member_id=lambda name: f"{name}-{next(ids)}",
+        topics=topics,
+        authorize=authorize,
+    )
+    for partition in range(chosen.offsets_topic_num_partitions):
+        made.elect(partition)
+    return made
+
+
+def crashed(dead: GroupCoordinator) -> GroupCoordinator:
+    """The broker died: a new coordinator on the same logs, at the same time, with the same settings.
+
+    What the dead one knew besides its log is gone, and whoever waited for it hears nothing any more.
+    """
+    dead.clock.forget()
+    logs = getattr(dead.manager.logs, "logs", dead.manager.logs)  # what was held back died with it
+    heir = coordinator(
+        logs, now_ms=dead.clock.now_ms, topics=dead.topics, authorize=dead.authorize, **vars(dead.settings)
+    )
+    heir.zookeeper = dead.zookeeper
+    return heir
+
+
+def written(broker: GroupCoordinator, group: str) -> Lines:
+    """The lines of the partition in which the group lives."""
+    log = broker.manager.logs.read(broker.manager.partition_for(group))
+    return Lines(line for batch in log for line in lines_of(batch))

@@ -3,9 +3,11 @@
 Everything prints short, deterministic text and never raises at a learner: an exercise that goes wrong is told so.
 """
 
-from kafkagroups.course.broker import coordinator, crashed, written
+from kafkagroups.course.broker import commit_again, coordinator, crashed, written
 from kafkagroups.course.checks import check, hint, provided, solution
 from kafkagroups.course.compaction import CompactionSlider
+from kafkagroups.course.conversations import commits, conversation
+from kafkagroups.course.flight import Flight, look
 from kafkagroups.course.lines import lines, lines_after_cleaning
 from kafkagroups.course.loader import Loader
 from kafkagroups.course.pages import beside, confirm, data, fetched, hexdump, record_bytes
@@ -16,6 +18,7 @@ __all__ = [
     "BatchExplorer",
     "ByteBreaker",
     "CompactionSlider",
+    "Flight",
     "Loader",
     "PartitionHistogram",
     "RecordExplorer",
@@ -23,7 +26,10 @@ __all__ = [
     "answers",
     "beside",
     "check",
+    "commit_again",
+    "commits",
     "confirm",
+    "conversation",
     "coordinator",
     "counted",
     "crashed",
@@ -34,6 +40,7 @@ __all__ = [
     "hint",
     "lines",
     "lines_after_cleaning",
+    "look",
     "pinned_log",
     "provided",
     "real_passes",

@@ -10,10 +10,24 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator, OffsetsLogs, settings
+from kafkagroups.coordinator import (
+    Answer,
+    Clock,
+    DiskLogs,
+    GroupCoordinator,
+    OffsetCommit,
+    OffsetsLogs,
+    TopicPartition,
+    settings,
+)
 from kafkagroups.coordinator.coordinator import Authorizer, allow_all
+from kafkagroups.coordinator.results import CommitErrors
 from kafkagroups.course.lines import Lines, lines_of
 from kafkagroups.course.small_logs import START, scratch
+from kafkagroups.errors import UsageError
+from kafkagroups.log.batch import Batch
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkagroups.records.serde import decode
 
 SHOP = {"orders": 3, "payments": 2, "stock": 1, "promo-spring": 1}
 """Harbour Coffee's topics and their partitions."""
@@ -73,3 +87,17 @@ def written(broker: GroupCoordinator, group: str) -> Lines:
     """The lines of the partition in which the group lives."""
     log = broker.manager.logs.read(broker.manager.partition_for(group))
     return Lines(line for batch in log for line in lines_of(batch))
+
+
+def commit_again(broker: GroupCoordinator, batch: Batch) -> Answer[CommitErrors]:
+    """Commits what a batch of offset records says, at its time. UsageError when it holds anything else."""
+    offsets, groups = {}, set()
+    for record in (decode(each.key, each.value) for each in batch.records):
+        if not isinstance(record.key, OffsetCommitKey) or not isinstance(record.value, OffsetCommitValue):
+            raise UsageError(f"a batch of committed offsets was expected at {batch.base_offset}")
+        value = record.value
+        partition = TopicPartition(record.key.topic, record.key.partition)
+        offsets[partition] = OffsetCommit(value.offset, value.metadata, value.leader_epoch)
+        groups.add(record.key.group)
+    broker.clock.advance_to(batch.records[0].timestamp)
+    return broker.offset_commit(groups.pop(), offsets)

@@ -273,4 +273,4 @@ except kg.UsageError as error:
     print(f"No Spark here: {error}")
 
 # %% [markdown]
-# **Next:** lesson 04, *storing*, is to come: what happens between `commitSync()` and the answer. Of those that follow, [09 · Loading](09_loading.ipynb) is there.
+# **Next:** [04 · Storing](04_storing.ipynb): what happens between `commitSync()` and the answer?

@@ -179,3 +179,19 @@ def test_a_byte_that_breaks(page, lab):
     page.keyboard.press("Home")
     expect(breaker.locator(".kg-break")).to_contain_text("every checksum is right")
     page.screenshot(path=SCREENS / "byte-breaker.png")
+
+
+def test_a_commit_in_flight_steps(page, lab):
+    """Lesson 04: next shows the next step of the commit, previous the one before, with the keyboard too."""
+    run_all(page, lab, "04_storing")
+    flight = scroll_to(page, ".jp-OutputArea-output:has(.kg-flight)")
+    told = flight.locator(".kg-flight")
+    expect(told).to_contain_text("step 1 of 6")
+    flight.get_by_role("button", name="next").click()
+    expect(told).to_contain_text("5 appended, in flight")
+    flight.get_by_role("button", name="next").focus()
+    page.keyboard.press("Enter")
+    expect(told).to_contain_text("5 confirmed: NONE")
+    flight.get_by_role("button", name="previous").click()
+    expect(told).to_contain_text("step 2 of 6")
+    page.screenshot(path=SCREENS / "flight.png")

@@ -1,0 +1,95 @@
+"""What clients asked real brokers and were answered, played once more: a lesson lays our answers beside theirs."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kafkagroups.coordinator import Errors
+from kafkagroups.course.pages import data
+from kafkagroups.course.small_logs import scratch
+from kafkagroups.replay.conversation import Player
+
+Json = Any
+
+
+class Exchange(NamedTuple):
+    """A request, what the broker answered, and what our coordinator did. Lists that have no order are sorted."""
+
+    n: int
+    api: str
+    version: int
+    request: Json
+    broker: Json
+    ours: Json
+
+
+class Commit(NamedTuple):
+    """One partition of an OffsetCommit, with the broker's answer and ours."""
+
+    n: int
+    group: str
+    generation: int
+    member: str
+    partition: str
+    offset: int
+    metadata: str
+    broker: Errors
+    ours: Errors
+
+
+def conversation(name: str) -> list[Exchange]:
+    """A conversation of data/conversations: every request that a coordinator answers, in order."""
+    with lzma.open(data(f"conversations/{name}.jsonl.xz"), "rt", encoding="utf-8") as file:
+        header, *lines = [json.loads(line) for line in file]
+    said = {line["n"]: line for line in lines if "n" in line}
+    played = [line for line in Player(header, lines, scratch()).play() if "api" in line]
+    return [
+        Exchange(
+            line["n"],
+            line["api"],
+            said[line["n"]]["api_version"],
+            said[line["n"]]["request"],
+            _sorted(said[line["n"]]["response"]),
+            _sorted(line["response"]),
+        )
+        for line in played
+    ]
+
+
+def commits(talk: list[Exchange]) -> Iterator[Commit]:
+    """Every partition that some OffsetCommit of the conversation names."""
+    for each in talk:
+        if each.api != "OffsetCommit":
+            continue
+        broker, ours = _errors(each.broker), _errors(each.ours)
+        for topic in each.request["topics"]:
+            for there in topic["partitions"]:
+                key = topic["name"], there["partitionIndex"]
+                yield Commit(
+                    each.n,
+                    each.request["groupId"],
+                    each.request.get("generationIdOrMemberEpoch", -1),
+                    each.request.get("memberId", ""),
+                    f"{key[0]}-{key[1]}",
+                    there["committedOffset"],
+                    there["committedMetadata"] or "",
+                    broker[key],
+                    ours[key],
+                )
+
+
+def _errors(response: Json) -> dict[tuple[str, int], Errors]:
+    return {
+        (topic["name"], there["partitionIndex"]): Errors(there["errorCode"])
+        for topic in response["topics"]
+        for there in topic["partitions"]
+    }
+
+
+def _sorted(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {name: _sorted(each) for name, each in value.items()}
+    return sorted(map(_sorted, value), key=repr) if isinstance(value, list) else value

@@ -1,0 +1,338 @@
+# %% [markdown]
+# # 04 · Storing
+#
+# **What happens between `commitSync()` and the answer?**
+#
+# | after this lesson you can | minutes (reading + doing) | needs Java |
+# |---|---|---|
+# | say what a commit changes, where, and in which order; what its client hears when something fails; what is left if the broker dies at any point | 30 + 25 | no |
+#
+# ```
+#  commitSync({orders-0: 6})               the coordinator
+#    │
+#    ├─▶ 1  checked     may she? is it my group? does the member belong to this generation?     no ─▶ an error, nothing changes
+#    │   2  prepared    6 ─▶ pending        memory: "something is on its way"
+#    │   3  appended    6 ─▶ the log        one batch, in the file of this broker
+#    │   4  confirmed                       the replicas have it: the log says so, and at which place it stands
+#    │   5  cached      6 ─▶ the cache      memory: what fetches are answered from; out of pending
+#    ◀── 6  answered    NONE
+# ```
+#
+# Five things to hold on to:
+#
+# 1. **First the log, then the cache, then the answer.** What was answered `NONE` is in the log.
+# 2. A request is **one batch**: all that is stored of it is there, or nothing.
+# 3. Of two commits that one is newer whose record stands **later in the log**, whoever was answered first.
+# 4. An error is no proof that nothing was stored. A **time-out** leaves a record in the log that the cache does not know.
+# 5. An offset in a **transaction** goes as far as step 4, and waits there for a marker.
+
+# %% [markdown]
+# ## A commit, held
+#
+# The shop's `dashboard` has never joined anything: it only commits. `course.coordinator` is a coordinator like the one inside a 3.9.2 broker, over a log
+# on your disk. A `HeldLogs` writes what it is told to, and then keeps the answer back until we release it. So we can look around in the middle of a commit.
+
+# %%
+from kafkagroups import course
+from kafkagroups.coordinator import DiskLogs, Errors, HeldLogs, OffsetCommit, TopicPartition
+
+log = HeldLogs(DiskLogs(course.scratch()))
+broker = course.coordinator(log)
+orders_0 = TopicPartition("orders", 0)
+
+answer = broker.offset_commit("dashboard", {orders_0: OffsetCommit(5)})
+print(answer)
+course.look(broker, "dashboard", orders_0)
+
+# %% [markdown]
+# The record is in the log, and nobody has been answered. *Predict*: somebody else asks for the offset of `orders-0` now. What is she told? (−1 says that nothing
+# is committed.)
+
+# %%
+# prediction
+while_in_flight = ...
+
+# %%
+course.beside(while_in_flight, broker.offset_fetch("dashboard").offsets.get(orders_0, -1))
+
+log.release()
+print(answer)
+course.look(broker, "dashboard", orders_0)
+
+# %% [markdown]
+# `pending` is the coordinator's note to itself. A fetch looks at the cache; one with *requireStable* looks at `pending` too, and says `UNSTABLE_OFFSET_COMMIT`, "ask
+# again", while something is on its way (lesson 05).
+#
+# ## Step by step
+#
+# `course.Flight` plays a script, and shows every step: *previous*, *next*, or drag. In its last column somebody pulls the plug at that very moment, and
+# another broker loads the log. "6 or 5" says: 6 if it has the newest record, 5 if it is a replica that the record had not reached.
+
+# %%
+course.Flight("commit 5", "confirm 5", "commit 6", "confirm 6")
+
+# %% [markdown]
+# Read the column *next broker* from top to bottom. Up to step 4 a crash loses 6: it was in memory only, and its client was told nothing. At step 5 nobody can know.
+# From step 6 on 6 is safe, and only now the client hears `NONE`. That is the whole promise: **an answered commit is not lost** (as long as one replica in sync
+# lives). And its other half: a commit that was not answered may or may not be there.
+#
+# ## The log says no
+#
+# Appending can fail in two ways. The log may **refuse**, and nothing is written: too few replicas are there, say.
+
+# %%
+course.Flight("commit 5", "confirm 5", "refuse 6")
+
+# %% [markdown]
+# What was prepared is taken back, and all is as before. The other way is worse: the record is written, and the replicas do not have it **in time** (`offsets.commit.timeout.ms`,
+# 5 seconds). *Predict*: after that time-out, what does this broker answer to a fetch, and what the next one, if it has the whole log?
+
+# %%
+# prediction
+this_broker, next_broker = ..., ...
+
+# %%
+late = course.Flight("commit 5", "confirm 5", "commit 6", "late 6")
+course.beside(this_broker, int(late.moments[-1].places.cache))
+course.beside(next_broker, int(late.moments[-1].whole))
+late
+
+# %% [markdown]
+# The client was told `REQUEST_TIMED_OUT`, the broker goes on answering 5, and yet 6 stands in the log. After a failover it comes to light. Is that bad? `commitSync` commits
+# again, and a later record puts all right. Whoever does not ask again may find an offset that she thought had failed. She will never find one that nobody committed.
+#
+# ## What the client is told
+#
+# The log speaks of partition 38 of `__consumer_offsets`. The client knows nothing of that partition. If she were told `NOT_LEADER_OR_FOLLOWER`, she would think of `orders-0`. So
+# the coordinator translates what the log says, into what the client should do:
+#
+# | the client should | so she is told | when the log says |
+# |---|---|---|
+# | wait, and ask again | `COORDINATOR_NOT_AVAILABLE` | `UNKNOWN_TOPIC_OR_PARTITION`, `NOT_ENOUGH_REPLICAS`, `NOT_ENOUGH_REPLICAS_AFTER_APPEND` |
+# | look for another coordinator | `NOT_COORDINATOR` | `NOT_LEADER_OR_FOLLOWER`, `KAFKA_STORAGE_ERROR` (a disk died) |
+# | commit less at once | `INVALID_COMMIT_OFFSET_SIZE` | `MESSAGE_TOO_LARGE`, `RECORD_LIST_TOO_LARGE`, `INVALID_FETCH_SIZE` |
+# | wait: it is being loaded | `COORDINATOR_LOAD_IN_PROGRESS` | `NETWORK_EXCEPTION` (since 3.6; the transaction could not be verified) |
+# | | the same | anything else, `REQUEST_TIMED_OUT` among it |
+#
+# Write `commit_error(append_error)`, from name to name.
+
+# %%
+# exercise: commit_error
+def commit_error(append_error):
+    ...
+
+# %%
+course.check("commit_error", commit_error)
+# course.hint("commit_error")
+
+# %% [markdown]
+# ## Two commits in flight
+#
+# A consumer that calls `commitAsync` twice has two commits of one partition on their way. A broker handles them under the **group's lock**, one behind the other:
+# so the order of the records is the order in which they came. The answers of the log may come in any order. *Predict*: 6 and 7 are in flight, 7 is confirmed first, then 6.
+# What is cached in the end?
+
+# %%
+# prediction
+in_the_end = ...
+
+# %%
+crossed = course.Flight("commit 5", "confirm 5", "commit 6", "commit 7", "confirm 7", "confirm 6")
+course.beside(in_the_end, int(crossed.moments[-1].places.cache))
+crossed
+
+# %% [markdown]
+# The record decides: 7 stands behind 6 in the log, whoever comes back first. Any loader would decide alike. And look at `pending`: it has room for one offset a partition, the
+# **latest**. In a script of your own, fail what you like: `"refuse 6"`, `"late 6"`.
+#
+# Write `in_flight(events)` for one partition: what is cached, and what is pending in the end, `None` for nothing. The events are
+#
+# - `("commit", 6)`: it is prepared and takes the place of what was pending;
+# - `("stored", 6, 1)`: the log has it, at place 1. It is cached **if something is pending** and nothing of a later place is cached;
+# - `("failed", 6)`: the log has failed.
+#
+# The last two clear `pending`, but only if 6 is what is pending.
+
+# %%
+# exercise: in_flight
+def in_flight(events):
+    ...
+
+# %%
+course.check("in_flight", in_flight)
+# course.hint("in_flight")
+
+# %% [markdown]
+# "If something is pending": a partition whose topic is deleted meanwhile must not come back, and its pending entry is gone by then. But the rule has a price, and a classic
+# coordinator pays it. 7 fails, then 6 is confirmed:
+
+# %%
+course.Flight("commit 5", "confirm 5", "commit 6", "commit 7", "late 7", "confirm 6")
+
+# %% [markdown]
+# 6 was answered `NONE`, and the cache still says 5, until the next commit or the next load. Nothing is lost: the log has it, and point 1 holds. But log and cache may differ,
+# and the log is right.
+#
+# ## Before anything is stored
+#
+# Step 1 in Kafka's order. A check about the request answers all its partitions, one about a partition that one alone.
+#
+# | what is looked at | else the answer |
+# |---|---|
+# | may the client read the group, and each topic? | `GROUP_AUTHORIZATION_FAILED`; `TOPIC_AUTHORIZATION_FAILED` for that partition |
+# | does the partition exist? | `UNKNOWN_TOPIC_OR_PARTITION`, for that one (1.0.1 looked for the topic only) |
+# | is the group mine, and loaded? | `NOT_COORDINATOR`, `COORDINATOR_LOAD_IN_PROGRESS` (lesson 05) |
+# | no such group: is the generation negative? | a new Empty group is made for it; otherwise `ILLEGAL_GENERATION` |
+# | the group is Dead | `COORDINATOR_NOT_AVAILABLE` (before 2.3 `UNKNOWN_MEMBER_ID`) |
+# | Empty: is the generation negative? | go on: a *simple* commit, as `dashboard`'s; otherwise `UNKNOWN_MEMBER_ID` |
+# | living: is it a member (and its instance id its own)? | `UNKNOWN_MEMBER_ID` (`FENCED_INSTANCE_ID`) |
+# | … of this generation? | `ILLEGAL_GENERATION` |
+# | … and does the group not wait for its leader's assignment? | `REBALANCE_IN_PROGRESS` |
+# | is the metadata at most 4096 long? | `OFFSET_METADATA_TOO_LARGE`, for that one; the others are stored, if there are any |
+#
+# While members are asked to join again, the old generation may still commit: so `billing-1` could, in the middle of the last rebalance (lesson 09). And a member that commits is alive:
+# its session begins anew.
+#
+# All that somebody has asked a real 3.9.2 broker. `data` has the conversation; here are the commits that it refused, and our coordinator's answers beside them:
+
+# %%
+talk = course.conversation("3.9.2-commits")
+
+for commit in course.commits(talk):
+    if commit.broker and commit.n > 10:
+        who = f"{commit.group}, generation {commit.generation}, {commit.member[:8] or 'nobody'}"
+        print(f"{commit.n:>3}  {who:<34} {commit.partition:<16} {len(commit.metadata):>4} characters  {commit.broker.name}")
+
+print(len(talk), "requests, all answers:")
+course.confirm([each.ours for each in talk], [each.broker for each in talk], "3.9.2")
+
+# %% [markdown]
+# Request 15 is refused with 2049 characters, and request 10, not shown, was taken with 4096. The limit is `offset.metadata.max.bytes`, and yet it counts no bytes: it counts as Java
+# counts a text. `𝄞` is one character, and two of Java's units. Write `fits(metadata, limit)`.
+
+# %%
+# exercise: fits
+def fits(metadata, limit):
+    ...
+
+# %%
+course.check("fits", fits)
+# course.hint("fits")
+fits = course.provided("fits", fits)
+
+mine = [fits(commit.metadata, 4096) for commit in course.commits(talk)]
+theirs = [commit.broker is not Errors.OFFSET_METADATA_TOO_LARGE for commit in course.commits(talk)]
+course.confirm(mine, theirs, "3.9.2")
+
+# %% [markdown]
+# ## What is written
+#
+# The shop's dashboard committed four times, and a real broker wrote four batches. Our coordinator is now asked the same, at the same milliseconds. Are its batches the
+# same, byte for byte?
+
+# %%
+import kafkagroups as kg
+
+real = kg.open_log(course.data("harbour/3.9.2/__consumer_offsets-38"))
+again = course.coordinator(now_ms=0)
+for batch in real:
+    course.commit_again(again, batch)
+
+for theirs, ours in zip(real, again.manager.logs.read(38), strict=True):
+    a, b = ([(record.key, record.value) for record in each.records] for each in (theirs, ours))
+    same = [mine == brokers for mine, brokers in zip(a, b, strict=True)]
+    print(f"batch at {theirs.base_offset}: {theirs.size} and {ours.size} bytes, records equal: {same}, checksums: {theirs.crc == ours.crc}")
+
+for whose, batches in {"theirs": real, "ours": again.manager.logs.read(38)}.items():
+    first = next(iter(batches)).records[0]
+    print(f"{whose:<6} first commit's time {kg.decode(first.key, first.value).value.commit_timestamp}, its batch's {first.timestamp}")
+
+# %% [markdown]
+# A commit gets its time when the request is handled, the batch when it is made; at the first commit a millisecond passed in between on that broker: one byte of each record differs, and
+# so the checksum. All else is the same, byte for byte:
+#
+# - one batch a request, sequence number 0, no producer id. (The order of its records means nothing.)
+# - **no record of a group**: `dashboard` has no members, and nothing else would be in it;
+# - the value's version follows the broker (lesson 01): 3 here. A client that asks for a retention (requests v2 to v4) gets version 1, with an expire time; v1 could name a commit time of its own. 1.0.1 always writes 1: commit
+#   time + `offsets.retention.minutes`, a day.
+#
+# When *is* a group's record written? When a rebalance is over, with the assignments that its leader sent; when the last member has gone, without members; and when a static member comes
+# back under a new id. Lesson 06 tells it. It goes the same way: append first, then the state changes. Errors are told in another way there: a time-out becomes `REBALANCE_IN_PROGRESS`
+# (join again!), too large becomes `UNKNOWN_SERVER_ERROR`.
+#
+# ## In a transaction
+#
+# `fraud-check` reads `payments` and writes alarms; offsets and alarms shall count together or not at all. Its offsets go through the same steps: but they are pending **by producer**, and step
+# 5 is a marker's business. `6?` in the log is such an offset. Somebody commits in between without a transaction. *Predict*: what is cached at the end?
+
+# %%
+# prediction
+after_the_marker = ...
+
+# %%
+mixed = course.Flight("commit 5", "confirm 5", "txn 6", "confirm 6", "commit 4", "confirm 4", "marker")
+course.beside(after_the_marker, int(mixed.moments[-1].places.cache))
+mixed
+
+# %% [markdown]
+# 4: its record stands later than that of 6. The marker says *that* 6 counts, not *when*. A broker that sees both kinds of commits in one generation of a group warns; below is what the
+# shop's own said in its log. And after that a real conversation of clients with transactions, played again.
+
+# %%
+from pathlib import Path
+
+warning = next(line for line in Path(course.data("harbour/3.9.2"), "server-lines.txt").read_text().splitlines() if "Mixing" in line)
+print(warning.partition("] group: ")[2].partition(" (kafka")[0].replace(". ", ".\n"), "\n")
+
+talk = course.conversation("3.9.2-txn")
+print(len(talk), "requests, all answers:")
+course.confirm([each.ours for each in talk], [each.broker for each in talk], "3.9.2")
+
+# %% [markdown]
+# `NONE` to a transactional commit promises less: "it is in the log". Whether it counts, the transaction's end decides. If the broker dies before, the next one finds the
+# offset and no marker, and goes on waiting for it.
+#
+# ## What is lost when
+#
+# All that you have seen, in one table. Each row is run: a broker with 5 in its cache, a commit of 6, and the plug.
+
+# %%
+start = ["commit 5", "confirm 5"]
+runs = {
+    "checked and prepared": (course.Flight(*start, "commit 6"), -2),
+    "appended, nobody answered": (course.Flight(*start, "commit 6"), -1),
+    "refused": (course.Flight(*start, "refuse 6"), -1),
+    "too late, an error answered": (course.Flight(*start, "commit 6", "late 6"), -1),
+    "confirmed, NONE answered": (course.Flight(*start, "commit 6", "confirm 6"), -1),
+    "in a transaction, NONE answered": (course.Flight(*start, "txn 6", "confirm 6"), -1),
+    "… and the marker is there": (course.Flight(*start, "txn 6", "confirm 6", "marker"), -1),
+    "… and it was an abort": (course.Flight(*start, "txn 6", "confirm 6", "abort"), -1),
+}
+print(f"{'the broker dies when 6 is':<34}this broker said   the next one says")
+for when, (flight, step) in runs.items():
+    moment = flight.moments[step]
+    print(f"{when:<34}{moment.places.cache:<19}{moment.whole if moment.whole == moment.confirmed else f'{moment.whole} or {moment.confirmed}'}")
+
+# %% [markdown]
+# What is *always* lost: `pending`, who waits for an answer, and when a member was last heard of. None of it is in the log. The consumer's side is simple: no answer, or an error, means *ask again*. Since
+# a commit says "I am at 6" and not "one more", it does no harm to say it twice.
+#
+# ## In Kafka
+#
+# | what | 3.9 |
+# |---|---|
+# | checks of client and topics, timestamps | `KafkaApis.handleOffsetCommitRequest`, `GroupCoordinatorAdapter.commitOffsets` |
+# | checks of group and member | `GroupCoordinator.doCommitOffsets`, `validateOffsetCommit`; 1.0.1: `handleCommitOffsets` |
+# | prepare, append, callback | `GroupMetadataManager.storeOffsets`, `createPutCacheCallback` (1.0.1: inside `storeOffsets`) |
+# | errors translated | `maybeConvertOffsetCommitError`; of a group's record: `storeGroup` |
+# | pending and cached | `GroupMetadata.prepareOffsetCommit`, `onOffsetCommitAppend`, `failPendingOffsetWrite` |
+# | in a transaction | `prepareTxnOffsetCommit`, `onTxnOffsetCommitAppend`, `completePendingTxnOffsetCommit`; `CommitRecordMetadataAndOffset.olderThan` |
+# | waiting for replicas | `ReplicaManager.appendRecords` with acks −1, `DelayedProduce` |
+#
+# ## What we left out, and why
+#
+# Replication itself: here the replicas' answer comes when you say so. Locks and threads: ours has one thread, so that the order of events is the one you read. The coordinator of Kafka 4 changes its
+# cache *before* the append is confirmed, keeps the state before it in a snapshot, and goes back to it when the append fails. There is no `pending` for plain commits: a fetch reads the state as the
+# replicas have confirmed it, and the answer to a commit waits just the same.
+#
+# **Next:** [05 · Fetching](05_fetching.ipynb): why the topic is never read when a consumer asks for its offset.

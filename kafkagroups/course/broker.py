@@ -18,9 +18,8 @@ from kafkagroups.coordinator import (
     OffsetCommit,
     OffsetsLogs,
     TopicPartition,
-    settings,
 )
-from kafkagroups.coordinator.coordinator import Authorizer, allow_all
+from kafkagroups.coordinator.gate import Authorizer, allow_all
 from kafkagroups.coordinator.results import CommitErrors
 from kafkagroups.course.lines import Lines, lines_of
 from kafkagroups.course.small_logs import START, scratch
@@ -28,6 +27,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import decode
+from kafkagroups.replay.config import settings
 
 SHOP = {"orders": 3, "payments": 2, "stock": 1, "promo-spring": 1}
 """Harbour Coffee's topics and their partitions."""

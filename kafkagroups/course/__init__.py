@@ -3,10 +3,11 @@
 Everything prints short, deterministic text and never raises at a learner: an exercise that goes wrong is told so.
 """
 
-from kafkagroups.course.broker import commit_again, coordinator, crashed, written
+from kafkagroups.course.broker import CountedLogs, answered, commit_again, coordinator, crashed, written
 from kafkagroups.course.checks import check, hint, provided, solution
 from kafkagroups.course.compaction import CompactionSlider
-from kafkagroups.course.conversations import commits, conversation
+from kafkagroups.course.conversations import commits, conversation, fetches
+from kafkagroups.course.fetch_table import FetchTable
 from kafkagroups.course.flight import Flight, look
 from kafkagroups.course.lines import lines, lines_after_cleaning
 from kafkagroups.course.loader import Loader
@@ -18,11 +19,14 @@ __all__ = [
     "BatchExplorer",
     "ByteBreaker",
     "CompactionSlider",
+    "CountedLogs",
+    "FetchTable",
     "Flight",
     "Loader",
     "PartitionHistogram",
     "RecordExplorer",
     "abort",
+    "answered",
     "answers",
     "beside",
     "check",
@@ -35,6 +39,7 @@ __all__ = [
     "crashed",
     "data",
     "fetched",
+    "fetches",
     "grow",
     "hexdump",
     "hint",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -15,12 +15,14 @@ from kafkagroups.coordinator import (
     Clock,
     DiskLogs,
     GroupCoordinator,
+    NewBatch,
     OffsetCommit,
     OffsetsLogs,
     TopicPartition,
 )
 from kafkagroups.coordinator.gate import Authorizer, allow_all
-from kafkagroups.coordinator.results import CommitErrors
+from kafkagroups.coordinator.logs import Appended
+from kafkagroups.coordinator.results import CommitErrors, OffsetFetchResult
 from kafkagroups.course.lines import Lines, lines_of
 from kafkagroups.course.small_logs import START, scratch
 from kafkagroups.errors import UsageError
@@ -101,3 +103,32 @@ def commit_again(broker: GroupCoordinator, batch: Batch) -> Answer[CommitErrors]
         groups.add(record.key.group)
     broker.clock.advance_to(batch.records[0].timestamp)
     return broker.offset_commit(groups.pop(), offsets)
+
+
+class CountedLogs:
+    """Logs that count the records which are read from them."""
+
+    def __init__(self, logs: OffsetsLogs | str | Path) -> None:
+        self.logs = DiskLogs(logs) if isinstance(logs, str | Path) else logs
+        self.records_read = 0
+
+    def magic(self, partition: int) -> int | None:
+        return self.logs.magic(partition)
+
+    def append(self, partition: int, batch: NewBatch, appended: Appended) -> None:
+        self.logs.append(partition, batch, appended)
+
+    def read(self, partition: int) -> Iterator[Batch]:
+        for batch in self.logs.read(partition):
+            self.records_read += batch.count
+            yield batch
+
+
+def answered(result: OffsetFetchResult) -> dict[str, Any]:
+    """A fetch as data/harbour tells it: of each partition offset, leader epoch, metadata, or the name of an error."""
+    return {
+        str(partition): there.error.name
+        if there.error
+        else {"offset": there.offset, "leader_epoch": there.leader_epoch, "metadata": there.metadata}
+        for partition, there in result.offsets.items()
+    }

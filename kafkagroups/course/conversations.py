@@ -81,6 +81,50 @@ def commits(talk: list[Exchange]) -> Iterator[Commit]:
                 )
 
 
+class Fetch(NamedTuple):
+    """One group's OffsetFetch, with the broker's answer and ours: partition to offset, or to the name of an error."""
+
+    n: int
+    version: int
+    group: str
+    asked: str
+    stable: bool
+    broker: dict[str, int | str]
+    ours: dict[str, int | str]
+
+
+def fetches(talk: list[Exchange]) -> Iterator[Fetch]:
+    """Every group whose offsets are asked for in the conversation; `asked` is "all" or the partitions."""
+    for each in talk:
+        if each.api != "OffsetFetch" or each.broker is None:
+            continue
+        answers = [_offsets(response) for response in (each.broker, each.ours)]
+        for group in each.request.get("groups", [each.request]):
+            topics = group["topics"]
+            named = [f"{topic['name']}-{n}" for topic in topics or () for n in topic["partitionIndexes"]]
+            yield Fetch(
+                each.n,
+                each.version,
+                group["groupId"],
+                "all" if topics is None else ", ".join(named) or "none",
+                each.request.get("requireStable", False),
+                *(answer[group["groupId"] if "groups" in each.request else ""] for answer in answers),
+            )
+
+
+def _offsets(response: Json) -> dict[str, dict[str, int | str]]:
+    return {
+        group.get("groupId", ""): {
+            f"{topic['name']}-{there['partitionIndex']}": Errors(there["errorCode"]).name
+            if there["errorCode"]
+            else there["committedOffset"]
+            for topic in group["topics"]
+            for there in topic["partitions"]
+        }
+        for group in response.get("groups", [response])
+    }
+
+
 def _errors(response: Json) -> dict[tuple[str, int], Errors]:
     return {
         (topic["name"], there["partitionIndex"]): Errors(there["errorCode"])

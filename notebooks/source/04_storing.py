@@ -187,7 +187,7 @@ course.Flight("commit 5", "confirm 5", "commit 6", "commit 7", "late 7", "confir
 # | Empty: is the generation negative? | go on: a *simple* commit, as `dashboard`'s; otherwise `UNKNOWN_MEMBER_ID` |
 # | living: is it a member (and its instance id its own)? | `UNKNOWN_MEMBER_ID` (`FENCED_INSTANCE_ID`) |
 # | … of this generation? | `ILLEGAL_GENERATION` |
-# | … and does the group not wait for its leader's assignment? | `REBALANCE_IN_PROGRESS` |
+# | … and does the group not wait for its leader's assignment? | `REBALANCE_IN_PROGRESS` (before 2.4 this came before the member was looked at) |
 # | is the metadata at most 4096 long? | `OFFSET_METADATA_TOO_LARGE`, for that one; the others are stored, if there are any |
 #
 # While members are asked to join again, the old generation may still commit: so `billing-1` could, in the middle of the last rebalance (lesson 09). And a member that commits is alive:
@@ -290,7 +290,7 @@ course.confirm([each.ours for each in talk], [each.broker for each in talk], "3.
 
 # %% [markdown]
 # `NONE` to a transactional commit promises less: "it is in the log". Whether it counts, the transaction's end decides. If the broker dies before, the next one finds the
-# offset and no marker, and goes on waiting for it.
+# offset and no marker, and goes on waiting for it. (Markers need batches: a log in a message format before 0.11 answers `UNSUPPORTED_FOR_MESSAGE_FORMAT`.)
 #
 # ## What is lost when
 #

@@ -195,3 +195,16 @@ def test_a_commit_in_flight_steps(page, lab):
     flight.get_by_role("button", name="previous").click()
     expect(told).to_contain_text("step 2 of 6")
     page.screenshot(path=SCREENS / "flight.png")
+
+
+def test_the_table_of_fetches_goes_from_group_to_group(page, lab):
+    """Lesson 05: previous and next, or the list of groups."""
+    run_all(page, lab, "05_fetching")
+    fetches = scroll_to(page, ".jp-OutputArea-output:has(.kg-fetches)")
+    told = fetches.locator(".kg-fetches")
+    expect(told).to_contain_text("fraud-check: Empty")
+    fetches.get_by_role("button", name="previous").click()
+    expect(told).to_contain_text("dashboard: Empty")
+    fetches.locator("select").select_option(label="mailer")
+    expect(told).to_contain_text("mailer: not known")
+    page.screenshot(path=SCREENS / "fetches.png")

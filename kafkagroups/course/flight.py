@@ -45,13 +45,15 @@ class Places(NamedTuple):
 class Moment(NamedTuple):
     """One step: what happened, where the offsets stand, what the next broker answers if this one dies now.
 
-    `whole` if the next broker has all of the log, `confirmed` if it has what the replicas had for certain.
+    `whole` if the next broker has all of the log, `confirmed` if it has what the replicas had for certain;
+    `next_broker` says both: "6", or "6 or 5".
     """
 
     what: str
     places: Places
     whole: str
     confirmed: str
+    next_broker: str
 
 
 @dataclass
@@ -213,7 +215,9 @@ class Flight(Stepper):
     def _note(self, what: str, new: int | None = None) -> None:
         commits = self.commits if new is None else {**self.commits, new: Answer()}
         now = _places(self.broker, GROUP, PARTITION, commits)
-        self.moments.append(Moment(what, now, self._heir(None), self._heir(self.end)))
+        whole, confirmed = self._heir(None), self._heir(self.end)
+        both = whole if whole == confirmed else f"{whole} or {confirmed}"
+        self.moments.append(Moment(what, now, whole, confirmed, both))
 
     def _heir(self, end: int | None) -> str:
         """What a broker answers that comes after this one, and has the log up to there."""
@@ -227,15 +231,12 @@ class Flight(Stepper):
     def _now(self) -> list[str]:
         number = self.step.value
         at = self.moments[number]
-        died = (
-            at.whole if at.whole == at.confirmed else f"{at.whole}, or {at.confirmed} if the record had not reached it"
-        )
+        died = at.next_broker + ("" if at.whole == at.confirmed else ", if the record had not reached it")
+        table = [f"{'▶' if row == number + 1 else ' '} {line}" for row, line in enumerate(self._all())]
         return [
             f"step {number + 1} of {len(self.moments)}: {at.what}",
             "",
-            f"pending   {at.places.pending}",
-            f"log       {at.places.log}",
-            f"cache     {at.places.cache}",
+            *table,
             "",
             f"the clients hear                     {at.places.answers}",
             f"a fetch is answered                  {at.places.cache}",
@@ -246,9 +247,10 @@ class Flight(Stepper):
     def _all(self) -> list[str]:
         rows = [("step", "pending", "log", "cache", "stable fetch", "next broker")]
         for number, at in enumerate(self.moments, 1):
-            heir = at.whole if at.whole == at.confirmed else f"{at.whole} or {at.confirmed}"
             stable = "UNSTABLE" if at.places.stable.startswith("UNSTABLE") else at.places.stable
-            rows.append((f"{number} {at.what}", at.places.pending, at.places.log, at.places.cache, stable, heir))
+            rows.append(
+                (f"{number} {at.what}", at.places.pending, at.places.log, at.places.cache, stable, at.next_broker)
+            )
         widths = [max(len(row[column]) for row in rows) + 2 for column in range(len(rows[0]))]
         return ["".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 

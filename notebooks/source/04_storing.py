@@ -8,14 +8,14 @@
 # | say what a commit changes, where, and in which order; what its client hears when something fails; what is left if the broker dies at any point | 30 + 25 | no |
 #
 # ```
-#  commitSync({orders-0: 6})               the coordinator
+#  commitSync({orders-0: 6})        the coordinator
 #    │
-#    ├─▶ 1  checked     may she? is it my group? does the member belong to this generation?     no ─▶ an error, nothing changes
-#    │   2  prepared    6 ─▶ pending        memory: "something is on its way"
-#    │   3  appended    6 ─▶ the log        one batch, in the file of this broker
-#    │   4  confirmed                       the replicas have it: the log says so, and at which place it stands
-#    │   5  cached      6 ─▶ the cache      memory: what fetches are answered from; out of pending
-#    ◀── 6  answered    NONE
+#    ├─▶ 1  checked    may she? my group? of this generation?   no ─▶ an error
+#    │   2  prepared   6 ─▶ pending     memory: "it is on its way"
+#    │   3  appended   6 ─▶ the log     one batch, in this broker's file
+#    │   4  confirmed                   the replicas have it; now its place is known
+#    │   5  cached     6 ─▶ the cache   memory; out of pending. Fetches look here
+#    ◀── 6  answered   NONE
 # ```
 #
 # Five things to hold on to:
@@ -65,7 +65,7 @@ course.look(broker, "dashboard", orders_0)
 #
 # ## Step by step
 #
-# `course.Flight` plays a script, and shows every step: *previous*, *next*, or drag. In its last column somebody pulls the plug at that very moment, and
+# `course.Flight` plays a script, and shows every step: *previous*, *next*, or drag. For its last column somebody pulls the plug at that very moment, and
 # another broker loads the log. "6 or 5" says: 6 if it has the newest record, 5 if it is a replica that the record had not reached.
 
 # %%
@@ -193,15 +193,16 @@ course.Flight("commit 5", "confirm 5", "commit 6", "commit 7", "late 7", "confir
 # While members are asked to join again, the old generation may still commit: so `billing-1` could, in the middle of the last rebalance (lesson 09). And a member that commits is alive:
 # its session begins anew.
 #
-# All that somebody has asked a real 3.9.2 broker. `data` has the conversation; here are the commits that it refused, and our coordinator's answers beside them:
+# All that somebody has asked a real 3.9.2 broker. `data` has the conversation; here are the commits that it refused (the last number before the error is the length of
+# the metadata), and whether ours answers alike. `sub` has one member, `member-a`, in generation 1; 52 comes after it has left.
 
 # %%
 talk = course.conversation("3.9.2-commits")
 
 for commit in course.commits(talk):
     if commit.broker and commit.n > 10:
-        who = f"{commit.group}, generation {commit.generation}, {commit.member[:8] or 'nobody'}"
-        print(f"{commit.n:>3}  {who:<34} {commit.partition:<16} {len(commit.metadata):>4} characters  {commit.broker.name}")
+        who = f"{commit.group}, generation {commit.generation}, {commit.member[:8] or 'no member'}"
+        print(f"{commit.n:>3}  {who:<33} {commit.partition:<15} {len(commit.metadata):>5}   {commit.broker.name}")
 
 print(len(talk), "requests, all answers:")
 course.confirm([each.ours for each in talk], [each.broker for each in talk], "3.9.2")
@@ -241,11 +242,13 @@ for batch in real:
 for theirs, ours in zip(real, again.manager.logs.read(38), strict=True):
     a, b = ([(record.key, record.value) for record in each.records] for each in (theirs, ours))
     same = [mine == brokers for mine, brokers in zip(a, b, strict=True)]
-    print(f"batch at {theirs.base_offset}: {theirs.size} and {ours.size} bytes, records equal: {same}, checksums: {theirs.crc == ours.crc}")
+    sizes = f"{theirs.size} and {ours.size} bytes"
+    print(f"batch at {theirs.base_offset}: {sizes}, records equal: {same}, checksums: {theirs.crc == ours.crc}")
 
 for whose, batches in {"theirs": real, "ours": again.manager.logs.read(38)}.items():
     first = next(iter(batches)).records[0]
-    print(f"{whose:<6} first commit's time {kg.decode(first.key, first.value).value.commit_timestamp}, its batch's {first.timestamp}")
+    commit = kg.decode(first.key, first.value).value
+    print(f"{whose:<6} first commit's time {commit.commit_timestamp}, its batch's {first.timestamp}")
 
 # %% [markdown]
 # A commit gets its time when the request is handled, the batch when it is made; at the first commit a millisecond passed in between on that broker: one byte of each record differs, and
@@ -279,10 +282,12 @@ mixed
 # shop's own said in its log. And after that a real conversation of clients with transactions, played again.
 
 # %%
+import textwrap
 from pathlib import Path
 
-warning = next(line for line in Path(course.data("harbour/3.9.2"), "server-lines.txt").read_text().splitlines() if "Mixing" in line)
-print(warning.partition("] group: ")[2].partition(" (kafka")[0].replace(". ", ".\n"), "\n")
+server_lines = Path(course.data("harbour/3.9.2"), "server-lines.txt").read_text().splitlines()
+warning = next(line for line in server_lines if "Mixing" in line)
+print(textwrap.fill(warning.partition("] ")[2], 90), "\n")
 
 talk = course.conversation("3.9.2-txn")
 print(len(talk), "requests, all answers:")
@@ -311,7 +316,7 @@ runs = {
 print(f"{'the broker dies when 6 is':<34}this broker said   the next one says")
 for when, (flight, step) in runs.items():
     moment = flight.moments[step]
-    print(f"{when:<34}{moment.places.cache:<19}{moment.whole if moment.whole == moment.confirmed else f'{moment.whole} or {moment.confirmed}'}")
+    print(f"{when:<34}{moment.places.cache:<19}{moment.next_broker}")
 
 # %% [markdown]
 # What is *always* lost: `pending`, who waits for an answer, and when a member was last heard of. None of it is in the log. The consumer's side is simple: no answer, or an error, means *ask again*. Since

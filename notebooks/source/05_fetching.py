@@ -10,10 +10,12 @@
 # ```
 #  a consumer of billing starts
 #    │
-#    │  who coordinates billing?      ──▶  any broker:         hash("billing") % 50 = 9, and who leads partition 9
-#    │  where was I?  (OffsetFetch)   ──▶  that broker:        may she? is 9 mine? is it loaded?
-#    │                                                         the cache ──▶ orders-0 = 50, epoch 0 …      the log: not touched
-#    │  is my place still there?      ──▶  leader of orders-0: epoch 0 ends at 60
+#    │  who coordinates billing?   ─▶  any broker: hash("billing") % 50 = 9;
+#    │                                 broker 2 leads partition 9
+#    │  where was I?               ─▶  broker 2: may she? is 9 mine? is it loaded?
+#    │    (OffsetFetch)                the cache ─▶ orders-0 = 50, epoch 0, …
+#    │                                 the log is not touched
+#    │  is my place still there?   ─▶  the leader of orders-0: epoch 0 ends at 60
 #    ▼
 #  poll from 50
 # ```
@@ -100,8 +102,8 @@ print("more than 100 fetches from the cache in the same time:", reading / fetchi
 
 # %%
 def ask(when):
-    error, offsets = broker.offset_fetch("billing").error, broker.offset_fetch("billing").offsets
-    print(f"{when:<22}{error.name:<30}{len(offsets)} offsets")
+    answer = broker.offset_fetch("billing")
+    print(f"{when:<22}{answer.error.name:<30}{len(answer.offsets)} offsets")
 
 
 ask("owned")
@@ -129,14 +131,14 @@ course.check("who_answers", who_answers)
 # course.hint("who_answers")
 
 # %% [markdown]
-# This is what somebody heard who asked the 1.0.1 broker about `billing` all the time, from the first millisecond after it was started again:
+# This is what somebody heard who asked the 1.0.1 broker about `billing` all the time, from the first millisecond after it was started again. The columns: FindCoordinator, OffsetFetch, ListGroups.
 
 # %%
 steps = json.loads(Path(course.data("harbour/1.0.1/acts.json")).read_text())
 
 for answer in next(step["answer"] for step in steps if step["step"] == "the broker is started again"):
-    told = answer.get("connection") or f"{answer['OffsetFetch billing']:<18} FindCoordinator {answer['FindCoordinator']:<26} ListGroups {answer['ListGroups']}"
-    print(f"{answer['ms']:>5} ms  {told}")
+    told = [answer.get(question, "") for question in ("connection", "FindCoordinator", "OffsetFetch billing", "ListGroups")]
+    print(f"{answer['ms']:>5} ms  {told[0]}{told[1]:<27}{told[2]:<16}  {told[3]}")
 
 # %% [markdown]
 # Three things to see. FindCoordinator is answered from the cluster's metadata, before the coordinator knows anything: so `NONE` there and `NOT_COORDINATOR` here are no contradiction. 1.0.1 looks at `owned` first,
@@ -164,8 +166,9 @@ course.beside(nobody_there, (found.offset, found.error.name))
 talk = course.conversation("3.9.2-fetch")
 
 for fetch in course.fetches(talk):
-    if fetch.version == 9 and fetch.n < 20:
-        print(f"{fetch.n:>2}  {fetch.group or '(no name)':<10} asked for {fetch.asked:<52} {fetch.broker}")
+    if fetch.version == 9 and fetch.n < 20 and fetch.n not in (6, 9):  # two long ones
+        told = ", ".join(f"{name}: {offset}" for name, offset in fetch.broker.items()) or "–"
+        print(f"{fetch.n:>2}  {fetch.group or '(no name)':<9}  {fetch.asked:<18} → {told}")
 print(len(talk), "requests, all answers:")
 course.confirm([each.ours for each in talk], [each.broker for each in talk], "3.9.2")
 
@@ -193,7 +196,8 @@ course.FetchTable(broker, list(said["offsets"]), at="fraud-check")
 for question, stable, named in [("stable", True, False), ("stable_every_live_partition_named", True, True)]:
     mine = {}
     for group, offsets in said[question].items():
-        partitions = [TopicPartition(name.rpartition("-")[0], int(name.rpartition("-")[2])) for name in offsets] if named else None
+        names = [name.rpartition("-") for name in offsets]
+        partitions = [TopicPartition(topic, int(number)) for topic, _, number in names] if named else None
         mine[group] = course.answered(broker.offset_fetch(group, partitions, require_stable=stable))
     print(question, end=": ")
     course.confirm(mine, said[question], "3.9.2")
@@ -224,14 +228,20 @@ course.check("get_offsets", get_offsets)
 
 # %%
 for group in broker.describe_groups(["billing", "dashboard", "mailer"]):
-    print(f"{group.error.name}  {group.group_id:<10} {group.state:<7} {group.protocol_type or '–':<9} {[member.client_id for member in group.members]}")
+    members = [member.client_id for member in group.members]
+    print(f"{group.error.name}  {group.group_id:<10} {group.state:<7} {group.protocol_type or '–':<9} {members}")
 
-mine = {each.group_id: [each.error.name, each.state, each.protocol_type, sorted(member.member_id for member in each.members)] for each in broker.describe_groups(said["groups"])}
-theirs = {name: [each["error"], each["state"], each["protocol_type"], sorted(member["member_id"] for member in each["members"])] for name, each in said["groups"].items()}
+mine, theirs = {}, {}
+for each in broker.describe_groups(said["groups"]):
+    mine[each.group_id] = each.error.name, each.state, each.protocol_type, {member.member_id for member in each.members}
+for name, each in said["groups"].items():
+    theirs[name] = each["error"], each["state"], each["protocol_type"], {member["member_id"] for member in each["members"]}
 course.confirm(mine, theirs, "3.9.2")
 
 broker.manager.loading.add(38)
-print("while 38 is loading:", broker.describe_groups(["dashboard"])[0].error.name, "and", broker.list_groups()[0].name, "with", len(broker.list_groups()[1]), "groups")
+error, listed = broker.list_groups()
+print("while 38 is loading: ", broker.describe_groups(["dashboard"])[0].error.name)
+print("and the list of groups:", error.name, "with", len(listed), "groups")
 broker.manager.loading.discard(38)
 
 # %% [markdown]
@@ -264,8 +274,8 @@ print("by name:", course.answered(clerk.offset_fetch("billing", [TopicPartition(
 #
 # ```
 #  offset        20 … 39   40 … 44   45 … 59
-#  A, epoch 3    ▓▓▓▓▓▓▓   ▓▓▓▓▓▓▓   ▓▓▓▓▓▓▓        billing has read up to 44 and commits 45, epoch 3
-#  B, epoch 4    ▓▓▓▓▓▓▓   ░░░░░░░░░░░░░░░░░░        40 … are other records now
+#  A, epoch 3    ▓▓▓▓▓▓▓   ▓▓▓▓▓▓▓   ▓▓▓▓▓▓▓   billing read 44, commits 45, epoch 3
+#  B, epoch 4    ▓▓▓▓▓▓▓   ░░░░░░░░░░░░░░░░░   40 … are other records now
 # ```
 #
 # (It takes an *unclean* election: normally consumers see only what all replicas in sync have.) The committed 45 is still a valid number, and points into another history: 40 to 44 of the new one would never be read.
@@ -288,7 +298,9 @@ from kafkagroups.coordinator import offset_for_leader_epoch
 
 largest, end = offset_for_leader_epoch([(0, 0), (3, 20), (4, 40)], log_end=60, epoch=3)
 print("committed 45 of epoch 3; epoch", largest, "ends at", end, "→", "cut" if end < 45 else "all there")
-print("billing's commits carry", {there.leader_epoch for there in billing.offsets.values()}, "· dashboard's", {there.leader_epoch for there in broker.offset_fetch("dashboard").offsets.values()})
+for group in ["billing", "dashboard"]:
+    offsets = broker.offset_fetch(group).offsets
+    print(f"epochs in the commits of {group}:", {there.leader_epoch for there in offsets.values()})
 
 # %% [markdown]
 # −1 means that nobody knows: a commit by hand, an older client, a record of a version below 3 (lesson 01). Then there is nothing to compare, and the consumer believes the number. The coordinator itself

@@ -72,7 +72,7 @@ def test_a_flight_steps_around_and_tells_all_in_its_static_form():
         assert "6 6 late: REQUEST_TIMED_OUT" in shown[form] and "6 or 5" in shown[form]
     assert "step 1 of 6" in flight.view.value
     flight.previous.click()
-    assert "step 6 of 6" in flight.view.value and "6, or 5 if" in flight.view.value
+    assert "step 6 of 6" in flight.view.value and "6 or 5, if" in flight.view.value
     flight.next.click()
     assert "step 1 of 6" in flight.view.value
     longest = course.Flight("commit 5", "confirm 5", "txn 6", "confirm 6", "commit 4", "confirm 4", "marker")

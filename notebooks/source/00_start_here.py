@@ -163,7 +163,9 @@ for until in [21, 22, 44]:
 # | 01 | [records](01_records.ipynb) | What exactly is stored for a commit, and for a group? |
 # | 02 | [partitions](02_partitions.ipynb) | On which of 50 partitions does my group live, and why may that number never change? |
 # | 03 | [the log](03_the_log.ipynb) | What does the file on disk look like: batches, CRC, compression, control batches? |
-# | 04–07 | to come | What happens when a group commits, fetches, joins, is deleted? |
+# | 04 | [storing](04_storing.ipynb) | What happens between `commitSync()` and the answer? |
+# | 05 | [fetching](05_fetching.ipynb) | Why is the topic never read when a consumer asks for its offset? |
+# | 06, 07 | to come | What happens when a group's members join and leave, and when it is deleted? |
 # | 08 | [compaction](08_compaction.ipynb) | Why does the topic stay small, and when does it not? |
 # | 09 | [loading](09_loading.ipynb) | A broker dies. How does the next one know everything? |
 # | 10, 11 | to come | How does one load on a hundred machines, and what can go wrong? |

@@ -72,8 +72,8 @@ course.look(broker, "dashboard", orders_0)
 course.Flight("commit 5", "confirm 5", "commit 6", "confirm 6")
 
 # %% [markdown]
-# Read the column *next broker* from top to bottom. Up to step 4 a crash loses 6: it was in memory only, and its client was told nothing. At step 5 nobody can know.
-# From step 6 on 6 is safe, and only now the client hears `NONE`. That is the whole promise: **an answered commit is not lost** (as long as one replica in sync
+# Read the column *next broker* from top to bottom. In row 4 a crash loses 6: it is in memory only, and its client was told nothing. In row 5 nobody can know.
+# From row 6 on 6 is safe, and only now the client hears `NONE`. That is the whole promise: **an answered commit is not lost** (as long as one replica in sync
 # lives). And its other half: a commit that was not answered may or may not be there.
 #
 # ## The log says no
@@ -113,6 +113,8 @@ late
 # | commit less at once | `INVALID_COMMIT_OFFSET_SIZE` | `MESSAGE_TOO_LARGE`, `RECORD_LIST_TOO_LARGE`, `INVALID_FETCH_SIZE` |
 # | wait: it is being loaded | `COORDINATOR_LOAD_IN_PROGRESS` | `NETWORK_EXCEPTION` (since 3.6; the transaction could not be verified) |
 # | | the same | anything else, `REQUEST_TIMED_OUT` among it |
+#
+# (Java's consumer makes less of it: after the first two, and after a time-out, it looks for the coordinator again, and `commitSync` commits again.)
 #
 # Write `commit_error(append_error)`, from name to name.
 
@@ -182,10 +184,10 @@ course.Flight("commit 5", "confirm 5", "commit 6", "commit 7", "late 7", "confir
 # | may the client read the group, and each topic? | `GROUP_AUTHORIZATION_FAILED`; `TOPIC_AUTHORIZATION_FAILED` for that partition |
 # | does the partition exist? | `UNKNOWN_TOPIC_OR_PARTITION`, for that one (1.0.1 looked for the topic only) |
 # | is the group mine, and loaded? | `NOT_COORDINATOR`, `COORDINATOR_LOAD_IN_PROGRESS` (lesson 05) |
-# | no such group: is the generation negative? | a new Empty group is made for it; otherwise `ILLEGAL_GENERATION` |
-# | the group is Dead | `COORDINATOR_NOT_AVAILABLE` (before 2.3 `UNKNOWN_MEMBER_ID`) |
-# | Empty: is the generation negative? | go on: a *simple* commit, as `dashboard`'s; otherwise `UNKNOWN_MEMBER_ID` |
-# | living: is it a member (and its instance id its own)? | `UNKNOWN_MEMBER_ID` (`FENCED_INSTANCE_ID`) |
+# | no such group: is the generation negative? Then a new, Empty one is made | `ILLEGAL_GENERATION` |
+# | is the group not Dead (just being removed)? | `COORDINATOR_NOT_AVAILABLE` (before 2.3 `UNKNOWN_MEMBER_ID`) |
+# | an Empty group: is the generation negative? Then it is a *simple* commit, as `dashboard`'s | `UNKNOWN_MEMBER_ID` |
+# | a living group: is it a member (and its instance id its own)? | `UNKNOWN_MEMBER_ID` (`FENCED_INSTANCE_ID`) |
 # | … of this generation? | `ILLEGAL_GENERATION` |
 # | … and does the group not wait for its leader's assignment? | `REBALANCE_IN_PROGRESS` (before 2.4 this came before the member was looked at) |
 # | is the metadata at most 4096 long? | `OFFSET_METADATA_TOO_LARGE`, for that one; the others are stored, if there are any |
@@ -266,7 +268,7 @@ for whose, batches in {"theirs": real, "ours": again.manager.logs.read(38)}.item
 # ## In a transaction
 #
 # `fraud-check` reads `payments` and writes alarms; offsets and alarms shall count together or not at all. Its offsets go through the same steps: but they are pending **by producer**, and step
-# 5 is a marker's business. `6?` in the log is such an offset. Somebody commits in between without a transaction. *Predict*: what is cached at the end?
+# 5 is a marker's business. `6?` in the log is such an offset. (Of step 1 two things are different: it need not name a member, and since 3.6 the transaction must be open.) Somebody commits in between without a transaction. *Predict*: what is cached at the end?
 
 # %%
 # prediction
@@ -319,7 +321,7 @@ for when, (flight, step) in runs.items():
     print(f"{when:<34}{moment.places.cache:<19}{moment.next_broker}")
 
 # %% [markdown]
-# What is *always* lost: `pending`, who waits for an answer, and when a member was last heard of. None of it is in the log. The consumer's side is simple: no answer, or an error, means *ask again*. Since
+# What is *always* lost: `pending`, who waits for an answer, a rebalance that is under way, and when a member was last heard of. None of it is in the log. The consumer's side is simple: no answer, or an error, means *ask again*. Since
 # a commit says "I am at 6" and not "one more", it does no harm to say it twice.
 #
 # ## In Kafka
@@ -336,7 +338,8 @@ for when, (flight, step) in runs.items():
 #
 # ## What we left out, and why
 #
-# Replication itself: here the replicas' answer comes when you say so. Locks and threads: ours has one thread, so that the order of events is the one you read. The coordinator of Kafka 4 changes its
+# Replication itself: here the replicas' answer comes when you say so. Locks and threads: ours has one thread, so that the order of events is the one you read. An old fault: up to 3.7 metadata that was too
+# long was prepared too, and never taken back; in a transaction such an entry made the marker fail (`kafkagroups/coordinator/manager.py` does it as well, if you ask for 2.8). The coordinator of Kafka 4 changes its
 # cache *before* the append is confirmed, keeps the state before it in a snapshot, and goes back to it when the append fails. There is no `pending` for plain commits: a fetch reads the state as the
 # replicas have confirmed it, and the answer to a commit waits just the same.
 #

@@ -308,8 +308,8 @@ for group in ["billing", "dashboard"]:
 #
 # ## Before there was a topic
 #
-# Up to 0.8.1 offsets lived in ZooKeeper: one node for each offset, one small write to disk for each commit, agreed on by all of ZooKeeper's servers. That does not suit something that every consumer writes every few
-# seconds. Version 0 of OffsetCommit and OffsetFetch still went there, as late as 3.x. *Predict*: a client commits 77 with version 0. What does version 1 of OffsetFetch answer?
+# Up to 0.8.1 offsets lived in ZooKeeper: one node for each offset, one small write to disk for each commit, agreed on by most of ZooKeeper's servers. That does not suit something that every consumer writes every few
+# seconds. Version 0 of OffsetCommit and OffsetFetch still went there, in 3.x too, where there was a ZooKeeper. *Predict*: a client commits 77 with version 0. What does version 1 of OffsetFetch answer?
 
 # %%
 # prediction

@@ -9,19 +9,27 @@ from kafkagroups.course.compaction import CompactionSlider
 from kafkagroups.course.conversations import commits, conversation, fetches
 from kafkagroups.course.fetch_table import FetchTable
 from kafkagroups.course.flight import Flight, look
+from kafkagroups.course.group_life import copied_van
+from kafkagroups.course.life import Life
+from kafkagroups.course.life_stepper import LifeStepper
 from kafkagroups.course.lines import lines, lines_after_cleaning
 from kafkagroups.course.loader import Loader
 from kafkagroups.course.pages import beside, confirm, data, fetched, hexdump, record_bytes
+from kafkagroups.course.recorded import play
 from kafkagroups.course.small_logs import abort, answers, counted, grow, pinned_log, real_passes, scratch, small_log
+from kafkagroups.course.what_if import TWO_CONSUMERS, crash_table, played, two_kafkas
 from kafkagroups.course.widgets import BatchExplorer, ByteBreaker, PartitionHistogram, RecordExplorer
 
 __all__ = [
+    "TWO_CONSUMERS",
     "BatchExplorer",
     "ByteBreaker",
     "CompactionSlider",
     "CountedLogs",
     "FetchTable",
     "Flight",
+    "Life",
+    "LifeStepper",
     "Loader",
     "PartitionHistogram",
     "RecordExplorer",
@@ -35,7 +43,9 @@ __all__ = [
     "confirm",
     "conversation",
     "coordinator",
+    "copied_van",
     "counted",
+    "crash_table",
     "crashed",
     "data",
     "fetched",
@@ -47,11 +57,14 @@ __all__ = [
     "lines_after_cleaning",
     "look",
     "pinned_log",
+    "play",
+    "played",
     "provided",
     "real_passes",
     "record_bytes",
     "scratch",
     "small_log",
     "solution",
+    "two_kafkas",
     "written",
 ]

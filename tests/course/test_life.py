@@ -1,0 +1,212 @@
+"""Lesson 06's own tools: the group's life told, its stepper, what if somebody died, and recorded conversations."""
+
+import re
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups import course
+from kafkagroups.course.checks import EXERCISES
+from kafkagroups.course.life_stepper import MOVES, drawn, legal_moves
+from kafkagroups.course.what_if import coordinator_dies, without
+from kafkagroups.groups.states import VALID_PREVIOUS_STATES
+from tests.course.test_widgets import bundle
+
+REBALANCE = course.play("3.9.2-rebalance")
+
+
+def quiet(*arguments, **named):
+    return course.Life(*arguments, tells=False, **named)
+
+
+@pytest.mark.parametrize("name", ["3.9.2-rebalance", "3.9.2-expiry", "1.0.1-expiry", "3.9.2-deletes"])
+def test_a_conversation_is_answered_and_written_as_by_the_broker(name):
+    """The conversations that the lessons ship, request by request."""
+    played = course.play(name)
+    assert played.broker == name.partition("-")[0] and len(played.mine) > 50
+    assert played.mine == played.brokers
+    assert played.my_appends == played.broker_appends
+
+
+def test_a_request_is_told_with_its_error_and_what_it_wrote(capsys):
+    """3.9.2-rebalance, 44: answered after the rebalance time-out; 55: the group's record."""
+    REBALANCE.tell(44, 55)
+    out = capsys.readouterr().out
+    assert "44 member-b  JoinGroup       → NONE, after 8005 ms" in out
+    assert "55 member-b  SyncGroup       → NONE   written: 0/9\n" in out
+    assert str(REBALANCE).startswith("95 requests: 23 JoinGroup, 22 Heartbeat")
+
+
+@pytest.mark.parametrize(
+    ("acts", "generation", "anonymous", "answers"),
+    [
+        (7, 1, False, "NONE"),
+        (7, 0, False, "ILLEGAL_GENERATION"),
+        (7, -1, True, "UNKNOWN_MEMBER_ID"),
+        (10, 2, False, "REBALANCE_IN_PROGRESS"),
+        (10, 1, False, "ILLEGAL_GENERATION"),
+        (10, -1, True, "UNKNOWN_MEMBER_ID"),
+        (14, 2, False, "NONE"),
+        (14, 1, False, "ILLEGAL_GENERATION"),
+        (14, -1, True, "UNKNOWN_MEMBER_ID"),
+        (20, -1, True, "NONE"),
+    ],
+)
+def test_the_lessons_table_of_commits(acts, generation, anonymous, answers):
+    """Requests 9 to 18, 23 and 28 of 3.9.2-rebalance; an Empty group takes what has no generation (3.9.2-commits)."""
+    life = course.played(course.TWO_CONSUMERS[:acts])
+    life.commit("somebody" if anonymous else "billing-1", {"orders-0": 1}, generation=generation)
+    assert life.events[-1].answer == answers
+
+
+def test_every_legal_move_has_its_reason():
+    """The moves that the stepper tells are those of GroupMetadata.validPreviousStates, but for Dead to Dead."""
+    legal = {(before, to) for to, states in VALID_PREVIOUS_STATES.items() for before in states if before is not to}
+    assert set(MOVES) == legal
+    assert [to for to, _ in legal_moves("AwaitingSync")] == ["PreparingRebalance", "Stable", "Dead"]
+    assert drawn("Dead")[0].endswith("[Dead]") and drawn("Dead")[1] == "  → nowhere: the group is gone"
+    assert "[AwaitingSync]" in drawn("AwaitingSync")[0]
+
+
+def test_the_stepper_tells_the_whole_life_and_steps_through_it():
+    stepper = course.LifeStepper(at=12)
+    said = bundle(stepper)["text/plain"]
+    assert "10   7.0 s  billing-1  JoinGroup as billing-1-1 → generation 2, range, you lead 2 members" in said
+    assert "after step 12:\n Empty  ⇄  PreparingRebalance  ⇄ [CompletingRebalance] →  Stable     Dead\n" in said
+    assert "▶    7.0 s  billing-1  OffsetCommit" in stepper.view.value
+    stepper.next.click()
+    stepper.next.click()
+    assert "written 4: billing, generation 2" in stepper.view.value and "[Stable]" in stepper.view.value
+    stepper.step.value = len(stepper.acts) - 1
+    assert "[Dead]" in stepper.view.value
+    stepper.next.click()
+    assert stepper.step.value == 0
+    stepper.previous.click()
+    assert stepper.step.value == len(stepper.acts) - 1
+
+
+def test_whoever_is_there_can_die_and_the_choice_goes_with_the_step():
+    stepper = course.LifeStepper(at=14, what_if="billing-2")
+    assert "billing-2 is dead" in stepper.view.value
+    stepper.step.value = 0
+    assert [value for _, value in stepper.what_if.options] == ["", "billing-1", "coordinator"]
+    assert stepper.what_if.value == "" and "is dead" not in stepper.view.value
+    stepper.what_if.value = "coordinator"
+    assert "gone: the id billing-1-1, handed out" in stepper.view.value
+    for step in range(len(stepper.acts)):
+        stepper.step.value = step
+        lines = re.sub("<.*?>", "", stepper.view.value).splitlines()
+        assert max(map(len, lines)) < 92, "it fits on a projector"
+
+
+def test_the_leader_dies_between_join_and_sync():
+    """Its session runs from the end of the first round; the other begins again, in generation 3."""
+    told = "\n".join(without(course.played(course.TWO_CONSUMERS[:12]), "billing-1"))
+    assert "52.0 s  the time is over; billing-1-1 is out\n          PreparingRebalance, generation 2" in told
+    assert "Stable, generation 3, 1 member; written 4: billing, generation 3" in told
+
+
+@pytest.mark.parametrize("acts", range(1, len(course.TWO_CONSUMERS) + 1))
+def test_without_one_the_others_come_to_rest(acts):
+    """Whenever somebody dies: at the end it is no member, and the group is Stable or Empty."""
+    for name in course.played(course.TWO_CONSUMERS[:acts]).consumers:
+        life = course.played(course.TWO_CONSUMERS[:acts])
+        dead = life.consumers[name].member_id
+        told = without(life, name)
+        state, _, members = life.settled()
+        assert state in ("Stable", "Empty") and dead not in members, told
+
+
+@pytest.mark.parametrize(
+    ("acts", "known", "gone"),
+    [
+        (1, "no group of that name", "the id billing-1-1, handed out"),
+        (7, "Stable, generation 1: billing-1-1 (leads)", "the answer to billing-2's JoinGroup"),
+        (10, "Stable, generation 1: billing-1-1 (leads)", "gone: the rebalance\ngone: billing-2-2 as a member"),
+        (14, "Stable, generation 2: ", "nothing but time"),
+        (16, "Stable, generation 2: ", "that billing-1-1 left"),
+    ],
+)
+def test_a_next_coordinator_knows_what_was_written(acts, known, gone):
+    """E16 of the semantics: a crash between Join and Sync brings the previous generation back."""
+    told = "\n".join(coordinator_dies(course.played(course.TWO_CONSUMERS[:acts])))
+    assert known in told and gone in told
+
+
+def test_the_ghosts_are_answered_as_in_the_story():
+    """acts.json, "ghosts knock": the members of the loaded generation are welcome, others are told so."""
+    told = coordinator_dies(course.played(course.TWO_CONSUMERS[:10]))
+    assert told[-2:] == [
+        "to billing-1's heartbeat, generation 2, it says ILLEGAL_GENERATION",
+        "to billing-2's heartbeat, generation 2, it says UNKNOWN_MEMBER_ID",
+    ]
+
+
+@pytest.mark.parametrize(("kafka", "at_s"), [("1.0.1", 52), ("2.6.0", 52), ("2.7.0", None), ("3.9.2", 307)])
+def test_a_leader_that_only_sends_heartbeats(kafka, at_s):
+    """GroupCoordinator.handleHeartbeat, CompletingRebalance: no sign of life up to 2.6.0, one since 2.6.1; the sync
+    time-out of 2.8.1 (tags 1.0.1, 2.3.0, 2.6.0, 2.6.1, 2.7.0, 2.8.1)."""
+    life = course.played(course.TWO_CONSUMERS[:13], kafka)
+    while life.consumers["billing-2"].hangs and life.now_s < 900:
+        life.wait(3)
+        came = life.now_s
+        life.heartbeat("billing-1")
+    assert (round(came) if not life.consumers["billing-2"].hangs else None) == at_s
+
+
+@pytest.mark.parametrize("members", [case[0] for case in EXERCISES["join_over"].cases])
+def test_join_over_is_what_the_coordinator_does(members):
+    """The exercise's rule, on the coordinator: they join when the case says, and the generation is watched."""
+    life = quiet()
+    for name, timeout, _, instance in members:
+        for _ in range(1 if instance else 2):
+            life.join(name, instance=instance, session=1700, rebalance=timeout)
+    life.wait(7)
+    for name, *_ in members:  # the first one leads
+        life.sync(name)
+    assert life.settled()[:2] == ("Stable", 1)
+    ids = {name: life.consumers[name].member_id for name, *_ in members}
+    began, over = life.now_s, None
+    for second in range(1000):
+        for name, _, joined, _ in members:
+            if joined == second:
+                life.join(name)
+        _, generation, there = life.settled()
+        if generation == 2 and over is None:
+            over = life.now_s - began, [name for name in ids if ids[name] not in there]
+        life.wait(1)
+    assert over == EXERCISES["join_over"].right(members)
+
+
+def test_what_1_0_1_answers_differently(capsys):
+    """1.0.1-rebalance and 3.9.2-rebalance: no MEMBER_ID_REQUIRED, and Heartbeat 27 in AwaitingSync."""
+    course.two_kafkas()
+    out = capsys.readouterr().out.splitlines()
+    assert len(out) == 7 and out[5].split() == ["billing-1", "heartbeat", "REBALANCE_IN_PROGRESS", "NONE"]
+
+
+def test_the_table_of_crashes_marks_what_differs(capsys):
+    course.crash_table()
+    out = capsys.readouterr().out.splitlines()
+    assert len(out) == len(course.TWO_CONSUMERS)
+    assert [int(line[:2]) for line in out if "differs" not in line] == [4, 5, 6, 14, 15, 19, 20, 21]
+
+
+def test_a_life_prints_each_request_once(capsys):
+    life = course.Life("billing")
+    life.join("billing-1")
+    out = capsys.readouterr().out
+    assert out.count("\n") == 2 and "MEMBER_ID_REQUIRED, billing-1-1" in out
+    with pytest.raises(kg.UsageError, match="no record 0"):
+        life.record(0)
+
+
+def test_the_copied_van_is_the_exercises():
+    """Only one instance has more than one member id in the records."""
+    life = course.copied_van()
+    ids = {}
+    for line in life.written:
+        if line.about == "group":
+            for member in life.record(line.at).value.members:
+                ids.setdefault(member.group_instance_id, set()).add(member.member_id)
+    assert [name for name, each in ids.items() if len(each) > 1] == [EXERCISES["copied"].right]

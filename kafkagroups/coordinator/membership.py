@@ -139,9 +139,9 @@ class Membership(Gate):
     ) -> Errors:
         """A member is alive. REBALANCE_IN_PROGRESS: it is to join again.
 
-        UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION; while loading NONE, blindly. Before 2.3
-        REBALANCE_IN_PROGRESS is also the answer while the leader is awaited, whatever the generation. Source:
-        handleHeartbeat.
+        UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION; while loading NONE, blindly. Before 2.6.1
+        REBALANCE_IN_PROGRESS is also the answer while the leader is awaited, before 2.3 whatever the generation; then
+        it is no sign of life. Source: handleHeartbeat.
         """
         error = self._refusal(group_id, "HEARTBEAT", "READ")
         if error is not Errors.NONE:
@@ -152,6 +152,8 @@ class Membership(Gate):
         error = self._generation_error(group, generation, member_id, group_instance_id)
         if error or group is None:
             return error
+        if group.state is COMPLETING and not self.settings.since(2, 6, 1):
+            return Errors.REBALANCE_IN_PROGRESS
         self.rebalances.expect_heartbeat(group, group.members[member_id])
         return Errors.REBALANCE_IN_PROGRESS if group.state is PREPARING else Errors.NONE
 

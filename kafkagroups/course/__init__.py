@@ -9,12 +9,14 @@ from kafkagroups.course.compaction import CompactionSlider
 from kafkagroups.course.conversations import commits, conversation, fetches
 from kafkagroups.course.fetch_table import FetchTable
 from kafkagroups.course.flight import Flight, look
+from kafkagroups.course.deleting import deleted_while_pending, over_the_weekend
+from kafkagroups.course.expiry import ExpiryClock
 from kafkagroups.course.group_life import copied_van
 from kafkagroups.course.life import Life
 from kafkagroups.course.life_stepper import LifeStepper
 from kafkagroups.course.lines import lines, lines_after_cleaning
 from kafkagroups.course.loader import Loader
-from kafkagroups.course.pages import beside, confirm, data, fetched, hexdump, record_bytes
+from kafkagroups.course.pages import beside, confirm, data, fetched, hexdump, record_bytes, server_log
 from kafkagroups.course.recorded import play
 from kafkagroups.course.small_logs import abort, answers, counted, grow, pinned_log, real_passes, scratch, small_log
 from kafkagroups.course.what_if import TWO_CONSUMERS, crash_table, played, two_kafkas
@@ -28,6 +30,7 @@ __all__ = [
     "CountedLogs",
     "FetchTable",
     "Flight",
+    "ExpiryClock",
     "Life",
     "LifeStepper",
     "Loader",
@@ -48,6 +51,7 @@ __all__ = [
     "crash_table",
     "crashed",
     "data",
+    "deleted_while_pending",
     "fetched",
     "fetches",
     "grow",
@@ -56,6 +60,7 @@ __all__ = [
     "lines",
     "lines_after_cleaning",
     "look",
+    "over_the_weekend",
     "pinned_log",
     "play",
     "played",
@@ -63,6 +68,7 @@ __all__ = [
     "real_passes",
     "record_bytes",
     "scratch",
+    "server_log",
     "small_log",
     "solution",
     "two_kafkas",

@@ -11,11 +11,11 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from kafkagroups.course import compaction, fetching, group_life, loading, log, partitions, records, storing
+from kafkagroups.course import compaction, deleting, fetching, group_life, loading, log, partitions, records, storing
 from kafkagroups.course.exercise import Exercise
 from kafkagroups.errors import KafkagroupsError
 
-LESSONS = (records, partitions, log, storing, fetching, group_life, compaction, loading)
+LESSONS = (records, partitions, log, storing, fetching, group_life, deleting, compaction, loading)
 EXERCISES = {exercise.name: exercise for lesson in LESSONS for exercise in lesson.EXERCISES}
 
 

@@ -67,15 +67,23 @@ class Event:
 
 
 class Life:
-    """A group and its consumers on a coordinator of their own. `tells`: every request prints what came of it.
+    """A group and its consumers, on a coordinator of their own or on one that is there. `tells`: every request prints.
 
     Times are in seconds since the beginning. A consumer's first `join` says how it is set up; later ones repeat that.
     """
 
-    def __init__(self, group: str = "billing", kafka: str = "3.9.2", *, tells: bool = True, **settings: Any) -> None:
+    def __init__(
+        self,
+        group: str = "billing",
+        kafka: str = "3.9.2",
+        *,
+        tells: bool = True,
+        broker: GroupCoordinator | None = None,
+        **settings: Any,
+    ) -> None:
         self.group_id = group
         self.tells = tells
-        self.coordinator: GroupCoordinator = coordinator(kafka=kafka, **settings)
+        self.coordinator: GroupCoordinator = broker or coordinator(kafka=kafka, **settings)
         self.start_ms = self.coordinator.clock.now_ms
         self.consumers: dict[str, Consumer] = {}
         self.events: list[Event] = []
@@ -174,6 +182,16 @@ class Life:
         self._event(
             "operator", "DeleteGroups", lambda: self.coordinator.delete_groups([self.group_id])[self.group_id].name
         )
+
+    def delete_offsets(self, *partitions: str) -> None:
+        """OffsetDelete, by an operator: partitions as "orders-0"."""
+
+        def ask() -> str:
+            result = self.coordinator.offset_delete(self.group_id, [_partition(each) for each in partitions])
+            said = dict.fromkeys(error.name for error in result.partitions.values())
+            return result.error.name if result.error else ", ".join(said)
+
+        self._event("operator", f"OffsetDelete {', '.join(partitions)}", ask)
 
     def wait(self, seconds: float) -> None:
         """Nobody asks; the coordinator's timers run."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,25 @@ def data(name: str) -> str:
         if (folder / "data" / name).exists():
             return os.path.relpath(folder / "data" / name, here)
     raise UsageError(f"no data/{name} in this folder or above it: open the notebook where the project was cloned")
+
+
+class _Prints(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        print(f"    {record.levelname} {record.getMessage()}")
+
+
+@contextmanager
+def server_log() -> Iterator[None]:
+    """Prints what a coordinator says in its server's log in the meantime."""
+    log, prints = logging.getLogger("kafkagroups.coordinator"), _Prints()
+    was = log.level
+    log.addHandler(prints)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(prints)
+        log.setLevel(was)
 
 
 def beside(prediction: Any, answer: Any) -> None:

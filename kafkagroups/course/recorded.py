@@ -36,6 +36,16 @@ class Played:
         asked = Counter(line["api"] for line in self.lines if line.get("n") in self.mine)
         return f"{sum(asked.values())} requests: " + ", ".join(f"{many} {api}" for api, many in asked.most_common())
 
+    def offsets(self, n: int) -> dict[str, int]:
+        """What the real broker answered to OffsetFetch number `n`: offsets by partition, of all its groups."""
+        groups = self.brokers[n][0].get("groups", [self.brokers[n][0]])
+        return {
+            f"{topic['name']}-{each['partitionIndex']}": each["committedOffset"]
+            for group in groups
+            for topic in group["topics"]
+            for each in topic["partitions"]
+        }
+
     def tell(self, first: int, last: int) -> None:
         """Prints requests by their numbers with what the real broker answered, and what it did unasked in between."""
         inside = False

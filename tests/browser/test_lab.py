@@ -208,3 +208,31 @@ def test_the_table_of_fetches_goes_from_group_to_group(page, lab):
     fetches.locator("select").select_option(label="mailer")
     expect(told).to_contain_text("mailer: not known")
     page.screenshot(path=SCREENS / "fetches.png")
+
+
+def test_a_member_dies_in_the_stepper(page, lab):
+    """Lesson 06: next goes to the next request, the list lets somebody die there."""
+    run_all(page, lab, "06_the_groups_life")
+    life = scroll_to(page, ".jp-OutputArea-output:has(.kg-life)")
+    told = life.locator(".kg-life")
+    expect(told).to_contain_text("[CompletingRebalance]")
+    life.locator("select").select_option(label="the coordinator dies here")
+    expect(told).to_contain_text("gone: billing-2-2 as a member")
+    life.get_by_role("button", name="next").click()
+    expect(told).to_contain_text("gone: the answer to billing-2's SyncGroup")
+    life.get_by_role("button", name="next").focus()
+    page.keyboard.press("Enter")
+    expect(told).to_contain_text("gone: nothing but time")
+    page.screenshot(path=SCREENS / "life.png")
+
+
+def test_the_expiry_clock_is_turned(page, lab):
+    """Lesson 07: the slider goes back a day, and what had gone is there."""
+    run_all(page, lab, "07_deleting")
+    clock = scroll_to(page, ".jp-OutputArea-output:has(.kg-expiry)")
+    expect(clock.locator(".kg-expiry")).to_contain_text("day 14")
+    clock.locator(".noUi-handle").focus()
+    page.keyboard.press("Home")
+    expect(clock.locator(".kg-expiry")).to_contain_text("day 0")
+    expect(clock.locator(".kg-expiry")).not_to_contain_text("dashboard orders-1")
+    page.screenshot(path=SCREENS / "expiry.png")

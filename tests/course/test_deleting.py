@@ -1,0 +1,110 @@
+"""Lesson 07's own tools: the expiry clock, the weekend, what comes back, and what a server's log says."""
+
+import logging
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups import course
+from kafkagroups.course.checks import EXERCISES
+from kafkagroups.course.expiry import KAFKAS, LAST, THINGS, gone
+from tests.course.test_widgets import DATA, bundle
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_clock_deletes_as_it_says(number):
+    """What the rules of 1.0.1 and of KIP-211 say of each thing, on the days that the coordinators' logs have."""
+    days = gone(KAFKAS[number])
+    told = {
+        "7 days after its commit": lambda thing: thing.since + 7,
+        "7 days after the group became Empty": lambda thing: 4 + 7,
+        "after that day": lambda thing: 1,
+        "Empty without an offset": lambda thing: 4,
+        "stays": lambda thing: None,
+    }
+    for thing in THINGS:
+        rule = next(day for words, day in told.items() if thing.why[number].startswith(words))
+        day = days.get((thing.group, thing.partition))
+        assert (None if day is None else int(day)) == rule(thing), thing
+
+
+def test_a_group_goes_with_its_last_offset_if_it_has_a_record():
+    """mailer and promo have generations; dashboard and stock-audit are simple groups: no tombstone of theirs."""
+    for kafka in KAFKAS:
+        groups = {group for group, partition in gone(kafka) if not partition}
+        assert groups == {"mailer", "promo"}
+
+
+def test_the_expiry_clock_turns():
+    clock = course.ExpiryClock(5)
+    said = bundle(clock)["text/plain"]
+    assert "day 5 " in said and "   1.0.1     ●──           there\n" in said
+    assert "stock-audit stock-0" in said and "●✗               after that day" in said
+    assert clock.static_html() == clock.view.value
+    clock.day.value = 2
+    assert "dashboard orders-1" not in clock.view.value, "it is committed on day 3"
+    clock.day.value = LAST
+    assert "●──────────────  stays: the group lives and reads orders" in clock.view.value
+    assert max(map(len, clock.static_text().splitlines())) < 92, "it fits on a projector"
+
+
+@pytest.mark.parametrize("how", ["OffsetDelete", "DeleteGroups", "topic"])
+def test_what_waits_in_a_transaction_comes_back(how):
+    """3.9.2-deletes, requests 66 to 73 and 94; of a topic: 3.9.2-topicdel; 4.x: crafted case x-t-m."""
+    outcome = course.deleted_while_pending(how)
+    assert [(line.about, line.value) for line in outcome.log] == [
+        ("offset", 1),
+        ("offset", 41),
+        ("offset", None),
+        ("commit", None),
+    ]
+    assert outcome[1:] == (None, 41, None)
+    recorded = course.play("3.9.2-deletes")
+    assert recorded.offsets(73) == {} and recorded.offsets(94) == {"orders-0": 41}
+
+
+def test_the_weekend_is_the_exercises():
+    """Of the three groups 3.9.2 takes the simple one's offset, 1.0.1 also that of a group that lives."""
+    left = course.over_the_weekend("3.9.2")
+    assert [group for group, offsets in left.items() if not offsets] == [EXERCISES["weekend"].right]
+    left = course.over_the_weekend("1.0.1")
+    assert [group for group, offsets in left.items() if not offsets] == ["mailer", "dashboard"]
+
+
+def test_deletions_are_written_as_the_shops():
+    """Partition 12 of the story (act 5): three offset tombstones and the group's, one batch."""
+    batches = list(kg.open_log(DATA / "3.9.2" / "__consumer_offsets-12"))
+    assert [batch.count for batch in batches][-1] == 4
+    assert [line.about for line in course.lines(DATA / "3.9.2" / "__consumer_offsets-12")][-4:] == [
+        *["offset"] * 3,
+        "group",
+    ]
+
+
+def test_offsets_are_deleted_but_for_what_is_read():
+    """3.9.2-deletes 20 (86 for a subscribed topic), 28 (the last offset of an Empty group takes the group along)."""
+    life = course.Life("billing", tells=False)
+    life.join("billing-1")
+    life.join("billing-1")
+    life.wait(3)
+    life.sync("billing-1")
+    life.commit("billing-1", {"orders-0": 5, "payments-0": 8})
+    life.delete_offsets("orders-0", "payments-0")
+    assert life.events[-1].answer == "GROUP_SUBSCRIBED_TO_TOPIC, NONE"
+    life.leave("billing-1")
+    life.delete_offsets("orders-0")
+    assert str(life.events[-1].wrote[-1]).strip() == "6: billing, deleted" and life.group is None
+    life.delete_offsets("orders-0")
+    assert life.events[-1].answer == "GROUP_ID_NOT_FOUND"
+
+
+def test_the_servers_log_is_heard_only_in_the_meantime(capsys):
+    log = logging.getLogger("kafkagroups.coordinator")
+    before = log.level, list(log.handlers)
+    broker = course.coordinator()
+    with course.server_log():
+        broker.resign(9)
+    broker.resign(10)
+    assert (log.level, list(log.handlers)) == before
+    out = capsys.readouterr().out
+    assert out == "    INFO Finished unloading __consumer_offsets-9. Removed 0 cached offsets and 0 cached groups.\n"

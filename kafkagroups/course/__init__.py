@@ -7,10 +7,10 @@ from kafkagroups.course.broker import CountedLogs, answered, commit_again, coord
 from kafkagroups.course.checks import check, hint, provided, solution
 from kafkagroups.course.compaction import CompactionSlider
 from kafkagroups.course.conversations import commits, conversation, fetches
-from kafkagroups.course.fetch_table import FetchTable
-from kafkagroups.course.flight import Flight, look
 from kafkagroups.course.deleting import deleted_while_pending, over_the_weekend
 from kafkagroups.course.expiry import ExpiryClock
+from kafkagroups.course.fetch_table import FetchTable
+from kafkagroups.course.flight import Flight, look
 from kafkagroups.course.group_life import copied_van
 from kafkagroups.course.life import Life
 from kafkagroups.course.life_stepper import LifeStepper
@@ -28,9 +28,9 @@ __all__ = [
     "ByteBreaker",
     "CompactionSlider",
     "CountedLogs",
+    "ExpiryClock",
     "FetchTable",
     "Flight",
-    "ExpiryClock",
     "Life",
     "LifeStepper",
     "Loader",

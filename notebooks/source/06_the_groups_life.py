@@ -8,14 +8,25 @@
 # | tell a rebalance in order, say what each request is answered in each state, which of it is in the log, and what a dead consumer or a dead coordinator costs | 35 + 25 | no |
 #
 # ```
-#            a member joins              all have joined,               the leader's shares
-#                                        or the time is over            are stored
-#   ┌───────┐ ─────────▶ ┌────────────────────┐ ──────▶ ┌─────────────────────┐ ──────▶ ┌────────┐
-#   │ Empty │            │ PreparingRebalance │         │ CompletingRebalance │         │ Stable │
-#   └───────┘ ◀───────── └────────────────────┘ ◀────── └─────────────────────┘         └────────┘
-#           nobody is left           ▲        a member joins, leaves, fails                  │
-#                                    └───────────────────────────────────────────────────────┘
-#   from each of them to Dead: the group is removed here, or moves to another broker
+#                   ┌───────┐
+#                   │ Empty │
+#                   └───────┘
+#   a member joins   │    ▲   nobody is left
+#                    ▼    │
+#             ┌────────────────────┐
+#             │ PreparingRebalance │ ◀──────────────────────┐
+#             └────────────────────┘                        │
+#   all joined, or   │    ▲   a member joins,               │
+#   the time is over ▼    │   leaves, fails                 │
+#             ┌─────────────────────┐                       │  a member joins,
+#             │ CompletingRebalance │                       │  leaves, fails
+#             └─────────────────────┘                       │
+#   the leader's     │                                      │
+#   shares stored    ▼                                      │
+#                  ┌────────┐                               │
+#                  │ Stable │ ──────────────────────────────┘
+#                  └────────┘
+#   from each of them to Dead: the group is removed, or moves to another broker
 # ```
 #
 # Six things to hold on to:
@@ -125,7 +136,7 @@ life.sync("billing-1")
 # | CompletingRebalance | REBALANCE_IN_PROGRESS | ILLEGAL_GENERATION | UNKNOWN_MEMBER_ID |
 # | Stable | **taken** | ILLEGAL_GENERATION | UNKNOWN_MEMBER_ID |
 #
-# Every request of a member that is taken counts as a sign of life, a commit too. A member whose JoinGroup or SyncGroup waits needs none.
+# A heartbeat is a sign of life, and so is a commit that is taken. A member whose JoinGroup or SyncGroup waits needs none (a new one waits at most five minutes).
 #
 # Kafka 1.0.1, which most articles read, went the same way. It called CompletingRebalance *AwaitingSync*. In the script of the next cell it answers these differently:
 
@@ -219,11 +230,11 @@ for kafka in ["1.0.1", "2.7", "3.9.2"]:
     print(f"{kafka}: at {hanging.now_s:.0f} s", *heard or ["billing-2 still waits for its share"])
 
 # %% [markdown]
-# In 1.0.1 a heartbeat in AwaitingSync is no sign of life: the leader's session ends, 45 s after the first round. Since 2.7 it is one, and the group could wait for ever. So there is a sync time-out since 2.8.1.
+# In 1.0.1 a heartbeat in AwaitingSync is no sign of life: the leader's session ends, 45 s after the first round. Since 2.6.1 it is one, and the group could wait for ever. So there is a sync time-out since 2.8.1.
 #
 # ## Static members
 #
-# A member with a `group.instance.id` does not leave when it stops (KIP-345). It comes back under the same name, without a member id, and gets a **new member id and its old place**. The shop's two vans, as in the shop's own log:
+# A member with a `group.instance.id` does not leave when it stops (KIP-345, since 2.3). It comes back under the same name, without a member id, and gets a **new member id and its old place**. The shop's two vans, as in the shop's own log:
 
 # %%
 vans = course.Life("shipping")

@@ -74,7 +74,7 @@ course.beside(records_of_a_simple_group, len(dashboard.events[-1].wrote))
 #
 # ## Single offsets, and a topic's end
 #
-# **OffsetDelete** (2.4, KIP-496) takes single offsets away, also of a group that lives: but not those of topics that its members read. When the last offset of an *Empty* group goes, the group goes with it, in the same batch.
+# **OffsetDelete** (2.4, KIP-496) takes single offsets away, also of a group that lives: but not those of topics that its members read. When the last offset of an *Empty* group goes, the group goes with it, in the same batch. (In 4.x it stays, Empty.)
 
 # %%
 billing = course.Life("billing")

@@ -7,7 +7,7 @@ from kafkagroups.course.broker import CountedLogs, answered, commit_again, coord
 from kafkagroups.course.checks import check, hint, provided, solution
 from kafkagroups.course.compaction import CompactionSlider
 from kafkagroups.course.conversations import commits, conversation, fetches
-from kafkagroups.course.deleting import deleted_while_pending, over_the_weekend
+from kafkagroups.course.deletions import deleted_while_pending, over_the_weekend
 from kafkagroups.course.expiry import ExpiryClock
 from kafkagroups.course.fetch_table import FetchTable
 from kafkagroups.course.flight import Flight, look

@@ -165,7 +165,8 @@ for until in [21, 22, 44]:
 # | 03 | [the log](03_the_log.ipynb) | What does the file on disk look like: batches, CRC, compression, control batches? |
 # | 04 | [storing](04_storing.ipynb) | What happens between `commitSync()` and the answer? |
 # | 05 | [fetching](05_fetching.ipynb) | Why is the topic never read when a consumer asks for its offset? |
-# | 06, 07 | to come | What happens when a group's members join and leave, and when it is deleted? |
+# | 06 | [the group's life](06_the_groups_life.ipynb) | Join, sync, heartbeat, leave: what is answered in which state, and what does a death cost? |
+# | 07 | [deleting](07_deleting.ipynb) | How do you delete from a file you can only append to? |
 # | 08 | [compaction](08_compaction.ipynb) | Why does the topic stay small, and when does it not? |
 # | 09 | [loading](09_loading.ipynb) | A broker dies. How does the next one know everything? |
 # | 10, 11 | to come | How does one load on a hundred machines, and what can go wrong? |

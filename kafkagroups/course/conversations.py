@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import lzma
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kafkagroups.coordinator import Errors
-from kafkagroups.course.pages import data
-from kafkagroups.course.small_logs import scratch
-from kafkagroups.replay.conversation import Player
+from kafkagroups.course.recorded import play
 
 Json = Any
 
@@ -42,20 +38,11 @@ class Commit(NamedTuple):
 
 def conversation(name: str) -> list[Exchange]:
     """A conversation of data/conversations: every request that a coordinator answers, in order."""
-    with lzma.open(data(f"conversations/{name}.jsonl.xz"), "rt", encoding="utf-8") as file:
-        header, *lines = [json.loads(line) for line in file]
-    said = {line["n"]: line for line in lines if "n" in line}
-    played = [line for line in Player(header, lines, scratch()).play() if "api" in line]
+    played = play(name)
     return [
-        Exchange(
-            line["n"],
-            line["api"],
-            said[line["n"]]["api_version"],
-            said[line["n"]]["request"],
-            _sorted(said[line["n"]]["response"]),
-            _sorted(line["response"]),
-        )
-        for line in played
+        Exchange(n, line["api"], line["api_version"], line["request"], played.brokers[n][0], played.mine[n][0])
+        for n, line in ((line.get("n"), line) for line in played.lines)
+        if n in played.mine
     ]
 
 
@@ -131,9 +118,3 @@ def _errors(response: Json) -> dict[tuple[str, int], Errors]:
         for topic in response["topics"]
         for there in topic["partitions"]
     }
-
-
-def _sorted(value: Json) -> Json:
-    if isinstance(value, dict):
-        return {name: _sorted(each) for name, each in value.items()}
-    return sorted(map(_sorted, value), key=repr) if isinstance(value, list) else value

@@ -1,7 +1,7 @@
 """The fixtures: bytes and answers of real brokers, a compressed archive a family, unpacked once a session.
 
-`python -m tests.captured list` shows what is inside; `python -m tests.captured pack FOLDER` packs them again from the
-oracle's folder. The answers are what Kafka itself said; nothing in here is our own output.
+`python -m tests.captured list` shows what is inside; `python -m tests.captured pack FOLDER [FAMILY…]` packs them again
+from the oracle's folder. The answers are what Kafka itself said; nothing in here is our own output.
 """
 
 import atexit
@@ -22,6 +22,11 @@ FAMILIES = {
     "vectors": ["vectors/*.jsonl"],
     "dumplog": ["dumplog/*", "dumplog/*/*"],
     "crafted": ["crafted/cases.json", "crafted/other_versions.json", "crafted/logs/*/*/*.log"],
+    "conversations": [
+        f"conversations/{broker}-*/{name}"
+        for broker in ("1.0.1", "2.8.2", "3.9.2")
+        for name in ("conversation.jsonl", "answers.json", "log/*/*.log")
+    ],
     "cleaner": ["cleaner/*/*/case.json", "cleaner/*/*/after-pass-*.json", "cleaner/*/*/*/*.log"],
     "runs": [
         "runs/*/*answers.json",
@@ -56,9 +61,10 @@ def rows(family: str, name: str) -> list[dict]:
         return [json.loads(line) for line in lines]
 
 
-def pack(oracle: Path) -> None:
+def pack(oracle: Path, families: list[str]) -> None:
     ARCHIVES.mkdir(exist_ok=True)
-    for family, patterns in FAMILIES.items():
+    for family in families or FAMILIES:
+        patterns = FAMILIES[family]
         files = sorted({file for pattern in patterns for file in oracle.glob(pattern) if file.is_file()})
         plain = io.BytesIO()
         with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as archive:
@@ -81,7 +87,7 @@ def show() -> None:
 if __name__ == "__main__":
     if sys.argv[1:] == ["list"]:
         show()
-    elif sys.argv[1:2] == ["pack"] and len(sys.argv) == 3:
-        pack(Path(sys.argv[2]))
+    elif sys.argv[1:2] == ["pack"] and len(sys.argv) >= 3 and FAMILIES.keys() >= set(sys.argv[3:]):
+        pack(Path(sys.argv[2]), sys.argv[3:])
     else:
-        raise SystemExit("usage: python -m tests.captured list | pack FOLDER")
+        raise SystemExit("usage: python -m tests.captured list | pack FOLDER [FAMILY…]")

@@ -26,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     header, lines = read(args.conversation)
+    player = Player(header, lines, args.out, args.kafka)
     new_folder(Path(args.out))
-    for line in Player(header, lines, args.out, args.kafka).play():
+    for line in player.play():
         print(json.dumps(line))
     return 0

@@ -22,23 +22,32 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.group_offsets import NotAppended
 from kafkagroups.replay.config import settings
 from kafkagroups.replay.requests import SINCE, handle
+from kafkagroups.replay.shapes import HEADER, check, check_line
 from kafkagroups.replay.transactions import Transactions
 
 Json = dict[str, Any]
 
 
 def read(path: str | Path) -> tuple[Json, list[Json]]:
-    """The header and the lines of a conversation. UsageError when the file is none."""
+    """The header and the lines of a conversation. UsageError, with line and field, when the file is none."""
+    lines: list[Json] = []
     try:
         with open(path, encoding="utf-8") as file:
-            header, *lines = [json.loads(line) for line in file]
-        if not {"broker", "config", "partitions", "topics", "start_ms"} <= header.keys():
+            for text in file:
+                line = json.loads(text)
+                check_line(line) if lines else check(line, HEADER)
+                lines.append(line)
+        if not lines:
             raise ValueError
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    except (ValueError, AttributeError, RecursionError):
-        raise UsageError(f"{path}: a conversation was expected, a JSON object a line, the first its header") from None
-    return header, lines
+    except (ValueError, RecursionError):
+        reason = "a conversation was expected, a JSON object a line, the first its header"
+        raise UsageError(f"{path}, line {len(lines) + 1}: {reason}") from None
+    except UsageError as error:
+        raise UsageError(f"{path}, line {len(lines) + 1}: {error}") from None
+    header, *rest = lines
+    return header, rest
 
 
 class Player:
@@ -46,7 +55,10 @@ class Player:
 
     def __init__(self, header: Json, lines: list[Json], out: str | Path, kafka: str | None = None) -> None:
         kafka = kafka or header["broker"]
-        self.settings = settings(kafka, {**header["config"], "offsets.topic.num.partitions": header["partitions"]})
+        try:
+            self.settings = settings(kafka, {**header["config"], "offsets.topic.num.partitions": header["partitions"]})
+        except (ValueError, TypeError) as error:
+            raise UsageError(f"the header's config: {error}") from None
         self.lines = lines
         self.start_ms: int = header["start_ms"]
         self.clock = Clock(self.start_ms)

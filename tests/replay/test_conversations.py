@@ -1,0 +1,145 @@
+"""What real clients asked 1.0.1, 2.8.2 and 3.9.2, replayed: the same answers, the same appends, the same records.
+
+Each case is a captured conversation: its requests with the broker's responses, the segments that it left, and the
+answers of one more broker that was started on them. Lists are compared without order, since hash maps order them;
+timestamps in values and records may differ by what a broker needs for a request. Not compared, because nobody asks a
+group coordinator: requests without an answer, and the epoch of the transaction coordinator in a marker.
+"""
+
+import json
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator, settings
+from kafkagroups.replay.requests import handle
+from tests.captured import captured
+
+LATE_MS = 200
+"""How much later than a request arrived a broker may take the time; in the captured runs it is at most half of this."""
+CONVERSATIONS = sorted((captured("conversations") / "conversations").iterdir())
+NEWEST = {"1": (3, 1, 1), "2": (7, 5, 4), "3": (9, 5, 5)}
+"""The versions of OffsetFetch, DescribeGroups and ListGroups in which the answers were asked for."""
+
+
+@pytest.fixture(scope="module", params=CONVERSATIONS, ids=lambda folder: folder.name)
+def case(request):
+    return request.param
+
+
+@pytest.fixture
+def replayed(run, case, tmp_path):
+    """What `replay` prints, by its lines, and the folder of the log that it wrote."""
+    status, out, err = run("replay", case / "conversation.jsonl", "--out", tmp_path / "log")
+    assert (status, err) == (0, "")
+    return [json.loads(line) for line in out.splitlines()], tmp_path / "log"
+
+
+def recorded(case):
+    return [json.loads(line) for line in (case / "conversation.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def unordered(value):
+    """The same with every list sorted."""
+    if isinstance(value, dict):
+        return {name: unordered(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return sorted((unordered(each) for each in value), key=lambda each: json.dumps(each, sort_keys=True))
+    return value
+
+
+def test_every_request_is_answered_as_the_broker_answered_it(case, replayed):
+    """The same response, error codes and ids to the letter, and the same batches appended; a line a request."""
+    played = {line["n"]: line for line in replayed[0] if "n" in line}
+    requests = {line["n"]: line for line in recorded(case) if line.get("n") in played}
+    answered = {n: line for n, line in requests.items() if line["response"] is not None}
+    assert answered
+    for n, line in answered.items():
+        assert (n, played[n]["api"], unordered(played[n]["response"])) == (n, line["api"], unordered(line["response"]))
+        assert (n, played[n]["appended"]) == (n, line["appended"])
+
+
+def test_no_request_to_a_group_coordinator_is_left_out(case, replayed):
+    """Only what the transaction coordinator and the controller are asked, and FindCoordinator, has no line."""
+    others = {"FindCoordinator", "InitProducerId", "AddOffsetsToTxn", "EndTxn", "CreateTopics", "DeleteTopics"}
+    asked = [(line["n"], line["api"]) for line in recorded(case) if "api" in line and line["api"] not in others]
+    assert [(line["n"], line["api"]) for line in replayed[0] if "n" in line] == asked
+
+
+def test_what_no_request_appends_is_the_same(case, replayed):
+    """Time-outs, sweeps, topic deletions and markers append the same batches."""
+
+    def appends(lines):
+        return sorted(json.dumps(line["appended"]) for line in lines if line.get("event") == "append")
+
+    assert appends(replayed[0]) == appends(recorded(case))
+
+
+def test_the_log_holds_the_same_batches(case, replayed):
+    """Offsets, producers, attributes, sequences and each record's bytes; the order inside a batch has no meaning."""
+    theirs = {folder.name: list(kg.open_log(folder)) for folder in (case / "log").iterdir()}
+    ours = {folder.name: list(kg.open_log(folder)) for folder in replayed[1].iterdir()}
+    assert ours.keys() == theirs.keys()
+    for name, batches in theirs.items():
+        assert [header(batch) for batch in ours[name]] == [header(batch) for batch in batches], name
+        for mine, batch in zip(ours[name], batches, strict=True):
+            mine_there, theirs_there = contents(mine), contents(batch)
+            assert mine_there.keys() == theirs_there.keys(), (name, batch.base_offset)
+            for record, times in theirs_there.items():
+                late = [mine - theirs for mine, theirs in zip(mine_there[record], times, strict=True)]
+                assert all(abs(ms) <= LATE_MS for ms in late), (name, batch.base_offset, late)
+
+
+def header(batch):
+    return (
+        batch.magic, batch.base_offset, batch.last_offset, batch.count, batch.attributes,
+        batch.producer_id, batch.producer_epoch, batch.base_sequence,
+    )  # fmt: skip
+
+
+def contents(batch):
+    """The batch's records, each as (key, value with its timestamps taken out), with these timestamps."""
+    found = {}
+    for record in batch.records:
+        value, times = record.value, [record.timestamp]
+        if batch.is_control:
+            value = None  # the epoch of the transaction coordinator
+        elif value is not None:
+            for span in kg.annotate(record.key, value):
+                if span.part == "value" and span.field.lower().endswith("timestamp"):
+                    time = int.from_bytes(value[span.start : span.end], signed=True)
+                    value = value[: span.start] + (b"-" if time == -1 else b"t") * 8 + value[span.end :]
+                    times.append(time)
+        found[record.key, value] = times
+    assert len(found) == len(batch.records)
+    return found
+
+
+def test_a_coordinator_that_starts_on_our_log_answers_what_the_broker_answered(case, replayed):
+    """OffsetFetch of all topics, with requireStable too, DescribeGroups and ListGroups, after one more start."""
+    header, *_ = recorded(case)
+    answers = json.loads((case / "answers.json").read_text(encoding="utf-8"))
+    rules = settings(header["broker"], {**header["config"], "offsets.topic.num.partitions": header["partitions"]})
+    clock = Clock(header["start_ms"] + header["end_ms"])
+    coordinator = GroupCoordinator(DiskLogs(replayed[1]), clock, rules, new_member_id=lambda name: name)
+    for partition in range(header["partitions"]):
+        coordinator.elect(partition)
+    fetch, describe, listing = NEWEST[header["broker"][0]]
+
+    def ask(api, version, request):
+        replies = []
+        handle(coordinator, api, version, request, "client", "/127.0.0.1", replies.append)
+        return replies[0]
+
+    def offsets(group, stable):
+        named = {"groupId": group, "topics": None}
+        return ask("OffsetFetch", fetch, {**named, "groups": [named], "requireStable": stable})
+
+    for group, answer in answers["offsets"].items():
+        assert unordered(offsets(group, False)) == unordered(answer), group
+        stable = answers.get("stable_differs", {}).get(group, answer)
+        if "stable_differs" in answers:
+            assert unordered(offsets(group, True)) == unordered(stable), group
+    names = [group["groupId"] for group in answers["groups"]]
+    assert unordered(ask("DescribeGroups", describe, {"groups": names})["groups"]) == unordered(answers["groups"])
+    assert unordered(ask("ListGroups", listing, {})["groups"]) == unordered(answers["listed"])

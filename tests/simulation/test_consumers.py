@@ -1,0 +1,148 @@
+"""Simulated consumers over a coordinator: whatever happened, quiet time makes them a stable group again."""
+
+import base64
+import json
+from itertools import count
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings as profile
+
+from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator, Settings, TopicPartition
+from kafkagroups.simulation import ASSIGNORS, Consumer, accidents, poll_for
+from kafkagroups.simulation.consumer import ConsumerState
+from tests.captured import captured
+
+NOW = 1_700_000_000_000
+TOPICS = {"orders": 5, "clicks": 3}
+SESSION_MS, REBALANCE_MS = 10_000, 20_000
+QUIET_MS = 300_000 + 5 * REBALANCE_MS
+"""After this all who are gone have timed out, who had just come after five minutes, and all others have joined."""
+
+
+class World:
+    """A coordinator of one version on a clock, which can crash, and its consumers."""
+
+    def __init__(self, folder, version="3.9.2", consumers=3, assignor="range", static=False):
+        self.folder, self.version = folder, version
+        self.clock, self.ids = Clock(NOW), count(1)
+        self.coordinator = self.start()
+        self.consumers = [
+            Consumer(
+                self.coordinator, "billing", f"c{n}", tuple(TOPICS), TOPICS, (assignor,),
+                f"instance-{n}" if static else None, SESSION_MS, REBALANCE_MS,
+            )
+            for n in range(consumers)
+        ]  # fmt: skip
+
+    def start(self):
+        settings = Settings(self.version, offsets_topic_num_partitions=1)
+        coordinator = GroupCoordinator(
+            DiskLogs(self.folder),
+            self.clock,
+            settings,
+            new_member_id=lambda name: f"{name}-{next(self.ids)}",
+            topics=TOPICS,
+        )
+        coordinator.elect(0)
+        return coordinator
+
+    def crash(self):
+        """The coordinator dies; another one loads its log."""
+        self.clock.forget()
+        self.coordinator = self.start()
+        for consumer in self.consumers:
+            consumer.connect(self.coordinator)
+
+    def settle(self):
+        for consumer in self.consumers:
+            if consumer.state is ConsumerState.GONE:
+                consumer.start()
+        poll_for(self.consumers, self.clock, QUIET_MS)
+
+    def is_settled(self):
+        """The group is Stable, its members are the consumers, and each partition is read by one of them."""
+        (group,) = self.coordinator.describe_groups(["billing"])
+        assert group.state == "Stable"
+        assert {each.member_id for each in group.members} == {each.member_id for each in self.consumers}
+        read = sorted(each for consumer in self.consumers for each in consumer.assignment)
+        assert read == sorted(
+            TopicPartition(topic, n) for topic, partitions in TOPICS.items() for n in range(partitions)
+        )
+        assert len({each.generation for each in self.consumers}) == 1
+
+
+@pytest.mark.parametrize("version", ["1.0.1", "2.8.2", "3.9.2"])
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+def test_consumers_form_a_group(tmp_path, version, assignor):
+    """In one rebalance, for they all come within the initial delay."""
+    world = World(tmp_path, version, assignor=assignor)
+    poll_for(world.consumers, world.clock, 20_000, every_ms=1000)
+    world.is_settled()
+    assert world.consumers[0].generation == 1
+
+
+@pytest.mark.parametrize("version", ["1.0.1", "2.8.2", "3.9.2"])
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+@pytest.mark.parametrize("static", [False, True])
+@given(seed=st.integers(0, 2**32), crashes=st.lists(st.integers(1, 20), max_size=3))
+@profile(max_examples=10)
+def test_a_group_recovers_from_accidents(tmp_path_factory, version, assignor, static, seed, crashes):
+    """Consumers crash, leave and come back, the coordinator crashes: all is stable again, and no commit is lost."""
+    if static and version == "1.0.1":
+        return  # KIP-345 came with 2.3
+    world = World(tmp_path_factory.mktemp("log"), version, assignor=assignor, static=static)
+    for number, steps in enumerate([10, *crashes]):
+        accidents(world.consumers, world.clock, seed + number, steps)
+        world.crash()
+    world.settle()
+    world.is_settled()
+    stored = world.coordinator.offset_fetch("billing").offsets
+    for consumer in world.consumers:
+        for partition, position in consumer.positions.items():
+            assert position >= max(stored[partition].offset, 0) if partition in stored else True
+        consumer.commit()
+    stored = world.coordinator.offset_fetch("billing").offsets
+    for consumer in world.consumers:
+        assert {each: stored[each].offset for each in consumer.positions} == consumer.positions
+
+
+def test_the_same_seed_does_the_same(tmp_path):
+    told = []
+    for folder in ("a", "b"):
+        world = World(tmp_path / folder)
+        told.append(accidents(world.consumers, world.clock, 7, 200))
+    assert told[0] == told[1]
+    assert {line.split()[2] for line in told[0]} == {"poll", "commit", "leave", "crash", "start"}
+    logs = [sorted(file.read_bytes() for file in (tmp_path / folder).glob("*/*.log")) for folder in ("a", "b")]
+    assert logs[0] == logs[1]
+
+
+def test_a_reader_goes_on_where_the_last_one_committed(tmp_path):
+    world = World(tmp_path, consumers=1)
+    (consumer,) = world.consumers
+    poll_for([consumer], world.clock, 30_000)
+    consumer.commit()
+    before = dict(consumer.positions)
+    poll_for([consumer], world.clock, 9_000)
+    consumer.leave()
+    consumer.start()
+    while not consumer.assignment:
+        consumer.poll(0)
+        world.clock.advance(1000)
+    assert consumer.positions == before and min(before.values()) > 0
+
+
+def test_the_bytes_of_a_subscription_are_a_java_consumers(tmp_path):
+    """The first JoinGroup of 3.9.2-life's KafkaConsumer carries the same metadata."""
+    file = captured("conversations") / "conversations" / "3.9.2-life" / "conversation.jsonl"
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    joins = [line for line in lines if line.get("api") == "JoinGroup" and line["client_id"].startswith("java-")]
+    theirs = base64.b64decode(joins[0]["request"]["protocols"][0]["metadata"])
+    sent = []
+    world = World(tmp_path, consumers=1)
+    (consumer,) = world.consumers
+    join = world.coordinator.join_group
+    world.coordinator.join_group = lambda *args, **named: sent.append(named["protocols"]) or join(*args, **named)
+    consumer.poll()
+    assert sent == [[("range", theirs)]]

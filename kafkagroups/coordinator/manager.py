@@ -171,7 +171,8 @@ class GroupMetadataManager(GroupCache):
         """
         removed, began = 0, self.clock.now_ms
         for group in groups:
-            offsets = group.offsets.remove(select(group))
+            remove = group.offsets.expire if sweep else group.offsets.remove
+            offsets = remove(select(group))
             if group.state is ClassicState.EMPTY and not group.offsets:
                 logger.info("Group %s transitioned to Dead in generation %d", group.group_id, group.generation)
                 group.transition_to(ClassicState.DEAD, self.clock.now_ms)

@@ -7,7 +7,8 @@ producer's marker (`prepare_transaction`, `complete_append`, `end_transaction`).
 
 A failed append takes back what was staged (`fail`, `fail_transaction`) and nothing else: the staged value may be a
 later commit's by then. `remove` takes an offset from all three places, but only what was committed gets a tombstone: so
-in the log a pending one outlives its removal, and a load brings it back, as Kafka's does.
+in the log a pending one outlives its removal, and a load brings it back, as Kafka's does. `expire` leaves what is
+pending.
 Source: GroupMetadata.scala (3.9), "prepareOffsetCommit" to "removeOffsets".
 """
 
@@ -106,6 +107,10 @@ class GroupOffsets:
             if self.committed.pop(partition, None) is not None:
                 removed.append(partition)
         return removed
+
+    def expire(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Forgets committed offsets alone, as a sweep does: what is on its way stays, and may count later."""
+        return [each for each in partitions if self.committed.pop(each, None) is not None]
 
     def _put(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
         there = self.committed.get(partition)

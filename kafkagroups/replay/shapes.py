@@ -33,16 +33,17 @@ OFFSETS = [
 FETCHED = {"groupId": str, "topics": ([{"name": str, "partitionIndexes": [int]}], None)}
 PRODUCER = {"transactionalId": str, "producerId": int, "producerEpoch": int}
 
+JOINING = {
+    "groupId": str,
+    "memberId": str,
+    "groupInstanceId?": TEXT_OR_NULL,
+    "sessionTimeoutMs": int,
+    "protocolType": str,
+    "protocols": [{"name": str, "metadata": bytes}],
+}
+
 REQUESTS: dict[str, Shape] = {
-    "JoinGroup": {
-        "groupId": str,
-        "memberId": str,
-        "groupInstanceId?": TEXT_OR_NULL,
-        "sessionTimeoutMs": int,
-        "rebalanceTimeoutMs?": int,
-        "protocolType": str,
-        "protocols": [{"name": str, "metadata": bytes}],
-    },
+    "JoinGroup": JOINING,
     "SyncGroup": {
         **MEMBER,
         "protocolType?": TEXT_OR_NULL,
@@ -71,6 +72,7 @@ REQUESTS: dict[str, Shape] = {
     "CreateTopics": {"topics": [{"name": str, "numPartitions": int}]},
 }
 LATER: dict[str, tuple[int, Shape]] = {
+    "JoinGroup": (1, {**JOINING, "rebalanceTimeoutMs": int}),
     "LeaveGroup": (3, {"groupId": str, "members": [{"memberId": str, "groupInstanceId?": TEXT_OR_NULL}]}),
     "OffsetCommit": (
         1,

@@ -11,7 +11,8 @@ import json
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator, settings
+from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator
+from kafkagroups.replay.config import settings
 from kafkagroups.replay.requests import handle
 from tests.captured import captured
 

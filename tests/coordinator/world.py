@@ -1,0 +1,280 @@
+"""A broker under test: a log whose answers can wait or fail, what was asked of it, and what must be true of it.
+
+`Ledger` keeps, from the appends and their answers alone, what must be committed and pending. `World.differences`
+compares the living coordinator with one that loads its log; a position in the log is *disputed* while the two may
+disagree about the commit that stands there, and why is one of the reasons in docs/architecture.md.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import count
+
+import kafkagroups as kg
+from kafkagroups.coordinator import (
+    Clock,
+    DiskLogs,
+    Errors,
+    GroupCoordinator,
+    GroupMetadataManager,
+    HeldLogs,
+    Settings,
+    TopicPartition,
+)
+from kafkagroups.groups.states import ClassicState
+from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, Embedded, encode_embedded
+from kafkagroups.records.group_metadata import GroupMetadataKey
+from kafkagroups.views.living import as_loaded
+
+NOW = 1_700_000_000_000
+WRITTEN = (ClassicState.STABLE, ClassicState.EMPTY)
+"""The states that a record tells."""
+
+
+def subscription(*topics):
+    """The bytes with which a consumer says what it reads."""
+    return encode_embedded(Embedded(1, ConsumerProtocolSubscription(topics=topics)))
+
+
+@dataclass(eq=False)
+class Ledger:
+    """What one group's offsets must be, each as (position in the log, offset); None: its append is not answered."""
+
+    committed: dict = field(default_factory=dict)
+    pending: dict = field(default_factory=dict)
+    transactions: dict = field(default_factory=dict)
+
+    def sent(self, producer, offsets):
+        if producer == -1:
+            self.pending.update(offsets)
+        else:
+            self.transactions.setdefault(producer, {}).update({each: (None, it) for each, it in offsets.items()})
+
+    def answered(self, producer, offsets, error, position):
+        for each, offset in offsets.items():
+            waiting = self.transactions.get(producer, {})
+            if producer == -1:
+                if error is Errors.NONE and each in self.pending:
+                    self._put(each, (position, offset))
+                if self.pending.get(each) == offset:
+                    del self.pending[each]
+            elif error is not Errors.NONE:
+                waiting.pop(each, None)
+                if not waiting:
+                    self.transactions.pop(producer, None)
+            elif each in waiting and waiting[each][1] == offset:
+                waiting[each] = (position, offset)
+
+    def ended(self, producer, commits):
+        for each, there in self.transactions.pop(producer, {}).items():
+            if commits:
+                self._put(each, there)
+
+    def removed(self, partitions):
+        for each in partitions:
+            for offsets in (self.committed, self.pending, *self.transactions.values()):
+                offsets.pop(each, None)
+
+    def expired(self, partitions):
+        for each in partitions:
+            self.committed.pop(each, None)
+
+    def _put(self, each, there):
+        if each not in self.committed or self.committed[each][0] < there[0]:
+            self.committed[each] = there
+
+
+@dataclass(eq=False)
+class Append:
+    """One append: whose, what it holds, and where it stands in the log (None: it was refused)."""
+
+    group: object
+    group_id: str
+    producer: int
+    offsets: dict
+    tombstones: list
+    writes_group: bool
+    position: int | None = None
+
+
+class World:
+    """A broker with one partition of the offsets topic, where `topics` exist. `logs` holds and fails its appends."""
+
+    def __init__(self, folder, version, topics, **options):
+        self.clock, self.topics, self.ids = Clock(NOW), dict(topics), count(1)
+        self.settings = Settings(version, offsets_topic_num_partitions=1, **options)
+        self.logs = HeldLogs(DiskLogs(folder, on_append=self._written), holds=False)
+        self.appends = []
+        self.start()
+
+    def start(self):
+        """A broker starts and loads its log; whoever asked the one before hears no more."""
+        self.clock.forget()
+        self.logs.held.clear()
+        self.logs.holds, self.logs.refuses = False, Errors.NONE
+        self.coordinator = GroupCoordinator(
+            self, self.clock, self.settings, topics=self.topics, new_member_id=lambda name: f"{name}-{next(self.ids)}"
+        )
+        self.elect()
+
+    def elect(self, epoch=0):
+        """Takes the partition; what comes from the log is beyond dispute."""
+        self.coordinator.elect(0, epoch)
+        self.ledgers = defaultdict(Ledger)
+        self.disputed = defaultdict(set)  # positions, by group id and topic-partition
+        self.void = set()  # positions of commits that were removed before they counted
+        self.unsure = set()  # ids of groups whose last record is not what the group is
+        for group in self.groups():
+            self.ledgers[group].committed = positions(group.offsets.committed)
+            self.ledgers[group].transactions = {
+                producer: positions(there) for producer, there in group.offsets.transactions.items()
+            }
+
+    def groups(self):
+        return self.coordinator.manager.current_groups()
+
+    def group(self, group_id):
+        return self.coordinator.manager.get_group(group_id)
+
+    def remove(self, group, partitions):
+        """These offsets were deleted, whatever of them was on its way."""
+        ledger = self.ledgers[group]
+        for each in partitions:
+            waiting = {there[each][0] for there in ledger.transactions.values() if each in there}
+            self._doubt(group.group_id, each, waiting | self.disputed[group.group_id, each])
+        ledger.removed(partitions)
+
+    def _doubt(self, group_id, partition, positions):
+        """Live and loaded may disagree about the commits at these positions, whatever is answered."""
+        self.disputed[group_id, partition] |= positions - {None}
+        self.void |= positions - {None}
+
+    # The coordinator's log
+
+    def magic(self, partition):
+        return self.logs.magic(partition)
+
+    def read(self, partition):
+        return self.logs.read(partition)
+
+    def append(self, partition, batch, appended):
+        made = self._append(batch)
+        self.appends.append(made)
+        ledger = self.ledgers[made.group]
+        if made.offsets:
+            replaced = ledger.transactions.get(made.producer, {})
+            for each in made.offsets.keys() & replaced.keys():  # should this one fail, the other one is forgotten too
+                self._doubt(made.group_id, each, {replaced[each][0]})
+            ledger.sent(made.producer, made.offsets)
+
+        def answered(error, offset):
+            self._answered(made, error)
+            appended(error, offset)
+
+        committed = dict(ledger.committed)
+        self.logs.append(partition, batch, answered)
+        if made.position is None and (made.tombstones or made.writes_group):
+            self.unsure.add(made.group_id)
+            for each in made.tombstones:
+                self._doubt(made.group_id, each, {committed[each][0]})
+
+    def _append(self, batch):
+        made = Append(None, "", batch.producer_id, {}, [], False)
+        for key, value in batch.records:
+            record = kg.decode(key, value, self.coordinator.manager.rules)
+            made.group_id = record.key.group
+            if isinstance(record.key, GroupMetadataKey):
+                made.writes_group = True
+            elif value is None:
+                made.tombstones.append(TopicPartition(record.key.topic, record.key.partition))
+            else:
+                made.offsets[TopicPartition(record.key.topic, record.key.partition)] = record.value.offset
+        there = [each for each in self.ledgers if each.group_id == made.group_id]
+        made.group = self.group(made.group_id) or there[-1]  # tombstones come when the group has gone from the cache
+        return made
+
+    def _written(self, partition, first, last):
+        made = self.appends[-1] if self.appends else None
+        if made is not None and made.position is None:
+            made.position = first
+            for each in made.offsets:
+                self.disputed[made.group_id, each].add(first)
+
+    def _answered(self, made, error):
+        if made.group is None or made.group.state is ClassicState.DEAD:
+            return
+        if made.offsets:
+            self.ledgers[made.group].answered(made.producer, made.offsets, error, made.position)
+            if error is Errors.NONE and made.position not in self.void:
+                for each in made.offsets:
+                    self.disputed[made.group_id, each].discard(made.position)
+        if made.writes_group:
+            (self.unsure.discard if error is Errors.NONE else self.unsure.add)(made.group_id)
+
+    # Live and loaded
+
+    def loaded(self):
+        """The groups as a coordinator has them that starts on this log now."""
+        manager = GroupMetadataManager(self.settings, self.logs, Clock(self.clock.now_ms))
+        manager.load_partition(0)
+        return manager.groups
+
+    def differences(self):
+        """What the living coordinator and the loaded one disagree about, and have no reason to."""
+        loaded, found = self.loaded(), []
+        live = {group.group_id: group for group in self.groups()}
+        for group_id in live.keys() | loaded.keys():
+            mine, theirs = live.get(group_id), loaded.get(group_id)
+            found += self._offsets_that_differ(group_id, mine, theirs)
+            if group_id in self.unsure:
+                continue
+            if mine is None:
+                found += (
+                    [] if theirs.generation == 0 and not undisputed(theirs, self.disputed) else [(group_id, "loaded")]
+                )
+            elif theirs is None:
+                is_written = mine.state in WRITTEN and mine.generation > 0
+                found += [(group_id, "live")] if is_written or undisputed(mine, self.disputed) else []
+            elif mine.state in WRITTEN and membership(mine) != membership(theirs):
+                found.append((group_id, membership(mine), membership(theirs)))
+        return found
+
+    def _offsets_that_differ(self, group_id, mine, theirs):
+        found = []
+        mine, theirs = entries(mine), entries(theirs)
+        for key in mine.keys() | theirs.keys():
+            there, here = theirs.get(key), mine.get(key)
+            doubts = self.disputed[group_id, key[1]]
+            if here != there and not any(each is not None and each[0] in (*doubts, None) for each in (here, there)):
+                found.append((group_id, key, here, there))
+        return found
+
+
+def positions(offsets):
+    """Offsets as the ledger has them."""
+    return {each: (None if it.batch_offset == -1 else it.batch_offset, it.offset) for each, it in offsets.items()}
+
+
+def entries(group):
+    """All committed and pending offsets, by (producer or None, partition)."""
+    if group is None:
+        return {}
+    found = {(None, each): there for each, there in positions(group.offsets.committed).items()}
+    for producer, waiting in group.offsets.transactions.items():
+        found |= {(producer, each): there for each, there in positions(waiting).items()}
+    return found
+
+
+def undisputed(group, disputed):
+    """What of a group must be in the log and in memory alike."""
+    return {
+        key: there
+        for key, there in entries(group).items()
+        if there[0] is not None and there[0] not in disputed[group.group_id, key[1]]
+    }
+
+
+def membership(group):
+    shown = as_loaded(group, 0)
+    if shown.generation == 0:
+        return shown.state, 0, shown.members
+    return shown.state, shown.generation, shown.protocol_type, shown.protocol, shown.leader, shown.members

@@ -163,7 +163,7 @@ class World:
         if made.offsets:
             replaced = ledger.transactions.get(made.producer, {})
             for each in made.offsets.keys() & replaced.keys():  # should this one fail, the other one is forgotten too
-                self._doubt(made.group_id, each, {replaced[each][0]})
+                self._doubt(made.group_id, each, {replaced[each][0]} | self.disputed[made.group_id, each])
             ledger.sent(made.producer, made.offsets)
 
         def answered(error, offset):
@@ -203,6 +203,10 @@ class World:
         if made.group is None or made.group.state is ClassicState.DEAD:
             return
         if made.offsets:
+            if error is not Errors.NONE and made.producer != -1:  # it takes a later one of the same partition with it
+                waiting = self.ledgers[made.group].transactions.get(made.producer, {})
+                for each in made.offsets.keys() & waiting.keys():
+                    self._doubt(made.group_id, each, {waiting[each][0]} | self.disputed[made.group_id, each])
             self.ledgers[made.group].answered(made.producer, made.offsets, error, made.position)
             if error is Errors.NONE and made.position not in self.void:
                 for each in made.offsets:

@@ -1,0 +1,146 @@
+"""Who may ask, and whom: rows E18 to E20, authorisation, loading and unloading.
+
+Sources: Kafka 3.9's GroupCoordinator (GC), GroupMetadataManager (GMM), KafkaApis, T at the end: their tests.
+"""
+
+import pytest
+
+from kafkagroups.coordinator import Errors
+from tests.coordinator.conftest import ORDERS, ORDERS_1
+from tests.coordinator.test_membership_rules import READS
+
+
+def asked(kafka, group="g"):
+    """The error of each request about a group."""
+    it = kafka.coordinator
+    return {
+        "JoinGroup": it.join_group(group, protocols=READS).value.error,
+        "SyncGroup": it.sync_group(group, 1, "m").value.error,
+        "Heartbeat": it.heartbeat(group, 1, "m"),
+        "LeaveGroup": it.leave_group(group, ["m"]).error,
+        "OffsetCommit": kafka.commit(group, 1).value[ORDERS],
+        "TxnOffsetCommit": kafka.txn_commit(group, 1).value[ORDERS],
+        "OffsetFetch": it.offset_fetch(group).error,
+        "DescribeGroups": it.describe_groups([group])[0].error,
+        "DeleteGroups": it.delete_groups([group])[group],
+        "OffsetDelete": it.offset_delete(group, [ORDERS]).error,
+    }
+
+
+def test_e18_the_empty_group_id(kafka):
+    """GC.isValidGroupId: what was committed under it long ago can be fetched, committed, described and deleted."""
+    refused = {"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "TxnOffsetCommit", "OffsetDelete"}
+    told = asked(kafka, "")
+    assert {api for api, error in told.items() if error is Errors.INVALID_GROUP_ID} == refused
+    assert {error for api, error in told.items() if api not in refused} == {Errors.NONE}
+
+
+def test_e19_while_a_partition_is_loading(kafka):
+    """GCT.testRequestHandlingWhileLoadingInProgress: a Heartbeat is answered blindly, a rebalance is lost."""
+    kafka.coordinator.resign(0)
+    kafka.coordinator.manager.loading.add(0)
+    told = asked(kafka)
+    assert told.pop("Heartbeat") is Errors.NONE
+    assert told.pop("SyncGroup") is Errors.REBALANCE_IN_PROGRESS
+    assert set(told.values()) == {Errors.COORDINATOR_LOAD_IN_PROGRESS}
+    assert kafka.coordinator.list_groups()[0] is Errors.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_e19_a_partition_of_somebody_else(kafka):
+    """GC.validateGroupStatus; find_coordinator says who it is."""
+    kafka.coordinator.resign(0)
+    assert set(asked(kafka).values()) == {Errors.NOT_COORDINATOR}
+    assert kafka.coordinator.find_coordinator("g") == (Errors.COORDINATOR_NOT_AVAILABLE, 0)
+    kafka.elect(1)
+    assert kafka.coordinator.find_coordinator("g") == (Errors.NONE, 0)
+
+
+def test_a_coordinator_that_does_not_run(kafka):
+    """GC.validateGroupStatus, isActive."""
+    kafka.coordinator.active = False
+    assert set(asked(kafka).values()) == {Errors.COORDINATOR_NOT_AVAILABLE}
+    assert kafka.coordinator.list_groups()[0] is Errors.COORDINATOR_NOT_AVAILABLE
+
+
+def test_e20_a_marker_after_the_group_moved_away(kafka):
+    """GMM.handleTxnCompletion ignores it; the new owner finds it in the log."""
+    kafka.txn_commit("g", 1)
+    kafka.coordinator.resign(0)
+    kafka.end()
+    assert kafka.group("g") is None
+    kafka.elect(1)
+    assert kafka.fetch("g") == {ORDERS: 1}
+
+
+def test_a_marker_after_the_group_came_back(kafka):
+    """GMM.doLoadGroupsAndOffsets: pending commits and their producers are known again from the log."""
+    kafka.txn_commit("g", 1)
+    kafka.start()
+    assert kafka.fetch("g", ORDERS, stable=True) == {ORDERS: "UNSTABLE_OFFSET_COMMIT"}
+    kafka.end()
+    assert kafka.fetch("g") == {ORDERS: 1}
+
+
+def test_an_old_leader_epoch_changes_nothing(kafka):
+    """GMM.maybeUpdateCoordinatorEpoch: a late request to load or unload is ignored."""
+    kafka.commit("g", 1)
+    kafka.coordinator.resign(0, 5)
+    kafka.coordinator.elect(0, 4)
+    assert kafka.coordinator.find_coordinator("g")[0] is Errors.COORDINATOR_NOT_AVAILABLE
+    kafka.coordinator.elect(0, 6)
+    kafka.coordinator.resign(0, 5)
+    assert kafka.fetch("g") == {ORDERS: 1}
+
+
+def test_unloading_sends_everybody_away(kafka, caplog):
+    """GC.onGroupUnloaded: hanging requests are answered NOT_COORDINATOR; the line counts offsets and groups."""
+    member_id = kafka.stable("g")
+    kafka.commit("g", 1, ORDERS, ORDERS_1, member_id=member_id, generation=1)
+    joining = kafka.join("g")
+    awaited = kafka.join("h").value.member_id
+    kafka.join("h")
+    with caplog.at_level("INFO", "kafkagroups.coordinator"):
+        kafka.coordinator.resign(0)
+    assert joining.value.error is Errors.NOT_COORDINATOR
+    assert awaited and kafka.groups() == []
+    assert caplog.messages[-1].endswith("Removed 2 cached offsets and 2 cached groups.")
+
+
+def test_a_client_that_may_not(kafka):
+    """KafkaApis: the operation on the group comes first, and says nothing of the group."""
+    kafka.coordinator.authorize = lambda operation, kind, name: kind != "GROUP"
+    told = asked(kafka)
+    assert set(told.values()) == {Errors.GROUP_AUTHORIZATION_FAILED}
+    assert kafka.listed() == set()
+
+
+@pytest.mark.parametrize(
+    ("api", "operation"),
+    [
+        *((api, "READ") for api in ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit")),
+        *((api, "DESCRIBE") for api in ("OffsetFetch", "DescribeGroups")),
+        *((api, "DELETE") for api in ("DeleteGroups", "OffsetDelete")),
+        ("TxnOffsetCommit", "READ"),
+    ],
+)
+def test_which_operation_a_request_needs(kafka, api, operation):
+    """KafkaApis (3.9): READ, DESCRIBE or DELETE on the group."""
+    kafka.coordinator.authorize = lambda asked, kind, name: kind != "GROUP" or asked == operation
+    assert asked(kafka)[api] is not Errors.GROUP_AUTHORIZATION_FAILED
+    kafka.coordinator.authorize = lambda asked, kind, name: kind != "GROUP" or asked != operation
+    assert asked(kafka)[api] is Errors.GROUP_AUTHORIZATION_FAILED
+
+
+def test_topics_that_a_client_may_not_see(kafka):
+    """KafkaApis: each partition has its error, the others are served; of all topics they are left out."""
+    kafka.commit("g", 1)
+    kafka.coordinator.authorize = lambda operation, kind, name: name != "orders"
+    assert kafka.commit("g", 2, ORDERS).value == {ORDERS: Errors.TOPIC_AUTHORIZATION_FAILED}
+    assert kafka.fetch("g", ORDERS) == {ORDERS: "TOPIC_AUTHORIZATION_FAILED"}
+    assert kafka.fetch("g") == {}
+
+
+def test_a_producer_that_may_not(kafka):
+    """KafkaApis.handleTxnOffsetCommitRequest: WRITE on the transactional id."""
+    kafka.coordinator.authorize = lambda operation, kind, name: kind != "TRANSACTIONAL_ID"
+    assert kafka.txn_commit("g", 1).value == {ORDERS: Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}

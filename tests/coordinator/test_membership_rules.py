@@ -1,0 +1,323 @@
+"""Joining, syncing, leaving, failing: rows E12 to E17, and every check of a member's requests.
+
+Sources: Kafka 3.9's GroupCoordinator (GC), GroupMetadata (GMD), T at the end: its tests; the recorded conversations.
+"""
+
+import pytest
+
+from kafkagroups.coordinator import Errors, MemberIdentity
+from tests.coordinator.conftest import ORDERS, subscription
+
+READS = [("range", subscription("orders"))]
+
+
+def error_of(answer):
+    return answer.value.error
+
+
+def test_e12_a_new_member_is_first_given_its_id(kafka):
+    """KIP-394, GC.doDynamicNewMemberJoinGroup: the id is pending, the group Empty and listed, nothing is written."""
+    told = kafka.coordinator.join_group("g", protocols=READS).value
+    assert (told.error, told.generation) == (Errors.MEMBER_ID_REQUIRED, -1)
+    group = kafka.group("g")
+    assert (list(group.pending_members), group.members, kafka.records()) == ([told.member_id], {}, [])
+    assert (kafka.state("g"), kafka.listed()) == ("Empty", {"g"})
+    joined = kafka.coordinator.join_group("g", protocols=READS, member_id=told.member_id).value
+    assert (joined.error, joined.generation, joined.leader) == (Errors.NONE, 1, told.member_id)
+
+
+@pytest.mark.parametrize(("version", "static"), [("1.0.1", False), ("3.9.2", True)])
+def test_e12_not_before_2_2_and_not_a_static_member(broker, version, static):
+    """KIP-394, KIP-345: they are members at once."""
+    kafka = broker(version)
+    answer = kafka.coordinator.join_group("g", protocols=READS, group_instance_id="i" if static else None)
+    assert error_of(answer) is Errors.NONE
+
+
+def test_an_id_that_is_never_used_is_forgotten(kafka):
+    """GC.onExpireHeartbeat, isPending; 3.9.2-timeouts 21-31: after the session timeout it is unknown."""
+    told = kafka.coordinator.join_group("g", protocols=READS, session_timeout_ms=6_000).value
+    kafka.clock.advance(6_000)
+    assert error_of(kafka.join("g", told.member_id)) is Errors.UNKNOWN_MEMBER_ID
+
+
+def test_a_pending_id_holds_up_a_rebalance(kafka):
+    """GMD.hasAllMembersJoined; 3.9.2-timeouts 32-35: until it joins, leaves, or is forgotten."""
+    member_id = kafka.stable("g")
+    kafka.coordinator.join_group("g", protocols=READS, session_timeout_ms=6_000)
+    answer = kafka.join("g", member_id)
+    assert not answer.done
+    kafka.clock.advance(6_000)
+    assert answer.value.generation == 2
+
+
+def static(kafka, instance="i", **more):
+    return kafka.coordinator.join_group("g", protocols=READS, group_instance_id=instance, **more).value
+
+
+def test_e13_a_static_member_comes_back_without_a_rebalance(kafka):
+    """GCT.staticMemberRejoin...; 3.9.2-static 7: same generation, a new id, one group record; the old id is fenced."""
+    old = kafka.stable("g", group_instance_id="i")
+    told = static(kafka)
+    assert (told.error, told.generation, told.leader) == (Errors.NONE, 1, told.member_id)
+    assert (told.member_id != old, told.skip_assignment, kafka.state("g")) == (True, True, "Stable")
+    assert kafka.records() == [[("g", 1)], [("g", 1)]]
+    error = kafka.coordinator.heartbeat("g", 1, old, group_instance_id="i")
+    assert error is Errors.FENCED_INSTANCE_ID
+
+
+def test_e13_if_the_record_fails_the_old_id_is_back(kafka):
+    """GCT.staticMemberRejoin...PersistenceFailure: its heartbeats go on."""
+    old = kafka.stable("g", group_instance_id="i")
+    kafka.logs.refuses = Errors.MESSAGE_TOO_LARGE
+    assert static(kafka).error is Errors.UNKNOWN_SERVER_ERROR
+    assert kafka.coordinator.heartbeat("g", 1, old, group_instance_id="i") is Errors.NONE
+
+
+def test_e13_another_protocol_is_a_rebalance(kafka):
+    """GC.updateStaticMemberAndRebalance: only when the group would choose the same protocol nothing is rebalanced."""
+    kafka.stable("g", group_instance_id="i", protocols=[("range", b""), ("roundrobin", b"")])
+    answer = kafka.coordinator.join_group("g", protocols=[("roundrobin", b"")], group_instance_id="i")
+    assert (answer.value.generation, answer.value.protocol) == (2, "roundrobin")
+
+
+def test_e13_up_to_3_1_a_leader_is_told_the_old_id_as_leader(broker):
+    """2.8.2-static 7: and no members."""
+    kafka = broker("2.8.2")
+    old = kafka.stable("g", group_instance_id="i")
+    told = static(kafka)
+    assert (told.leader, told.members, told.skip_assignment) == (old, (), False)
+
+
+def test_a_static_member_that_is_replaced_hears_of_it(kafka):
+    """3.9.2-static 47, 49, 52-56: its hanging JoinGroup or SyncGroup is answered FENCED_INSTANCE_ID."""
+    leader = kafka.stable("g")
+    joining = kafka.coordinator.join_group("g", protocols=READS, group_instance_id="i")
+    replacing = kafka.coordinator.join_group("g", protocols=READS, group_instance_id="i")
+    assert (error_of(joining), replacing.done) == (Errors.FENCED_INSTANCE_ID, False)
+    kafka.join("g", leader)
+    syncing = kafka.coordinator.sync_group("g", 2, replacing.value.member_id, group_instance_id="i")
+    assert (kafka.state("g"), syncing.done) == ("CompletingRebalance", False)
+    kafka.coordinator.join_group("g", protocols=READS, group_instance_id="i")
+    assert (error_of(syncing), kafka.state("g")) == (Errors.FENCED_INSTANCE_ID, "PreparingRebalance")
+
+
+def test_e14_the_last_member_leaves(kafka):
+    """GMDT.testInitNextGenerationEmptyGroup: generation 2, Empty, no protocol, no leader, a record without members."""
+    kafka.coordinator.leave_group("g", [kafka.stable("g")])
+    group = kafka.group("g")
+    assert (group.generation, kafka.state("g"), group.protocol, group.leader) == (2, "Empty", None, None)
+    assert kafka.records()[-1] == [("g", 2)]
+    value = kafka.group("g").value({})
+    assert (value.generation, value.protocol_type, value.members) == (2, "consumer", ())
+
+
+def test_e15_the_leaders_sync_is_written_then_the_group_is_stable(kafka):
+    """GC.doSyncGroup: the follower waits; the record holds the assignments, and then both are answered."""
+    leader = kafka.stable("g")
+    joining = kafka.join("g")
+    kafka.join("g", leader)
+    follower = joining.value.member_id
+    waiting = kafka.coordinator.sync_group("g", 2, follower)
+    assert not waiting.done
+    kafka.logs.holds = True
+    answer = kafka.coordinator.sync_group("g", 2, leader, {leader: b"1", follower: b"2"})
+    assert (kafka.state("g"), answer.done, waiting.done) == ("CompletingRebalance", False, False)
+    kafka.logs.release()
+    assert (kafka.state("g"), answer.value.assignment, waiting.value.assignment) == ("Stable", b"1", b"2")
+
+
+def test_e15_an_answer_that_comes_too_late_changes_nothing(kafka):
+    """GC.doSyncGroup: the callback looks whether the generation is still that one, and awaited."""
+    leader = kafka.join("g").value.member_id
+    kafka.logs.holds = True
+    kafka.coordinator.sync_group("g", 1, leader, {leader: b"1"})
+    kafka.join("g")
+    assert kafka.state("g") == "PreparingRebalance"
+    kafka.logs.release()
+    assert kafka.state("g") == "PreparingRebalance"
+
+
+def test_e16_a_crash_between_join_and_sync(kafka):
+    """The generation before is back: nothing of a rebalance is in the log."""
+    member_id = kafka.stable("g")
+    kafka.join("g", member_id)
+    kafka.start()
+    assert (kafka.state("g"), kafka.group("g").generation) == ("Stable", 1)
+
+
+@pytest.mark.parametrize(
+    ("votes", "chosen"),
+    [
+        (["ab", "ab", "ba"], "a"),  # the majority
+        (["ab", "bc", "bc"], "b"),  # what all support, whatever is voted for
+        (["abc", "cab", "ca"], "c"),  # b is not supported by all; c has two votes, a has one
+    ],
+)
+def test_e17_members_vote_for_a_protocol(kafka, votes, chosen):
+    """GMDT.testSelectProtocol: each votes for the first of its protocols that everybody supports; most votes win."""
+    joins = [kafka.join("g", protocols=[(name, b"") for name in votes[0]])]
+    first = joins[0].value.member_id
+    joins += [kafka.join("g", protocols=[(name, b"") for name in wanted]) for wanted in votes[1:]]
+    answer = kafka.join("g", first, protocols=[(name, b"") for name in votes[0]])
+    assert answer.value.protocol == chosen
+
+
+def test_e17_a_member_with_no_common_protocol_is_refused(kafka):
+    """GMDT.testSupportsProtocols; 3.9.2-refusals: another protocol type, another protocol, none."""
+    kafka.stable("g")
+    assert error_of(kafka.join("g", protocols=[("sticky", b"")])) is Errors.INCONSISTENT_GROUP_PROTOCOL
+    assert error_of(kafka.join("g", protocol_type="connect")) is Errors.INCONSISTENT_GROUP_PROTOCOL
+    assert error_of(kafka.join("g", protocols=[])) is Errors.INCONSISTENT_GROUP_PROTOCOL
+    assert error_of(kafka.join("new", protocol_type="")) is Errors.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_an_empty_group_takes_another_protocol_type(kafka):
+    """1.0.1-refusals 54-59: the generation goes on."""
+    kafka.coordinator.leave_group("g", [kafka.stable("g")])
+    assert kafka.join("g", protocol_type="connect").value.generation == 3
+
+
+@pytest.mark.parametrize("ms", [999, 60_001])
+def test_the_session_timeout_has_limits(broker, ms):
+    """GC.handleJoinGroup; refusals 2: and no group is made."""
+    kafka = broker(group_min_session_timeout_ms=1_000, group_max_session_timeout_ms=60_000)
+    assert error_of(kafka.join("g", session_ms=ms)) is Errors.INVALID_SESSION_TIMEOUT
+    assert kafka.listed() == set()
+
+
+def test_a_member_id_that_nobody_handed_out(kafka):
+    """GC.doCurrentMemberJoinGroup: of an unknown group, of a known one."""
+    assert error_of(kafka.join("none", "m")) is Errors.UNKNOWN_MEMBER_ID
+    kafka.stable("g")
+    assert error_of(kafka.join("g", "m")) is Errors.UNKNOWN_MEMBER_ID
+
+
+def test_a_group_has_its_largest_size(broker):
+    """group.max.size, KIP-389; maxsize 7: a member that is there may join again."""
+    kafka = broker(group_max_size=1)
+    member_id = kafka.stable("g")
+    assert error_of(kafka.join("g")) is Errors.GROUP_MAX_SIZE_REACHED
+    assert kafka.join("g", member_id).value.generation == 2
+
+
+def test_a_member_that_joins_again_unchanged(kafka):
+    """GC.doCurrentMemberJoinGroup: a follower in Stable learns the generation, a leader begins a rebalance."""
+    leader = kafka.stable("g")
+    joining = kafka.join("g")
+    kafka.join("g", leader)
+    follower = joining.value.member_id
+    kafka.coordinator.sync_group("g", 2, leader, {})
+    assert kafka.join("g", follower).value.generation == 2
+    assert not kafka.join("g", leader).done
+    assert kafka.state("g") == "PreparingRebalance"
+
+
+def test_a_sync_is_checked(kafka):
+    """GC.validateSyncGroup, KIP-559; refusals: member, generation, protocol, and the state last."""
+    member_id = kafka.stable("g")
+    sync = kafka.coordinator.sync_group
+    assert error_of(sync("none", 1, member_id)) is Errors.UNKNOWN_MEMBER_ID
+    assert error_of(sync("g", 1, "m")) is Errors.UNKNOWN_MEMBER_ID
+    assert error_of(sync("g", 2, member_id)) is Errors.ILLEGAL_GENERATION
+    assert error_of(sync("g", 1, member_id, protocol="sticky")) is Errors.INCONSISTENT_GROUP_PROTOCOL
+    assert error_of(sync("g", 1, member_id, protocol_type="connect")) is Errors.INCONSISTENT_GROUP_PROTOCOL
+    assert sync("g", 1, member_id, protocol_type="consumer", protocol="range").value.assignment == b"mine"
+    kafka.join("g")
+    assert error_of(sync("g", 1, member_id)) is Errors.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.parametrize(("version", "awaited"), [("1.0.1", Errors.REBALANCE_IN_PROGRESS), ("3.9.2", Errors.NONE)])
+def test_a_heartbeat_is_checked(broker, version, awaited):
+    """GC.validateHeartbeat; 1.0.1-refusals 17, 18, 3.9.2-refusals 24, 25: what it says while the leader is awaited."""
+    kafka = broker(version)
+    beat = kafka.coordinator.heartbeat
+    member_id = kafka.join("g").value.member_id
+    assert beat("g", 1, member_id) is awaited
+    kafka.coordinator.sync_group("g", 1, member_id)
+    assert beat("g", 1, member_id) is Errors.NONE
+    assert beat("g", 0, member_id) is Errors.ILLEGAL_GENERATION
+    assert beat("g", 1, "m") is Errors.UNKNOWN_MEMBER_ID
+    assert beat("none", 1, member_id) is Errors.UNKNOWN_MEMBER_ID
+    kafka.join("g")
+    assert beat("g", 1, member_id) is Errors.REBALANCE_IN_PROGRESS
+
+
+def test_silence_ends_a_member(kafka):
+    """GC.onExpireHeartbeat; 1.0.1-facts `f-timeout`: the same record as after a leave."""
+    kafka.stable("g", session_ms=10_000)
+    kafka.clock.advance(9_999)
+    assert kafka.state("g") == "Stable"
+    kafka.clock.advance(1)
+    assert (kafka.state("g"), kafka.records()[-1]) == ("Empty", [("g", 2)])
+
+
+def test_who_does_not_join_again_is_removed(kafka):
+    """GC.onCompleteJoin: at the rebalance timeout, the largest of all members (GMDT, rebalanceTimeoutMs)."""
+    first = kafka.stable("g", session_ms=60_000, rebalance_ms=20_000)
+    answer = kafka.join("g", rebalance_ms=5_000)
+    kafka.clock.advance(19_999)
+    kafka.coordinator.heartbeat("g", 1, first)
+    assert not answer.done
+    kafka.clock.advance(1)
+    assert (answer.value.generation, len(answer.value.members)) == (2, 1)
+
+
+@pytest.mark.parametrize(("version", "removed"), [("1.0.1", False), ("3.9.2", True)])
+def test_who_does_not_sync_is_removed(broker, version, removed):
+    """3.9.2-timeouts 7-13, since 2.8.1; 1.0.1-timeouts 5-17 waits for the session."""
+    kafka = broker(version)
+    kafka.join("g", session_ms=60_000, rebalance_ms=5_000)
+    kafka.clock.advance(5_000)
+    assert kafka.state("g") == ("Empty" if removed else "AwaitingSync")
+
+
+def test_the_first_members_gather(broker):
+    """group.initial.rebalance.delay.ms, 3.9.2-votes 2: once more for who came during the delay; never in vain (65)."""
+    kafka = broker(group_initial_rebalance_delay_ms=3_000)
+    first = kafka.join("g")
+    kafka.clock.advance(1_000)
+    second = kafka.join("g")
+    kafka.clock.advance(4_999)
+    assert not first.done
+    kafka.clock.advance(1)
+    assert (first.value.generation, len(first.value.members), second.value.generation) == (1, 2, 1)
+    lonely = kafka.join("h")
+    kafka.clock.advance(3_000)
+    assert lonely.done
+
+
+def test_leaving_is_told_member_by_member(kafka):
+    """KIP-345, GC.handleLeaveGroup; 3.9.2-static 61: by id, by instance, both, unknown, pending."""
+    static(kafka, "i")
+    pending = kafka.coordinator.join_group("g", protocols=READS).value.member_id
+    leaving = [
+        MemberIdentity("m"), MemberIdentity("", "none"), MemberIdentity("m", "i"), MemberIdentity("", "i"),
+        MemberIdentity(pending),
+    ]  # fmt: skip
+    told = kafka.coordinator.leave_group("g", leaving)
+    assert told.error is Errors.NONE
+    assert [error for _, error in told.members] == [
+        Errors.UNKNOWN_MEMBER_ID, Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_INSTANCE_ID, Errors.NONE, Errors.NONE,
+    ]  # fmt: skip
+    told = kafka.coordinator.leave_group("none", ["m"])
+    assert [error for _, error in told.members] == [Errors.UNKNOWN_MEMBER_ID]
+
+
+def test_a_leave_ends_the_wait_of_the_others(kafka):
+    """GC.removeMemberAndUpdateGroup: in PreparingRebalance it may be what the join was waiting for."""
+    first = kafka.stable("g")
+    answer = kafka.join("g")
+    kafka.coordinator.leave_group("g", [first])
+    assert answer.value.generation == 2
+
+
+def test_a_crash_keeps_what_is_in_the_record(kafka):
+    """GC.onGroupLoaded: members are there, and are to be heard of within a session."""
+    member_id = kafka.stable("g", session_ms=10_000)
+    kafka.commit("g", 1, member_id=member_id, generation=1)
+    kafka.start()
+    assert (kafka.state("g"), kafka.fetch("g")) == ("Stable", {ORDERS: 1})
+    assert kafka.coordinator.heartbeat("g", 1, member_id) is Errors.NONE
+    kafka.clock.advance(10_000)
+    assert kafka.state("g") == "Empty"

@@ -193,16 +193,18 @@ class Rebalances:
             self.manager.store_group(group, {}, partial(self._emptied, group))
             return
         logger.info("Stabilized group %s generation %d", group.group_id, group.generation)
+        answers = []
         for member in group.told():
-            answer_join(
-                member,
-                joined(group, Errors.NONE, member.member_id, tells=member.member_id == group.leader),
-            )
+            result = joined(group, Errors.NONE, member.member_id, tells=member.member_id == group.leader)
+            answers.append((member.awaiting_join, result))
+            member.awaiting_join, member.is_new = None, False
             self.expect_heartbeat(group, member)
-            member.is_new = False
             group.pending_sync.add(member.member_id)
         if self.settings.since(2, 8, 1):
             group.delayed_sync = self.clock.after(group.rebalance_timeout_ms, partial(self._expire_syncs, group))
+        for answer, result in answers:  # last: whoever hears may sync at once
+            if answer is not None:
+                answer(result)
 
     def _emptied(self, group: ClassicGroup, error: Errors) -> None:
         if error is not Errors.NONE:  # after a crash the previous generation would be active again, and time out

@@ -127,6 +127,18 @@ def test_e15_the_leaders_sync_is_written_then_the_group_is_stable(kafka):
     assert (kafka.state("g"), answer.value.assignment, waiting.value.assignment) == ("Stable", b"1", b"2")
 
 
+def test_e15_a_member_may_sync_as_soon_as_it_hears(kafka):
+    """Its SyncGroup is sent while the joins are being answered: it has synced, and does not time out later."""
+    leader = kafka.stable("g", session_ms=60_000)
+    joining = kafka.join("g", session_ms=60_000)
+    syncs = []
+    joining.then(lambda result: syncs.append(kafka.coordinator.sync_group("g", 2, result.member_id)))
+    kafka.join("g", leader, session_ms=60_000)
+    kafka.coordinator.sync_group("g", 2, leader, {})
+    kafka.clock.advance(30_000)
+    assert (syncs[0].done, kafka.state("g"), kafka.group("g").generation) == (True, "Stable", 2)
+
+
 def test_e15_an_answer_that_comes_too_late_changes_nothing(kafka):
     """GC.doSyncGroup: the callback looks whether the generation is still that one, and awaited."""
     leader = kafka.join("g").value.member_id

@@ -23,7 +23,7 @@ check: .venv/.develop lint ## what to run while working, under 3 minutes
 
 long: .venv/.develop ## the long profiles, for a night
 	@echo "Long profile: every property test (hypothesis) with 20,000 examples instead of 100, new ones at each run;"
-	@echo "every vector changed at every byte; the fuzzer (tests/fuzz) ten minutes."
+	@echo "every vector changed at every byte; a million random requests to a coordinator; the fuzzer (tests/fuzz) ten minutes."
 	KG_PROFILE=long $(PYTEST) $(PYTEST_ARGS)
 
 lint: .venv/.develop

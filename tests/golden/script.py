@@ -1,0 +1,379 @@
+"""Golden scripts of the group coordinator: a tiny language, played on one broker with a clock that `wait` moves.
+
+A script is blocks with an empty line between them: commands, one a line, `---`, and what was recorded: answers and
+appended batches. `#` begins a comment; a number in one is the request's number in the conversation that is restated.
+Commands are the methods of `Broker`, with words and name=value. The broker has the conversations' settings:
+four partitions of the offsets topic, no initial rebalance delay, short session timeouts; topics of three partitions.
+
+A name without `-` (`a`) is a client that has no member id yet; the ids it gets are a-1, a-2, ... An offset is
+OFFSET[@LEADER_EPOCH][:METADATA], its metadata may be x*4096. What comes while `wait` runs says after how many ms.
+"""
+
+import logging
+import re
+import shlex
+from collections import defaultdict
+
+from kafkagroups.coordinator import (
+    Clock,
+    DiskLogs,
+    Errors,
+    GroupCoordinator,
+    HeldLogs,
+    MemberIdentity,
+    OffsetCommit,
+    TopicPartition,
+    offset_for_leader_epoch,
+)
+from kafkagroups.groups.group_offsets import NotAppended
+from kafkagroups.groups.states import ClassicState
+from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, Embedded, encode_embedded
+from kafkagroups.replay.config import settings
+from kafkagroups.replay.transactions import Transactions
+from tests.golden import told
+
+NOW = 1_700_000_000_000
+CONFIG = {
+    "offsets.topic.num.partitions": 4,
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 1000,
+    "group.max.session.timeout.ms": 300_000,
+}
+TOPICS = {"orders": 3, "clicks": 3}
+
+
+def play(script, folder):
+    """The script with what is said now."""
+    broker = Broker(folder)
+    logger = logging.getLogger("kafkagroups.coordinator")
+    listener, level = Listener(broker.hears), logger.level
+    logger.addHandler(listener)
+    logger.setLevel(logging.INFO)
+    try:
+        return "\n\n".join(_block(broker, each) for each in script.strip("\n").split("\n\n")) + "\n"
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(listener)
+
+
+def _block(broker, block):
+    commands = block.split("\n---")[0]
+    said = broker.run(commands.splitlines())
+    return "\n".join([commands, "---", *said] if said else [commands])
+
+
+class Listener(logging.Handler):
+    """Gives each log line to `hears`."""
+
+    def __init__(self, hears):
+        super().__init__(logging.INFO)
+        self.hears = hears
+
+    def emit(self, record):
+        self.hears(record.getMessage())
+
+
+class Broker:
+    """Every public method is a command."""
+
+    def __init__(self, folder):
+        self.folder, self.said, self.shows_log = folder, [], False
+        self.kafka("3.9.2")
+
+    def run(self, lines):
+        """Runs the commands; gives what was said."""
+        self.said = []
+        for line in lines:
+            verb, *words = shlex.split(line, comments=True) or [None]
+            self.began = self.clock.now_ms
+            options = dict(word.split("=", 1) for word in words if "=" in word)
+            try:
+                if verb:
+                    getattr(self, verb)(*(word for word in words if "=" not in word), **options)
+            except Exception as error:
+                error.add_note(line)
+                raise
+        return self.said
+
+    def _say(self, text):
+        passed = self.clock.now_ms - self.began
+        self.said += (f"after {passed}: {text}" if passed else text).splitlines()
+
+    def _answered(self, who, answer, tell, what=()):
+        if not answer.done:
+            self._say(f"{who}: {' '.join([*what, 'waits'])}")
+        answer.then(lambda result: self._say(f"{who}: {tell(result)}"))
+
+    # The broker
+
+    def kafka(self, version):
+        """A new broker of that version, with nothing in its log."""
+        self.version, self.config, self.topics = version, dict(CONFIG), dict(TOPICS)
+        self.clock, self.ids, self.denied, self.zookeeper = Clock(NOW), defaultdict(int), set(), {}
+        self.began = NOW
+        self.path = self.folder / f"{version}-{len(list(self.folder.iterdir()))}"
+        self.path.mkdir()
+        self.disk = None
+        self.transactions = Transactions(lambda group: self.coordinator.manager.partition_for(group))
+        self.crash()
+
+    def set(self, setting, value):
+        """A restart with another server.properties."""
+        self.config[setting] = value
+        self.crash()
+
+    def crash(self):
+        """The broker is gone and starts again: it loads its log."""
+        self.clock.forget()
+        if self.disk:
+            self.disk.close()
+        its = settings(self.version, self.config)
+        codec, fences = its.offsets_topic_compression_codec, its.since(2, 5)  # as replay/conversation.py
+        self.disk = DiskLogs(self.path, codec, fences=fences, on_append=self._appended)
+        self.logs = HeldLogs(self.disk, holds=False)
+        self.coordinator = GroupCoordinator(
+            self.logs, self.clock, its, topics=self.topics,
+            new_member_id=self._new_member_id, authorize=lambda *asked: asked not in self.denied, verify=self._verify,
+        )  # fmt: skip
+        self.coordinator.zookeeper = self.zookeeper
+        for partition in range(self.coordinator.settings.offsets_topic_num_partitions):
+            self.coordinator.elect(partition)
+
+    def _new_member_id(self, name):
+        self.ids[name] += 1
+        return f"{name}-{self.ids[name]}"
+
+    def wait(self, ms):
+        self.clock.advance(int(ms))
+
+    def loading(self, partition):
+        """From now on it is being loaded, until `load`."""
+        self.coordinator.manager.owned.discard(int(partition))
+        self.coordinator.manager.loading.add(int(partition))
+
+    def load(self, partition, epoch="0"):
+        self.coordinator.elect(int(partition), int(epoch))
+
+    def unload(self, partition, epoch=None):
+        self.coordinator.resign(int(partition), epoch and int(epoch))
+
+    def stop(self):
+        self.coordinator.active = False
+
+    def deny(self, operation, kind, name):
+        self.denied.add((operation, kind, name))
+
+    def deletetopic(self, name):
+        self.coordinator.partitions_deleted([TopicPartition(name, at) for at in range(self.topics.pop(name))])
+
+    def createtopic(self, name):
+        self.topics[name] = 3
+
+    def sweep(self):
+        """Deletes what has expired, now."""
+        self.coordinator.manager.cleanup_expired()
+
+    def sweeps(self):
+        """The broker sweeps by itself, at its interval."""
+        self.coordinator.start_sweeps(self.coordinator.settings.offsets_retention_check_interval_ms)
+
+    # Its log
+
+    def hold(self):
+        """From now on the answers to appends wait for `release`."""
+        self.logs.holds = True
+
+    def release(self, number="0", error="NONE"):
+        self.logs.release(int(number), Errors[error])
+
+    def refuse(self, error):
+        """The log refuses appends with that error; NONE: it takes them again."""
+        self.logs.refuses = Errors[error]
+
+    def magic(self, magic):
+        """The message format of the offsets topic; `none`: the partition is not here."""
+        value = None if magic == "none" else int(magic)
+        self.disk.magic = lambda partition: value
+
+    def _appended(self, partition, first, last):
+        batch = next(each for each in self.disk.read(partition) if each.base_offset == first)
+        self._say(told.batch(partition, batch, self.coordinator.manager.rules))
+
+    def log(self):
+        """From now on the coordinator's own log lines are shown."""
+        self.shows_log = True
+
+    def hears(self, line):
+        if self.shows_log:
+            self._say(f"log: {line}")
+
+    # Members
+
+    def join(
+        self, group, name, instance=None, protocols="range", topics="orders", metadata=None, type="consumer",
+        session="10000", rebalance="60000",
+    ):  # fmt: skip
+        """`protocols` and `topics` with commas; `metadata` instead of topics: bytes that are no subscription."""
+        wanted = encode_embedded(Embedded(1, ConsumerProtocolSubscription(topics=tuple(topics.split(",")))))
+        answer = self.coordinator.join_group(
+            group,
+            protocols=[(each, metadata.encode() if metadata else wanted) for each in protocols.split(",") if each],
+            member_id=name if "-" in name else "",
+            group_instance_id=instance,
+            client_id=name.rsplit("-", 1)[0],
+            session_timeout_ms=int(session),
+            rebalance_timeout_ms=int(rebalance),
+            protocol_type=type,
+        )
+        self._answered(f"join {name}", answer, told.join)
+
+    def sync(self, group, generation, member, instance=None, type=None, protocol=None, **assignments):
+        whole = {each: assignment.encode() for each, assignment in assignments.items()}
+        answer = self.coordinator.sync_group(
+            group, int(generation), member, whole, group_instance_id=instance, protocol_type=type, protocol=protocol
+        )
+        self._answered(f"sync {member or told.EMPTY}", answer, told.sync)
+
+    def heartbeat(self, group, generation, member, instance=None):
+        error = self.coordinator.heartbeat(group, int(generation), member, group_instance_id=instance)
+        self._say(f"heartbeat {member or told.EMPTY}: {error.name}")
+
+    def leave(self, group, *members):
+        """Each is MEMBER or [MEMBER]/INSTANCE."""
+        leaving = [MemberIdentity(*each.split("/")) for each in members]
+        self._say(f"leave: {told.leave(self.coordinator.leave_group(group, leaving))}")
+
+    # Offsets
+
+    def commit(self, group, generation="-1", member="", instance=None, retention="-1", timestamp=None, **offsets):
+        """`timestamp` is ms from now, as OffsetCommit v1 could tell."""
+        at = -1 if timestamp is None else self.clock.now_ms + int(timestamp)
+        answer = self.coordinator.offset_commit(
+            group, _offsets(offsets, at), generation=int(generation), member_id=member, group_instance_id=instance,
+            retention_ms=int(retention),
+        )  # fmt: skip
+        self._answered(
+            "commit", answer, told.commits(offsets), [f"{partition}={offset}" for partition, offset in offsets.items()]
+        )
+
+    def zkcommit(self, group, **offsets):
+        """OffsetCommit v0."""
+        answer = self.coordinator.offset_commit_to_zookeeper(group, _offsets(offsets))
+        self._answered(
+            "zkcommit",
+            answer,
+            told.commits(offsets),
+            [f"{partition}={offset}" for partition, offset in offsets.items()],
+        )
+
+    def addoffsets(self, producer, group):
+        """The transaction coordinator hears InitProducerId, if the producer's epoch is new, and AddOffsetsToTxn."""
+        producer_id, epoch = map(int, producer.split("/"))
+        name = {"transactionalId": f"t{producer_id}", "groupId": group}
+        known = self.transactions.by_id.get(f"t{producer_id}")
+        if known is None or known.producer_epoch != epoch:
+            answer = {"errorCode": 0, "producerId": producer_id, "producerEpoch": epoch}
+            self.transactions.init_producer_id(name, answer)
+        self.transactions.add_offsets(name, {"errorCode": 0})
+
+    def _verify(self, transactional_id, producer_id, epoch, partition):
+        manager = self.coordinator.manager
+        if any(manager.partition_for(each) == partition for each in manager.open_groups.get(producer_id, ())):
+            return Errors.NONE  # as replay/conversation.py: the partition knows the transaction
+        return self.transactions.verify(transactional_id, producer_id, epoch, partition)
+
+    def txncommit(self, producer, group, generation="-1", member="", instance=None, version="4", **offsets):
+        producer_id, epoch = map(int, producer.split("/"))
+        answer = self.coordinator.txn_offset_commit(
+            group, _offsets(offsets), transactional_id=f"t{producer_id}", producer_id=producer_id,
+            producer_epoch=epoch, generation=int(generation), member_id=member, group_instance_id=instance,
+            knows_abortable=int(version) >= 4,
+        )  # fmt: skip
+        self._answered(
+            "txncommit",
+            answer,
+            told.commits(offsets),
+            [f"{partition}={offset}" for partition, offset in offsets.items()],
+        )
+
+    def marker(self, kind, producer, *groups):
+        """The transaction's end, COMMIT or ABORT, arrives in the partitions of these groups."""
+        producer_id, epoch = map(int, producer.split("/"))
+        partitions, commits = set(map(self.coordinator.manager.partition_for, groups)), kind == "COMMIT"
+        for each in sorted(partitions):
+            self.disk.append_marker(each, producer_id, epoch, commits=commits, timestamp=self.clock.now_ms)
+        self.transactions.marked(producer_id)
+        try:
+            self.coordinator.transaction_completed(producer_id, partitions, commits=commits)
+        except NotAppended as error:
+            self._say(f"marker: {error}")
+
+    def fetch(self, group, *partitions, stable="no"):
+        """The partitions named, or all."""
+        named = [_partition(each) for each in partitions] or None
+        self._say(f"fetch: {told.fetch(self.coordinator.offset_fetch(group, named, require_stable=stable == 'yes'))}")
+
+    def zkfetch(self, group, *partitions):
+        result = self.coordinator.offset_fetch_from_zookeeper(group, map(_partition, partitions))
+        self._say(f"zkfetch: {told.fetch(result)}")
+
+    def offsetdelete(self, group, *partitions):
+        result = self.coordinator.offset_delete(group, list(map(_partition, partitions)))
+        self._say(
+            f"offsetdelete: {told.errors(result.partitions) if result.error is Errors.NONE else result.error.name}"
+        )
+
+    def epoch(self, epochs, asked, end):
+        """Asks a leader whose epochs are EPOCH:START,... and whose log ends at `end`."""
+        starts = [tuple(map(int, each.split(":"))) for each in epochs.split(",")]
+        self._say(f"epoch {asked}: {offset_for_leader_epoch(starts, int(end), int(asked))}")
+
+    # Groups
+
+    def describe(self, *groups):
+        for each in self.coordinator.describe_groups(groups):
+            self._say(f"describe {each.group_id or told.EMPTY}: {told.described(each)}")
+
+    def list(self, states="", types=""):
+        error, groups = self.coordinator.list_groups(
+            [*filter(None, states.split(","))], [*filter(None, types.split(","))]
+        )
+        self._say(f"list: {told.listed(error, groups)}")
+
+    def delete(self, *groups):
+        self._say(f"delete: {told.deleted(self.coordinator.delete_groups(groups))}")
+
+    def find(self, group):
+        error, partition = self.coordinator.find_coordinator(group)
+        self._say(f"find {group}: {error.name}, partition {partition}")
+
+    def group(self, name):
+        """What the cache has of it, soft state too."""
+        self._say(f"group {name}: {told.cached(self.coordinator.manager.get_group(name))}")
+
+    def dead(self, name):
+        """A Dead group in the cache, as Kafka's tests put one there: between two requests there is none."""
+        group = self.coordinator.manager.get_or_create(name)
+        group.transition_to(ClassicState.DEAD, self.clock.now_ms)
+
+    def cache(self):
+        self._say(f"cache: {told.cache(self.coordinator.manager)}")
+
+
+def _partition(text):
+    topic, partition = re.fullmatch(r"(.+?)-(-?\d+)", text).groups()
+    return TopicPartition(topic, int(partition))
+
+
+def _offsets(offsets, timestamp=-1):
+    """OFFSET[@LEADER_EPOCH][:METADATA]"""
+    commits = {}
+    for partition, text in offsets.items():
+        number, _, metadata = text.partition(":")
+        offset, _, epoch = number.partition("@")
+        repeated, star, times = metadata.partition("*")
+        metadata = repeated * int(times) if star else metadata
+        commits[_partition(partition)] = OffsetCommit(
+            int(offset), None if metadata == "null" else metadata, int(epoch or -1), timestamp
+        )
+    return commits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -83,6 +83,33 @@ def crashed(dead: GroupCoordinator) -> GroupCoordinator:
     )
     heir.zookeeper = dead.zookeeper
     return heir
+
+
+class Replica:
+    """What another broker has of one partition's log: its batches below offset `end` (None: all). It takes nothing."""
+
+    def __init__(self, logs: OffsetsLogs, partition: int, end: int | None = None) -> None:
+        self.partition = partition
+        self.batches = [batch for batch in logs.read(partition) if end is None or batch.base_offset < end]
+
+    def magic(self, partition: int) -> int | None:
+        return 2
+
+    def append(self, partition: int, batch: NewBatch, appended: Appended) -> None:
+        raise UsageError("nothing is appended to a replica")
+
+    def read(self, partition: int) -> Iterable[Batch]:
+        return self.batches if partition == self.partition else ()
+
+
+def follower(broker: GroupCoordinator, group: str, end: int | None = None) -> GroupCoordinator:
+    """The coordinator that would come after this one now, with that group's partition up to offset `end` (None: all).
+
+    Unlike `crashed` it leaves the broker alone.
+    """
+    manager = broker.manager
+    replica = Replica(manager.logs, manager.partition_for(group), end)
+    return coordinator(replica, broker.settings.kafka, now_ms=broker.clock.now_ms)
 
 
 def written(broker: GroupCoordinator, group: str) -> Lines:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
 from typing import NamedTuple
@@ -21,15 +21,15 @@ from kafkagroups.coordinator import (
 )
 from kafkagroups.coordinator.logs import Appended
 from kafkagroups.coordinator.results import CommitErrors
-from kafkagroups.course.broker import coordinator
+from kafkagroups.course.broker import coordinator, follower
 from kafkagroups.course.lines import lines_of
 from kafkagroups.course.small_logs import scratch
 from kafkagroups.course.widgets import MONO, Stepper
 from kafkagroups.errors import UsageError
-from kafkagroups.log.batch import Batch
 
 GROUP, PARTITION, PRODUCER = "dashboard", TopicPartition("orders", 0), 7
 Commits = dict[int, Answer[CommitErrors]]
+_VERBS = ("commit", "txn", "refuse", "confirm", "cache", "answer", "late")
 
 
 class Places(NamedTuple):
@@ -46,7 +46,7 @@ class Moment(NamedTuple):
     """One step: what happened, where the offsets stand, what the next broker answers if this one dies now.
 
     `whole` if the next broker has all of the log, `confirmed` if it has what the replicas had for certain;
-    `next_broker` says both: "6", or "6 or 5".
+    `next_broker` says both, and what waits there for a marker: "6", "6 or 5", "5, waits: 6?".
     """
 
     what: str
@@ -67,32 +67,13 @@ class _Watched(HeldLogs):
         super().append(partition, batch, appended)
 
 
-class _Copy:
-    """What another broker has of one partition's log: its batches below an offset."""
-
-    def __init__(self, partition: int, batches: Iterable[Batch], end: int | None) -> None:
-        self.partition = partition
-        self.batches = [batch for batch in batches if end is None or batch.base_offset < end]
-
-    def magic(self, partition: int) -> int | None:
-        return 2
-
-    def append(self, partition: int, batch: NewBatch, appended: Appended) -> None:
-        raise UsageError("nothing is appended to a copy")
-
-    def read(self, partition: int) -> Iterable[Batch]:
-        return self.batches if partition == self.partition else ()
-
-
 def _places(broker: GroupCoordinator, group: str, partition: TopicPartition, commits: Commits | None = None) -> Places:
     """Where the group's offsets for that partition stand now. `commits`: those whose answers are to be told."""
     found = broker.manager.get_group(group)
     pending = []
-    if found is not None:
-        if partition in found.offsets.pending:
-            pending.append(str(found.offsets.pending[partition].offset))
-        for waiting in found.offsets.transactions.values():
-            pending += [f"{waiting[partition].offset}?"] if partition in waiting else []
+    if found is not None and partition in found.offsets.pending:
+        pending.append(str(found.offsets.pending[partition].offset))
+    pending += _waiting(broker, group, partition)
     stable = broker.offset_fetch(group, [partition], require_stable=True).offsets[partition]
     return Places(
         ", ".join(pending) or "–",
@@ -101,6 +82,13 @@ def _places(broker: GroupCoordinator, group: str, partition: TopicPartition, com
         stable.error.name if stable.error else _told(stable.offset),
         ", ".join(f"{offset}: {_said(answer, partition)}" for offset, answer in (commits or {}).items()) or "–",
     )
+
+
+def _waiting(broker: GroupCoordinator, group: str, partition: TopicPartition) -> list[str]:
+    """What waits for the marker of a transaction."""
+    found = broker.manager.get_group(group)
+    transactions = found.offsets.transactions.values() if found is not None else ()
+    return [f"{waiting[partition].offset}?" for waiting in transactions if partition in waiting]
 
 
 def look(broker: GroupCoordinator, group: str, partition: TopicPartition) -> None:
@@ -136,8 +124,9 @@ class Flight(Stepper):
     """Steps through a script of commits of `dashboard` for orders-0; each word is what happens next:
 
     "commit 6" (it arrives, and reaches the log), "txn 6" (the same in a transaction), "refuse 6" (it arrives, and the
-    log refuses it), "confirm 6" (the replicas have it), "late 6" (they do not have it in time: REQUEST_TIMED_OUT),
-    "marker" and "abort" (the transaction ends). UsageError for another word, or one that cannot happen now.
+    log refuses it), "confirm 6" (the replicas have it, and the client hears so), "cache 6" and "answer 6" (the same in
+    two steps), "late 6" (the replicas do not have it in time: REQUEST_TIMED_OUT), "marker" and "abort" (the
+    transaction ends). UsageError for another word, or one that cannot happen now.
     """
 
     def __init__(self, *script: str, kafka: str = "3.9.2") -> None:
@@ -145,6 +134,7 @@ class Flight(Stepper):
         self.broker = coordinator(self.logs, kafka)
         self.commits: Commits = {}
         self.waiting: list[int] = []
+        self.unheard: set[int] = set()
         self.end = 0
         self.moments: list[Moment] = []
         for word in script:
@@ -162,22 +152,25 @@ class Flight(Stepper):
         verb, _, number = word.partition(" ")
         if verb in ("marker", "abort") and not number:
             return self._end_transaction(commits=verb == "marker")
-        if verb not in ("commit", "txn", "refuse", "confirm", "late") or not number.isdigit():
-            raise UsageError(
-                f'"commit 6", "txn 6", "refuse 6", "confirm 6", "late 6", "marker" or "abort", not {word!r}'
-            )
+        if verb not in _VERBS or not number.isdigit():
+            words = ", ".join(f'"{each} 6"' for each in _VERBS)
+            raise UsageError(f'{words}, "marker" or "abort", not {word!r}')
         offset = int(number)
-        if verb in ("confirm", "late"):
+        if verb == "answer":
+            return self._heard(offset)
+        if verb in ("confirm", "cache", "late"):
             if offset not in self.waiting:
                 raise UsageError(f"{word}: {offset} is not in flight")
-            return self._answered(offset, Errors.NONE if verb == "confirm" else Errors.REQUEST_TIMED_OUT)
+            if verb == "cache":
+                self.unheard.add(offset)
+            return self._answered(offset, Errors.REQUEST_TIMED_OUT if verb == "late" else Errors.NONE)
         return self._commit(offset, verb)
 
     def _commit(self, offset: int, verb: str) -> None:
         if offset in self.commits:
             raise UsageError(f"{verb} {offset}: each commit needs an offset of its own")
         self.logs.refuses = Errors.NOT_ENOUGH_REPLICAS if verb == "refuse" else Errors.NONE
-        self.logs.before = lambda: self._note(f"{offset} comes: checked, prepared", offset)
+        self.logs.before = lambda: self._note(f"{offset} checked, prepared", offset)
         stored = {PARTITION: OffsetCommit(offset)}
         if verb == "txn":
             answer = self.broker.txn_offset_commit(
@@ -199,8 +192,17 @@ class Flight(Stepper):
         self.logs.release(number, error)
         if not what and error is Errors.NONE:
             self.end = max(self.end, first + 1)  # whoever has this record has all before it
+        if offset in self.unheard:
+            cached = _answer(self.broker, GROUP, PARTITION) == str(offset)
+            return self._note(f"{offset} confirmed" + ", cached" * cached)
         answer = self.commits[offset].value[PARTITION].name
-        self._note(f"{what or (f'{offset} confirmed' if error is Errors.NONE else f'{offset} late')}: {answer}")
+        return self._note(f"{what or (f'{offset} confirmed' if error is Errors.NONE else f'{offset} late')}: {answer}")
+
+    def _heard(self, offset: int) -> None:
+        if offset not in self.unheard:
+            raise UsageError(f"answer {offset}: no answer to {offset} is on its way")
+        self.unheard.remove(offset)
+        self._note(f"{offset} answered: {self.commits[offset].value[PARTITION].name}")
 
     def _end_transaction(self, *, commits: bool) -> None:
         if self.waiting:
@@ -210,20 +212,19 @@ class Flight(Stepper):
         at = logs.append_marker(home, PRODUCER, 0, commits=commits, timestamp=self.broker.clock.now_ms)
         self.end = at + 1
         self.broker.transaction_completed(PRODUCER, [home], commits=commits)
-        self._note("the transaction commits" if commits else "the transaction aborts")
+        self._note("transaction commits" if commits else "transaction aborts")
 
     def _note(self, what: str, new: int | None = None) -> None:
-        commits = self.commits if new is None else {**self.commits, new: Answer()}
+        silent = self.unheard if new is None else {*self.unheard, new}
+        commits = {**self.commits, **{offset: Answer() for offset in silent}}
         now = _places(self.broker, GROUP, PARTITION, commits)
-        whole, confirmed = self._heir(None), self._heir(self.end)
-        both = whole if whole == confirmed else f"{whole} or {confirmed}"
+        heirs = [follower(self.broker, GROUP, end) for end in (None, self.end)]
+        whole, confirmed = (_answer(heir, GROUP, PARTITION) for heir in heirs)
+        both = _either(whole, confirmed)
+        waits = [", ".join(_waiting(heir, GROUP, PARTITION)) for heir in heirs]
+        if any(waits):
+            both += f", waits: {_either(*waits)}"
         self.moments.append(Moment(what, now, whole, confirmed, both))
-
-    def _heir(self, end: int | None) -> str:
-        """What a broker answers that comes after this one, and has the log up to there."""
-        home = self.broker.manager.partition_for(GROUP)
-        copy = _Copy(home, self.logs.read(home), end)
-        return _answer(coordinator(copy, self.broker.settings.kafka, now_ms=self.broker.clock.now_ms), GROUP, PARTITION)
 
     def _draw(self) -> None:
         self.view.value = _html(self._now())
@@ -231,7 +232,7 @@ class Flight(Stepper):
     def _now(self) -> list[str]:
         number = self.step.value
         at = self.moments[number]
-        died = at.next_broker + ("" if at.whole == at.confirmed else ", if the record had not reached it")
+        died = at.next_broker + (", if the record had not reached it" if " or " in at.next_broker else "")
         table = [f"{'▶' if row == number + 1 else ' '} {line}" for row, line in enumerate(self._all())]
         return [
             f"step {number + 1} of {len(self.moments)}: {at.what}",
@@ -259,6 +260,10 @@ class Flight(Stepper):
 
     def static_text(self) -> str:
         return "\n".join(self._all())
+
+
+def _either(whole: str, confirmed: str) -> str:
+    return " or ".join(dict.fromkeys(each or "–" for each in (whole, confirmed)))
 
 
 def _html(lines: list[str]) -> str:

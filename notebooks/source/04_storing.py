@@ -10,7 +10,7 @@
 # ```
 #  commitSync({orders-0: 6})        the coordinator
 #    │
-#    ├─▶ 1  checked    may she? my group? of this generation?   no ─▶ an error
+#    ├─▶ 1  checked    allowed? my group? of this generation?   no ─▶ an error
 #    │   2  prepared   6 ─▶ pending     memory: "it is on its way"
 #    │   3  appended   6 ─▶ the log     one batch, in this broker's file
 #    │   4  confirmed                   the replicas have it; now its place is known
@@ -45,8 +45,8 @@ print(answer)
 course.look(broker, "dashboard", orders_0)
 
 # %% [markdown]
-# The record is in the log, and nobody has been answered. *Predict*: somebody else asks for the offset of `orders-0` now. What is she told? (−1 says that nothing
-# is committed.)
+# The record is in the log, and nobody has been answered. *Predict*: another client asks for the offset of `orders-0` now. What is it told? (−1 says that
+# nothing is committed.)
 
 # %%
 # prediction
@@ -66,15 +66,16 @@ course.look(broker, "dashboard", orders_0)
 # ## Step by step
 #
 # `course.Flight` plays a script, and shows every step: *previous*, *next*, or drag. For its last column somebody pulls the plug at that very moment, and
-# another broker loads the log. "6 or 5" says: 6 if it has the newest record, 5 if it is a replica that the record had not reached.
+# another broker loads the log. "6 or 5" says: 6 if it has the newest record, 5 if it is a replica that the record had not reached. `"cache 6"` and `"answer 6"` are
+# `"confirm 6"` in two steps: the answer needs its time to the client.
 
 # %%
-course.Flight("commit 5", "confirm 5", "commit 6", "confirm 6")
+course.Flight("commit 5", "confirm 5", "commit 6", "cache 6", "answer 6")
 
 # %% [markdown]
 # Read the column *next broker* from top to bottom. In row 4 a crash loses 6: it is in memory only, and its client was told nothing. In row 5 nobody can know.
-# From row 6 on 6 is safe, and only now the client hears `NONE`. That is the whole promise: **an answered commit is not lost** (as long as one replica in sync
-# lives). And its other half: a commit that was not answered may or may not be there.
+# From row 6 on 6 is safe, and only in row 7 the client hears so: if the broker dies in between, 6 is stored and its client does not know it. That is the whole promise: **a
+# commit answered `NONE` is not lost** (as long as one replica in sync lives). And its other half: a commit that was not answered may or may not be there.
 #
 # ## The log says no
 #
@@ -93,20 +94,25 @@ this_broker, next_broker = ..., ...
 
 # %%
 late = course.Flight("commit 5", "confirm 5", "commit 6", "late 6")
+print("this broker:", end=" ")
 course.beside(this_broker, int(late.moments[-1].places.cache))
+print("the next one:", end=" ")
 course.beside(next_broker, int(late.moments[-1].whole))
 late
 
 # %% [markdown]
 # The client was told `REQUEST_TIMED_OUT`, the broker goes on answering 5, and yet 6 stands in the log. After a failover it comes to light. Is that bad? `commitSync` commits
-# again, and a later record puts all right. Whoever does not ask again may find an offset that she thought had failed. She will never find one that nobody committed.
+# again, and a later record puts all right. A client that does not ask again may find an offset that it thought had failed. It will never find one that nobody committed.
+#
+# `NOT_ENOUGH_REPLICAS_AFTER_APPEND` is of the same kind: the record is in the log, and by then too few replicas are in sync. But its client hears what it would hear after a refusal, `COORDINATOR_NOT_AVAILABLE`:
+# from the error alone it cannot tell whether the record is there.
 #
 # ## What the client is told
 #
-# The log speaks of partition 38 of `__consumer_offsets`. The client knows nothing of that partition. If she were told `NOT_LEADER_OR_FOLLOWER`, she would think of `orders-0`. So
+# The log speaks of partition 38 of `__consumer_offsets`. The client knows nothing of that partition. If it were told `NOT_LEADER_OR_FOLLOWER`, it would think of `orders-0`. So
 # the coordinator translates what the log says, into what the client should do:
 #
-# | the client should | so she is told | when the log says |
+# | the client should | so it is told | when the log says |
 # |---|---|---|
 # | wait, and ask again | `COORDINATOR_NOT_AVAILABLE` | `UNKNOWN_TOPIC_OR_PARTITION`, `NOT_ENOUGH_REPLICAS`, `NOT_ENOUGH_REPLICAS_AFTER_APPEND` |
 # | look for another coordinator | `NOT_COORDINATOR` | `NOT_LEADER_OR_FOLLOWER`, `KAFKA_STORAGE_ERROR` (a disk died) |
@@ -143,9 +149,16 @@ crossed = course.Flight("commit 5", "confirm 5", "commit 6", "commit 7", "confir
 course.beside(in_the_end, int(crossed.moments[-1].places.cache))
 crossed
 
+# %%
+# once more; now 8 is on its way when 6 comes back
+course.Flight("commit 6", "commit 7", "confirm 7", "commit 8", "confirm 6")
+
 # %% [markdown]
-# The record decides: 7 stands behind 6 in the log, whoever comes back first. Any loader would decide alike. And look at `pending`: it has room for one offset a partition, the
-# **latest**. In a script of your own, fail what you like: `"refuse 6"`, `"late 6"`.
+# 7 in both runs. In the first one 6 is kept out for another reason, too: when it comes back, nothing is pending, and a confirmed commit is cached only **if something is pending** for its partition.
+# (For when a topic is deleted, its offsets leave the cache, and what is pending for them goes as well. A commit that comes back from the log after that must not bring an offset back.) In the second run 8 is pending, so that
+# does not matter, and still 7 stays. The **record** decides: that of 7 stands behind that of 6, whoever comes back first. Any loader would decide alike.
+#
+# And look at `pending`: it has room for one offset a partition, the **latest**. In a script of your own, fail what you like: `"refuse 6"`, `"late 6"`.
 #
 # Write `in_flight(events)` for one partition: what is cached, and what is pending in the end, `None` for nothing. The events are
 #
@@ -165,15 +178,14 @@ course.check("in_flight", in_flight)
 # course.hint("in_flight")
 
 # %% [markdown]
-# "If something is pending": a partition whose topic is deleted meanwhile must not come back, and its pending entry is gone by then. But the rule has a price, and a classic
-# coordinator pays it. 7 fails, then 6 is confirmed:
+# The rule "if something is pending" has a price, and a classic coordinator pays it. 7 fails, then 6 is confirmed:
 
 # %%
 course.Flight("commit 5", "confirm 5", "commit 6", "commit 7", "late 7", "confirm 6")
 
 # %% [markdown]
-# 6 was answered `NONE`, and the cache still says 5, until the next commit or the next load. Nothing is lost: the log has it, and point 1 holds. But log and cache may differ,
-# and the log is right.
+# 6 was answered `NONE`, and the cache still says 5, until the next commit or the next load. Of point 1 the second half holds: what was answered `NONE` is in the log,
+# and nothing is lost. The first half does not: 6 was answered and never cached. So log and cache may differ, and then the log is right.
 #
 # ## Before anything is stored
 #
@@ -195,16 +207,18 @@ course.Flight("commit 5", "confirm 5", "commit 6", "commit 7", "late 7", "confir
 # While members are asked to join again, the old generation may still commit: so `billing-1` could, in the middle of the last rebalance (lesson 09). And a member that commits is alive:
 # its session begins anew.
 #
-# All that somebody has asked a real 3.9.2 broker. `data` has the conversation; here are the commits that it refused (the last number before the error is the length of
-# the metadata), and whether ours answers alike. `sub` has one member, `member-a`, in generation 1; 52 comes after it has left.
+# A real 3.9.2 broker was asked all that. `data` has the conversation; here are the commits that it refused, and whether ours answers alike. The last number before the error is the length of
+# the metadata; after the error stands what was taken of the same request, if there was more in it. 27 is not shown, for it was taken: generation −1 made the group `g5`. So 28 finds an Empty group where 25 and 26 found none. `sub`
+# has one member, `member-a`, in generation 1; 52 comes after it has left.
 
 # %%
 talk = course.conversation("3.9.2-commits")
+taken = {commit.n: f"; {commit.partition} taken" for commit in course.commits(talk) if not commit.broker}
 
 for commit in course.commits(talk):
     if commit.broker and commit.n > 10:
         who = f"{commit.group}, generation {commit.generation}, {commit.member[:8] or 'no member'}"
-        print(f"{commit.n:>3}  {who:<33} {commit.partition:<15} {len(commit.metadata):>5}   {commit.broker.name}")
+        print(f"{commit.n:>3}  {who:<33} {commit.partition:<15} {len(commit.metadata):>5}   {commit.broker.name}{taken.get(commit.n, '')}")
 
 print(len(talk), "requests, all answers:")
 course.confirm([each.ours for each in talk], [each.broker for each in talk], "3.9.2")
@@ -258,17 +272,22 @@ for whose, batches in {"theirs": real, "ours": again.manager.logs.read(38)}.item
 #
 # - one batch a request, sequence number 0, no producer id. (The order of its records means nothing.)
 # - **no record of a group**: `dashboard` has no members, and nothing else would be in it;
-# - the value's version follows the broker (lesson 01): 3 here. A client that asks for a retention (requests v2 to v4) gets version 1, with an expire time; v1 could name a commit time of its own. 1.0.1 always writes 1: commit
-#   time + `offsets.retention.minutes`, a day.
+# - the **value's** version is not the **request's**. It follows the broker and what the client asks for (lesson 01):
+#
+# | the request OffsetCommit | can say | 3.9 writes a value of | 1.0.1 writes a value of |
+# |---|---|---|---|
+# | v1 | a commit time | version 3, with that commit time | version 1, expire time = that commit time + `offsets.retention.minutes` |
+# | v2 to v4 | a retention | version 1, with an expire time; version 3 if it does not say | version 1, expire time = now + that retention (else `offsets.retention.minutes`, a day) |
+# | v5 and later | neither | version 3 | (1.0.1 knows requests up to v3) |
 #
 # When *is* a group's record written? When a rebalance is over, with the assignments that its leader sent; when the last member has gone, without members; and when a static member comes
-# back under a new id. Lesson 06 tells it. It goes the same way: append first, then the state changes. Errors are told in another way there: a time-out becomes `REBALANCE_IN_PROGRESS`
+# back under a new id. Lesson 06 tells it. It goes the same way: append first, then the state changes (only a group that has lost its last member is Empty at once). Errors are told in another way there: a time-out becomes `REBALANCE_IN_PROGRESS`
 # (join again!), too large becomes `UNKNOWN_SERVER_ERROR`.
 #
 # ## In a transaction
 #
 # `fraud-check` reads `payments` and writes alarms; offsets and alarms shall count together or not at all. Its offsets go through the same steps: but they are pending **by producer**, and step
-# 5 is a marker's business. `6?` in the log is such an offset. (Of step 1 two things are different: it need not name a member, and since 3.6 the transaction must be open.) Somebody commits in between without a transaction. *Predict*: what is cached at the end?
+# 5 is a marker's business. `6?` in the log is such an offset. (Of step 1 two things are different: it need not name a member, and since 3.6 the transaction must be open.) Another client commits in between, without a transaction. *Predict*: what is cached at the end?
 
 # %%
 # prediction
@@ -301,28 +320,39 @@ course.confirm([each.ours for each in talk], [each.broker for each in talk], "3.
 #
 # ## What is lost when
 #
-# All that you have seen, in one table. Each row is run: a broker with 5 in its cache, a commit of 6, and the plug.
+# All that you have seen, in one table. Each row is run: a broker with 5 in its cache, a commit of 6, and the plug. What had its client heard by then?
 
 # %%
 start = ["commit 5", "confirm 5"]
 runs = {
     "checked and prepared": (course.Flight(*start, "commit 6"), -2),
-    "appended, nobody answered": (course.Flight(*start, "commit 6"), -1),
+    "appended": (course.Flight(*start, "commit 6"), -1),
     "refused": (course.Flight(*start, "refuse 6"), -1),
-    "too late, an error answered": (course.Flight(*start, "commit 6", "late 6"), -1),
-    "confirmed, NONE answered": (course.Flight(*start, "commit 6", "confirm 6"), -1),
-    "in a transaction, NONE answered": (course.Flight(*start, "txn 6", "confirm 6"), -1),
+    "appended, but too late": (course.Flight(*start, "commit 6", "late 6"), -1),
+    "confirmed and cached": (course.Flight(*start, "commit 6", "cache 6"), -1),
+    "answered": (course.Flight(*start, "commit 6", "confirm 6"), -1),
+    "in a transaction, answered": (course.Flight(*start, "txn 6", "confirm 6"), -1),
     "… and the marker is there": (course.Flight(*start, "txn 6", "confirm 6", "marker"), -1),
     "… and it was an abort": (course.Flight(*start, "txn 6", "confirm 6", "abort"), -1),
 }
-print(f"{'the broker dies when 6 is':<34}this broker said   the next one says")
+print(f"{'the broker dies when 6 is':<29}{'this broker said':<19}{'the client has heard':<28}the next one says")
 for when, (flight, step) in runs.items():
     moment = flight.moments[step]
-    print(f"{when:<34}{moment.places.cache:<19}{moment.next_broker}")
+    heard = moment.places.answers.rpartition("6: ")[2].replace("waits", "nothing")
+    print(f"{when:<29}{moment.places.cache:<19}{heard:<28}{moment.next_broker}")
 
 # %% [markdown]
-# What is *always* lost: `pending`, who waits for an answer, a rebalance that is under way, and when a member was last heard of. None of it is in the log. The consumer's side is simple: no answer, or an error, means *ask again*. Since
-# a commit says "I am at 6" and not "one more", it does no harm to say it twice.
+# What is *always* lost: what is pending of **plain** commits, who waits for an answer, a rebalance that is under way, and when a member was last heard of. None of it is in the log. (What is pending in a **transaction** is
+# in the log once it is appended; the next broker has it waiting again.) The client's side, as Java's `commitSync` does it:
+#
+# | it has heard | so it |
+# |---|---|
+# | `NONE` | does nothing more |
+# | nothing, and the connection breaks | looks for the coordinator (FindCoordinator), waits while that one is loading (`COORDINATOR_LOAD_IN_PROGRESS`), and commits again |
+# | an error that may pass, as a time-out | the same; any other error goes to its caller |
+#
+# A commit says "I am at 6" and not "one more". So it does no harm to say it twice, **if nothing newer was committed in between**: 6 goes out, 7 is committed, 6 goes out again, and 6 wins, for it stands later. That is why
+# `commitSync` may repeat, whose caller waits and commits nothing else meanwhile, and why `commitAsync` does not: it tells its callback that it failed.
 #
 # ## In Kafka
 #

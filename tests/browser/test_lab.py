@@ -186,14 +186,14 @@ def test_a_commit_in_flight_steps(page, lab):
     run_all(page, lab, "04_storing")
     flight = scroll_to(page, ".jp-OutputArea-output:has(.kg-flight)")
     told = flight.locator(".kg-flight")
-    expect(told).to_contain_text("step 1 of 6")
+    expect(told).to_contain_text("step 1 of 7")
     flight.get_by_role("button", name="next").click()
     expect(told).to_contain_text("5 appended, in flight")
     flight.get_by_role("button", name="next").focus()
     page.keyboard.press("Enter")
     expect(told).to_contain_text("5 confirmed: NONE")
     flight.get_by_role("button", name="previous").click()
-    expect(told).to_contain_text("step 2 of 6")
+    expect(told).to_contain_text("step 2 of 7")
     page.screenshot(path=SCREENS / "flight.png")
 
 

@@ -96,6 +96,8 @@ def _other_end(slip: str) -> Callable[..., int]:
             return log_end
         if slip == "must be there" and epoch not in starts:
             return -1
+        if slip == "below all" and epoch < min(starts):
+            return -1
         if slip == "next number" and epoch in starts:
             return starts.get(epoch + 1, log_end)
         if slip == "last record":
@@ -211,6 +213,7 @@ EXERCISES = (
             ([(0, 0), (3, 20), (4, 40)], 60, 0),
             ([(0, 0), (3, 20), (4, 40)], 60, 1),
             ([(0, 0), (3, 20), (4, 40)], 60, 5),
+            ([(3, 20), (4, 40)], 60, 1),
         ),
         slips={
             "that is where the epoch begins": _other_end("start"),
@@ -218,6 +221,7 @@ EXERCISES = (
             "an epoch in which nothing was written ends where the next one starts": _other_end("must be there"),
             "the next epoch may have a number that is larger by more than one": _other_end("next number"),
             "the end is the offset after the last record": _other_end("last record"),
+            "an epoch below all in the list ends where the first one begins": _other_end("below all"),
         },
     ),
 )

@@ -12,7 +12,7 @@
 #    │
 #    │  who coordinates billing?   ─▶  any broker: hash("billing") % 50 = 9;
 #    │                                 broker 2 leads partition 9
-#    │  where was I?               ─▶  broker 2: may she? is 9 mine? is it loaded?
+#    │  where was I?               ─▶  broker 2: allowed? is 9 mine? is it loaded?
 #    │    (OffsetFetch)                the cache ─▶ orders-0 = 50, epoch 0, …
 #    │                                 the log is not touched
 #    │  is my place still there?   ─▶  the leader of orders-0: epoch 0 ends at 60
@@ -23,9 +23,9 @@
 # Five things to hold on to:
 #
 # 1. The log was read **once**, when the broker took the partition over. Since then each commit has changed log **and** cache (lesson 04). So a fetch reads memory.
-# 2. Exactly **one broker** may answer for a group: the leader of its partition, when it has loaded it. All others say so.
+# 2. Exactly **one broker** may answer for a group: the leader of its partition, when it has loaded it. All others say that they are not it (but for a former leader that has not heard the news yet).
 # 3. "Nothing committed" is **no error**: −1. An unknown group is no error either.
-# 4. A commit on its way is seen only by who asks for **stable** offsets, and she is told to ask again.
+# 4. A commit on its way is seen for certain only by a client that asks for **stable** offsets, and **by name**. It is told to ask again.
 # 5. An offset is a place in one history of a partition. The **leader epoch** beside it says which history.
 
 # %% [markdown]
@@ -92,7 +92,7 @@ print("more than 100 fetches from the cache in the same time:", reading / fetchi
 # The present one has its map.
 #
 # The price is memory: every offset of every group that lives on the broker, in one map by group. In Kafka it is called `groupMetadataCache`; beside it stand `ownedPartitions` and `loadingPartitions`,
-# the subject of the next page, and `openGroupsForProducer`, which tells a marker whose offsets it decides.
+# the subject of the next section, and `openGroupsForProducer`, which tells a marker whose offsets it decides.
 # (How many partitions the topic has, and its compression, are read once: they must not change.)
 #
 # ## Who answers
@@ -118,6 +118,8 @@ ask("loaded")
 # On `NOT_COORDINATOR` a client asks any broker again *who coordinates billing?* (FindCoordinator: the hash of lesson 02, and the leader of that partition). On `COORDINATOR_LOAD_IN_PROGRESS` it waits
 # and asks the same broker. It is never told "nothing committed" by a broker that does not know.
 #
+# (A former leader that has not yet heard of the new one still answers from its cache, and that may be behind. A commit it cannot get confirmed any more: the replicas follow the new leader.)
+#
 # Write `who_answers(group, owned, loading)`: the name of the error, `"NONE"` if the broker may answer. `owned` and `loading` are sets of the 50 partitions; `kg.partition_for(group, 50)` is lesson
 # 02. A partition that is loaded once more may stand in both: then it is loading.
 
@@ -131,7 +133,7 @@ course.check("who_answers", who_answers)
 # course.hint("who_answers")
 
 # %% [markdown]
-# This is what somebody heard who asked the 1.0.1 broker about `billing` all the time, from the first millisecond after it was started again. The columns: FindCoordinator, OffsetFetch, ListGroups.
+# This is what a client heard that asked the 1.0.1 broker about `billing` all the time, from the first millisecond after it was started again. The columns: FindCoordinator, OffsetFetch, ListGroups.
 
 # %%
 steps = json.loads(Path(course.data("harbour/1.0.1/acts.json")).read_text())
@@ -141,12 +143,17 @@ for answer in next(step["answer"] for step in steps if step["step"] == "the brok
     print(f"{answer['ms']:>5} ms  {told[0]}{told[1]:<27}{told[2]:<16}  {told[3]}")
 
 # %% [markdown]
-# Three things to see. FindCoordinator is answered from the cluster's metadata, before the coordinator knows anything: so `NONE` there and `NOT_COORDINATOR` here are no contradiction. 1.0.1 looks at `owned` first,
-# and what is loading is not owned: it says `NOT_COORDINATOR` where later brokers say `COORDINATOR_LOAD_IN_PROGRESS`. And partitions come one by one: `billing` is answered while others still load.
+# Four things to see:
+#
+# - **FindCoordinator** is answered from the cluster's metadata. At 2389 ms the broker has just started, and its metadata do not name a leader of partition 9 yet: `COORDINATOR_NOT_AVAILABLE`. Then they do, long before the coordinator has loaded anything:
+#   so `NONE` there and `NOT_COORDINATOR` here are no contradiction.
+# - **OffsetFetch**: 1.0.1 looks at `owned` first, and what is loading is not owned. So it says `NOT_COORDINATOR` where later brokers say `COORDINATOR_LOAD_IN_PROGRESS`.
+# - **ListGroups** says `NONE` with 0 groups as long as loading has *not begun*: no partition is loading, and no group is there. So an empty list without an error proves nothing.
+# - Partitions come one by one: `billing` is answered while others still load.
 #
 # ## Nothing there
 #
-# *Predict*: somebody asks for `orders-0` of a group that has never existed. What offset is she told, and which error? (A pair, as `(7, "REQUEST_TIMED_OUT")`.)
+# *Predict*: a client asks for `orders-0` of a group that has never existed. What offset is it told, and which error? (A pair, as `(7, "REQUEST_TIMED_OUT")`.)
 
 # %%
 # prediction
@@ -175,7 +182,7 @@ course.confirm([each.ours for each in talk], [each.broker for each in talk], "3.
 # %% [markdown]
 # - Asked for **all** (since version 2 of the request), what has no offset is not mentioned; asked **by name**, it is −1. A topic that does not exist, or partition 99, is −1 as well: the cache holds what was
 #   committed, and the rest is none of its business.
-# - 2: `pay-ments-2` *has* an offset, and it is −1: somebody committed that. From "nothing" it cannot be told.
+# - 2: `pay-ments-2` *has* an offset, and it is −1: a client committed that. From "nothing" it cannot be told.
 # - A Dead group, one that is just being removed, is answered like an unknown one.
 #
 # ## Stable offsets
@@ -207,7 +214,7 @@ for question, stable, named in [("stable", True, False), ("stable_every_live_par
 # later, 31 to 40 are processed **twice**. With `requireStable` the new one is told "ask again", until the transaction is committed or aborted. The same holds for a plain commit that waits for its replicas. Java's consumer has always
 # asked so since 2.5, naming its partitions.
 #
-# Without it: the last offset that counts, at once. 1.0.1 knows no other way. And asked for *all*, one that is only pending is not mentioned: a tool that lists everything does not see it.
+# Without `requireStable` the answer is the last offset that counts, at once; 1.0.1 knows no other way. And with or without it: asked for *all*, a partition that has nothing but a commit on its way is not mentioned. A tool that lists everything does not see it.
 #
 # Write `get_offsets(committed, pending, asked, stable)`. `committed` maps partitions to offsets, `pending` is the set of those on their way, `asked` is a list of partitions or `"all"`. Return a dictionary: to
 # the offset, to −1, or to `"UNSTABLE_OFFSET_COMMIT"`.
@@ -245,18 +252,20 @@ print("and the list of groups:", error.name, "with", len(listed), "groups")
 broker.manager.loading.discard(38)
 
 # %% [markdown]
-# | the question | not allowed | not running | not mine | loading | unknown group |
+# | the question | not allowed | coordinator not running | not mine | loading | unknown group |
 # |---|---|---|---|---|---|
 # | OffsetFetch | `GROUP_AUTHORIZATION_FAILED` | `COORDINATOR_NOT_AVAILABLE` | `NOT_COORDINATOR` | `COORDINATOR_LOAD_IN_PROGRESS` | −1, or nothing |
 # | DescribeGroups | the same | the same | the same | the same | state *Dead*, `NONE` (Kafka 4: `GROUP_ID_NOT_FOUND` to newer clients) |
-# | ListGroups | only what she may see | the same | – | the same, **with what is there** | not in the list |
+# | ListGroups | only what the client may see | the same | – | the same, **with what is there** | not in the list |
+#
+# *Not running*: the broker answers already or still, but it has not yet started its coordinator, or is shutting it down.
 #
 # `mailer` was deleted: *Dead* is the word for "I do not know it". And ListGroups is asked of every broker, each tells its own groups: who takes a list with `COORDINATOR_LOAD_IN_PROGRESS` for the whole truth raises an alarm about
 # groups that are merely not loaded yet.
 #
 # ## Who may see what
 #
-# To fetch, a client needs DESCRIBE on the group, and on each topic. Here is one who may see `orders` only:
+# To fetch, a client needs DESCRIBE on the group, and on each topic. Here is a client that may see `orders` only:
 
 # %%
 clerk = course.coordinator(shop, authorize=lambda operation, kind, name: kind != "TOPIC" or name == "orders")
@@ -265,7 +274,7 @@ print("all:    ", {str(each): there.offset for each, there in clerk.offset_fetch
 print("by name:", course.answered(clerk.offset_fetch("billing", [TopicPartition("payments", 0)])))
 
 # %% [markdown]
-# What she may not see is left out of *all*, and refused by name: or else the list of a group's topics would tell her what she must not know. A tool with too few rights thus sees groups with too few offsets, and no error.
+# What it may not see is left out of *all*, and refused by name: or else the list of a group's topics would tell what the client must not know. A tool with too few rights thus sees groups with too few offsets, and no error.
 #
 # ## An epoch beside the offset
 #
@@ -281,8 +290,13 @@ print("by name:", course.answered(clerk.offset_fetch("billing", [TopicPartition(
 # (It takes an *unclean* election: normally consumers see only what all replicas in sync have.) The committed 45 is still a valid number, and points into another history: 40 to 44 of the new one would never be read.
 # So a consumer that starts asks B: *where does epoch 3 end?* (OffsetForLeaderEpoch). B says 40. 40 < 45: the log was cut, and the consumer goes back to 40, or, with `auto.offset.reset=none`, reports it (`LogTruncationException`).
 #
-# B keeps a list of epochs and where each begins. Write `end_of_epoch(epochs, log_end, epoch)`: `epochs` are pairs (epoch, first offset), ascending. Epochs in which nothing was written are missing in it. For an epoch
-# above all it knows B answers −1.
+# B keeps a list of epochs and where each begins. Write `end_of_epoch(epochs, log_end, epoch)`: `epochs` are pairs (epoch, first offset), ascending. Give back a number, the offset. Two examples:
+#
+# - `end_of_epoch([(0, 0), (3, 20), (4, 40)], 60, 3)` is 40: there epoch 4 begins.
+# - `end_of_epoch([(0, 0), (3, 20), (4, 40)], 60, 1)` is 20: an epoch in which nothing was written is missing in the list, and ends where the next one begins.
+#
+# The same holds for an epoch below all in the list. The newest one ends at `log_end`. For an epoch above all it knows B answers −1. (Kafka's answer is a pair: the largest epoch in the list up to the one asked for, and the end. The cell after the
+# exercise prints both.)
 
 # %%
 # exercise: end_of_epoch

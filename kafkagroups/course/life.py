@@ -30,7 +30,7 @@ Settled = tuple[str, int, tuple[str, ...]]
 
 @dataclass
 class Consumer:
-    """What a consumer remembers. `needs` is its next request: "join", "sync" or "" (only heartbeats)."""
+    """What a consumer remembers. `needs`: its next request, "join", "sync" or ""; `hangs`: the one that waits."""
 
     name: str
     instance: str | None
@@ -42,6 +42,7 @@ class Consumer:
     generation: int = -1
     needs: str = "join"
     hangs: str = ""
+    heard: str = ""
     leads: bool = False
     others: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
@@ -123,7 +124,7 @@ class Life:
         self._event(name, f"JoinGroup as {me.member_id}" if me.member_id else "JoinGroup, without an id", ask)
 
     def sync(self, name: str) -> None:
-        """SyncGroup: the leader shares the partitions out, by ranges; the others only ask for theirs."""
+        """SyncGroup: the leader shares out, by ranges, unless it was told to skip_assignment; others ask for theirs."""
         me = self.consumers[name]
         assignments = share_out(me.others) if me.leads else {}
 
@@ -260,7 +261,7 @@ class Life:
 
         def hear(result: Any) -> None:
             me.hangs = ""
-            said = take(result)
+            me.heard = said = take(result)
             (self._heard if waits else came).append(f"{me.name}'s {api} → {said}" if waits else said)
 
         then(hear)
@@ -275,9 +276,10 @@ class Life:
             me.member_id, me.needs = "", "join"
             return result.error.name
         me.member_id, me.generation, me.needs = result.member_id, result.generation, "sync"
-        me.leads = bool(result.members)
+        me.leads = bool(result.members) and not result.skip_assignment
         me.others = tuple((each.member_id, read_topics(each.metadata)) for each in result.members)
-        leads = f"you lead {_count(len(me.others), 'member')}" if me.leads else f"{result.leader} leads"
+        leads = f"you lead {_count(len(me.others), 'member')}" if me.others else f"{result.leader} leads"
+        leads += ", skip_assignment" * result.skip_assignment
         return f"generation {result.generation}, {result.protocol}, {leads}"
 
 

@@ -116,9 +116,10 @@ class LifeStepper(Stepper):
     def _static(self) -> list[str]:
         here = self.step.value
         out = [*self._all(), "", f"after step {here + 1}:", *drawn(self.states[here]), *self.members[here]]
-        for who in self.names[here]:
-            out += ["", *self.told(here, who)]
-        return [*out, "", *self.told(here, "coordinator")]
+        for who in (*self.names[here], "coordinator"):
+            name = f"the {who}" if who == "coordinator" else who
+            out += ["", f"── What if {name} dies after step {here + 1}? ──", *self.told(here, who)]
+        return out
 
     def static_html(self) -> str:
         return _html(self._static())

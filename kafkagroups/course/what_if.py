@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kafkagroups.course.broker import crashed
-from kafkagroups.course.life import Consumer, Life
+from kafkagroups.coordinator import DiskLogs, GroupCoordinator, HeldLogs
+from kafkagroups.course.broker import coordinator, crashed, follower
+from kafkagroups.course.life import Consumer, Event, Life
+from kafkagroups.course.small_logs import scratch
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.records.fields import kafka_version
 
@@ -34,7 +36,7 @@ TWO_CONSUMERS = (
     Act(1, "commit", ("billing-1", {"orders-0": 8})),
     Act(1, "heartbeat", ("billing-1",)),
     Act(0, "join", ("billing-1",)),
-    Act(0, "heartbeat", ("billing-1",)),
+    Act(3, "heartbeat", ("billing-1",)),
     Act(0, "commit", ("billing-1", {"orders-0": 9})),
     Act(0, "sync", ("billing-2",)),
     Act(1, "sync", ("billing-1",)),
@@ -53,13 +55,17 @@ def acts_for(acts: Sequence[Act], kafka: str) -> list[Act]:
     return [act for act in acts if kafka_version(kafka) >= kafka_version(act.since)]
 
 
-def played(acts: Sequence[Act], kafka: str = "3.9.2") -> Life:
-    """The life of the group after these acts, those of them that this Kafka has."""
-    life = Life("billing", kafka, tells=False)
+def played(acts: Sequence[Act], kafka: str = "3.9.2", broker: GroupCoordinator | None = None) -> Life:
+    """The life of the group after these acts, those of them that this Kafka has. `broker`: one that is there."""
+    life = Life("billing", kafka, tells=False, broker=broker)
     for act in acts_for(acts, kafka):
-        life.coordinator.clock.advance(round(act.then * 1000))
-        getattr(life, act.request)(*act.arguments)
+        _play(life, act)
     return life
+
+
+def _play(life: Life, act: Act) -> None:
+    life.coordinator.clock.advance(round(act.then * 1000))
+    getattr(life, act.request)(*act.arguments)
 
 
 def without(life: Life, name: str) -> list[str]:
@@ -149,30 +155,49 @@ def _lost(before: ClassicGroup | None, after: ClassicGroup | None, life: Life) -
 
 
 def two_kafkas(old: str = "1.0.1", new: str = "3.9.2", acts: Sequence[Act] = TWO_CONSUMERS) -> None:
-    """Prints the requests that the two answer differently."""
+    """Prints the requests that the two answer differently, with their steps in the newer one's script."""
     told: list[dict[int, str]] = []
     for kafka in (old, new):
         sent = [number for number, act in enumerate(acts) if act in acts_for([act], kafka)]
         answers = (event.answer for event in played(acts, kafka).events)
         told.append(dict(zip(sent, answers, strict=True)))
-    print(f"{'':<21}{old:<24}{new}")
+    print(f"{'step':<6}{'':<21}{old:<24}{new}")
+    steps = {number: step for step, number in enumerate(told[1], 1)}
     for number, act in enumerate(acts):
         cells = [each.get(number, "not asked") for each in told]
         if cells[0] != cells[1]:
             who = act.arguments[0] if act.arguments else "operator"
-            print(f"{f'{who} {act.request}':<21}{cells[0]:<24}{cells[1]}")
+            print(f"{steps.get(number, ''):>4}  {f'{who} {act.request}':<21}{cells[0]:<24}{cells[1]}")
 
 
 def crash_table(kafka: str = "3.9.2", acts: Sequence[Act] = TWO_CONSUMERS) -> None:
-    """Prints after each act what was written, how the group stands, and how a next coordinator would find it."""
+    """Prints after each act what was written, how the group stands, and how a next coordinator would find it.
+
+    A group's record has two lines: when it is in this broker's log, and when the replicas have it, too.
+    """
     script = acts_for(acts, kafka)
-    for many in range(1, len(script) + 1):
-        life = played(script[:many], kafka)
+    for many, act in enumerate(script, 1):
+        logs = HeldLogs(DiskLogs(scratch()), holds=False)
+        life = played(script[: many - 1], kafka, coordinator(logs, kafka))
+        before = life.written
+        logs.holds = act.request in ("sync", "leave")  # all that can write the group's record
+        _play(life, act)
         event = life.events[-1]
-        found = crashed(life.coordinator).manager.get_group(life.group_id)
-        state, generation, _ = life.settled()
-        here = f"{state} {generation}" if life.group else "Dead"
-        then = f"{found.state.value} {found.generation}" if found else "Dead"
-        asked = f"{event.who} {event.asked.split()[0].removesuffix(',')}" if event.who else event.asked
-        differs = "" if here == then else "   ◀ differs"
-        print(f"{many:>2}  {asked:<25}{'+' * len(event.wrote):<5}{here:<24}{then}{differs}")
+        end = before[-1].at + 1 if before else 0
+        print(f"{many:>2}  {_asked(event):<25}{'+' * len(event.wrote):<5}{_beside(life, end if logs.held else None)}")
+        if logs.held:
+            logs.release()
+            print(f"{'':4}{'… confirmed':<25}{'':<5}{_beside(life, None)}")
+
+
+def _asked(event: Event) -> str:
+    return f"{event.who} {event.asked.split()[0].removesuffix(',')}" if event.who else event.asked
+
+
+def _beside(life: Life, end: int | None) -> str:
+    """How the group stands, and how a next coordinator finds it that has all of the log, or what is below `end`."""
+    state, generation, _ = life.settled()
+    here = f"{state} {generation}" if life.group else "Dead"
+    found = [follower(life.coordinator, life.group_id, each).manager.get_group(life.group_id) for each in (None, end)]
+    then = " or ".join(dict.fromkeys(f"{each.state.value} {each.generation}" if each else "Dead" for each in found))
+    return f"{here:<24}{then}" + ("" if here == then else "   ◀ differs")

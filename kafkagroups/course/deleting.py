@@ -192,6 +192,7 @@ EXERCISES = (
             (Sleeper("Stable", "connect", (), 0, {"a-0": (0, None)}), 20, 7),
             (Sleeper("Empty", "", (), 0, {"a-0": (0, 2), "a-1": (0, 30)}), 9, 7),
             (Sleeper("Stable", "consumer", ("b",), 5, {"a-0": (0, None)}), 8, 7),
+            (Sleeper("Stable", "consumer", ("a",), 0, {"a-0": (0, 2), "b-0": (0, 30)}), 20, 7),
         ),
         slips={
             "of an Empty group the time counts since it became Empty, not since the commit": _by(
@@ -211,6 +212,13 @@ EXERCISES = (
                 _counts, lambda group, topic: _spares(group, topic) and group.type != "connect"
             ),
             "an offset that was asked to last until a day goes by that day": _by(_counts, _spares, asked=False),
+            "first which may go at all: a day of its own does not end an offset that the group reads": (
+                lambda group, now, retention: [
+                    name
+                    for name, (_, until) in group.offsets.items()
+                    if (name in _expired(group, now, retention) if until is None else now >= until)
+                ]
+            ),
             "a living group counts from the commit; only an Empty one has an end that counts": _by(
                 lambda group, committed: group.since if group.type else committed, _spares
             ),

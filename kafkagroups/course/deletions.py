@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafkagroups.api import load
-from kafkagroups.coordinator import DiskLogs, OffsetCommit, TopicPartition
+from kafkagroups.coordinator import DiskLogs, HeldLogs, OffsetCommit, TopicPartition
 from kafkagroups.course.broker import coordinator, crashed, written
 from kafkagroups.course.life import Life
 from kafkagroups.course.lines import Lines
@@ -37,39 +37,53 @@ def over_the_weekend(kafka: str) -> dict[str, dict[str, int]]:
 
 
 class Outcome(NamedTuple):
-    """The log, and what is answered for orders-0: by the living coordinator, after a load by it, and by 4.x."""
+    """The log, what the client of 41 heard, and what is answered for orders-0: by the living coordinator, after a load
+    by it, and by 4.x."""
 
     log: Lines
+    heard: str
     live: int | None
     loaded: int | None
     loaded_by_the_new: int | None
 
 
-def deleted_while_pending(how: str) -> Outcome:
-    """1 is committed, 41 waits in a transaction; somebody deletes; the transaction is committed.
+def deleted_while_pending(how: str, *, plain: bool = False, before: bool = True) -> Outcome:
+    """1 is committed (`before`), 41 is on its way; somebody deletes; then 41 comes through.
 
+    41 is in a transaction, which is committed at last; or it is a `plain` commit, which the replicas have at last.
     `how` is "OffsetDelete", "DeleteGroups" or "topic".
     """
-    log, orders, name = scratch(), TopicPartition("orders", 0), "fraud-check"
-    broker = coordinator(log)
-    broker.offset_commit(name, {orders: OffsetCommit(1)})
-    broker.txn_offset_commit(name, {orders: OffsetCommit(41)}, transactional_id="t", producer_id=1, producer_epoch=0)
+    orders, name = TopicPartition("orders", 0), "fraud-check"
+    disk = DiskLogs(scratch())
+    logs = HeldLogs(disk, holds=False)
+    broker = coordinator(logs)
+    if before:
+        broker.offset_commit(name, {orders: OffsetCommit(1)})
+    logs.holds = plain
+    late = {orders: OffsetCommit(41)}
+    if plain:
+        answer = broker.offset_commit(name, late)
+    else:
+        answer = broker.txn_offset_commit(name, late, transactional_id="t", producer_id=1, producer_epoch=0)
     if how == "OffsetDelete":
         broker.offset_delete(name, [orders])
     elif how == "DeleteGroups":
         broker.delete_groups([name])
     else:
         broker.partitions_deleted([orders])
-    home, logs = broker.manager.partition_for(name), broker.manager.logs
-    assert isinstance(logs, DiskLogs)
-    logs.append_marker(home, 1, 0, commits=True, timestamp=broker.clock.now_ms)
-    broker.transaction_completed(1, [home], commits=True)
+    if plain:
+        logs.release()
+    else:
+        home = broker.manager.partition_for(name)
+        disk.append_marker(home, 1, 0, commits=True, timestamp=broker.clock.now_ms)
+        broker.transaction_completed(1, [home], commits=True)
     lines = written(broker, name)
     live = broker.offset_fetch(name).offsets.get(orders)
     heir = crashed(broker).offset_fetch(name).offsets.get(orders)
-    new = load(logs.folder, "new").get(name)
+    new = load(disk.folder, "new").get(name)
     there = None if new is None else new.offsets.get(orders)
-    return Outcome(lines, *(None if each is None else each.offset for each in (live, heir, there)))
+    found = (None if each is None else each.offset for each in (live, heir, there))
+    return Outcome(lines, answer.value[orders].name, *found)
 
 
 def _comes(life: Life, session_ms: int) -> None:

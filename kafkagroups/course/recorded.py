@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.coordinator import Errors
+from kafkagroups.course.lines import lines
 from kafkagroups.course.pages import data
 from kafkagroups.course.small_logs import scratch
 from kafkagroups.replay.conversation import Json, Player, read
@@ -45,6 +46,16 @@ class Played:
             for topic in group["topics"]
             for each in topic["partitions"]
         }
+
+    def tell_expired(self) -> None:
+        """Prints what sweeps deleted: when, of which group, and whether the group went with its last offset."""
+        for line in self.lines:
+            for each in line["appended"] if line.get("why") == "expiry" else ():
+                log = lines(self.log / f"__consumer_offsets-{each['partition']}")
+                gone = [record.about for record in log if each["first"] <= record.at <= each["last"]]
+                offsets = gone.count("offset")
+                what = [f"{offsets} offset{'s' * (offsets > 1)}"] * (offsets > 0) + ["the group"] * ("group" in gone)
+                print(f"  {line['ms'] / 1000:5.1f} s  {line['group']}: {' + '.join(what)}")
 
     def tell(self, first: int, last: int) -> None:
         """Prints requests by their numbers with what the real broker answered, and what it did unasked in between."""

@@ -110,7 +110,7 @@ course.confirm(promo.written, course.lines(course.data("harbour/3.9.2/__consumer
 # ## Exercise: the batch
 #
 # Write `tombstones(state, generation, offsets, doomed)`: the batch for one group, as a list of partitions and at its end perhaps `"group"`. `offsets` are the partitions with a committed offset, `doomed` those that are to go (perhaps also some that
-# nobody committed). The group goes if it is `"Empty"` and no offset is left.
+# nobody committed). The tombstones stand in the order of `doomed`. The group goes if it is `"Empty"` and no offset is left.
 
 # %%
 # exercise: tombstones
@@ -129,16 +129,18 @@ course.check("tombstones", tombstones)
 # | | before 2.1 (1.0.1) | since 2.1 (KIP-211) |
 # |---|---|---|
 # | written at the commit | when it expires: commit + retention | only when it was committed |
-# | a group with members | as any other | loses nothing that it reads |
-# | an Empty group | each offset by its own time | all of it, when the group has been Empty for the retention |
-# | a simple group | each offset by its own time | each offset, retention after its commit |
-# | while it rebalances | as any other | nothing goes |
+# | a Stable group of consumers, a topic that a member reads | each offset by its own time | stays |
+# | … a topic that no member reads | the same | each offset, retention after its commit |
+# | a Stable group of another type (Kafka Connect's) | the same | all stays: nobody knows what it reads |
+# | a group that rebalances | the same | all stays |
+# | an Empty group that had members | the same | all offsets, retention after the group became Empty |
+# | a simple group | the same | each offset, retention after its commit |
 # | a client asks for a retention of its own (OffsetCommit v2–v4) | that counts | that counts; it is then written, as before |
 # | default retention | 1 day (7 since 2.0) | 7 days |
 #
 # Why? `billing` reads `orders` day and night, but over a quiet week nothing is to be committed. By the old rule its offset went while it was at work, and at the next restart it began anew, somewhere.
 #
-# Turn the clock: what is there on which day, with a retention of 7 days on both? Each day was played on both coordinators, with all their sweeps. *Before you turn it*: on which day goes the offset of `mailer`, committed on day 0, its last member gone on day 4, by each of the rules?
+# Turn the clock: what is there on which day, with a retention of 7 days on both? Each day was played on both coordinators, with all their sweeps. *Before you turn it*: the offset of `mailer` is committed on day 0, and its last member leaves on day 4. On which day does it go, by each of the rules?
 
 # %%
 # prediction
@@ -163,6 +165,11 @@ course.beside(mailer_goes_on_the_days, (7, 11))
 # | `group.since` | the day on which it entered its state |
 # | `group.offsets` | `{"orders-0": (committed, until)}`: the day of the commit, and the day until which the client asked to keep it (`None`: it did not ask) |
 #
+# Ask two things of each offset, in this order:
+#
+# 1. **May it go at all?** While the group rebalances: no. Stable and `"consumer"`: only if its topic is not in `group.reads`. Stable of another type: no. Empty, or simple (type `""`): yes.
+# 2. **When?** If it has an `until`: on that day. Else, Empty with a type: `group.since` + retention. Else: `committed` + retention.
+#
 # A day counts in full: with a retention of 7, what began on day 0 goes on day 7.
 
 # %%
@@ -177,22 +184,31 @@ course.check("expired", expired)
 # %% [markdown]
 # ## What real brokers did
 #
-# A real 3.9.2 and a real 1.0.1 broker, a retention of one minute, a sweep every two seconds, the same clients. Among the groups: `alive`, which lives and reads `orders`, with offsets of `orders` and `clicks`; `late`, whose member leaves after 26 s. Each line below is
-# an append that no request asked for. *Look for both.*
+# A real 3.9.2 and a real 1.0.1 broker, a retention of one minute, a sweep every two seconds, the same clients. Each line below is a batch of tombstones that no request asked for. *Look for `alive` and `late`.*
+#
+# | group | at the beginning | later |
+# |---|---|---|
+# | `alive` | reads `orders`, commits for `orders` and `clicks`, lives on | leaves at 88 s |
+# | `late` | one commit, lives on | leaves at 26 s |
+# | `left` | two offsets, leaves at once | |
+# | `nocommit` | joins, leaves at once, never commits | |
+# | `simple` | two offsets, no members | one of them anew at 26 s: so it goes twice |
+# | `explicit` | simple; three offsets: to be kept for 5 s, for 10 min, and as usual | two go, each at its time; the third is still there at the end |
+# | `old-ts` | simple; request v1, with a commit time 55 s ago | |
+# | `pend` | simple; a plain commit, and another partition in a transaction | the transaction is committed at 62 s, with the time of its commit: the next sweep takes that offset too |
+# | `pend-alone` | simple; only a commit in the same transaction | the same |
 
 # %%
 for name in ["1.0.1-expiry", "3.9.2-expiry"]:
     recorded = course.play(name)
     print(f"\n{name}: {len(recorded.mine)} requests")
-    for line in recorded.lines:
-        if line.get("why") == "expiry":
-            records = [f"{each['last'] - each['first'] + 1} in partition {each['partition']}" for each in line["appended"]]
-            print(f"  {line['ms'] / 1000:5.1f} s  tombstones of {line['group']}: {', '.join(records)}")
+    recorded.tell_expired()
     course.confirm(recorded.mine, recorded.brokers, recorded.broker)
     course.confirm(recorded.my_appends, recorded.broker_appends, recorded.broker, did="deleted")
 
 # %% [markdown]
-# `alive` loses both offsets on 1.0.1 and one on 3.9.2, that of `clicks`, which it does not read. `late` goes after 60 s on 1.0.1, and on 3.9.2 after 86: a minute after it became Empty.
+# `alive` loses both offsets on 1.0.1 and one on 3.9.2, that of `clicks`, which it does not read. On 1.0.1 it appears again when its member has left: Empty without an offset, the group goes. `late` goes after 60 s on 1.0.1, and on 3.9.2 after 86:
+# a minute after it became Empty. (Simple groups have no tombstone of their own.)
 #
 # In the server's log a sweep that deleted something says so. The number counts **offsets**: the group's tombstone is not among them.
 
@@ -243,16 +259,25 @@ course.beside(after_the_crash, heir.offset_fetch("dashboard").offsets[orders].of
 # ## The surprise: what comes back although it was written
 #
 # `fraud-check` commits 1, and 41 in a transaction that is still open. Somebody deletes the offset; then the transaction is committed. The tombstone stands in the log. What is the offset of `orders-0` now? And after a load?
+#
+# The last two rows are without a transaction: 41 is a plain commit in flight while its offset is deleted (lesson 04), and the replicas have it a moment later. Once 1 was committed before, once nothing was.
 
 # %%
-for how in ["OffsetDelete", "DeleteGroups", "topic"]:
-    outcome = course.deleted_while_pending(how)
-    print(f"{how}\n    {outcome.log}")
-    print(f"    live: {outcome.live}, after a load: {outcome.loaded}, loaded by 4.x: {outcome.loaded_by_the_new}")
+rows = {
+    "OffsetDelete": course.deleted_while_pending("OffsetDelete"),
+    "DeleteGroups": course.deleted_while_pending("DeleteGroups"),
+    "topic": course.deleted_while_pending("topic"),
+    "OffsetDelete, 41 plain and in flight": course.deleted_while_pending("OffsetDelete", plain=True),
+    "the same, nothing committed before": course.deleted_while_pending("OffsetDelete", plain=True, before=False),
+}
+for what, outcome in rows.items():
+    print(f"{what}\n    {outcome.log}")
+    print(f"    the client of 41 hears {outcome.heard}; live: {outcome.live}, ", end="")
+    print(f"after a load: {outcome.loaded}, this log loaded by 4.x: {outcome.loaded_by_the_new}")
 
 # %%
 recorded = course.play("3.9.2-deletes")
-print("a real 3.9.2 broker, requests 66 to 73 and 94; a restart lies between the last two:")
+print("a real 3.9.2 broker, requests 66 to 73 and 94; a restart lies between the last two (3/7: record 7 of partition 3):")
 recorded.tell(66, 73)
 for n in [73, 94]:
     print(f"OffsetFetch {n}: {recorded.offsets(n)}")
@@ -260,7 +285,13 @@ course.confirm(recorded.mine, recorded.brokers, "3.9.2")
 
 # %% [markdown]
 # **Live ≠ load(log).** In memory, the deletion removes all three: what is committed, what is on its way, what waits in the transaction. A tombstone is written only for what was *committed*. The marker finds nothing any more: `None`. But the classic loader keeps what waits apart;
-# the tombstone does not reach it, and the marker makes it count: 41, of an offset, a group, a topic that nobody has. (Lesson 08 meets the same log as `XTM`; its cleaner makes the answer change once more.) 4.x lets the tombstone take the waiting one too.
+# the tombstone does not reach it, and the marker makes it count: 41, of an offset, a group, a topic that should be gone. (Lesson 08 meets the same log as `XTM`; its cleaner makes the answer change once more.) 4.x lets the tombstone take the waiting one too.
+#
+# In the recorded conversation DeleteGroups (71) is answered `NONE`, though OffsetDelete (69) had taken the last offset. That is the group's own answer: the group was still there. The coordinator keeps an entry for a producer with an open transaction, also when nothing is
+# left in it, and a group with such an entry does not end with its last offset. There was nothing to write: no offset, and generation 0.
+#
+# A **plain** commit in flight loses its pending entry. So it is not cached when the replicas have it, and its client hears `NONE` all the same. If 1 was committed before, the tombstone stands behind 41, and live and load agree. If nothing was committed, there is no tombstone: a load
+# finds 41.
 #
 # It is Kafka's own fault, and this package has it too: what a broker answers is right here, also when it is odd. So delete no group with an open transaction: `kg.load` shows what is `pending`.
 #
@@ -276,7 +307,7 @@ moving.join("billing-1")
 before = len(moving.written)
 with course.server_log():
     moving.coordinator.resign(moving.coordinator.manager.partition_for("billing"))
-print("records written:", len(moving.written) - before, "· billing-1's JoinGroup:", "waits" if moving.consumers["billing-1"].hangs else "answered")
+print("records written:", len(moving.written) - before, "· billing-1's JoinGroup hears", moving.consumers["billing-1"].heard)
 print("a commit now:", moving.coordinator.offset_commit("billing", {orders: OffsetCommit(6)}).value[orders].name)
 
 # %% [markdown]

@@ -58,9 +58,27 @@ def test_what_waits_in_a_transaction_comes_back(how):
         ("offset", None),
         ("commit", None),
     ]
-    assert outcome[1:] == (None, 41, None)
+    assert outcome[1:] == ("NONE", None, 41, None)
     recorded = course.play("3.9.2-deletes")
     assert recorded.offsets(73) == {} and recorded.offsets(94) == {"orders-0": 41}
+
+
+@pytest.mark.parametrize("how", ["OffsetDelete", "DeleteGroups", "topic"])
+@pytest.mark.parametrize(("before", "loaded"), [(True, None), (False, 41)])
+def test_a_plain_commit_in_flight_while_its_offset_is_deleted(how, before, loaded):
+    """removeOffsets and onOffsetCommitAppend (3.9): nothing is pending any more, so it is not cached, and its client
+    hears NONE; a tombstone stands behind it only if something was committed."""
+    outcome = course.deleted_while_pending(how, plain=True, before=before)
+    assert outcome[1:4] == ("NONE", None, loaded)
+    assert [line.value for line in outcome.log] == ([1, 41, None] if before else [41])
+
+
+def test_what_sweeps_deleted_is_told_by_offsets_and_groups(capsys):
+    """3.9.2-expiry, the events at 2/7 to 2/8 and 0/5: late's offset with its group, nocommit without an offset."""
+    course.play("3.9.2-expiry").tell_expired()
+    out = capsys.readouterr().out
+    assert "86.8 s  late: 1 offset + the group\n" in out and "0.8 s  nocommit: the group\n" in out
+    assert "60.8 s  left: 2 offsets + the group\n" in out and out.count("\n") == 12
 
 
 def test_the_weekend_is_the_exercises():

@@ -1,0 +1,74 @@
+"""CRC-32C of a range of bytes, compiled: by the CPU's instruction where it has one, by eight tables elsewhere.
+
+`crc32c` is the one that this machine is given; `KAFKAGROUPS_CRC32C=tables` in the environment chooses the tables.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from llvmlite import binding
+from numba import njit
+
+from kafkagroups.kernels.intrinsics import crc32c_step, load64
+
+_POLYNOMIAL = 0x82F63B78
+
+
+def _tables() -> np.ndarray[Any, Any]:
+    tables = np.zeros((8, 256), np.uint32)
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (_POLYNOMIAL if crc & 1 else 0)
+        tables[0, byte] = crc
+    for step in range(1, 8):
+        before = tables[step - 1]
+        tables[step] = before >> 8 ^ tables[0, before & 0xFF]
+    return tables
+
+
+_TABLES = _tables()
+
+
+@njit(cache=True, nogil=True)
+def crc32c_tables(data: Any, start: int, end: int) -> int:
+    """Slicing-by-8."""
+    crc = np.uint32(0xFFFFFFFF)
+    position = start
+    while position + 8 <= end:
+        word = load64(data, position) ^ np.uint64(crc)
+        crc = np.uint32(0)
+        for step in range(8):
+            crc ^= _TABLES[7 - step, (word >> np.uint64(8 * step)) & np.uint64(0xFF)]
+        position += 8
+    while position < end:
+        crc = crc >> np.uint32(8) ^ _TABLES[0, (crc ^ np.uint32(data[position])) & np.uint32(0xFF)]
+        position += 1
+    return np.int64(crc ^ np.uint32(0xFFFFFFFF))
+
+
+@njit(cache=True, nogil=True)
+def crc32c_instruction(data: Any, start: int, end: int) -> int:
+    """SSE 4.2, eight bytes a step; the last few by table."""
+    crc = np.uint64(0xFFFFFFFF)
+    position = start
+    while position + 8 <= end:
+        crc = crc32c_step(crc, load64(data, position))
+        position += 8
+    rest = np.uint32(crc)
+    while position < end:
+        rest = rest >> np.uint32(8) ^ _TABLES[0, (rest ^ np.uint32(data[position])) & np.uint32(0xFF)]
+        position += 1
+    return np.int64(rest ^ np.uint32(0xFFFFFFFF))
+
+
+def has_instruction(features: Mapping[str, bool], environment: Mapping[str, str]) -> bool:
+    """Whether the CPU has SSE 4.2, and nobody wants it unused."""
+    return bool(features.get("sse4.2")) and environment.get("KAFKAGROUPS_CRC32C") != "tables"
+
+
+crc32c = crc32c_instruction if has_instruction(binding.get_host_cpu_features(), os.environ) else crc32c_tables

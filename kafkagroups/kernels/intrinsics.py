@@ -1,0 +1,57 @@
+"""Three things that numba has no word for: an unaligned load, a prefetch, and the CPU's own step of CRC-32C.
+
+None of them checks bounds: who calls them has.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+
+
+def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    array = context.make_array(signature.args[0])(context, builder, arguments[0])
+    return builder.gep(array.data, [arguments[1]])
+
+
+@intrinsic
+def load64(typing: Any, data: Any, position: Any) -> Any:
+    """The 8 bytes at a position of a uint8 array as a little-endian uint64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = builder.bitcast(_address(context, builder, signature, arguments), _I64.as_pointer())
+        return builder.load(pointer, align=1)
+
+    return types.uint64(data, types.int64), generate
+
+
+@intrinsic
+def prefetch(typing: Any, data: Any, position: Any) -> Any:
+    """Asks for the cache line of an array's element, which need not exist."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = builder.bitcast(_address(context, builder, signature, arguments), _I8.as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, _I32, _I32, _I32])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [pointer, _I32(0), _I32(3), _I32(1)])
+        return context.get_dummy_value()
+
+    return types.void(data, types.int64), generate
+
+
+@intrinsic
+def crc32c_step(typing: Any, crc: Any, data: Any) -> Any:
+    """CRC-32C over 8 more bytes, by SSE 4.2. A CPU without it cannot even compile this."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(_I64, [_I64, _I64])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse42.crc32.64.64")
+        return builder.call(function, arguments)
+
+    return types.uint64(types.uint64, types.uint64), generate

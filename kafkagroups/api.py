@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +14,20 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
 from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
-from kafkagroups.log.segments import SEGMENT_BYTES, BytesLike, log_of_buffers, open_logs
+from kafkagroups.log.segments import SEGMENT_BYTES, BytesLike, Log, log_of_buffers, open_logs
 from kafkagroups.records.dialect import dialect
 from kafkagroups.views.answer import group_json, offset_json
 from kafkagroups.views.diff import diff as states_differ
 from kafkagroups.views.fates import Explanation, Fates
-from kafkagroups.views.loads import Groups, LoadedPartition, load_logs, opened
+from kafkagroups.views.loads import Groups, LoadedPartition, Scan, load_logs, opened
 from kafkagroups.views.stats import BY, Stats
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ENGINES = ("auto", "python")
+ENGINES = ("auto", "python", "compiled")
+COMPILED_FROM = 16 * 1024 * 1024
+"""From how many bytes on `auto` takes the compiled engine: below, importing numba costs more than it saves."""
 
 
 def load(
@@ -43,7 +45,8 @@ def load(
     `path` is a partition directory, one .log file, or a folder of partition directories (one broker). `partitions`
     is the topic's partition count: with it the new coordinator answers a group from its home partition only. `until`
     takes records below an offset (of one partition), `until_time` batches up to the first whose newest record is
-    after it (ms since the epoch). A load that fails as that broker's would is no exception: see `partitions`.
+    after it (ms since the epoch). `engine`: "python" is the loader to read, "compiled" the one to run (numba), "auto"
+    chooses by size; the result is the same. A load that fails as that broker's would is no exception: see `partitions`.
 
     UsageError: no such path, no log in it, an unknown coordinator or engine.
 
@@ -54,7 +57,23 @@ def load(
     if engine not in ENGINES:
         raise UsageError(f"the engine is one of {', '.join(ENGINES)}, not {engine!r}")
     logs, rules = opened(path, coordinator, kafka, partitions, until)
-    return load_logs(logs, rules, str(path), partitions=partitions, until=until, until_time=until_time)
+    scan = _engine(engine, logs)
+    return load_logs(logs, rules, str(path), partitions=partitions, until=until, until_time=until_time, scan=scan)
+
+
+def _engine(engine: str, logs: Sequence[Log]) -> Scan | None:
+    """The compiled fold, when it is asked for, or pays; None: the readable loader."""
+    if engine == "python":
+        return None
+    if engine == "auto" and sum(log.size() for log in logs) < COMPILED_FROM:
+        return None
+    try:
+        from kafkagroups.kernels.load import scan
+    except ImportError:
+        if engine == "auto":
+            return None
+        raise UsageError("the compiled engine needs numba: pip install numba") from None
+    return scan
 
 
 def explain(

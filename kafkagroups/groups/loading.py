@@ -28,7 +28,7 @@ CoordinatorLoaderImpl, OffsetMetadataManager.replay, GroupMetadataManager.replay
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkagroups.errors import BadBytes, LoadFailed
@@ -64,6 +64,22 @@ class Orphan:
     pending: dict[int, PartitionOffsets] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Scanned:
+    """What a log says, its offsets folded: the same as its batches, for a cache that takes it (kernels/).
+
+    `last_values` has, for each group that an offset's record names, the newest such record with a value (-1: there are
+    only tombstones); `others` are the records of other types, in order. `next_offset` is where it ended.
+    """
+
+    offsets: Offsets
+    last_values: Mapping[str, int]
+    others: Sequence[LogRecord]
+    batches: int
+    records: int
+    next_offset: int
+
+
 class Cache(ABC):
     """What a coordinator holds in memory. Load partitions into it in ascending order."""
 
@@ -79,6 +95,21 @@ class Cache(ABC):
     def load(self, partition: int | None, batches: Iterable[Batch]) -> None:
         """Loads one partition. LoadFailed or BadBytes when that broker's load would fail; the cache is then as its."""
 
+    def load_scanned(self, partition: int | None, scanned: Scanned) -> bool:
+        """The same of a log whose offsets were folded. False, and little has changed: only `load` can tell."""
+        named, self.named = self.named, {}
+        try:
+            taken = self._take(partition, scanned)
+        except (LoadFailed, BadBytes):
+            taken = False
+        named, self.named = self.named, named
+        for group_id in named if taken else ():
+            self._name(partition, group_id)
+        return taken
+
+    @abstractmethod
+    def _take(self, partition: int | None, scanned: Scanned) -> bool: ...
+
     def _decode(self, partition: int | None, file: str | None, log_record: LogRecord) -> tuple[Record, str]:
         """The record and its group, noted as living in this partition."""
         try:
@@ -89,10 +120,13 @@ class Cache(ABC):
         group_id = group_of(record)
         if group_id is None:
             return record, ""
+        self._name(partition, group_id)
+        return record, group_id
+
+    def _name(self, partition: int | None, group_id: str) -> None:
         where = self.named.setdefault(group_id, [])
         if not where or where[-1] != partition:
             where.append(partition)
-        return record, group_id
 
 
 class ClassicCache(Cache):
@@ -110,7 +144,24 @@ class ClassicCache(Cache):
         finally:
             if separate:
                 self.orphans = {group: Orphan(there) for group, there in offsets.committed.items()}
+        self._add(partition, offsets, groups, removed)
 
+    def _take(self, partition: int | None, scanned: Scanned) -> bool:
+        if not self.rules.since(0, 10, 1):
+            return False
+        groups: dict[str, Group] = {}
+        removed: dict[str, None] = {}
+        for group_id in scanned.last_values:
+            self._name(partition, group_id)
+        for log_record in scanned.others:
+            record, group_id = self._decode(partition, None, log_record)
+            self._replay_group(partition, log_record.offset, record, group_id, groups, removed)
+        self._add(partition, scanned.offsets, groups, removed)
+        return True
+
+    def _add(self, partition: int | None, offsets: Offsets, groups: dict[str, Group], removed: dict[str, None]) -> None:
+        """The last step of a load: everything goes into the cache."""
+        separate = not self.rules.since(0, 10, 1)
         pending = [group for by_group in offsets.pending.values() for group in by_group]
         simple = [] if self.rules.since(0, 9) and separate else [*offsets.committed, *pending]
         for group_id in dict.fromkeys(simple):
@@ -142,15 +193,28 @@ class ClassicCache(Cache):
                 record, group_id = self._decode(partition, batch.file, log_record)
                 if isinstance(record.key, OFFSET_KEYS):
                     self._replay_offset(offsets, batch, log_record.offset, record)
-                elif isinstance(record.key, GroupMetadataKey):
-                    was_known = group_id in groups
-                    if record.value is None:
-                        groups.pop(group_id, None)
-                        removed[group_id] = None
-                    else:
-                        groups[group_id] = group_from_record(partition, record, log_record.offset, self.rules)
-                        removed.pop(group_id, None)
-                    self.observer.group(group_id, record, log_record.offset, was_known, group_id in groups)
+                else:
+                    self._replay_group(partition, log_record.offset, record, group_id, groups, removed)
+
+    def _replay_group(
+        self,
+        partition: int | None,
+        record_offset: int,
+        record: Record,
+        group_id: str,
+        groups: dict[str, Group],
+        removed: dict[str, None],
+    ) -> None:
+        if not isinstance(record.key, GroupMetadataKey):
+            return
+        was_known = group_id in groups
+        if record.value is None:
+            groups.pop(group_id, None)
+            removed[group_id] = None
+        else:
+            groups[group_id] = group_from_record(partition, record, record_offset, self.rules)
+            removed.pop(group_id, None)
+        self.observer.group(group_id, record, record_offset, was_known, group_id in groups)
 
     def _replay_offset(self, offsets: Offsets, batch: Batch, record_offset: int, record: Record) -> None:
         group, partition = _offset_key(record)
@@ -217,6 +281,27 @@ class NewCache(Cache):
             if isinstance(group, ModernGroup):
                 check_loaded(group)
         self._add(shard)
+
+    def _take(self, partition: int | None, scanned: Scanned) -> bool:
+        shard = _Shard(partition, scanned.offsets)
+        ended: dict[str, int] = {}
+        for log_record in scanned.others:
+            record, group_id = self._decode(partition, None, log_record)
+            if isinstance(record.key, GroupIdKey) and group_id in scanned.last_values:
+                return False  # what such a record does depends on whether a commit had made the group by then
+            if isinstance(record.key, GroupMetadataKey | GroupIdKey):
+                shard.replay_group(group_id, log_record.offset, record, self.rules)
+                if group_id not in shard.groups:
+                    ended[group_id] = log_record.offset
+        for group_id, last in scanned.last_values.items():
+            self._name(partition, group_id)
+            if group_id not in shard.groups and last > ended.get(group_id, -1):
+                shard.groups[group_id] = Group(group_id, partition)
+        for group in shard.groups.values():
+            if isinstance(group, ModernGroup):
+                check_loaded(group)
+        self._add(shard)
+        return True
 
     def _add(self, shard: _Shard) -> None:
         offsets = shard.offsets

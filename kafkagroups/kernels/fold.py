@@ -113,7 +113,7 @@ def fold_segment(
                 if place < 0 or found[2] < 4 or int16(data, found[1]) < 0:
                     return ODD, at
                 kind = int16(data, found[1] + 2)
-                if (number == 0) if rules[CLASSIC] else (kind == COMMIT or kind == ABORT):
+                if (number == 0) if rules[CLASSIC] else (kind in (COMMIT, ABORT)):
                     commits = kind == COMMIT
                     _end_transaction(
                         producer, commits, rules, counts, entries, more, tombs, nodes, node_more, producers
@@ -226,7 +226,7 @@ def _fold(
             if entry >= 0:
                 prefetch(arena, entries[entry & 0x7FFFFFFF, NAME] >> 20)
         behind = step - 2 * AHEAD
-        if 0 <= behind:
+        if behind >= 0:
             row = block[behind]
             entry = _entry_of(data, row, mask, counts, slots, entries, tombs, arena)
             if entry < 0:
@@ -234,7 +234,9 @@ def _fold(
             if row[PRODUCER] == NOBODY:
                 status = _plain(data, row, entry, rules, counts, entries, more, tombs, arena)
             else:
-                status = _pending(data, row, entry, rules, counts, entries, more, tombs, arena, nodes, node_more, producers)
+                status = _pending(
+                    data, row, entry, rules, counts, entries, more, tombs, arena, nodes, node_more, producers
+                )
             if status != OK:
                 return status
     return OK

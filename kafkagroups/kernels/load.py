@@ -6,29 +6,25 @@ metadata of its offsets and the records of other types.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
+from kafkagroups.groups.loading import Scanned
+from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets, PartitionOffsets, TopicPartition
 from kafkagroups.kernels import fold
 from kafkagroups.kernels.scan import BLOCK, CUT, FULL, OK
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.segments import Log
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.text import decode_utf8, uuid_text
 
 Array = np.ndarray[Any, Any]
 FIRST_KEYS, FIRST_ARENA, ROWS = 4096, 1 << 20, 4096
-
-
-@dataclass
-class Row:
-    """A record that is no offset's."""
-
-    offset: int
-    key: bytes
-    value: bytes | None
 
 
 class Fold:
@@ -61,7 +57,7 @@ class Fold:
         self.producers = np.zeros((64, 3), np.int64)
         self.row_places = np.empty((ROWS, 5), np.int64)
         self.block = np.empty((BLOCK, 8), np.int64)
-        self.rows: list[Row] = []
+        self.others: list[LogRecord] = []
         self.is_cut = False
 
     def segment(self, data: Array) -> bool:
@@ -74,7 +70,7 @@ class Fold:
             )  # fmt: skip
             for offset, key, key_size, value, value_size in self.row_places[: self.counts[fold.ROWS]].tolist():
                 content = None if value_size < 0 else data[value : value + value_size].tobytes()
-                self.rows.append(Row(offset, data[key : key + key_size].tobytes(), content))
+                self.others.append(LogRecord(offset, -1, data[key : key + key_size].tobytes(), content))
             self.counts[fold.ROWS] = 0
             if status == FULL:
                 self._grow(data, at)
@@ -119,9 +115,7 @@ class Fold:
         out: dict[str, PartitionOffsets] = {}
         count = int(self.counts[fold.ENTRIES])
         live = np.flatnonzero(self.entries[:count, fold.RECORD] >= 0)
-        for entry, row, more in zip(
-            live.tolist(), self.entries[live].tolist(), self.more[live].tolist(), strict=True
-        ):
+        for entry, row, more in zip(live.tolist(), self.entries[live].tolist(), self.more[live].tolist(), strict=True):
             group, partition = self._name(entry)
             out.setdefault(group, {})[partition] = self._offset(row, more)
         return out
@@ -174,7 +168,7 @@ class Fold:
             more[0] if flags & fold.HAS_EXPIRE else None,
             uuid_text(topic_id) if flags & fold.HAS_TOPIC else None,
             row[fold.RECORD],
-            row[fold.BATCH],
+            row[fold.BATCH] if self.rules[fold.CLASSIC] else row[fold.RECORD],
         )
 
 
@@ -184,14 +178,42 @@ def _longer(array: Array, length: int) -> Array:
     return out
 
 
-def fold_buffers(
-    buffers: Iterable[Any], rules: Dialect, until: int | None = None, until_time: int | None = None
-) -> Fold | None:
+def fold_log(log: Log, rules: Dialect, until: int | None = None, until_time: int | None = None) -> Fold | None:
     """Folds a partition's segments, in order. None when the readable loader is to load it."""
     state = Fold(rules, until, until_time)
-    for buffer in buffers:
+    for buffer in log.buffers():
         data = np.frombuffer(buffer, np.uint8)
         data.flags.writeable = False
-        if len(data) and not state.segment(data):
+        if not state.segment(data):
             return None
     return state
+
+
+def scan(
+    logs: Sequence[Log], rules: Dialect, until: int | None = None, until_time: int | None = None, threads: int = 0
+) -> Iterator[Scanned | None]:
+    """Each log folded, in order; some at once in `threads` (0: as many as there are CPUs). None: as fold_log."""
+    workers = threads or os.cpu_count() or 1
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[tuple[Log, Future[Fold | None]]] = deque()
+        for log in logs:
+            waiting.append((log, pool.submit(fold_log, log, rules, until, until_time)))
+            if len(waiting) > workers:
+                yield _scanned(*waiting.popleft())
+        while waiting:
+            yield _scanned(*waiting.popleft())
+
+
+def _scanned(log: Log, future: Future[Fold | None]) -> Scanned | None:
+    state = future.result()
+    if state is None:
+        return None
+    offsets = Offsets()
+    offsets.committed, offsets.pending = state.committed(), state.pending()
+    for producer, groups in offsets.pending.items():
+        for group_id in groups:
+            offsets.producers.setdefault(group_id, set()).add(producer)
+    counts = state.counts.tolist()
+    next_offset = counts[fold.NEXT_OFFSET] if counts[fold.BATCHES] else log.start_offset
+    last = state.last_values()
+    return Scanned(offsets, last, state.others, counts[fold.BATCHES], counts[fold.RECORDS], next_offset)

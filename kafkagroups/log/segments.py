@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from mmap import mmap
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from kafkagroups.errors import InvalidLog, UsageError
@@ -53,18 +53,23 @@ class Log:
     """The segments of one partition. Iterate for its batches; `damage` is known once they were read to the end.
 
     `partition` is the number in the folder's name (None for another folder), `start_offset` the first segment's base,
-    as its name says (0 for another name). `segments` are paths that begin as the given one; `read` gives the bytes of
-    one (UsageError when it cannot).
+    as its name says (0 for another name). `segments` are paths that begin as the given one, or the names in `content`;
+    relative ones begin in `folder`.
     """
 
     def __init__(
-        self, path: str, segments: list[str], partition: int | None, read: Callable[[str], bytes] | None = None
+        self,
+        path: str,
+        segments: list[str],
+        partition: int | None,
+        content: Mapping[str, BytesLike] | None = None,
+        folder: str = "",
     ) -> None:
         self.path = path
         self.segments = segments
         self.partition = partition
         self.damage: Damage | None = None
-        self._read = read or read_segment
+        self._content, self._folder = content, folder
         self.start_offset = base_offset_of(segments[0])
 
     def __iter__(self) -> Iterator[Batch]:
@@ -72,7 +77,8 @@ class Log:
         next_offset = self.start_offset
         for number, segment in enumerate(self.segments, 1):
             try:
-                for batch in read_batches(self._read(segment), segment):
+                data = bytes(self._content[segment]) if self._content else read_segment(segment, self._folder)
+                for batch in read_batches(data, segment):
                     yield batch
                     next_offset = batch.next_offset
             except InvalidLog as error:
@@ -80,6 +86,25 @@ class Log:
                 unread = f"; {behind} later segment{'s' * (behind > 1)} not read" if behind else ""
                 self.damage = Damage(segment, error.position or 0, next_offset, error.reason + unread)
                 return
+
+    def size(self) -> int:
+        """Its bytes."""
+        if self._content:
+            return sum(len(data) for data in self._content.values())
+        return sum(os.path.getsize(os.path.join(self._folder, segment)) for segment in self.segments)
+
+    def buffers(self) -> Iterator[BytesLike]:
+        """The bytes of each segment that has any, mapped and not read. UsageError when a file cannot be opened."""
+        for segment in self.segments:
+            if self._content:
+                yield self._content[segment]
+                continue
+            try:
+                with open(os.path.join(self._folder, segment), "rb") as file:
+                    if os.fstat(file.fileno()).st_size:
+                        yield mmap(file.fileno(), 0, access=ACCESS_READ)
+            except OSError as error:
+                raise UsageError(f"{segment}: {error.strerror}") from None
 
 
 def segment_name(base_offset: int) -> str:
@@ -140,7 +165,7 @@ def log_of_buffers(buffers: Iterable[tuple[str, BytesLike]], partition: int | No
     content = dict(buffers)
     if not content:
         raise UsageError("a log has at least one segment")
-    return Log("", list(content), partition, lambda segment: bytes(content[segment]))
+    return Log("", list(content), partition, content)
 
 
 def open_log(path: str | Path) -> Log:

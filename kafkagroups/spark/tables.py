@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkagroups.api import loaded_columns
 from kafkagroups.columns import columns_of
-from kafkagroups.log.segments import Log, read_segment
+from kafkagroups.log.segments import Log
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.spark.session import register, session as get_session
 from kafkagroups.views.loads import Groups, join, load_logs, opened
@@ -39,7 +39,7 @@ def load(
 
 def _from_here(log: Log) -> Log:
     """A log that is found from another folder too: in a worker, and after Python has changed its own."""
-    return Log(log.path, log.segments, log.partition, partial(read_segment, folder=os.getcwd()))
+    return Log(log.path, log.segments, log.partition, folder=os.getcwd())
 
 
 class Tables:

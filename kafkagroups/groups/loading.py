@@ -28,7 +28,7 @@ CoordinatorLoaderImpl, OffsetMetadataManager.replay, GroupMetadataManager.replay
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkagroups.errors import BadBytes, LoadFailed
@@ -70,6 +70,8 @@ class Scanned:
 
     `last_values` has, for each group that an offset's record names, the newest such record with a value (-1: there are
     only tombstones); `others` are the records of other types, in order. `next_offset` is where it ended.
+    `commits` tells of some groups at which records a commit may have made them: the first, and the first after each
+    record of the group's own.
     """
 
     offsets: Offsets
@@ -78,6 +80,7 @@ class Scanned:
     batches: int
     records: int
     next_offset: int
+    commits: Callable[[Collection[str]], Sequence[tuple[int, str]]]
 
 
 class Cache(ABC):
@@ -284,18 +287,23 @@ class NewCache(Cache):
 
     def _take(self, partition: int | None, scanned: Scanned) -> bool:
         shard = _Shard(partition, scanned.offsets)
+        decoded = [(each.offset, *self._decode(partition, None, each)) for each in scanned.others]
+        # What a newer group's record does depends on whether a commit had made a group of that name by then.
+        entwined = {group for _, record, group in decoded if isinstance(record.key, GroupIdKey)}
+        entwined &= scanned.last_values.keys()
+        made = scanned.commits(entwined) if entwined else ()
+        steps = [*decoded, *((offset, None, group) for offset, group in made if offset < scanned.next_offset)]
         ended: dict[str, int] = {}
-        for log_record in scanned.others:
-            record, group_id = self._decode(partition, None, log_record)
-            if isinstance(record.key, GroupIdKey) and group_id in scanned.last_values:
-                return False  # what such a record does depends on whether a commit had made the group by then
-            if isinstance(record.key, GroupMetadataKey | GroupIdKey):
-                shard.replay_group(group_id, log_record.offset, record, self.rules)
+        for offset, record, group_id in sorted(steps, key=lambda step: step[0]) if made else decoded:
+            if record is None:
+                shard.groups.setdefault(group_id, Group(group_id, partition))
+            elif isinstance(record.key, GroupMetadataKey | GroupIdKey):
+                shard.replay_group(group_id, offset, record, self.rules)
                 if group_id not in shard.groups:
-                    ended[group_id] = log_record.offset
+                    ended[group_id] = offset
         for group_id, last in scanned.last_values.items():
             self._name(partition, group_id)
-            if group_id not in shard.groups and last > ended.get(group_id, -1):
+            if group_id not in shard.groups and group_id not in entwined and last > ended.get(group_id, -1):
                 shard.groups[group_id] = Group(group_id, partition)
         for group in shard.groups.values():
             if isinstance(group, ModernGroup):

@@ -30,6 +30,7 @@ from kafkagroups.kernels.scan import (
     ODD,
     OFFSET,
     OK,
+    PACKED,
     PRODUCER,
     VALUE,
     VALUE_SIZE,
@@ -68,7 +69,7 @@ def fold_segment(
 ) -> tuple[int, int]:  # fmt: skip
     """Folds the batches of one segment from `start` on. Gives a status and where it stopped.
 
-    FULL: call again from there with more room. ODD: the readable loader is to load this partition. CUT: what `until`
+    FULL, PACKED: call again from there with more room, or from behind the batch. ODD: the readable loader is to load this partition. CUT: what `until`
     or `until_time` allows has been read. `rows` gets the records of other types: offset, key, its size, value, its size.
     """
     found = np.empty(5, np.int64)
@@ -89,8 +90,11 @@ def fold_segment(
             break
         if rules[CHECKS_CRC] and crc32c(data, at + 21, at + size) != int32(data, at + 17) & 0xFFFFFFFF:
             return ODD, at
-        if attributes & 7 or count < 0:
+        if count < 0:
             return ODD, at
+        if attributes & 7:
+            status = PACKED
+            break
         producer = int64(data, at + 43)
         is_control = (attributes & 0x20) != 0
         has_room = _has_room(size + pledged, count, counts, slots, entries, arena, nodes, producers, rows)
@@ -441,3 +445,40 @@ def rehash(entries: Any, count: int, arena: Any, slots: Any) -> None:
         while slots[slot] >= 0:
             slot = slot + 1 & mask
         slots[slot] = (hashed >> 32 & 0x7FFFFFFF) << 32 | entry
+
+
+@njit(cache=True, nogil=True)
+def commit_events(data: Any, groups: Any, table: Any, has_made: Any, events: Any, found: Any) -> int:
+    """When the groups of a table came to life by a commit, in a segment that was folded before; how many `events` that is.
+
+    `groups` holds the bytes of the names, `table` by hash (place, size) of one, size -1: free. An event is a record's
+    offset and the group's place in `table`; a group has one at its first commit (`has_made` is 0), and one at the first
+    after each record of its own.
+    """
+    at, end, count = 0, len(data), 0
+    mask = len(table) - 1
+    while end - at >= HEADER:
+        size = int32(data, at + 8) + 12
+        if size < HEADER or size > end - at:
+            break
+        base, attributes, records = int64(data, at), int16(data, at + 21), int32(data, at + 57)
+        place, stop = at + HEADER, at + size
+        for _ in range(0 if attributes & 0x20 else records):
+            place = record_at(data, place, stop, found)
+            kind = int16(data, found[1])
+            if kind <= 1 and found[4] < 0:
+                continue
+            start, length = found[1] + 4, int16(data, found[1] + 2)
+            slot = hash_bytes(data, start, length) & mask
+            while table[slot, 1] >= 0:
+                if table[slot, 1] == length and _same(data, start, groups, table[slot, 0], length):
+                    if kind > 1:
+                        has_made[slot] = 0
+                    elif not has_made[slot]:
+                        has_made[slot] = 1
+                        events[count, 0], events[count, 1] = base + found[0], slot
+                        count += 1
+                    break
+                slot = slot + 1 & mask
+        at = stop
+    return count

@@ -8,23 +8,30 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
+from crc32c import crc32c
 
+from kafkagroups.errors import InvalidLog
 from kafkagroups.groups.loading import Scanned
 from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets, PartitionOffsets, TopicPartition
 from kafkagroups.kernels import fold
-from kafkagroups.kernels.scan import BLOCK, CUT, FULL, OK
+from kafkagroups.kernels.scan import BLOCK, CUT, FULL, HEADER, ODD, PACKED, hash_bytes, int32
 from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.compression import decompress
+from kafkagroups.log.record_batch import parse_batch
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.text import decode_utf8, uuid_text
 
 Array = np.ndarray[Any, Any]
 FIRST_KEYS, FIRST_ARENA, ROWS = 4096, 1 << 20, 4096
+UNPACKED = 4 * 1024 * 1024
+"""About how many bytes are decompressed at once."""
 
 
 class Fold:
@@ -63,7 +70,7 @@ class Fold:
     def segment(self, data: Array) -> bool:
         """Takes the next segment's bytes (uint8, read-only). False: the readable loader is to load the partition."""
         at, status = 0, FULL
-        while status == FULL and not self.is_cut:
+        while status in (FULL, PACKED) and not self.is_cut:
             status, at = fold.fold_segment(
                 data, at, self.rules, self.counts, self.slots, self.entries, self.more, self.tombs, self.arena,
                 self.nodes, self.node_more, self.producers, self.row_places, self.block,
@@ -74,8 +81,12 @@ class Fold:
             self.counts[fold.ROWS] = 0
             if status == FULL:
                 self._grow(data, at)
+            elif status == PACKED:
+                plain, at = unpacked(data, at)
+                if plain is None or not self.segment(plain):
+                    return False
         self.is_cut = self.is_cut or status == CUT
-        return status in (OK, CUT, FULL)
+        return status != ODD
 
     def _grow(self, data: Array, at: int) -> None:
         """Makes room for the batch at a position, and for as much again as there is."""
@@ -172,6 +183,39 @@ class Fold:
         )
 
 
+def unpacked(data: Array, at: int) -> tuple[Array | None, int]:
+    """The compressed batches from a position on, as many as stand together, uncompressed; and the position behind them.
+
+    None when one has a wrong checksum or cannot be decompressed. Checksums are made anew.
+    """
+    out, end = bytearray(), len(data)
+    while end - at >= HEADER and len(out) < UNPACKED:
+        size = int32(data, at + 8) + 12
+        if not HEADER <= size <= end - at or not data[at + 22] & 7:
+            break
+        raw = data[at : at + size].tobytes()
+        batch = parse_batch(raw, 0, size)
+        try:
+            payload = decompress(batch.compression, batch.payload) if batch.is_valid else None
+        except InvalidLog:
+            payload = None
+        if payload is None or batch.magic != 2:
+            return None, at
+        head = bytearray(raw[:HEADER])
+        head[8:12] = (HEADER - 12 + len(payload)).to_bytes(4, "big")
+        head[22] &= ~7
+        head[17:21] = crc32c(payload, crc32c(bytes(head[21:]))).to_bytes(4, "big")
+        out += head + payload
+        at += size
+    return _readable(out), at
+
+
+def _readable(buffer: Any) -> Array:
+    data = np.frombuffer(buffer, np.uint8)
+    data.flags.writeable = False
+    return data
+
+
 def _longer(array: Array, length: int) -> Array:
     out = np.empty((length, *array.shape[1:]), array.dtype)
     out[: len(array)] = array
@@ -182,11 +226,51 @@ def fold_log(log: Log, rules: Dialect, until: int | None = None, until_time: int
     """Folds a partition's segments, in order. None when the readable loader is to load it."""
     state = Fold(rules, until, until_time)
     for buffer in log.buffers():
-        data = np.frombuffer(buffer, np.uint8)
-        data.flags.writeable = False
-        if not state.segment(data):
+        if not state.segment(_readable(buffer)):
             return None
     return state
+
+
+def commit_events(log: Log, names: Collection[str]) -> list[tuple[int, str]]:
+    """Record offsets at which commits may have made these groups: see fold.commit_events. The log was folded before."""
+    table = np.full((1 << (2 * len(names) + 1).bit_length(), 2), -1, np.int64)
+    groups = bytearray()
+    by_slot = {}
+    for name in names:
+        text = np.frombuffer(name.encode() or b"\0", np.uint8)
+        size = len(name.encode())
+        slot = int(hash_bytes(text, 0, size)) & len(table) - 1
+        while table[slot, 1] >= 0:
+            slot = slot + 1 & len(table) - 1
+        table[slot] = len(groups), size
+        by_slot[slot] = name
+        groups += name.encode()
+    has_made, found = np.zeros(len(table), np.int64), np.empty(5, np.int64)
+    out = []
+    for buffer in log.buffers():
+        for data in _plain_runs(_readable(buffer)):
+            events = np.empty((len(data) // 20 + 1, 2), np.int64)
+            count = fold.commit_events(data, _readable(groups + bytes(8)), table, has_made, events, found)
+            out += [(offset, by_slot[slot]) for offset, slot in events[:count].tolist()]
+    return out
+
+
+def _plain_runs(data: Array) -> Iterator[Array]:
+    """The batches of a segment, runs of compressed ones uncompressed."""
+    at, start, end = 0, 0, len(data)
+    while end - at >= HEADER:
+        size = int32(data, at + 8) + 12
+        if not HEADER <= size <= end - at:
+            break
+        if data[at + 22] & 7:
+            yield data[start:at]
+            plain, at = unpacked(data, at)
+            start = at
+            if plain is not None:
+                yield plain
+        else:
+            at += size
+    yield data[start:at]
 
 
 def scan(
@@ -216,4 +300,12 @@ def _scanned(log: Log, future: Future[Fold | None]) -> Scanned | None:
     counts = state.counts.tolist()
     next_offset = counts[fold.NEXT_OFFSET] if counts[fold.BATCHES] else log.start_offset
     last = state.last_values()
-    return Scanned(offsets, last, state.others, counts[fold.BATCHES], counts[fold.RECORDS], next_offset)
+    return Scanned(
+        offsets,
+        last,
+        state.others,
+        counts[fold.BATCHES],
+        counts[fold.RECORDS],
+        next_offset,
+        partial(commit_events, log),
+    )

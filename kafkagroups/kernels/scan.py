@@ -14,8 +14,9 @@ from numba import njit
 
 from kafkagroups.kernels.intrinsics import load64
 
-OK, FULL, ODD, CUT = range(4)
-"""All was read; more room is needed first; the readable loader is to look at it; nothing further is to be read."""
+OK, FULL, ODD, CUT, PACKED = range(5)
+"""All was read; more room is needed first; the readable loader is to look at it; nothing further is to be read; a
+compressed batch comes, whose checksum is right."""
 BLOCK = 1024
 HEADER = 61
 

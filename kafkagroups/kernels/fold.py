@@ -73,6 +73,8 @@ def fold_segment(
     or `until_time` allows has been read. `rows` gets the records of other types: offset, key, its size, value, its size.
     """
     found = np.empty(5, np.int64)
+    limits = (min(len(entries), len(slots) // 2), len(arena), len(nodes), len(producers) // 2, len(rows))
+    mask = len(slots) - 1
     at, end = start, len(data)
     waiting, pledged, status = 0, 0, OK
     while at < end and status == OK:
@@ -97,7 +99,7 @@ def fold_segment(
             break
         producer = int64(data, at + 43)
         is_control = (attributes & 0x20) != 0
-        has_room = _has_room(size + pledged, count, counts, slots, entries, arena, nodes, producers, rows)
+        has_room = _has_room(size + pledged, count, counts, limits)
         if waiting and (is_control or not has_room or waiting + count > BLOCK):
             status = _fold(
                 data, block, waiting, rules, counts, slots, entries, more, tombs, arena, nodes, node_more, producers
@@ -105,7 +107,7 @@ def fold_segment(
             waiting, pledged = 0, 0
             if status != OK:
                 return status, at
-            has_room = _has_room(size, count, counts, slots, entries, arena, nodes, producers, rows)
+            has_room = _has_room(size, count, counts, limits)
         if not has_room:
             return FULL, at
         stop, place = at + size, at + HEADER
@@ -134,8 +136,9 @@ def fold_segment(
                 first = offset if number == 0 else first
                 kind = int16(data, found[1])
                 if kind != 0 and kind != 1:
-                    row = rows[counts[ROWS]]
-                    row[0], row[1], row[2], row[3], row[4] = offset, found[1], found[2], found[3], found[4]
+                    rows[counts[ROWS], 0] = offset
+                    for column in range(1, 5):
+                        rows[counts[ROWS], column] = found[column]
                     counts[ROWS] += 1
                     continue
                 size_of_key = offset_key_size(data, found[1], found[2])
@@ -149,13 +152,13 @@ def fold_segment(
                     waiting = 0
                     if status != OK:
                         return status, at
-                row = block[waiting]
-                row[HASH] = hash_bytes(data, found[1] + 2, size_of_key)
-                row[KEY], row[KEY_SIZE] = found[1] + 2, size_of_key
-                row[VALUE], row[VALUE_SIZE] = found[3], found[4]
-                row[OFFSET], row[FIRST] = offset, first
-                row[PRODUCER] = producer if pending else NOBODY
-                prefetch(slots, row[HASH] & len(slots) - 1)
+                hashed = hash_bytes(data, found[1] + 2, size_of_key)
+                prefetch(slots, hashed & mask)
+                block[waiting, HASH] = hashed
+                block[waiting, KEY], block[waiting, KEY_SIZE] = found[1] + 2, size_of_key
+                block[waiting, VALUE], block[waiting, VALUE_SIZE] = found[3], found[4]
+                block[waiting, OFFSET], block[waiting, FIRST] = offset, first
+                block[waiting, PRODUCER] = producer if pending else NOBODY
                 waiting += 1
         if place != stop:
             return ODD, at
@@ -179,19 +182,16 @@ def _is_zero(data: Any, at: int, end: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
-def _has_room(
-    size: int, count: int, counts: Any, slots: Any, entries: Any, arena: Any, nodes: Any, producers: Any, rows: Any
-) -> bool:
+@njit(cache=True, nogil=True, inline="always")
+def _has_room(size: int, count: int, counts: Any, limits: Any) -> bool:
     """Whether a batch of so many bytes and records surely fits, together with the block that waits."""
     many = count + BLOCK
     return (
-        counts[ENTRIES] + many <= len(entries)
-        and 2 * (counts[ENTRIES] + many) <= len(slots)
-        and counts[ARENA] + size <= len(arena)
-        and counts[NODES] + many <= len(nodes)
-        and 2 * (counts[PRODUCERS] + 2) <= len(producers)
-        and counts[ROWS] + count <= len(rows)
+        counts[ENTRIES] + many <= limits[0]
+        and counts[ARENA] + size <= limits[1]
+        and counts[NODES] + many <= limits[2]
+        and counts[PRODUCERS] + 2 <= limits[3]
+        and counts[ROWS] + count <= limits[4]
     )
 
 
@@ -217,8 +217,9 @@ def _fold(
     data: Any, block: Any, waiting: int, rules: Any, counts: Any, slots: Any, entries: Any, more: Any, tombs: Any,
     arena: Any, nodes: Any, node_more: Any, producers: Any,
 ) -> int:  # fmt: skip
-    """Folds the block: three steps, each AHEAD of the next."""
+    """Folds the block: three steps, each AHEAD of the next. No views of rows are made: they would cost more than the work."""
     mask = len(slots) - 1
+    classic = rules[CLASSIC] != 0
     for step in range(waiting + 2 * AHEAD):
         if step < waiting:
             entry = slots[block[step, HASH] & mask]
@@ -229,96 +230,107 @@ def _fold(
             entry = slots[block[behind, HASH] & mask]
             if entry >= 0:
                 prefetch(arena, entries[entry & 0x7FFFFFFF, NAME] >> 20)
-        behind = step - 2 * AHEAD
-        if behind >= 0:
-            row = block[behind]
-            entry = _entry_of(data, row, mask, counts, slots, entries, tombs, arena)
-            if entry < 0:
-                return ODD
-            if row[PRODUCER] == NOBODY:
-                status = _plain(data, row, entry, rules, counts, entries, more, tombs, arena)
-            else:
-                status = _pending(
-                    data, row, entry, rules, counts, entries, more, tombs, arena, nodes, node_more, producers
+        at = step - 2 * AHEAD
+        if at < 0:
+            continue
+        entry = _entry_of(
+            data, block[at, HASH], block[at, KEY], block[at, KEY_SIZE], mask, counts, slots, entries, tombs, arena
+        )
+        if entry < 0:
+            return ODD
+        producer, offset, value_size = block[at, PRODUCER], block[at, OFFSET], block[at, VALUE_SIZE]
+        if value_size < 0 and (producer == NOBODY or not classic):
+            entries[entry, RECORD] = -1  # a tombstone; in a transaction a classic one waits
+            tombs[entry] = offset
+            continue
+        highest = rules[TYPE0_VALUES] if data[block[at, KEY] - 1] == 0 else rules[OFFSET_VALUES]
+        status = OK
+        if value_size >= 0:
+            entries[entry, SEEN] = offset
+        if producer == NOBODY:
+            entries[entry, RECORD], entries[entry, BATCH] = offset, block[at, FIRST]
+            status = _value(data, block[at, VALUE], value_size, highest, rules, counts, entries, more, entry, arena)
+        else:
+            node = _node(producer, value_size < 0, counts, nodes, producers)
+            if node >= 0:
+                nodes[node, ENTRY] = ~entry if value_size < 0 else entry
+                nodes[node, P_RECORD], nodes[node, P_BATCH], nodes[node, P_NOTE] = offset, block[at, FIRST], 0
+            if value_size >= 0:
+                status = _value(
+                    data, block[at, VALUE], value_size, highest, rules, counts, nodes, node_more, node, arena
                 )
-            if status != OK:
-                return status
+        if status != OK:
+            return status
     return OK
 
 
-@njit(cache=True, nogil=True)
-def _entry_of(data: Any, row: Any, mask: int, counts: Any, slots: Any, entries: Any, tombs: Any, arena: Any) -> int:
+@njit(cache=True, nogil=True, inline="always")
+def _entry_of(
+    data: Any,
+    hashed: int,
+    key: int,
+    size: int,
+    mask: int,
+    counts: Any,
+    slots: Any,
+    entries: Any,
+    tombs: Any,
+    arena: Any,
+) -> int:
     """The entry of a key, made when there is none; -1 for a key that is no plain text."""
-    tag = row[HASH] >> 32 & 0x7FFFFFFF
-    slot = row[HASH] & mask
+    tag = hashed >> 32 & 0x7FFFFFFF
+    slot = hashed & mask
+    found = np.int64(-1)
     while slots[slot] >= 0:
         if slots[slot] >> 32 == tag:
             entry = slots[slot] & 0x7FFFFFFF
             name = entries[entry, NAME]
-            if name & SIZE == row[KEY_SIZE] and _same(data, row[KEY], arena, name >> 20, row[KEY_SIZE]):
-                return entry
+            if name & SIZE == size and _same(data, key, arena, name >> 20, size):
+                found = entry
+                break
         slot = slot + 1 & mask
-    group = int16(data, row[KEY])
-    topic = row[KEY] + 2 + group
-    if not is_plain_text(data, row[KEY] + 2, group) or not is_plain_text(data, topic + 2, int16(data, topic)):
-        return -1
-    entry = counts[ENTRIES]
-    counts[ENTRIES] += 1
-    slots[slot] = tag << 32 | entry
+    if found < 0 and _is_key_plain(data, key):
+        found = counts[ENTRIES]
+        counts[ENTRIES] += 1
+        slots[slot] = tag << 32 | found
+        _new_entry(data, key, size, found, counts, entries, tombs, arena)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _is_key_plain(data: Any, key: int) -> bool:
+    group = int16(data, key)
+    topic = key + 2 + group
+    return is_plain_text(data, key + 2, group) and is_plain_text(data, topic + 2, int16(data, topic))
+
+
+@njit(cache=True, nogil=True)
+def _new_entry(data: Any, key: int, size: int, entry: int, counts: Any, entries: Any, tombs: Any, arena: Any) -> None:
     place = counts[ARENA]
-    for at in range(row[KEY_SIZE]):
-        arena[place + at] = data[row[KEY] + at]
-    counts[ARENA] += row[KEY_SIZE]
-    made = entries[entry]
-    made[SEEN], made[NAME], made[RECORD], made[BATCH] = -1, place << 20 | row[KEY_SIZE], -1, -1
-    made[COMMITTED], made[TIME], made[NOTE], made[EPOCH] = 0, 0, 0, 0
+    for at in range(size):
+        arena[place + at] = data[key + at]
+    counts[ARENA] += size
+    for column in range(8):
+        entries[entry, column] = 0
+    entries[entry, SEEN], entries[entry, NAME] = -1, place << 20 | size
+    entries[entry, RECORD], entries[entry, BATCH] = -1, -1
     tombs[entry] = -1
-    return entry
 
 
 @njit(cache=True, nogil=True)
-def _plain(
-    data: Any, row: Any, entry: int, rules: Any, counts: Any, entries: Any, more: Any, tombs: Any, arena: Any
-) -> int:
-    """A commit outside of transactions, or a tombstone: it counts at once."""
-    target = entries[entry]
-    if row[VALUE_SIZE] < 0:
-        target[RECORD] = -1
-        tombs[entry] = row[OFFSET]
-        return OK
-    target[SEEN] = row[OFFSET]
-    target[RECORD], target[BATCH] = row[OFFSET], row[FIRST]
-    return _value(data, row, rules, counts, target, more[entry], arena)
-
-
-@njit(cache=True, nogil=True)
-def _pending(
-    data: Any, row: Any, entry: int, rules: Any, counts: Any, entries: Any, more: Any, tombs: Any, arena: Any,
-    nodes: Any, node_more: Any, producers: Any,
-) -> int:  # fmt: skip
-    """A commit in a transaction waits in its producer's list; a classic tombstone waits with it, a new one acts at once."""
-    dead = row[VALUE_SIZE] < 0
-    if dead and not rules[CLASSIC]:
-        entries[entry, RECORD] = -1
-        tombs[entry] = row[OFFSET]
-        return OK
-    place = _producer(row[PRODUCER], counts, producers)
+def _node(producer: int, dead: bool, counts: Any, nodes: Any, producers: Any) -> int:
+    """A new node at the head of the producer's list; -1 for a tombstone where nothing waits."""
+    place = _producer(producer, counts, producers)
     if dead and producers[place, 1] < 0:
-        return OK
-    if counts[FREE] >= 0:
-        node = counts[FREE]
+        return -1
+    node = counts[FREE]
+    if node >= 0:
         counts[FREE] = nodes[node, NEXT]
     else:
         node = counts[NODES]
         counts[NODES] += 1
-    made = nodes[node]
-    made[NEXT], producers[place, 1] = producers[place, 1], node
-    made[ENTRY] = ~entry if dead else entry
-    made[P_RECORD], made[P_BATCH], made[P_NOTE] = row[OFFSET], row[FIRST], 0
-    if dead:
-        return OK
-    entries[entry, SEEN] = row[OFFSET]
-    return _value(data, row, rules, counts, made, node_more[node], arena)
+    nodes[node, NEXT], producers[place, 1] = producers[place, 1], node
+    return node
 
 
 @njit(cache=True, nogil=True)
@@ -337,16 +349,18 @@ def _producer(producer: int, counts: Any, producers: Any) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _value(data: Any, row: Any, rules: Any, counts: Any, target: Any, extra: Any, arena: Any) -> int:
-    """Reads an offset's value into an entry or a node (their columns are the same). ODD when it is not plain."""
-    at, end = row[VALUE], row[VALUE] + row[VALUE_SIZE]
-    if row[VALUE_SIZE] < 2:
+def _value(
+    data: Any, at: int, value_size: int, highest: int, rules: Any, counts: Any, table: Any, extra: Any, row: int,
+    arena: Any,
+) -> int:  # fmt: skip
+    """Reads an offset's value into a row of entries or nodes (their columns are the same). ODD when it is not plain."""
+    end = at + value_size
+    if value_size < 2 + 8 + 1 + 8:
         return ODD
     version = int16(data, at)
-    highest = rules[TYPE0_VALUES] if data[row[KEY] - 1] == 0 else rules[OFFSET_VALUES]
-    if version < 0 or version > highest or end - at < 2 + 8 + 1 + 8:
+    if version < 0 or version > highest:
         return ODD
-    target[COMMITTED] = int64(data, at + 2)
+    table[row, COMMITTED] = int64(data, at + 2)
     at += 10
     epoch, flags = np.int64(-1), np.int64(0)
     if version >= 3:
@@ -366,13 +380,15 @@ def _value(data: Any, row: Any, rules: Any, counts: Any, target: Any, extra: Any
     at += size
     if size < 0 or at + 8 > end:
         return ODD
-    target[TIME] = int64(data, at)
+    table[row, TIME] = int64(data, at)
     at += 8
     if version == 1:
         if at + 8 > end:
             return ODD
-        extra[0] = int64(data, at)
-        flags = np.int64(HAS_EXPIRE) if extra[0] != -1 else np.int64(0)
+        expire = int64(data, at)
+        if expire != -1:
+            flags = np.int64(HAS_EXPIRE)
+            extra[row, 0] = expire
     if version == 4:
         if at >= end or data[at] > 1:
             return ODD
@@ -380,13 +396,18 @@ def _value(data: Any, row: Any, rules: Any, counts: Any, target: Any, extra: Any
             if at + 19 > end or data[at + 1] != 0 or data[at + 2] != 16:
                 return ODD
             if rules[KNOWS_TOPIC_IDS]:
-                extra[1], extra[2] = load64(data, at + 3), load64(data, at + 11)
-                flags = np.int64(HAS_TOPIC) if extra[1] or extra[2] else np.int64(0)
-    target[EPOCH] = (epoch & 0xFFFFFFFF) | flags
-    if size == 0:
-        target[NOTE] = 0
-        return OK
-    old = target[NOTE]
+                extra[row, 1], extra[row, 2] = load64(data, at + 3), load64(data, at + 11)
+                flags = np.int64(HAS_TOPIC) if extra[row, 1] or extra[row, 2] else np.int64(0)
+    table[row, EPOCH] = (epoch & 0xFFFFFFFF) | flags
+    if size or table[row, NOTE]:
+        _keep_note(data, note, size, counts, table, row, arena)
+    return OK
+
+
+@njit(cache=True, nogil=True)
+def _keep_note(data: Any, note: int, size: int, counts: Any, table: Any, row: int, arena: Any) -> None:
+    """Copies metadata into the arena, over the row's old one where it fits."""
+    old = table[row, NOTE]
     place = old >> 20
     if old & SIZE < size:
         counts[GARBAGE] += old & SIZE
@@ -394,8 +415,7 @@ def _value(data: Any, row: Any, rules: Any, counts: Any, target: Any, extra: Any
         counts[ARENA] += size
     for step in range(size):
         arena[place + step] = data[note + step]
-    target[NOTE] = place << 20 | size
-    return OK
+    table[row, NOTE] = place << 20 | size if size else 0
 
 
 @njit(cache=True, nogil=True)
@@ -409,27 +429,23 @@ def _end_transaction(
     producers[place, 1] = -1
     counts[MARK] += 1
     while node >= 0:
-        waits = nodes[node]
-        entry = waits[ENTRY] if waits[ENTRY] >= 0 else ~waits[ENTRY]
+        named = nodes[node, ENTRY]
+        entry = named if named >= 0 else ~named
         if more[entry, 3] != counts[MARK]:
             more[entry, 3] = counts[MARK]
-            target = entries[entry]
-            if waits[ENTRY] >= 0 and commits:
-                if rules[CLASSIC]:
-                    newer = target[RECORD] < 0 or target[BATCH] < waits[P_BATCH]
-                else:
-                    newer = waits[P_RECORD] > tombs[entry] and target[RECORD] < waits[P_RECORD]
-                if newer:
-                    counts[GARBAGE] += target[NOTE] & SIZE
-                    for column in range(P_COMMITTED, P_EPOCH + 1):
-                        target[column] = waits[column]
-                    more[entry, 0], more[entry, 1], more[entry, 2] = (
-                        node_more[node, 0],
-                        node_more[node, 1],
-                        node_more[node, 2],
-                    )
-        following = waits[NEXT]
-        waits[NEXT] = counts[FREE]
+            there = entries[entry, RECORD]
+            if rules[CLASSIC]:
+                newer = there < 0 or entries[entry, BATCH] < nodes[node, P_BATCH]
+            else:
+                newer = nodes[node, P_RECORD] > tombs[entry] and there < nodes[node, P_RECORD]
+            if named >= 0 and commits and newer:
+                counts[GARBAGE] += entries[entry, NOTE] & SIZE
+                for column in range(P_COMMITTED, P_EPOCH + 1):
+                    entries[entry, column] = nodes[node, column]
+                for column in range(3):
+                    more[entry, column] = node_more[node, column]
+        following = nodes[node, NEXT]
+        nodes[node, NEXT] = counts[FREE]
         counts[FREE] = node
         node = following
 

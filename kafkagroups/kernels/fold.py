@@ -195,18 +195,15 @@ def _has_room(size: int, count: int, counts: Any, limits: Any) -> bool:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _same(data: Any, start: int, arena: Any, place: int, size: int) -> bool:
-    at = 0
-    while at + 8 <= size:
+    """Whether two runs of at least 8 bytes are equal."""
+    at, last = 0, size - 8
+    while at < last:
         if load64(data, start + at) != load64(arena, place + at):
             return False
         at += 8
-    while at < size:
-        if data[start + at] != arena[place + at]:
-            return False
-        at += 1
-    return True
+    return load64(data, start + last) == load64(arena, place + last)
 
 
 AHEAD = 8
@@ -485,9 +482,9 @@ def commit_events(data: Any, groups: Any, table: Any, has_made: Any, events: Any
             if kind <= 1 and found[4] < 0:
                 continue
             start, length = found[1] + 4, int16(data, found[1] + 2)
-            slot = hash_bytes(data, start, length) & mask
+            slot = short_hash(data, start, length) & mask
             while table[slot, 1] >= 0:
-                if table[slot, 1] == length and _same(data, start, groups, table[slot, 0], length):
+                if table[slot, 1] == length and _same_text(data, start, groups, table[slot, 0], length):
                     if kind > 1:
                         has_made[slot] = 0
                     elif not has_made[slot]:
@@ -498,3 +495,20 @@ def commit_events(data: Any, groups: Any, table: Any, has_made: Any, events: Any
                 slot = slot + 1 & mask
         at = stop
     return count
+
+
+@njit(cache=True, nogil=True)
+def short_hash(data: Any, start: int, size: int) -> int:
+    """A hash of bytes, however few."""
+    mixed = np.uint64(14695981039346656037)
+    for at in range(start, start + size):
+        mixed = (mixed ^ np.uint64(data[at])) * np.uint64(1099511628211)
+    return np.int64(mixed ^ mixed >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True)
+def _same_text(data: Any, start: int, other: Any, place: int, size: int) -> bool:
+    for at in range(size):
+        if data[start + at] != other[place + at]:
+            return False
+    return True

@@ -20,7 +20,7 @@ from kafkagroups.errors import InvalidLog
 from kafkagroups.groups.loading import Scanned
 from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets, PartitionOffsets, TopicPartition
 from kafkagroups.kernels import fold
-from kafkagroups.kernels.scan import BLOCK, CUT, FULL, HEADER, ODD, PACKED, hash_bytes, int32
+from kafkagroups.kernels.scan import BLOCK, CUT, FULL, HEADER, ODD, PACKED, int32
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.compression import decompress
 from kafkagroups.log.record_batch import parse_batch
@@ -239,7 +239,7 @@ def commit_events(log: Log, names: Collection[str]) -> list[tuple[int, str]]:
     for name in names:
         text = np.frombuffer(name.encode() or b"\0", np.uint8)
         size = len(name.encode())
-        slot = int(hash_bytes(text, 0, size)) & len(table) - 1
+        slot = int(fold.short_hash(text, 0, size)) & len(table) - 1
         while table[slot, 1] >= 0:
             slot = slot + 1 & len(table) - 1
         table[slot] = len(groups), size

@@ -96,21 +96,17 @@ def uvarint(data: Any, at: int, end: int) -> tuple[int, int]:
     return 0, -1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def hash_bytes(data: Any, start: int, size: int) -> int:
-    """64 bits of the bytes. Reads 8 at a time; a last load may begin before `start`, never before the array."""
+    """64 bits of at least 8 bytes; the last word may overlap the one before."""
     mixed = np.uint64(size) * np.uint64(0x9E3779B97F4A7C15)
-    at, end = start, start + size
-    while at + 8 <= end:
+    at, last = start, start + size - 8
+    while at < last:
         mixed = (mixed ^ load64(data, at)) * np.uint64(0xD6E8FEB86659FD93)
         mixed ^= mixed >> np.uint64(32)
         at += 8
-    if at < end:
-        rest = np.uint64(0)
-        for place in range(at, end):
-            rest = rest << np.uint64(8) | np.uint64(data[place])
-        mixed = (mixed ^ rest) * np.uint64(0xD6E8FEB86659FD93)
-        mixed ^= mixed >> np.uint64(32)
+    mixed = (mixed ^ load64(data, last)) * np.uint64(0xD6E8FEB86659FD93)
+    mixed ^= mixed >> np.uint64(32)
     mixed *= np.uint64(0xD6E8FEB86659FD93)
     return np.int64(mixed ^ mixed >> np.uint64(29))
 

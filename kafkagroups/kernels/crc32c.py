@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import binding
-from numba import njit
 
+from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.intrinsics import crc32c_step, load64
 
 _POLYNOMIAL = 0x82F63B78
@@ -34,7 +34,7 @@ def _tables() -> np.ndarray[Any, Any]:
 _TABLES = _tables()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def crc32c_tables(data: Any, start: int, end: int) -> int:
     """Slicing-by-8."""
     crc = np.uint32(0xFFFFFFFF)
@@ -51,7 +51,7 @@ def crc32c_tables(data: Any, start: int, end: int) -> int:
     return np.int64(crc ^ np.uint32(0xFFFFFFFF))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def crc32c_instruction(data: Any, start: int, end: int) -> int:
     """SSE 4.2, eight bytes a step; the last few by table."""
     crc = np.uint64(0xFFFFFFFF)

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from kafkagroups.kernels.compiled import inlined, kernel
 from kafkagroups.kernels.crc32c import crc32c
 from kafkagroups.kernels.intrinsics import load64, prefetch
 from kafkagroups.kernels.scan import (
@@ -62,17 +62,16 @@ NOBODY = -(1 << 62)
 """The producer of a row that is no part of a transaction."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fold_segment(
     data: Any, start: int, rules: Any, counts: Any, slots: Any, entries: Any, more: Any, tombs: Any, arena: Any,
-    nodes: Any, node_more: Any, producers: Any, rows: Any, block: Any,
+    nodes: Any, node_more: Any, producers: Any, rows: Any, block: Any, found: Any,
 ) -> tuple[int, int]:  # fmt: skip
     """Folds the batches of one segment from `start` on. Gives a status and where it stopped.
 
     FULL, PACKED: call again from there with more room, or from behind the batch. ODD: the readable loader is to load this partition. CUT: what `until`
     or `until_time` allows has been read. `rows` gets the records of other types: offset, key, its size, value, its size.
     """
-    found = np.empty(5, np.int64)
     limits = (min(len(entries), len(slots) // 2), len(arena), len(nodes), len(producers) // 2, len(rows))
     mask = len(slots) - 1
     at, end = start, len(data)
@@ -174,7 +173,7 @@ def fold_segment(
     return status, at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is_zero(data: Any, at: int, end: int) -> bool:
     for place in range(at, end):
         if data[place]:
@@ -182,7 +181,7 @@ def _is_zero(data: Any, at: int, end: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _has_room(size: int, count: int, counts: Any, limits: Any) -> bool:
     """Whether a batch of so many bytes and records surely fits, together with the block that waits."""
     many = count + BLOCK
@@ -195,7 +194,7 @@ def _has_room(size: int, count: int, counts: Any, limits: Any) -> bool:
     )
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _same(data: Any, start: int, arena: Any, place: int, size: int) -> bool:
     """Whether two runs of at least 8 bytes are equal."""
     at, last = 0, size - 8
@@ -209,7 +208,7 @@ def _same(data: Any, start: int, arena: Any, place: int, size: int) -> bool:
 AHEAD = 8
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fold(
     data: Any, block: Any, waiting: int, rules: Any, counts: Any, slots: Any, entries: Any, more: Any, tombs: Any,
     arena: Any, nodes: Any, node_more: Any, producers: Any,
@@ -261,7 +260,7 @@ def _fold(
     return OK
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _entry_of(
     data: Any,
     hashed: int,
@@ -294,14 +293,14 @@ def _entry_of(
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is_key_plain(data: Any, key: int) -> bool:
     group = int16(data, key)
     topic = key + 2 + group
     return is_plain_text(data, key + 2, group) and is_plain_text(data, topic + 2, int16(data, topic))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _new_entry(data: Any, key: int, size: int, entry: int, counts: Any, entries: Any, tombs: Any, arena: Any) -> None:
     place = counts[ARENA]
     for at in range(size):
@@ -314,7 +313,7 @@ def _new_entry(data: Any, key: int, size: int, entry: int, counts: Any, entries:
     tombs[entry] = -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _node(producer: int, dead: bool, counts: Any, nodes: Any, producers: Any) -> int:
     """A new node at the head of the producer's list; -1 for a tombstone where nothing waits."""
     place = _producer(producer, counts, producers)
@@ -330,7 +329,7 @@ def _node(producer: int, dead: bool, counts: Any, nodes: Any, producers: Any) ->
     return node
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _producer(producer: int, counts: Any, producers: Any) -> int:
     """The place of a producer in the open-addressed table of (id + 1, first node)."""
     mask = len(producers) - 1
@@ -345,7 +344,7 @@ def _producer(producer: int, counts: Any, producers: Any) -> int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _value(
     data: Any, at: int, value_size: int, highest: int, rules: Any, counts: Any, table: Any, extra: Any, row: int,
     arena: Any,
@@ -401,7 +400,7 @@ def _value(
     return OK
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _keep_note(data: Any, note: int, size: int, counts: Any, table: Any, row: int, arena: Any) -> None:
     """Copies metadata into the arena, over the row's old one where it fits."""
     old = table[row, NOTE]
@@ -415,7 +414,7 @@ def _keep_note(data: Any, note: int, size: int, counts: Any, table: Any, row: in
     table[row, NOTE] = place << 20 | size if size else 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _end_transaction(
     producer: int, commits: bool, rules: Any, counts: Any, entries: Any, more: Any, tombs: Any, nodes: Any,
     node_more: Any, producers: Any,
@@ -447,7 +446,7 @@ def _end_transaction(
         node = following
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rehash(entries: Any, count: int, arena: Any, slots: Any) -> None:
     """Fills empty slots with all entries."""
     mask = len(slots) - 1
@@ -460,7 +459,7 @@ def rehash(entries: Any, count: int, arena: Any, slots: Any) -> None:
         slots[slot] = (hashed >> 32 & 0x7FFFFFFF) << 32 | entry
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def commit_events(data: Any, groups: Any, table: Any, has_made: Any, events: Any, found: Any) -> int:
     """When the groups of a table came to life by a commit, in a segment that was folded before; how many `events` that is.
 
@@ -497,7 +496,7 @@ def commit_events(data: Any, groups: Any, table: Any, has_made: Any, events: Any
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def short_hash(data: Any, start: int, size: int) -> int:
     """A hash of bytes, however few."""
     mixed = np.uint64(14695981039346656037)
@@ -506,7 +505,7 @@ def short_hash(data: Any, start: int, size: int) -> int:
     return np.int64(mixed ^ mixed >> np.uint64(32))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _same_text(data: Any, start: int, other: Any, place: int, size: int) -> bool:
     for at in range(size):
         if data[start + at] != other[place + at]:

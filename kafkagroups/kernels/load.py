@@ -64,6 +64,7 @@ class Fold:
         self.producers = np.zeros((64, 3), np.int64)
         self.row_places = np.empty((ROWS, 5), np.int64)
         self.block = np.empty((BLOCK, 8), np.int64)
+        self.found = np.empty(5, np.int64)
         self.others: list[LogRecord] = []
         self.is_cut = False
 
@@ -73,7 +74,7 @@ class Fold:
         while status in (FULL, PACKED) and not self.is_cut:
             status, at = fold.fold_segment(
                 data, at, self.rules, self.counts, self.slots, self.entries, self.more, self.tombs, self.arena,
-                self.nodes, self.node_more, self.producers, self.row_places, self.block,
+                self.nodes, self.node_more, self.producers, self.row_places, self.block, self.found,
             )  # fmt: skip
             for offset, key, key_size, value, value_size in self.row_places[: self.counts[fold.ROWS]].tolist():
                 content = None if value_size < 0 else data[value : value + value_size].tobytes()

@@ -10,26 +10,26 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from kafkagroups.kernels.compiled import inlined, kernel
 from kafkagroups.kernels.intrinsics import load64
 
 OK, FULL, ODD, CUT, PACKED = range(5)
 """All was read; more room is needed first; the readable loader is to look at it; nothing further is to be read; a
 compressed batch comes, whose checksum is right."""
-BLOCK = 1024
+BLOCK = 512
 HEADER = 61
 
 # The columns of a block's row.
 HASH, KEY, KEY_SIZE, VALUE, VALUE_SIZE, OFFSET, FIRST, PRODUCER = range(8)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def int16(data: Any, at: int) -> int:
     return np.int64(np.int16(np.uint16(data[at]) << np.uint16(8) | np.uint16(data[at + 1])))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def _swapped(word: Any) -> Any:
     """Big-endian: LLVM makes one instruction of it."""
     word = (word & np.uint64(0x00FF00FF00FF00FF)) << np.uint64(8) | (word >> np.uint64(8)) & np.uint64(
@@ -41,12 +41,12 @@ def _swapped(word: Any) -> Any:
     return word << np.uint64(32) | word >> np.uint64(32)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def int64(data: Any, at: int) -> int:
     return np.int64(_swapped(load64(data, at)))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def int32(data: Any, at: int) -> int:
     value = (
         np.uint32(data[at]) << np.uint32(24)
@@ -57,7 +57,7 @@ def int32(data: Any, at: int) -> int:
     return np.int64(np.int32(value))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def long_varint(data: Any, at: int, end: int, most: int) -> tuple[int, int]:
     """A zigzag varint of up to `most` bytes and the position after it; (0, -1) when it is none."""
     value, shift = np.uint64(0), 0
@@ -74,7 +74,7 @@ def long_varint(data: Any, at: int, end: int, most: int) -> tuple[int, int]:
     return 0, -1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def varint(data: Any, at: int, end: int) -> tuple[int, int]:
     if at < end and data[at] < 0x80:
         byte = np.int64(data[at])
@@ -82,7 +82,7 @@ def varint(data: Any, at: int, end: int) -> tuple[int, int]:
     return long_varint(data, at, end, 5)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def uvarint(data: Any, at: int, end: int) -> tuple[int, int]:
     """An unsigned varint of up to 3 bytes and the position after it; (0, -1) when it is longer."""
     value = np.int64(0)
@@ -96,7 +96,7 @@ def uvarint(data: Any, at: int, end: int) -> tuple[int, int]:
     return 0, -1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inlined
 def hash_bytes(data: Any, start: int, size: int) -> int:
     """64 bits of at least 8 bytes; the last word may overlap the one before."""
     mixed = np.uint64(size) * np.uint64(0x9E3779B97F4A7C15)
@@ -111,7 +111,7 @@ def hash_bytes(data: Any, start: int, size: int) -> int:
     return np.int64(mixed ^ mixed >> np.uint64(29))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def record_at(data: Any, at: int, end: int, found: Any) -> int:
     """One record: where its key and value lie, into `found`; the position after it, -1 when it is not plain.
 
@@ -139,7 +139,7 @@ def record_at(data: Any, at: int, end: int, found: Any) -> int:
     return stop if at == stop else -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def offset_key_size(data: Any, key: int, size: int) -> int:
     """How many bytes of an offset record's key count, without its type: group, topic, partition. -1: it is not plain."""
     end, at = key + size, key + 2
@@ -153,7 +153,7 @@ def offset_key_size(data: Any, key: int, size: int) -> int:
     return at + 4 - (key + 2) if at + 4 <= end else -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_plain_text(data: Any, start: int, size: int) -> bool:
     """Whether the bytes are UTF-8 that a Java String gives back: what is not could be two names for one text."""
     at, end = start, start + size

@@ -68,7 +68,7 @@ def _engine(engine: str, logs: Sequence[Log]) -> Scan | None:
     if engine == "auto" and sum(log.size() for log in logs) < COMPILED_FROM:
         return None
     try:
-        from kafkagroups.kernels.load import scan
+        from kafkagroups.kernels.logs import scan
     except ImportError:
         if engine == "auto":
             return None

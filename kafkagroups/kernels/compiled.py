@@ -1,8 +1,9 @@
 """`kernel`: how a function of this room is compiled.
 
-Without the GIL, so that threads run side by side; without numba's reference counts (`_nrt`), which would cost more than
-the work: so nothing is allocated inside, arrays come in as arguments. The machine code is kept on disk. numba looks only
-at the file of a function to tell whether that is stale; what it calls stands in others, so all of them are in the stamp.
+Without the GIL, so that threads run side by side; without numba's reference counts (`_nrt`), which would cost more
+than the work: so nothing is allocated inside, arrays come in as arguments. The machine code is kept on disk. numba
+looks only at the file of a function to tell whether that is stale; what it calls stands in others, so all are in the
+stamp.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Bytes to blocks: batches are checked and hopped over, their records' keys and values found and told apart.
 
-A block holds up to BLOCK records of offsets (types 0 and 1), a row each (`Row`); whoever calls folds it when it is full, and
-before a marker. Whatever is not plain, an odd layout, a refusal, damage, gives a status other than OK, and the readable
-loader decides: this one only ever says what it is sure of.
+A block holds up to BLOCK records of offsets (types 0 and 1), a row each; it is folded when it is full, and before a
+marker. Whatever is not plain, an odd layout, a refusal, damage, is ODD, and the readable loader decides: this one only
+ever says what it is sure of.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def record_at(data: Any, at: int, end: int, found: Any) -> int:
 
 @kernel
 def offset_key_size(data: Any, key: int, size: int) -> int:
-    """How many bytes of an offset record's key count, without its type: group, topic, partition. -1: it is not plain."""
+    """How many bytes of an offset's key count, without its type: group, topic, partition. -1: it is not plain."""
     end, at = key + size, key + 2
     for _ in range(2):
         if at + 2 > end:

@@ -1,0 +1,27 @@
+"""What stands where in the arrays of a fold, and its few constants.
+
+slots     int64, open addressing: the upper half of a key's hash and its entry, -1 free
+entries   8 int64 for each key, one cache line; more: 4 more, seldom looked at
+arena     uint8: keys, and metadata that is not empty; a place in it is position << 20 | size
+nodes     8 int64 for each pending commit, a list for each producer with an open transaction, newest first
+producers id, first node, whether the place is taken: open addressing
+"""
+
+SEEN, NAME, COMMITTED, RECORD, BATCH, TIME, NOTE, EPOCH = range(8)
+"""An entry: newest record with a value, key, committed offset, its record (-1: none) and its batch's first, time,
+metadata, leader epoch with flags."""
+NEXT, ENTRY = range(2)
+"""A node's first two, then as an entry: the next node, the key's entry (~entry: a tombstone waits)."""
+HAS_EXPIRE, HAS_TOPIC = 1 << 32, 1 << 33
+"""Flags above the leader epoch: `more` has an expire timestamp (0), a topic id (1, 2); 3 is the last marker's number."""
+
+ENTRIES, ARENA, NODES, FREE, PRODUCERS, BATCHES, RECORDS, NEXT_OFFSET, ROWS, GARBAGE, MARK = range(11)
+"""The counts of a fold."""
+CLASSIC, OFFSET_VALUES, TYPE0_VALUES, KNOWS_TOPIC_IDS, UNTIL, UNTIL_TIME, CHECKS_CRC, NEEDS_A_MARKER = range(8)
+"""Its rules."""
+
+COMMIT, ABORT = 1, 0
+"""Types of markers."""
+SIZE = (1 << 20) - 1
+NOBODY = -(1 << 62)
+"""The producer of a row that is no part of a transaction."""

@@ -1,0 +1,90 @@
+"""Whole logs through the fold, some at once; None for one that the readable loader is to load."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+
+from kafkagroups.groups.loading import Scanned
+from kafkagroups.groups.offsets import Offsets
+from kafkagroups.kernels import events, layout
+from kafkagroups.kernels.state import Fold
+from kafkagroups.kernels.unpack import plain_runs, readable
+from kafkagroups.log.segments import Log
+from kafkagroups.records.dialect import Dialect
+
+
+def fold_log(log: Log, rules: Dialect, until: int | None = None, until_time: int | None = None) -> Fold | None:
+    """Folds a partition's segments, in order. None when the readable loader is to load it."""
+    state = Fold(rules, until, until_time)
+    for buffer in log.buffers():
+        if not state.segment(readable(buffer)):
+            return None
+    return state
+
+
+def scan(
+    logs: Sequence[Log], rules: Dialect, until: int | None = None, until_time: int | None = None, threads: int = 0
+) -> Iterator[Scanned | None]:
+    """Each log folded, in order; some at once in `threads` (0: as many as there are CPUs). None: as fold_log."""
+    workers = threads or os.cpu_count() or 1
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[tuple[Log, Future[Fold | None]]] = deque()
+        for log in logs:
+            waiting.append((log, pool.submit(fold_log, log, rules, until, until_time)))
+            if len(waiting) > workers:
+                yield _scanned(*waiting.popleft())
+        while waiting:
+            yield _scanned(*waiting.popleft())
+
+
+def _scanned(log: Log, future: Future[Fold | None]) -> Scanned | None:
+    state = future.result()
+    if state is None:
+        return None
+    offsets = Offsets()
+    offsets.committed, offsets.pending = state.committed(), state.pending()
+    for producer, groups in offsets.pending.items():
+        for group_id in groups:
+            offsets.producers.setdefault(group_id, set()).add(producer)
+    counts = state.counts.tolist()
+    next_offset = counts[layout.NEXT_OFFSET] if counts[layout.BATCHES] else log.start_offset
+    last = state.last_values()
+    return Scanned(
+        offsets,
+        last,
+        state.others,
+        counts[layout.BATCHES],
+        counts[layout.RECORDS],
+        next_offset,
+        partial(commit_events, log),
+    )
+
+
+def commit_events(log: Log, names: Collection[str]) -> list[tuple[int, str]]:
+    """Record offsets at which commits may have made these groups: see events.py. The log was folded before."""
+    slots = np.full((1 << (2 * len(names) + 1).bit_length(), 2), -1, np.int64)
+    groups = bytearray()
+    by_slot = {}
+    for name in names:
+        text = np.frombuffer(name.encode() or b"\0", np.uint8)
+        size = len(name.encode())
+        slot = int(events.short_hash(text, 0, size)) & len(slots) - 1
+        while slots[slot, 1] >= 0:
+            slot = slot + 1 & len(slots) - 1
+        slots[slot] = len(groups), size
+        by_slot[slot] = name
+        groups += name.encode()
+    has_made, found = np.zeros(len(slots), np.int64), np.empty(5, np.int64)
+    out = []
+    for buffer in log.buffers():
+        for data in plain_runs(readable(buffer)):
+            times = np.empty((len(data) // 20 + 1, 2), np.int64)
+            count = events.commit_events(data, readable(groups), slots, has_made, times, found)
+            out += [(offset, by_slot[slot]) for offset, slot in times[:count].tolist()]
+    return out

@@ -1,0 +1,178 @@
+"""The state of one partition's fold: its arrays, and what they say when the log has been read.
+
+Room grows as it is needed, twice as much each time; nothing of a segment is kept but its keys, the metadata of its
+offsets and the records of other types.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
+from kafkagroups.kernels import fold, layout, table, transactions
+from kafkagroups.kernels.scan import BLOCK, CUT, FULL, ODD, PACKED
+from kafkagroups.kernels.unpack import unpacked
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.records.dialect import Dialect
+from kafkagroups.records.text import decode_utf8, uuid_text
+
+Array = np.ndarray[Any, Any]
+FIRST_KEYS, FIRST_ARENA, ROWS = 4096, 1 << 20, 4096
+
+
+class Fold:
+    """The state of one partition's fold. `segment` takes the segments in order and says whether it understood them."""
+
+    def __init__(self, rules: Dialect, until: int | None = None, until_time: int | None = None) -> None:
+        classic = rules.coordinator == "classic"
+        self.rules = np.array(
+            [
+                classic,
+                rules.offset_values,
+                rules.type0_values,
+                not classic and rules.version >= (4, 1),
+                -1 if until is None else until,
+                -1 if until_time is None else until_time,
+                True,
+                classic and not rules.since(2, 0, 1),
+            ],
+            np.int64,
+        )
+        self.counts = np.zeros(11, np.int64)
+        self.counts[layout.FREE] = -1
+        self.entries = np.empty((FIRST_KEYS, 8), np.int64)
+        self.more = np.zeros((FIRST_KEYS, 4), np.int64)
+        self.tombs = np.empty(FIRST_KEYS, np.int64)
+        self.slots = np.full(4 * FIRST_KEYS, -1, np.int64)
+        self.arena = np.empty(FIRST_ARENA, np.uint8)
+        self.nodes = np.empty((2048, 8), np.int64)
+        self.node_more = np.zeros((2048, 4), np.int64)
+        self.producers = np.zeros((64, 3), np.int64)
+        self.row_places = np.empty((ROWS, 5), np.int64)
+        self.block = np.empty((BLOCK, 8), np.int64)
+        self.found = np.empty(5, np.int64)
+        self.others: list[LogRecord] = []
+        self.is_cut = False
+
+    def segment(self, data: Array) -> bool:
+        """Takes the next segment's bytes (uint8, read-only). False: the readable loader is to load the partition."""
+        at, status = 0, FULL
+        while status in (FULL, PACKED) and not self.is_cut:
+            status, at = fold.fold_segment(
+                data, at, self.rules, self.counts, self.slots, self.entries, self.more, self.tombs, self.arena,
+                self.nodes, self.node_more, self.producers, self.row_places, self.block, self.found,
+            )  # fmt: skip
+            for offset, key, key_size, value, value_size in self.row_places[: self.counts[layout.ROWS]].tolist():
+                content = None if value_size < 0 else data[value : value + value_size].tobytes()
+                self.others.append(LogRecord(offset, -1, data[key : key + key_size].tobytes(), content))
+            self.counts[layout.ROWS] = 0
+            if status == FULL:
+                self._grow(data, at)
+            elif status == PACKED:
+                plain, at = unpacked(data, at)
+                if plain is None or not self.segment(plain):
+                    return False
+        self.is_cut = self.is_cut or status == CUT
+        return status != ODD
+
+    def _grow(self, data: Array, at: int) -> None:
+        """Makes room for the batch at a position, and for as much again as there is."""
+        size = int.from_bytes(data[at + 8 : at + 12].tobytes(), "big") + 12
+        count = int.from_bytes(data[at + 57 : at + 61].tobytes(), "big")
+        keys = self.counts[layout.ENTRIES] + count + BLOCK
+        if keys > len(self.entries) or 2 * keys > len(self.slots):
+            room = 2 * max(len(self.entries), int(keys))
+            self.entries = _longer(self.entries, room)
+            self.more, self.tombs = _longer(self.more, room), _longer(self.tombs, room)
+            self.slots = np.full(1 << (2 * room - 1).bit_length(), -1, np.int64)
+            table.rehash(self.entries, self.counts[layout.ENTRIES], self.arena, self.slots)
+        if self.counts[layout.ARENA] + size > len(self.arena):
+            self._compact(size)
+        if self.counts[layout.NODES] + count + BLOCK > len(self.nodes):
+            room = 2 * max(len(self.nodes), int(self.counts[layout.NODES]) + count + BLOCK)
+            self.nodes, self.node_more = _longer(self.nodes, room), _longer(self.node_more, room)
+        if 2 * (self.counts[layout.PRODUCERS] + 2) > len(self.producers):
+            self._more_producers()
+        if count > len(self.row_places):
+            self.row_places = np.empty((count, 5), np.int64)
+
+    def _compact(self, size: int) -> None:
+        self.arena = _longer(self.arena, 2 * max(len(self.arena), int(self.counts[layout.ARENA]) + size))
+
+    def _more_producers(self) -> None:
+        old = self.producers
+        self.producers = np.zeros((4 * len(old), 3), np.int64)
+        self.counts[layout.PRODUCERS] = 0
+        for producer, node, used in old.tolist():
+            if used and node >= 0:  # one without anything pending need not be known
+                place = transactions.place_of(producer, self.counts, self.producers)
+                self.producers[place, 1] = node
+
+    def committed(self) -> dict[str, PartitionOffsets]:
+        """By group, what is committed."""
+        out: dict[str, PartitionOffsets] = {}
+        count = int(self.counts[layout.ENTRIES])
+        live = np.flatnonzero(self.entries[:count, layout.RECORD] >= 0)
+        for entry, row, more in zip(live.tolist(), self.entries[live].tolist(), self.more[live].tolist(), strict=True):
+            group, partition = self._name(entry)
+            out.setdefault(group, {})[partition] = self._offset(row, more)
+        return out
+
+    def pending(self) -> dict[int, dict[str, PartitionOffsets]]:
+        """By producer, then group, what waits for a marker."""
+        out: dict[int, dict[str, PartitionOffsets]] = {}
+        classic = bool(self.rules[layout.CLASSIC])
+        for producer, node, used in self.producers.tolist():
+            decided = set()
+            while used and node >= 0:
+                row = self.nodes[node].tolist()
+                entry = row[layout.ENTRY] if row[layout.ENTRY] >= 0 else ~row[layout.ENTRY]
+                is_dead = row[layout.ENTRY] < 0 or (not classic and row[layout.RECORD] < self.tombs[entry])
+                if entry not in decided:
+                    decided.add(entry)
+                    if not is_dead:
+                        group, partition = self._name(entry)
+                        offset = self._offset(row, self.node_more[node].tolist())
+                        out.setdefault(producer, {}).setdefault(group, {})[partition] = offset
+                node = row[layout.NEXT]
+        return out
+
+    def last_values(self) -> dict[str, int]:
+        """By group, the newest record that committed something, whatever became of it; -1: only tombstones name it."""
+        out: dict[str, int] = {}
+        for entry in range(int(self.counts[layout.ENTRIES])):
+            group, _ = self._name(entry)
+            out[group] = max(out.get(group, -1), int(self.entries[entry, layout.SEEN]))
+        return out
+
+    def _name(self, entry: int) -> tuple[str, TopicPartition]:
+        place = int(self.entries[entry, layout.NAME])
+        key = self.arena[place >> 20 : (place >> 20) + (place & layout.SIZE)].tobytes()
+        group = 2 + int.from_bytes(key[:2], "big")
+        topic = group + 2 + int.from_bytes(key[group : group + 2], "big")
+        partition = int.from_bytes(key[topic : topic + 4], "big", signed=True)
+        return decode_utf8(key[2:group]), TopicPartition(decode_utf8(key[group + 2 : topic]), partition)
+
+    def _offset(self, row: list[int], more: list[int]) -> OffsetAndMetadata:
+        place, flags = row[layout.NOTE], row[layout.EPOCH]
+        note = self.arena[place >> 20 : (place >> 20) + (place & layout.SIZE)].tobytes()
+        epoch = flags & 0xFFFFFFFF
+        topic_id = b"".join((each & (1 << 64) - 1).to_bytes(8, "little") for each in more[1:3])
+        return OffsetAndMetadata(
+            row[layout.COMMITTED],
+            decode_utf8(note),
+            row[layout.TIME],
+            epoch - (1 << 32) if epoch >> 31 else epoch,
+            more[0] if flags & layout.HAS_EXPIRE else None,
+            uuid_text(topic_id) if flags & layout.HAS_TOPIC else None,
+            row[layout.RECORD],
+            row[layout.BATCH] if self.rules[layout.CLASSIC] else row[layout.RECORD],
+        )
+
+
+def _longer(array: Array, length: int) -> Array:
+    out = np.empty((length, *array.shape[1:]), array.dtype)
+    out[: len(array)] = array
+    return out

@@ -1,0 +1,89 @@
+"""The keys of a fold: found, or made, in an open-addressed table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kafkagroups.kernels.compiled import inlined, kernel
+from kafkagroups.kernels.intrinsics import load64
+from kafkagroups.kernels.layout import ARENA, BATCH, ENTRIES, NAME, RECORD, SEEN, SIZE
+from kafkagroups.kernels.scan import hash_bytes, int16, is_plain_text
+
+
+@inlined
+def same(data: Any, start: int, arena: Any, place: int, size: int) -> bool:
+    """Whether two runs of at least 8 bytes are equal."""
+    at, last = 0, size - 8
+    while at < last:
+        if load64(data, start + at) != load64(arena, place + at):
+            return False
+        at += 8
+    return load64(data, start + last) == load64(arena, place + last)
+
+
+@inlined
+def entry_of(
+    data: Any,
+    hashed: int,
+    key: int,
+    size: int,
+    mask: int,
+    counts: Any,
+    slots: Any,
+    entries: Any,
+    tombs: Any,
+    arena: Any,
+) -> int:
+    """The entry of a key, made when there is none; -1 for a key that is no plain text."""
+    tag = hashed >> 32 & 0x7FFFFFFF
+    slot = hashed & mask
+    found = np.int64(-1)
+    while slots[slot] >= 0:
+        if slots[slot] >> 32 == tag:
+            entry = slots[slot] & 0x7FFFFFFF
+            name = entries[entry, NAME]
+            if name & SIZE == size and same(data, key, arena, name >> 20, size):
+                found = entry
+                break
+        slot = slot + 1 & mask
+    if found < 0 and _is_key_plain(data, key):
+        found = counts[ENTRIES]
+        counts[ENTRIES] += 1
+        slots[slot] = tag << 32 | found
+        _new_entry(data, key, size, found, counts, entries, tombs, arena)
+    return found
+
+
+@kernel
+def _is_key_plain(data: Any, key: int) -> bool:
+    group = int16(data, key)
+    topic = key + 2 + group
+    return is_plain_text(data, key + 2, group) and is_plain_text(data, topic + 2, int16(data, topic))
+
+
+@kernel
+def _new_entry(data: Any, key: int, size: int, entry: int, counts: Any, entries: Any, tombs: Any, arena: Any) -> None:
+    place = counts[ARENA]
+    for at in range(size):
+        arena[place + at] = data[key + at]
+    counts[ARENA] += size
+    for column in range(8):
+        entries[entry, column] = 0
+    entries[entry, SEEN], entries[entry, NAME] = -1, place << 20 | size
+    entries[entry, RECORD], entries[entry, BATCH] = -1, -1
+    tombs[entry] = -1
+
+
+@kernel
+def rehash(entries: Any, count: int, arena: Any, slots: Any) -> None:
+    """Fills empty slots with all entries."""
+    mask = len(slots) - 1
+    for entry in range(count):
+        name = entries[entry, NAME]
+        hashed = hash_bytes(arena, name >> 20, name & SIZE)
+        slot = hashed & mask
+        while slots[slot] >= 0:
+            slot = slot + 1 & mask
+        slots[slot] = (hashed >> 32 & 0x7FFFFFFF) << 32 | entry

@@ -1,0 +1,88 @@
+"""Pending commits: a list for each producer, decided by its marker. The rules are those of groups/offsets.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kafkagroups.kernels.compiled import kernel
+from kafkagroups.kernels.layout import (
+    BATCH,
+    CLASSIC,
+    COMMITTED,
+    ENTRY,
+    EPOCH,
+    FREE,
+    GARBAGE,
+    MARK,
+    NEXT,
+    NODES,
+    NOTE,
+    PRODUCERS,
+    RECORD,
+    SIZE,
+)
+
+
+@kernel
+def new_node(producer: int, dead: bool, counts: Any, nodes: Any, producers: Any) -> int:
+    """A new node at the head of the producer's list; -1 for a tombstone where nothing waits."""
+    place = place_of(producer, counts, producers)
+    if dead and producers[place, 1] < 0:
+        return -1
+    node = counts[FREE]
+    if node >= 0:
+        counts[FREE] = nodes[node, NEXT]
+    else:
+        node = counts[NODES]
+        counts[NODES] += 1
+    nodes[node, NEXT], producers[place, 1] = producers[place, 1], node
+    return node
+
+
+@kernel
+def place_of(producer: int, counts: Any, producers: Any) -> int:
+    """The place of a producer in the open-addressed table of (id + 1, first node)."""
+    mask = len(producers) - 1
+    place = (np.uint64(producer) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(33)) & np.uint64(mask)
+    at = np.int64(place)
+    while producers[at, 2]:
+        if producers[at, 0] == producer:
+            return at
+        at = at + 1 & mask
+    producers[at, 0], producers[at, 1], producers[at, 2] = producer, -1, 1
+    counts[PRODUCERS] += 1
+    return at
+
+
+@kernel
+def end_transaction(
+    producer: int, commits: bool, rules: Any, counts: Any, entries: Any, more: Any, tombs: Any, nodes: Any,
+    node_more: Any, producers: Any,
+) -> None:  # fmt: skip
+    """A marker: what the producer has pending is decided, the newest of each key alone. Its nodes are free again."""
+    place = place_of(producer, counts, producers)
+    node = producers[place, 1]
+    producers[place, 1] = -1
+    counts[MARK] += 1
+    while node >= 0:
+        named = nodes[node, ENTRY]
+        entry = named if named >= 0 else ~named
+        if more[entry, 3] != counts[MARK]:
+            more[entry, 3] = counts[MARK]
+            there = entries[entry, RECORD]
+            if rules[CLASSIC]:
+                newer = there < 0 or entries[entry, BATCH] < nodes[node, BATCH]
+            else:
+                newer = nodes[node, RECORD] > tombs[entry] and there < nodes[node, RECORD]
+            if named >= 0 and commits and newer:
+                counts[GARBAGE] += entries[entry, NOTE] & SIZE
+                for column in range(COMMITTED, EPOCH + 1):
+                    entries[entry, column] = nodes[node, column]
+                for column in range(3):
+                    more[entry, column] = node_more[node, column]
+        following = nodes[node, NEXT]
+        nodes[node, NEXT] = counts[FREE]
+        counts[FREE] = node
+        node = following

@@ -1,0 +1,93 @@
+"""The value of an offset record, of any version, read into an entry or a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kafkagroups.kernels.compiled import kernel
+from kafkagroups.kernels.intrinsics import load64
+from kafkagroups.kernels.layout import (
+    ARENA,
+    COMMITTED,
+    EPOCH,
+    GARBAGE,
+    HAS_EXPIRE,
+    HAS_TOPIC,
+    KNOWS_TOPIC_IDS,
+    NOTE,
+    SIZE,
+    TIME,
+)
+from kafkagroups.kernels.scan import ODD, OK, int16, int32, int64, uvarint
+
+
+@kernel
+def put_value(
+    data: Any, at: int, value_size: int, highest: int, rules: Any, counts: Any, table: Any, extra: Any, row: int,
+    arena: Any,
+) -> int:  # fmt: skip
+    """Reads an offset's value into a row of entries or nodes (their columns are the same). ODD when it is not plain."""
+    end = at + value_size
+    if value_size < 2 + 8 + 1 + 8:
+        return ODD
+    version = int16(data, at)
+    if version < 0 or version > highest:
+        return ODD
+    table[row, COMMITTED] = int64(data, at + 2)
+    at += 10
+    epoch, flags = np.int64(-1), np.int64(0)
+    if version >= 3:
+        epoch = int32(data, at)
+        at += 4
+    if version == 4:
+        size, at = uvarint(data, at, end)
+        size -= 1
+        if at < 0 or size > 0x7FFF:
+            return ODD
+    else:
+        if at + 2 > end:
+            return ODD
+        size = int16(data, at)
+        at += 2
+    note = at
+    at += size
+    if size < 0 or at + 8 > end:
+        return ODD
+    table[row, TIME] = int64(data, at)
+    at += 8
+    if version == 1:
+        if at + 8 > end:
+            return ODD
+        expire = int64(data, at)
+        if expire != -1:
+            flags = np.int64(HAS_EXPIRE)
+            extra[row, 0] = expire
+    if version == 4:
+        if at >= end or data[at] > 1:
+            return ODD
+        if data[at] == 1:
+            if at + 19 > end or data[at + 1] != 0 or data[at + 2] != 16:
+                return ODD
+            if rules[KNOWS_TOPIC_IDS]:
+                extra[row, 1], extra[row, 2] = load64(data, at + 3), load64(data, at + 11)
+                flags = np.int64(HAS_TOPIC) if extra[row, 1] or extra[row, 2] else np.int64(0)
+    table[row, EPOCH] = (epoch & 0xFFFFFFFF) | flags
+    if size or table[row, NOTE]:
+        _keep_note(data, note, size, counts, table, row, arena)
+    return OK
+
+
+@kernel
+def _keep_note(data: Any, note: int, size: int, counts: Any, table: Any, row: int, arena: Any) -> None:
+    """Copies metadata into the arena, over the row's old one where it fits."""
+    old = table[row, NOTE]
+    place = old >> 20
+    if old & SIZE < size:
+        counts[GARBAGE] += old & SIZE
+        place = counts[ARENA]
+        counts[ARENA] += size
+    for step in range(size):
+        arena[place + step] = data[note + step]
+    table[row, NOTE] = place << 20 | size if size else 0

@@ -13,7 +13,7 @@ metadata, leader epoch with flags."""
 NEXT, ENTRY = range(2)
 """A node's first two, then as an entry: the next node, the key's entry (~entry: a tombstone waits)."""
 HAS_EXPIRE, HAS_TOPIC = 1 << 32, 1 << 33
-"""Flags above the leader epoch: `more` has an expire timestamp (0), a topic id (1, 2); 3 is the last marker's number."""
+"""Flags above the leader epoch: `more` has an expire timestamp (0), a topic id (1, 2); its 3 is the last marker."""
 
 ENTRIES, ARENA, NODES, FREE, PRODUCERS, BATCHES, RECORDS, NEXT_OFFSET, ROWS, GARBAGE, MARK = range(11)
 """The counts of a fold."""

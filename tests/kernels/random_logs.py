@@ -33,9 +33,15 @@ def random_log(seed: int, batches: int = 40) -> bytes:
             records = [LogRecord(offset + at, 1000 + offset, *each) for at, each in enumerate(contents)]
             if rnd.random() < 0.2 and len(records) > 1:
                 del records[rnd.randrange(len(records))]  # the cleaner leaves gaps
-            attributes = (TRANSACTIONAL if transactional else 0) | (rnd.choice((1, 2, 3, 4)) if rnd.random() < 0.05 else 0)
+            attributes = (TRANSACTIONAL if transactional else 0) | (
+                rnd.choice((1, 2, 3, 4)) if rnd.random() < 0.05 else 0
+            )
         data = encode_batch(
-            records, base_offset=offset, attributes=attributes, producer_id=producer, producer_epoch=0 if producer >= 0 else -1
+            records,
+            base_offset=offset,
+            attributes=attributes,
+            producer_id=producer,
+            producer_epoch=0 if producer >= 0 else -1,
         )
         out += data
         offset = records[-1].offset + rnd.choice((1, 1, 1, 3))

@@ -55,7 +55,7 @@ def test_every_file_of_the_package_stands_in_the_architecture():
     text = (ROOT / "docs" / "architecture.md").read_text()
     for path in (ROOT / "kafkagroups").rglob("*.py"):
         if (
-            path.parent.name in ("records", "log", "groups", "coordinator", "replay", "views")
+            path.parent.name in ("records", "log", "groups", "kernels", "coordinator", "replay", "views")
             and path.name != "__init__.py"
         ):
             assert f"`{path.name}`" in text, path

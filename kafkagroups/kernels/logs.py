@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
@@ -48,16 +49,21 @@ def _scanned(log: Log, future: Future[Fold | None]) -> Scanned | None:
     if state is None:
         return None
     offsets = Offsets()
-    offsets.committed, offsets.pending = state.committed(), state.pending()
+    collects = gc.isenabled()
+    gc.disable()  # it would look through a million new objects again and again
+    try:
+        (offsets.committed, newest), offsets.pending = state.committed(), state.pending()
+    finally:
+        if collects:
+            gc.enable()
     for producer, groups in offsets.pending.items():
         for group_id in groups:
             offsets.producers.setdefault(group_id, set()).add(producer)
     counts = state.counts.tolist()
     next_offset = counts[layout.NEXT_OFFSET] if counts[layout.BATCHES] else log.start_offset
-    last = state.last_values()
     return Scanned(
         offsets,
-        last,
+        newest,
         state.others,
         counts[layout.BATCHES],
         counts[layout.RECORDS],

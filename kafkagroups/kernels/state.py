@@ -6,6 +6,7 @@ offsets and the records of other types.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,8 @@ class Fold:
         self.found = np.empty(5, np.int64)
         self.others: list[LogRecord] = []
         self.is_cut = False
+        self._classic = classic
+        self._texts: dict[bytes, str] = {}
 
     def segment(self, data: Array) -> bool:
         """Takes the next segment's bytes (uint8, read-only). False: the readable loader is to load the partition."""
@@ -110,15 +113,21 @@ class Fold:
                 place = transactions.place_of(producer, self.counts, self.producers)
                 self.producers[place, 1] = node
 
-    def committed(self) -> dict[str, PartitionOffsets]:
-        """By group, what is committed."""
+    def committed(self) -> tuple[dict[str, PartitionOffsets], dict[str, int]]:
+        """By group, what is committed; and the newest record that committed anything, whatever became of it (-1: none).
+
+        Every group that an offset's record names is in the second.
+        """
         out: dict[str, PartitionOffsets] = {}
+        newest: dict[str, int] = {}
         count = int(self.counts[layout.ENTRIES])
-        live = np.flatnonzero(self.entries[:count, layout.RECORD] >= 0)
-        for entry, row, more in zip(live.tolist(), self.entries[live].tolist(), self.more[live].tolist(), strict=True):
-            group, partition = self._name(entry)
-            out.setdefault(group, {})[partition] = self._offset(row, more)
-        return out
+        rows = zip(self.entries[:count].tolist(), self.more[:count].tolist(), strict=True)
+        for row, more in rows:
+            group, partition = self._key(row[layout.NAME])
+            newest[group] = max(newest.get(group, -1), row[layout.SEEN])
+            if row[layout.RECORD] >= 0:
+                out.setdefault(group, {})[partition] = self._offset(row, more)
+        return out, newest
 
     def pending(self) -> dict[int, dict[str, PartitionOffsets]]:
         """By producer, then group, what waits for a marker."""
@@ -133,43 +142,51 @@ class Fold:
                 if entry not in decided:
                     decided.add(entry)
                     if not is_dead:
-                        group, partition = self._name(entry)
+                        group, partition = self._key(int(self.entries[entry, layout.NAME]))
                         offset = self._offset(row, self.node_more[node].tolist())
                         out.setdefault(producer, {}).setdefault(group, {})[partition] = offset
                 node = row[layout.NEXT]
         return out
 
-    def last_values(self) -> dict[str, int]:
-        """By group, the newest record that committed something, whatever became of it; -1: only tombstones name it."""
-        out: dict[str, int] = {}
-        for entry in range(int(self.counts[layout.ENTRIES])):
-            group, _ = self._name(entry)
-            out[group] = max(out.get(group, -1), int(self.entries[entry, layout.SEEN]))
-        return out
-
-    def _name(self, entry: int) -> tuple[str, TopicPartition]:
-        place = int(self.entries[entry, layout.NAME])
-        key = self.arena[place >> 20 : (place >> 20) + (place & layout.SIZE)].tobytes()
+    def _key(self, place: int) -> tuple[str, TopicPartition]:
+        """The group and the topic's partition of a key."""
+        key = self._bytes(place)
         group = 2 + int.from_bytes(key[:2], "big")
         topic = group + 2 + int.from_bytes(key[group : group + 2], "big")
-        partition = int.from_bytes(key[topic : topic + 4], "big", signed=True)
-        return decode_utf8(key[2:group]), TopicPartition(decode_utf8(key[group + 2 : topic]), partition)
+        partition = int.from_bytes(key[topic:], "big", signed=True)
+        return self._text(key[2:group]), TopicPartition(self._text(key[group + 2 : topic]), partition)
 
     def _offset(self, row: list[int], more: list[int]) -> OffsetAndMetadata:
-        place, flags = row[layout.NOTE], row[layout.EPOCH]
-        note = self.arena[place >> 20 : (place >> 20) + (place & layout.SIZE)].tobytes()
+        flags = row[layout.EPOCH]
         epoch = flags & 0xFFFFFFFF
-        topic_id = b"".join((each & (1 << 64) - 1).to_bytes(8, "little") for each in more[1:3])
+        topic_id = None
+        if flags & layout.HAS_TOPIC:
+            topic_id = uuid_text(b"".join((each & (1 << 64) - 1).to_bytes(8, "little") for each in more[1:3]))
         return OffsetAndMetadata(
             row[layout.COMMITTED],
-            decode_utf8(note),
+            decode_utf8(self._bytes(row[layout.NOTE])) if row[layout.NOTE] else "",
             row[layout.TIME],
             epoch - (1 << 32) if epoch >> 31 else epoch,
             more[0] if flags & layout.HAS_EXPIRE else None,
-            uuid_text(topic_id) if flags & layout.HAS_TOPIC else None,
+            topic_id,
             row[layout.RECORD],
-            row[layout.BATCH] if self.rules[layout.CLASSIC] else row[layout.RECORD],
+            row[layout.BATCH] if self._classic else row[layout.RECORD],
         )
+
+    def _bytes(self, place: int) -> bytes:
+        return self._arena[place >> 20 : (place >> 20) + (place & layout.SIZE)]
+
+    def _text(self, data: bytes) -> str:
+        """Names come again and again."""
+        text = self._texts.get(data)
+        if text is None:
+            text = self._texts[data] = decode_utf8(data)
+        return text
+
+    @cached_property
+    def _arena(self) -> bytes:
+        """What the arena holds, once nothing is folded any more."""
+        return self.arena[: self.counts[layout.ARENA]].tobytes()
 
 
 def _longer(array: Array, length: int) -> Array:

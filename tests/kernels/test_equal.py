@@ -1,0 +1,138 @@
+"""The compiled engine gives what the readable loader gives: on every captured log, and on random ones."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.api import load
+from kafkagroups.kernels import logs, state
+from kafkagroups.kernels.crc32c import crc32c_instruction, crc32c_tables, has_instruction
+from kafkagroups.log.segments import log_of_buffers
+from kafkagroups.records.dialect import dialect
+from kafkagroups.views.loads import load_logs
+from tests.captured import captured
+from tests.kernels.random_logs import random_log
+
+LONG = os.environ.get("KG_PROFILE") == "long"
+COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"), ("classic", "1.0.1"), ("new", "4.0.2"))
+
+
+def shape(groups):
+    """All that a load says."""
+    named = {group: sorted(map(str, where)) for group, where in groups.named.items()}
+    return groups.groups, groups.orphans, groups.elsewhere, named, groups.partitions
+
+
+def folders():
+    """Every folder that is a log, or a broker's logs."""
+    for family in ("runs", "crafted", "cleaner"):
+        parents = {file.parent for file in captured(family).rglob("*.log")}
+        for log in sorted({one.parent if one.name.startswith("__") else one for one in parents}):
+            yield pytest.param(log, id=str(log.relative_to(captured(family))))
+
+
+@pytest.mark.parametrize("folder", list(folders()))
+def test_captured_logs_load_the_same(folder):
+    """Every log that a broker wrote or that was crafted: groups, offsets, pending ones, orphans, counts, errors."""
+    for coordinator, kafka in COORDINATORS:
+        wanted = load(folder, coordinator, kafka, engine="python")
+        assert shape(load(folder, coordinator, kafka, engine="compiled")) == shape(wanted), (coordinator, kafka)
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_random_logs_load_the_same(part, monkeypatch):
+    """20,000 random logs (2,000 in a normal run): all kinds of records and batches, damage too; most are folded."""
+    seeds = range(part, 20_000 if LONG else 2_000, 8)
+    folded = []
+    fold_log = logs.fold_log
+    monkeypatch.setattr(logs, "fold_log", lambda *given: folded.append(fold_log(*given)) or folded[-1])
+    for seed in seeds:
+        data = random_log(seed)
+        for coordinator, kafka in COORDINATORS[:2]:
+            rules = dialect(coordinator, kafka)
+            wanted = load_logs([log_of_buffers([("s.log", data)], 3)], rules)
+            given = load_logs([log_of_buffers([("s.log", data)], 3)], rules, scan=logs.scan)
+            assert shape(given) == shape(wanted), (seed, coordinator)
+    assert sum(one is not None for one in folded) > len(folded) / 3
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_log_cut_anywhere_loads_the_same(seed):
+    """`until` and `until_time` stop both engines at the same batch."""
+    data = random_log(seed)
+    rules = dialect("classic", None)
+    for until, until_time in ((5, None), (20, None), (None, 1010), (None, 1040)):
+        both = [
+            load_logs([log_of_buffers([("s.log", data)], 3)], rules, until=until, until_time=until_time, scan=scan)
+            for scan in (None, logs.scan)
+        ]
+        assert shape(both[0]) == shape(both[1])
+
+
+def test_room_grows_while_a_log_is_folded(monkeypatch):
+    """With next to no room at first, every array has to grow, and the result is the same."""
+    monkeypatch.setattr(state, "FIRST_KEYS", 1)
+    monkeypatch.setattr(state, "FIRST_ARENA", 8)
+    monkeypatch.setattr(state, "ROWS", 1)
+    for seed in range(100):
+        data = random_log(seed, batches=120)
+        rules = dialect("new", None)
+        wanted = load_logs([log_of_buffers([("s.log", data)], 3)], rules)
+        given = load_logs([log_of_buffers([("s.log", data)], 3)], rules, scan=logs.scan)
+        assert shape(given) == shape(wanted), seed
+
+
+def test_both_checksums_are_crc_32c():
+    """The instruction's and the tables' CRC-32C are the library's, of any length at any place."""
+    import numpy as np
+    from crc32c import crc32c
+
+    data = np.frombuffer(bytes(range(256)) * 5, np.uint8)
+    for start in range(0, 12):
+        for end in (start, start + 1, start + 7, start + 8, start + 9, start + 63, start + 700):
+            wanted = crc32c(data[start:end].tobytes())
+            assert crc32c_tables(data, start, end) == wanted
+            if has_instruction(_features(), {}):
+                assert crc32c_instruction(data, start, end) == wanted
+
+
+def test_the_tables_are_taken_where_the_instruction_is_missing():
+    """A CPU without SSE 4.2 must never compile the instruction; the environment can choose the tables too."""
+    assert not has_instruction({}, {}) and not has_instruction({"sse4.2": False}, {})
+    assert has_instruction({"sse4.2": True}, {}) and not has_instruction(
+        {"sse4.2": True}, {"KAFKAGROUPS_CRC32C": "tables"}
+    )
+    program = (
+        "from kafkagroups.kernels import crc32c, logs\n"
+        "from kafkagroups.api import load\n"
+        "assert crc32c.crc32c is crc32c.crc32c_tables\n"
+        "print(sorted(load('data/harbour/3.9.2', engine='compiled')))"
+    )
+    environment = {**os.environ, "KAFKAGROUPS_CRC32C": "tables"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[2]
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(sorted(load("data/harbour/3.9.2")))
+
+
+def test_small_logs_never_import_numba():
+    """`load` of a small log leaves numba alone: it takes longer to import than the log to load."""
+    program = "import sys, kafkagroups as kg\nkg.load('data/harbour/3.9.2')\nassert 'numba' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
+
+
+def test_an_unknown_engine_is_the_callers_mistake():
+    """UsageError names the engines."""
+    with pytest.raises(kg.UsageError, match="auto, python, compiled"):
+        load("data/harbour/3.9.2", engine="fast")
+
+
+def _features():
+    from llvmlite import binding
+
+    return binding.get_host_cpu_features()

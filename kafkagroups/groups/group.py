@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.map_orders import hash_map_order, java_map_order
 from kafkagroups.groups.member import Member, unreadable_subscription
-from kafkagroups.groups.offsets import PartitionOffsets
+from kafkagroups.groups.offsets import KnownOffsets, PartitionOffsets
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
@@ -31,7 +31,7 @@ class Group:
     leader: str | None = None
     current_state_timestamp: int | None = None
     members: dict[str, Member] = field(default_factory=dict)
-    offsets: PartitionOffsets = field(default_factory=dict)
+    offsets: KnownOffsets = field(default_factory=dict)
     pending: dict[int, PartitionOffsets] = field(default_factory=dict)
     type: str = "classic"
 

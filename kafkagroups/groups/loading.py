@@ -36,7 +36,7 @@ from kafkagroups.groups.group import Group, group_from_record
 from kafkagroups.groups.modern import GROUP_TYPES, check_loaded, new_group, replay
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.observer import NOBODY, Observer
-from kafkagroups.groups.offsets import Offsets, PartitionOffsets, TopicPartition, offset_and_metadata
+from kafkagroups.groups.offsets import KnownOffsets, Offsets, PartitionOffsets, TopicPartition, offset_and_metadata
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.control import ControlType, decode_control_key
@@ -60,7 +60,7 @@ OFFSET_VALUES = (OffsetCommitValue, LegacyOffsetCommitValue)
 class Orphan:
     """Offsets that a coordinator keeps of a group that it does not know. `pending` is by producer id."""
 
-    offsets: PartitionOffsets = field(default_factory=dict)
+    offsets: KnownOffsets = field(default_factory=dict)
     pending: dict[int, PartitionOffsets] = field(default_factory=dict)
 
 
@@ -141,7 +141,7 @@ class ClassicCache(Cache):
         removed: dict[str, None] = {}  # in the order of their tombstones
         separate = not self.rules.since(0, 10, 1)
         if separate:  # offsets went straight into a cache of their own, whatever became of the load
-            offsets.committed = {group: orphan.offsets for group, orphan in self.orphans.items()}
+            offsets.committed = {group: dict(orphan.offsets) for group, orphan in self.orphans.items()}
         try:
             self._scan(partition, batches, offsets, groups, removed)
         finally:

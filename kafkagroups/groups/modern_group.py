@@ -9,7 +9,7 @@ from typing import Any
 
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.map_orders import Version, timeline_map_order
-from kafkagroups.groups.offsets import PartitionOffsets
+from kafkagroups.groups.offsets import KnownOffsets, PartitionOffsets
 from kafkagroups.records.consumer_group import ConsumerGroupMemberMetadataValue
 from kafkagroups.records.fields import NEWEST
 from kafkagroups.records.streams_group import StreamsGroupTopologyValue
@@ -72,7 +72,7 @@ class ModernGroup:
     """Whose coordinator knows it."""
     partition_epochs: dict[tuple[str, int], int] = field(default_factory=dict)
     """Of a consumer group: in which epoch each (topic id, partition) has an owner."""
-    offsets: PartitionOffsets = field(default_factory=dict)
+    offsets: KnownOffsets = field(default_factory=dict)
     pending: dict[int, PartitionOffsets] = field(default_factory=dict)
 
     @property

@@ -14,6 +14,7 @@ Source: GroupMetadataManager.scala doLoadGroupsAndOffsets (3.9), OffsetMetadataM
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -70,6 +71,8 @@ def offset_and_metadata(
 
 
 PartitionOffsets = dict[TopicPartition, OffsetAndMetadata]
+KnownOffsets = Mapping[TopicPartition, OffsetAndMetadata]
+"""What a load hands out; the compiled engine makes them when somebody looks."""
 
 
 class Offsets:

@@ -34,7 +34,7 @@ def commit_events(data: Any, groups: Any, table: Any, has_made: Any, events: Any
             start, length = found[1] + 4, int16(data, found[1] + 2)
             slot = short_hash(data, start, length) & mask
             while table[slot, 1] >= 0:
-                if table[slot, 1] == length and _same_text(data, start, groups, table[slot, 0], length):
+                if table[slot, 1] == length and same_text(data, start, groups, table[slot, 0], length):
                     if kind > 1:
                         has_made[slot] = 0
                     elif not has_made[slot]:
@@ -57,7 +57,7 @@ def short_hash(data: Any, start: int, size: int) -> int:
 
 
 @kernel
-def _same_text(data: Any, start: int, other: Any, place: int, size: int) -> bool:
+def same_text(data: Any, start: int, other: Any, place: int, size: int) -> bool:
     for at in range(size):
         if data[start + at] != other[place + at]:
             return False

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
@@ -49,13 +49,9 @@ def _scanned(log: Log, future: Future[Fold | None]) -> Scanned | None:
     if state is None:
         return None
     offsets = Offsets()
-    collects = gc.isenabled()
-    gc.disable()  # it would look through a million new objects again and again
-    try:
-        (offsets.committed, newest), offsets.pending = state.committed(), state.pending()
-    finally:
-        if collects:
-            gc.enable()
+    kept, newest = state.committed()
+    offsets.committed = cast(Any, kept)  # nothing is put into it any more
+    offsets.pending = state.pending()
     for producer, groups in offsets.pending.items():
         for group_id in groups:
             offsets.producers.setdefault(group_id, set()).add(producer)

@@ -6,13 +6,14 @@ offsets and the records of other types.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 from kafkagroups.kernels import fold, layout, table, transactions
+from kafkagroups.kernels.grouped import KeptOffsets, group_keys
 from kafkagroups.kernels.scan import BLOCK, CUT, FULL, ODD, PACKED
 from kafkagroups.kernels.unpack import unpacked
 from kafkagroups.log.batch import LogRecord
@@ -113,21 +114,30 @@ class Fold:
                 place = transactions.place_of(producer, self.counts, self.producers)
                 self.producers[place, 1] = node
 
-    def committed(self) -> tuple[dict[str, PartitionOffsets], dict[str, int]]:
+    def committed(self) -> tuple[dict[str, KeptOffsets], dict[str, int]]:
         """By group, what is committed; and the newest record that committed anything, whatever became of it (-1: none).
 
         Every group that an offset's record names is in the second.
         """
-        out: dict[str, PartitionOffsets] = {}
-        newest: dict[str, int] = {}
         count = int(self.counts[layout.ENTRIES])
-        rows = zip(self.entries[:count].tolist(), self.more[:count].tolist(), strict=True)
-        for row, more in rows:
-            group, partition = self._key(row[layout.NAME])
-            newest[group] = max(newest.get(group, -1), row[layout.SEEN])
-            if row[layout.RECORD] >= 0:
-                out.setdefault(group, {})[partition] = self._offset(row, more)
-        return out, newest
+        group_of = np.empty(count, np.int64)
+        groups = np.empty((count, 3), np.int64)
+        slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int64)
+        many = group_keys(self.entries, count, self.arena, slots, groups, group_of)
+        names = [self._text(self._arena[place : place + size]) for place, size, _ in groups[:many].tolist()]
+
+        live = np.flatnonzero(self.entries[:count, layout.RECORD] >= 0)
+        live = live[np.argsort(group_of[live], kind="stable")]
+        ends = np.searchsorted(group_of[live], np.arange(many + 1)).tolist()
+        kept = {}
+        for group, (start, end) in enumerate(zip(ends, ends[1:], strict=False)):
+            if end > start:
+                kept[names[group]] = KeptOffsets(end - start, partial(self._offsets, live[start:end]))
+        return kept, dict(zip(names, groups[:many, 2].tolist(), strict=True))
+
+    def _offsets(self, entries: Array) -> PartitionOffsets:
+        rows, more = self.entries[entries].tolist(), self.more[entries].tolist()
+        return {self._key(row[layout.NAME])[1]: self._offset(row, extra) for row, extra in zip(rows, more, strict=True)}
 
     def pending(self) -> dict[int, dict[str, PartitionOffsets]]:
         """By producer, then group, what waits for a marker."""

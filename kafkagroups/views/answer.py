@@ -8,7 +8,7 @@ from typing import Any
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.member import Member
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup, ModernMember, by_subtopology, by_topic
-from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets
+from kafkagroups.groups.offsets import KnownOffsets, OffsetAndMetadata, PartitionOffsets
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.consumer_protocol import TopicPartitions
 from kafkagroups.records.structs import to_json
@@ -160,7 +160,7 @@ def _assignment(member: Member) -> dict[str, Any] | None:
     }
 
 
-def offsets_json(offsets: PartitionOffsets) -> dict[str, Any]:
+def offsets_json(offsets: KnownOffsets) -> dict[str, Any]:
     """Committed offsets by topic-partition, in order."""
     return {str(partition): offset_json(offsets[partition]) for partition in sorted(offsets)}
 

@@ -15,7 +15,7 @@ from kafkagroups.errors import BadBytes
 from kafkagroups.groups.loading import OFFSET_KEYS, Orphan, group_of
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate, Observer
-from kafkagroups.groups.offsets import PartitionOffsets, TopicPartition
+from kafkagroups.groups.offsets import KnownOffsets, TopicPartition
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialect import Dialect
@@ -225,7 +225,7 @@ def _rest_of_the_key(record: Record) -> str:
     return str(getattr(record.key, "member_id", getattr(record.key, "regular_expression", "")))
 
 
-def _stands(offsets: PartitionOffsets, entry: RecordFate) -> bool:
+def _stands(offsets: KnownOffsets, entry: RecordFate) -> bool:
     assert entry.key is not None
     there = offsets.get(entry.key)
     return there is not None and there.record_offset == entry.offset

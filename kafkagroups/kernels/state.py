@@ -7,12 +7,14 @@ offsets and the records of other types.
 from __future__ import annotations
 
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 from kafkagroups.kernels import fold, layout, table, transactions
+from kafkagroups.kernels.group_records import MOST_MEMBERS, is_plain_group
 from kafkagroups.kernels.grouped import KeptOffsets, group_keys
 from kafkagroups.kernels.scan import BLOCK, CUT, FULL, ODD, PACKED
 from kafkagroups.kernels.unpack import unpacked
@@ -55,7 +57,11 @@ class Fold:
         self.row_places = np.empty((ROWS, 5), np.int64)
         self.block = np.empty((BLOCK, 8), np.int64)
         self.found = np.empty(5, np.int64)
-        self.others: list[LogRecord] = []
+        self._others: dict[int, LogRecord] = {}
+        self._newest: dict[bytes, int] = {}
+        self._seen = 0
+        self._members = np.empty((MOST_MEMBERS, 2), np.int64)
+        self._group_values = rules.group_values
         self.is_cut = False
         self._classic = classic
         self._texts: dict[bytes, str] = {}
@@ -68,9 +74,8 @@ class Fold:
                 data, at, self.rules, self.counts, self.slots, self.entries, self.more, self.tombs, self.arena,
                 self.nodes, self.node_more, self.producers, self.row_places, self.block, self.found,
             )  # fmt: skip
-            for offset, key, key_size, value, value_size in self.row_places[: self.counts[layout.ROWS]].tolist():
-                content = None if value_size < 0 else data[value : value + value_size].tobytes()
-                self.others.append(LogRecord(offset, -1, data[key : key + key_size].tobytes(), content))
+            for row in self.row_places[: self.counts[layout.ROWS]].tolist():
+                self._keep(data, *row)
             self.counts[layout.ROWS] = 0
             if status == FULL:
                 self._grow(data, at)
@@ -80,6 +85,27 @@ class Fold:
                     return False
         self.is_cut = self.is_cut or status == CUT
         return status != ODD
+
+    def _keep(self, data: Array, offset: int, key: int, key_size: int, value: int, value_size: int) -> None:
+        """Keeps a record that is no offset's; of a group's plain ones in a row only the newest."""
+        name = data[key : key + key_size].tobytes()
+        content = None if value_size < 0 else data[value : value + value_size].tobytes()
+        if name[:2] == b"\x00\x02" and is_plain_group(
+            data, key, key_size, value, value_size, self._group_values, self._members
+        ):
+            group = name[4 : 4 + int.from_bytes(name[2:4], "big")]
+            if group in self._newest:
+                del self._others[self._newest[group]]
+            self._newest[group] = self._seen
+        else:  # whatever came before of this group, or of any, is to be seen as it was
+            self._newest.clear()
+        self._others[self._seen] = LogRecord(offset, -1, name, content)
+        self._seen += 1
+
+    @property
+    def others(self) -> list[LogRecord]:
+        """The records of other types, in order."""
+        return list(self._others.values())
 
     def _grow(self, data: Array, at: int) -> None:
         """Makes room for the batch at a position, and for as much again as there is."""
@@ -130,7 +156,7 @@ class Fold:
         live = live[np.argsort(group_of[live], kind="stable")]
         ends = np.searchsorted(group_of[live], np.arange(many + 1)).tolist()
         kept = {}
-        for group, (start, end) in enumerate(zip(ends, ends[1:], strict=False)):
+        for group, (start, end) in enumerate(pairwise(ends)):
             if end > start:
                 kept[names[group]] = KeptOffsets(end - start, partial(self._offsets, live[start:end]))
         return kept, dict(zip(names, groups[:many, 2].tolist(), strict=True))

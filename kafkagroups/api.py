@@ -11,6 +11,7 @@ from kafkagroups.columns import arrow_schema, columns_of, record_batches
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.kernels.buffers import size
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
 from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
@@ -65,7 +66,7 @@ def _engine(engine: str, logs: Sequence[Log]) -> Scan | None:
     """The compiled fold, when it is asked for, or pays; None: the readable loader."""
     if engine == "python":
         return None
-    if engine == "auto" and sum(log.size() for log in logs) < COMPILED_FROM:
+    if engine == "auto" and sum(map(size, logs)) < COMPILED_FROM:
         return None
     try:
         from kafkagroups.kernels.logs import scan

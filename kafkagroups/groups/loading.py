@@ -28,7 +28,7 @@ CoordinatorLoaderImpl, OffsetMetadataManager.replay, GroupMetadataManager.replay
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from kafkagroups.errors import BadBytes, LoadFailed
@@ -64,25 +64,6 @@ class Orphan:
     pending: dict[int, PartitionOffsets] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Scanned:
-    """What a log says, its offsets folded: the same as its batches, for a cache that takes it (kernels/).
-
-    `last_values` has, for each group that an offset's record names, the newest such record with a value (-1: there are
-    only tombstones); `others` are the records of other types, in order. `next_offset` is where it ended.
-    `commits` tells of some groups at which records a commit may have made them: the first, and the first after each
-    record of the group's own.
-    """
-
-    offsets: Offsets
-    last_values: Mapping[str, int]
-    others: Sequence[LogRecord]
-    batches: int
-    records: int
-    next_offset: int
-    commits: Callable[[Collection[str]], Sequence[tuple[int, str]]]
-
-
 class Cache(ABC):
     """What a coordinator holds in memory. Load partitions into it in ascending order."""
 
@@ -98,22 +79,7 @@ class Cache(ABC):
     def load(self, partition: int | None, batches: Iterable[Batch]) -> None:
         """Loads one partition. LoadFailed or BadBytes when that broker's load would fail; the cache is then as its."""
 
-    def load_scanned(self, partition: int | None, scanned: Scanned) -> bool:
-        """The same of a log whose offsets were folded. False, and little has changed: only `load` can tell."""
-        named, self.named = self.named, {}
-        try:
-            taken = self._take(partition, scanned)
-        except (LoadFailed, BadBytes):
-            taken = False
-        named, self.named = self.named, named
-        for group_id in named if taken else ():
-            self._name(partition, group_id)
-        return taken
-
-    @abstractmethod
-    def _take(self, partition: int | None, scanned: Scanned) -> bool: ...
-
-    def _decode(self, partition: int | None, file: str | None, log_record: LogRecord) -> tuple[Record, str]:
+    def decode(self, partition: int | None, file: str | None, log_record: LogRecord) -> tuple[Record, str]:
         """The record and its group, noted as living in this partition."""
         try:
             record = decode(log_record.key, log_record.value, self.rules)
@@ -123,101 +89,86 @@ class Cache(ABC):
         group_id = group_of(record)
         if group_id is None:
             return record, ""
-        self._name(partition, group_id)
+        self.name_group(partition, group_id)
         return record, group_id
 
-    def _name(self, partition: int | None, group_id: str) -> None:
+    def name_group(self, partition: int | None, group_id: str) -> None:
         where = self.named.setdefault(group_id, [])
         if not where or where[-1] != partition:
             where.append(partition)
 
 
+@dataclass
+class ClassicShard:
+    """One partition while the classic coordinator loads it; `removed` has groups in the order of their tombstones."""
+
+    partition: int | None
+    offsets: Offsets
+    groups: dict[str, Group] = field(default_factory=dict)
+    removed: dict[str, None] = field(default_factory=dict)
+
+
 class ClassicCache(Cache):
     """The classic coordinator's: one cache for all partitions, in which a group that is there stays."""
 
+    def __init__(self, rules: Dialect, observer: Observer = NOBODY) -> None:
+        super().__init__(rules, observer)
+        self.separate = not rules.since(0, 10, 1)
+        """Whether offsets go straight into a cache of their own, whatever becomes of the load."""
+
     def load(self, partition: int | None, batches: Iterable[Batch]) -> None:
-        offsets = Offsets(self.observer)
-        groups: dict[str, Group] = {}
-        removed: dict[str, None] = {}  # in the order of their tombstones
-        separate = not self.rules.since(0, 10, 1)
-        if separate:  # offsets went straight into a cache of their own, whatever became of the load
-            offsets.committed = {group: dict(orphan.offsets) for group, orphan in self.orphans.items()}
+        shard = ClassicShard(partition, Offsets(self.observer))
+        if self.separate:
+            shard.offsets.committed = {group: dict(orphan.offsets) for group, orphan in self.orphans.items()}
         try:
-            self._scan(partition, batches, offsets, groups, removed)
+            self._scan(shard, batches)
         finally:
-            if separate:
-                self.orphans = {group: Orphan(there) for group, there in offsets.committed.items()}
-        self._add(partition, offsets, groups, removed)
+            if self.separate:
+                self.orphans = {group: Orphan(there) for group, there in shard.offsets.committed.items()}
+        self.add(shard)
 
-    def _take(self, partition: int | None, scanned: Scanned) -> bool:
-        if not self.rules.since(0, 10, 1):
-            return False
-        groups: dict[str, Group] = {}
-        removed: dict[str, None] = {}
-        for group_id in scanned.last_values:
-            self._name(partition, group_id)
-        for log_record in scanned.others:
-            record, group_id = self._decode(partition, None, log_record)
-            self._replay_group(partition, log_record.offset, record, group_id, groups, removed)
-        self._add(partition, scanned.offsets, groups, removed)
-        return True
-
-    def _add(self, partition: int | None, offsets: Offsets, groups: dict[str, Group], removed: dict[str, None]) -> None:
+    def add(self, shard: ClassicShard) -> None:
         """The last step of a load: everything goes into the cache."""
-        separate = not self.rules.since(0, 10, 1)
+        offsets, groups = shard.offsets, shard.groups
         pending = [group for by_group in offsets.pending.values() for group in by_group]
-        simple = [] if self.rules.since(0, 9) and separate else [*offsets.committed, *pending]
+        simple = [] if self.rules.since(0, 9) and self.separate else [*offsets.committed, *pending]
         for group_id in dict.fromkeys(simple):
-            group = groups.setdefault(group_id, Group(group_id, partition))
+            group = groups.setdefault(group_id, Group(group_id, shard.partition))
             group.offsets = offsets.committed.get(group_id, {})
             group.pending = offsets.pending_of(group_id)
         for group_id, group in groups.items():
             self.groups.setdefault(group_id, group)
-        if separate:
+        if self.separate:
             for group_id in self.orphans.keys() & self.groups.keys():
                 self.groups[group_id].offsets = self.orphans[group_id].offsets
-        for group_id in removed:
-            if group_id in self.groups and (separate or group_id not in offsets.committed):
+        for group_id in shard.removed:
+            if group_id in self.groups and (self.separate or group_id not in offsets.committed):
                 raise LoadFailed(f"Unexpected unload of active group {group_id!r}")
 
-    def _scan(
-        self,
-        partition: int | None,
-        batches: Iterable[Batch],
-        offsets: Offsets,
-        groups: dict[str, Group],
-        removed: dict[str, None],
-    ) -> None:
+    def _scan(self, shard: ClassicShard, batches: Iterable[Batch]) -> None:
         for batch in batches:
             if batch.is_control:
-                self._end_transaction(offsets, batch)
+                self._end_transaction(shard.offsets, batch)
                 continue
             for log_record in batch.records:
-                record, group_id = self._decode(partition, batch.file, log_record)
+                record, group_id = self.decode(shard.partition, batch.file, log_record)
                 if isinstance(record.key, OFFSET_KEYS):
-                    self._replay_offset(offsets, batch, log_record.offset, record)
+                    self._replay_offset(shard.offsets, batch, log_record.offset, record)
                 else:
-                    self._replay_group(partition, log_record.offset, record, group_id, groups, removed)
+                    self.replay_group(shard, log_record.offset, record, group_id)
 
-    def _replay_group(
-        self,
-        partition: int | None,
-        record_offset: int,
-        record: Record,
-        group_id: str,
-        groups: dict[str, Group],
-        removed: dict[str, None],
-    ) -> None:
+    def replay_group(self, shard: ClassicShard, offset: int, record: Record, group_id: str) -> None:
+        """A group's record; other types are none of its business."""
         if not isinstance(record.key, GroupMetadataKey):
             return
-        was_known = group_id in groups
+        was_known = group_id in shard.groups
         if record.value is None:
-            groups.pop(group_id, None)
-            removed[group_id] = None
+            shard.groups.pop(group_id, None)
+            shard.removed[group_id] = None
         else:
-            groups[group_id] = group_from_record(partition, record, record_offset, self.rules)
-            removed.pop(group_id, None)
-        self.observer.group(group_id, record, record_offset, was_known, group_id in groups)
+            shard.groups[group_id] = group_from_record(shard.partition, record, offset, self.rules)
+            shard.removed.pop(group_id, None)
+        self.observer.group(group_id, record, offset, was_known, group_id in shard.groups)
 
     def _replay_offset(self, offsets: Offsets, batch: Batch, record_offset: int, record: Record) -> None:
         group, partition = _offset_key(record)
@@ -254,7 +205,7 @@ class NewCache(Cache):
         self.partitions = partitions
 
     def load(self, partition: int | None, batches: Iterable[Batch]) -> None:
-        shard = _Shard(partition, Offsets(self.observer))
+        shard = Shard(partition, Offsets(self.observer))
         for batch in batches:
             if batch.is_control:
                 for log_record in batch.records:
@@ -268,7 +219,7 @@ class NewCache(Cache):
                         )
                 continue
             for log_record in batch.records:
-                record, group_id = self._decode(partition, batch.file, log_record)
+                record, group_id = self.decode(partition, batch.file, log_record)
                 if isinstance(record.key, OFFSET_KEYS):
                     shard.replay_offset(batch.producer_id, log_record.offset, record)
                 elif isinstance(record.key, GroupMetadataKey | GroupIdKey):
@@ -283,35 +234,9 @@ class NewCache(Cache):
         for group in shard.groups.values():
             if isinstance(group, ModernGroup):
                 check_loaded(group)
-        self._add(shard)
+        self.add(shard)
 
-    def _take(self, partition: int | None, scanned: Scanned) -> bool:
-        shard = _Shard(partition, scanned.offsets)
-        decoded = [(each.offset, *self._decode(partition, None, each)) for each in scanned.others]
-        # What a newer group's record does depends on whether a commit had made a group of that name by then.
-        entwined = {group for _, record, group in decoded if isinstance(record.key, GroupIdKey)}
-        entwined &= scanned.last_values.keys()
-        made = scanned.commits(entwined) if entwined else ()
-        steps = [*decoded, *((offset, None, group) for offset, group in made if offset < scanned.next_offset)]
-        ended: dict[str, int] = {}
-        for offset, record, group_id in sorted(steps, key=lambda step: step[0]) if made else decoded:
-            if record is None:
-                shard.groups.setdefault(group_id, Group(group_id, partition))
-            elif isinstance(record.key, GroupMetadataKey | GroupIdKey):
-                shard.replay_group(group_id, offset, record, self.rules)
-                if group_id not in shard.groups:
-                    ended[group_id] = offset
-        for group_id, last in scanned.last_values.items():
-            self._name(partition, group_id)
-            if group_id not in shard.groups and group_id not in entwined and last > ended.get(group_id, -1):
-                shard.groups[group_id] = Group(group_id, partition)
-        for group in shard.groups.values():
-            if isinstance(group, ModernGroup):
-                check_loaded(group)
-        self._add(shard)
-        return True
-
-    def _add(self, shard: _Shard) -> None:
+    def add(self, shard: Shard) -> None:
         offsets = shard.offsets
         pending = [group for by_group in offsets.pending.values() for group in by_group]
         for group_id in dict.fromkeys([*shard.groups, *offsets.committed, *pending]):
@@ -334,7 +259,7 @@ class NewCache(Cache):
 
 
 @dataclass
-class _Shard:
+class Shard:
     """One partition under the new coordinator."""
 
     partition: int | None

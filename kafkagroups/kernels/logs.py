@@ -11,9 +11,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from kafkagroups.groups.loading import Scanned
 from kafkagroups.groups.offsets import Offsets
 from kafkagroups.kernels import events, layout
+from kafkagroups.kernels.buffers import buffers
+from kafkagroups.kernels.caches import Scanned
 from kafkagroups.kernels.state import Fold
 from kafkagroups.kernels.unpack import plain_runs, readable
 from kafkagroups.log.segments import Log
@@ -23,7 +24,7 @@ from kafkagroups.records.dialect import Dialect
 def fold_log(log: Log, rules: Dialect, until: int | None = None, until_time: int | None = None) -> Fold | None:
     """Folds a partition's segments, in order. None when the readable loader is to load it."""
     state = Fold(rules, until, until_time)
-    for buffer in log.buffers():
+    for buffer in buffers(log):
         if not state.segment(readable(buffer)):
             return None
     return state
@@ -84,7 +85,7 @@ def commit_events(log: Log, names: Collection[str]) -> list[tuple[int, str]]:
         groups += name.encode()
     has_made, found = np.zeros(len(slots), np.int64), np.empty(5, np.int64)
     out = []
-    for buffer in log.buffers():
+    for buffer in buffers(log):
         for data in plain_runs(readable(buffer)):
             times = np.empty((len(data) // 20 + 1, 2), np.int64)
             count = events.commit_events(data, readable(groups), slots, has_made, times, found)

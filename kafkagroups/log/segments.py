@@ -14,7 +14,7 @@ import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from mmap import ACCESS_READ, mmap
+from mmap import mmap
 from pathlib import Path
 
 from kafkagroups.errors import InvalidLog, UsageError
@@ -69,7 +69,7 @@ class Log:
         self.segments = segments
         self.partition = partition
         self.damage: Damage | None = None
-        self._content, self._folder = content, folder
+        self.content, self.folder = content, folder
         self.start_offset = base_offset_of(segments[0])
 
     def __iter__(self) -> Iterator[Batch]:
@@ -77,7 +77,7 @@ class Log:
         next_offset = self.start_offset
         for number, segment in enumerate(self.segments, 1):
             try:
-                data = bytes(self._content[segment]) if self._content else read_segment(segment, self._folder)
+                data = bytes(self.content[segment]) if self.content else read_segment(segment, self.folder)
                 for batch in read_batches(data, segment):
                     yield batch
                     next_offset = batch.next_offset
@@ -86,25 +86,6 @@ class Log:
                 unread = f"; {behind} later segment{'s' * (behind > 1)} not read" if behind else ""
                 self.damage = Damage(segment, error.position or 0, next_offset, error.reason + unread)
                 return
-
-    def size(self) -> int:
-        """Its bytes."""
-        if self._content:
-            return sum(len(data) for data in self._content.values())
-        return sum(os.path.getsize(os.path.join(self._folder, segment)) for segment in self.segments)
-
-    def buffers(self) -> Iterator[BytesLike]:
-        """The bytes of each segment that has any, mapped and not read. UsageError when a file cannot be opened."""
-        for segment in self.segments:
-            if self._content:
-                yield self._content[segment]
-                continue
-            try:
-                with open(os.path.join(self._folder, segment), "rb") as file:
-                    if os.fstat(file.fileno()).st_size:
-                        yield mmap(file.fileno(), 0, access=ACCESS_READ)
-            except OSError as error:
-                raise UsageError(f"{segment}: {error.strerror}") from None
 
 
 def segment_name(base_offset: int) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafkagroups.errors import BadBytes, LoadFailed, UsageError
-from kafkagroups.groups.loading import Cache, ClassicCache, NewCache, Orphan, Scanned
+from kafkagroups.groups.loading import Cache, ClassicCache, NewCache, Orphan
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import NOBODY, Observer
 from kafkagroups.log.batch import Batch, record_count
@@ -91,7 +91,18 @@ class Groups(Mapping[str, AnyGroup]):
         return members_frame(self.groups.values())
 
 
-Scan = Callable[[Sequence[Log], Dialect, int | None, int | None], Iterator[Scanned | None]]
+class Folded(Protocol):
+    """What a log says, its offsets folded: the same as its batches, for a cache that takes it."""
+
+    batches: int
+    records: int
+    next_offset: int
+
+    def into(self, cache: Cache, partition: int | None) -> bool:
+        """False, and nothing has changed: only Cache.load can tell."""
+
+
+Scan = Callable[[Sequence[Log], Dialect, int | None, int | None], Iterator[Folded | None]]
 """Folds logs, in order: (logs, rules, until, until_time); None for one that the readable loader is to load."""
 
 
@@ -130,7 +141,7 @@ def load_logs(
     folded = scan(logs, rules, until, until_time) if scan else (None for _ in logs)
     for log, fast in zip(logs, folded, strict=True):
         loaded = read[log.partition] = LoadedPartition(len(log.segments), 0, 0, log.start_offset, log.start_offset)
-        if fast is not None and cache.load_scanned(log.partition, fast):
+        if fast is not None and fast.into(cache, log.partition):
             loaded.batches, loaded.records = fast.batches, fast.records
             loaded.next_offset = fast.next_offset
             continue

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from kafkagroups.course.broker import SHOP
+from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -14,6 +16,7 @@ from kafkagroups.records.consumer_protocol import (
     decode_subscription,
     encode_embedded,
 )
+from kafkagroups.simulation import Subscriber, range_assignor
 
 
 def subscription(topics: Iterable[str]) -> bytes:
@@ -33,20 +36,19 @@ def shown_share(assignment: bytes) -> str:
 
 
 def share_out(members: Sequence[tuple[str, tuple[str, ...]]]) -> dict[str, bytes]:
-    """Assignments by member id, as a range assignor makes them: of each topic a range of partitions, in the ids' order.
+    """Assignments by member id, as a leader with the range assignor makes them.
 
     A member is its id and the topics that it reads; the topics are the shop's.
     """
-    shares: dict[str, list[TopicPartitions]] = {member: [] for member, _ in sorted(members)}
-    for topic in sorted({topic for _, topics in members for topic in topics}):
-        readers = sorted(member for member, topics in members if topic in topics)
-        first = 0
-        for number, reader in enumerate(readers):
-            many = SHOP[topic] // len(readers) + (number < SHOP[topic] % len(readers))
-            if many:
-                shares[reader].append(TopicPartitions(topic=topic, partitions=tuple(range(first, first + many))))
-            first += many
+    assigned = range_assignor((Subscriber(member, topics) for member, topics in members), SHOP)
     return {
-        member: encode_embedded(Embedded(1, ConsumerProtocolAssignment(assigned_partitions=tuple(share))))
-        for member, share in shares.items()
+        member: encode_embedded(Embedded(1, ConsumerProtocolAssignment(assigned_partitions=_by_topic(partitions))))
+        for member, partitions in assigned.items()
     }
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicPartitions, ...]:
+    return tuple(
+        TopicPartitions(topic=topic, partitions=tuple(each.partition for each in its))
+        for topic, its in groupby(partitions, key=lambda each: each.topic)
+    )

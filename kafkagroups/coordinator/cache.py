@@ -31,9 +31,7 @@ class GroupCache:
     """`owned` and `loading` are partitions of the offsets topic, `open_groups` the groups of each open transaction."""
 
     def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:
-        self.settings = settings
-        self.logs = logs
-        self.clock = clock
+        self.settings, self.logs, self.clock = settings, logs, clock
         self.groups: dict[str, ClassicGroup] = {}
         self.owned: set[int] = set()
         self.loading: set[int] = set()

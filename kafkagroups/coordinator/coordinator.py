@@ -79,9 +79,11 @@ class GroupCoordinator(Storing, Fetching, Deleting):
     def _unloaded(self, group: ClassicGroup) -> None:
         """The group's partition moves away: whoever waits is sent to its new coordinator."""
         logger.info("Unloading group metadata for %s with generation %d", group.group_id, group.generation)
+        joins = group.state is ClassicState.PREPARING_REBALANCE
         group.transition_to(ClassicState.DEAD, self.clock.now_ms)
-        for member in group.told():
-            answer_join(member, JoinGroupResult(Errors.NOT_COORDINATOR, member.member_id))
+        for member in group.told():  # a static member's JoinGroup in Stable is answered by its append
+            if joins:
+                answer_join(member, JoinGroupResult(Errors.NOT_COORDINATOR, member.member_id))
             answer_sync(member, SyncGroupResult(Errors.NOT_COORDINATOR))
             if member.heartbeat:
                 member.heartbeat.cancel()

@@ -48,7 +48,6 @@ class Errors(IntEnum):
     FENCED_INSTANCE_ID = 82
     GROUP_SUBSCRIBED_TO_TOPIC = 86
     UNSTABLE_OFFSET_COMMIT = 88
-    PRODUCER_FENCED = 90
     TRANSACTION_ABORTABLE = 120
 
 
@@ -69,8 +68,11 @@ def error_of_group_append(error: Errors) -> Errors:
     return Errors.UNKNOWN_SERVER_ERROR if error in _TOO_LARGE else _FAILED_APPENDS.get(error, error)
 
 
-def error_of_commit_append(error: Errors) -> Errors:
-    """What a client is told when its commit could not be appended (maybeConvertOffsetCommitError)."""
-    if error is Errors.NETWORK_EXCEPTION:
+def error_of_commit_append(error: Errors, *, verifies: bool) -> Errors:
+    """What a client is told when its commit could not be appended (maybeConvertOffsetCommitError).
+
+    `verifies`: that Kafka asks the transaction coordinator first (since 3.6), which may not be reached.
+    """
+    if error is Errors.NETWORK_EXCEPTION and verifies:
         return Errors.COORDINATOR_LOAD_IN_PROGRESS
     return Errors.INVALID_COMMIT_OFFSET_SIZE if error in _TOO_LARGE else _FAILED_APPENDS.get(error, error)

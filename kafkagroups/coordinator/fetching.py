@@ -51,8 +51,11 @@ class Fetching(Gate):
             return OffsetFetchResult(Errors.GROUP_AUTHORIZATION_FAILED)
         found = {}
         for each in partitions:
-            offset = self.zookeeper.get((group_id, *each))
+            exists = self.topics is None or each.topic in self.topics
+            offset = self.zookeeper.get((group_id, *each)) if exists else None
             error = Errors.NONE if offset is not None else Errors.UNKNOWN_TOPIC_OR_PARTITION
+            if not self.authorize("DESCRIBE", "TOPIC", each.topic):
+                offset, error = None, Errors.TOPIC_AUTHORIZATION_FAILED
             if not self.settings.zookeeper:
                 error = Errors.UNSUPPORTED_VERSION
             found[each] = FetchedOffset(-1 if offset is None else offset, error=error)

@@ -30,11 +30,8 @@ class Gate:
     """`topics` are those that exist, with their partition counts; None: all do."""
 
     def __init__(self, manager: GroupMetadataManager, topics: Mapping[str, int] | None, authorize: Authorizer) -> None:
-        self.manager = manager
-        self.settings = manager.settings
-        self.clock = manager.clock
-        self.topics = topics
-        self.authorize = authorize
+        self.manager, self.settings, self.clock = manager, manager.settings, manager.clock
+        self.topics, self.authorize = topics, authorize
         self.active = True
 
     def _refusal(self, group_id: str, api: str, operation: str) -> Errors:

@@ -52,7 +52,7 @@ class OffsetsLogs(Protocol):
 class DiskLogs:
     """Folders `__consumer_offsets-N` in `folder`, in Kafka's format (magic 2).
 
-    `fences`: an append with a producer epoch older than the partition knows is refused, as since Kafka 2.0.
+    `fences`: an append with a producer epoch older than the partition knows is refused, as since Kafka 2.5.
     `on_append(partition, first offset, last offset)` hears of every batch.
     """
 

@@ -93,7 +93,7 @@ class GroupMetadataManager(GroupCache):
                     self._complete_commit(group, fitting, producer_id, first_offset)
                 else:
                     self._fail_commit(group, fitting, producer_id)
-            answer(error_of_commit_append(error))
+            answer(error_of_commit_append(error, verifies=self.settings.since(3, 6)))
 
         # Up to 3.7 what is too large was prepared as well, and nothing took it back.
         staged = fitting if self.settings.since(3, 8) else offsets
@@ -170,6 +170,7 @@ class GroupMetadataManager(GroupCache):
         lost is deleted again by the next sweep.
         """
         removed, began = 0, self.clock.now_ms
+        errors: list[Errors] = []
         for group in groups:
             remove = group.offsets.expire if sweep else group.offsets.remove
             offsets = remove(select(group))
@@ -189,8 +190,8 @@ class GroupMetadataManager(GroupCache):
             if is_gone and group.generation > 0:
                 records.append(encode(Record(2, GroupMetadataKey(group.group_id), None, None)))
             if records:
-                self.logs.append(partition, NewBatch(records, self.clock.now_ms), lambda error, offset: None)
-                removed += len(offsets)
+                self.logs.append(partition, NewBatch(records, self.clock.now_ms), lambda error, _: errors.append(error))
+                removed += 0 if errors and errors.pop() else len(offsets)
         if (sweep and removed) or not self.settings.since(2, 0):
             passed = self.clock.now_ms - began
             logger.info("Removed %d expired offsets in %d milliseconds.", removed, passed)

@@ -25,6 +25,7 @@ from kafkagroups.coordinator.results import (
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
 from kafkagroups.groups.classic_member import ClassicMember
 from kafkagroups.groups.states import ClassicState
+from kafkagroups.log.batch import NO_PRODUCER_ID
 
 
 class Membership(Gate):
@@ -58,6 +59,8 @@ class Membership(Gate):
     ) -> Answer[JoinGroupResult]:
         """A client wants to be in the group: with member id "" as a new member, answered when the generation is there.
 
+        Nobody is static before 2.3; a static member with an id that was handed out is an UNKNOWN_SERVER_ERROR.
+
         `require_known_member_id`: a dynamic new member first gets MEMBER_ID_REQUIRED and its id (request v4 on,
         KIP-394); `skips_assignment`: a static leader that came back is told that it leads (v9 on). None: what that
         Kafka's newest request does. INVALID_SESSION_TIMEOUT outside the broker's limits; UNKNOWN_MEMBER_ID for a member
@@ -66,6 +69,7 @@ class Membership(Gate):
         then refused. Source: handleJoinGroup.
         """
         answer: Answer[JoinGroupResult] = Answer()
+        group_instance_id = group_instance_id if self.settings.since(2, 3) else None
         joining = ClassicMember(
             member_id, group_instance_id, client_id, client_host, rebalance_timeout_ms, session_timeout_ms,
             protocol_type, list(protocols),
@@ -80,17 +84,16 @@ class Membership(Gate):
         if error or group is None:
             nobody = error in (Errors.GROUP_AUTHORIZATION_FAILED, Errors.GROUP_MAX_SIZE_REACHED)
             answer.complete(self._refused("" if nobody else member_id, error))
+        elif member_id in group.pending_members and group_instance_id is not None:
+            answer.complete(self._refused("", Errors.UNKNOWN_SERVER_ERROR))  # IllegalStateException in Kafka
         elif member_id in group.pending_members:
             self.rebalances.add_member(group, joining, answer)
         elif member_id:
             self._join_known(group, group.members[member_id], joining, answer)
         else:
-            needs_known_id, skips = require_known_member_id, skips_assignment
-            self._join_new(
-                group, joining, answer,
-                needs_known_id=self.settings.since(2, 2) if needs_known_id is None else needs_known_id,
-                skips_assignment=self.settings.since(3, 2) if skips is None else skips,
-            )  # fmt: skip
+            needs_known_id = self.settings.since(2, 2) and require_known_member_id is not False
+            skips = self.settings.since(3, 2) and skips_assignment is not False
+            self._join_new(group, joining, answer, needs_known_id=needs_known_id, skips_assignment=skips)
         if group is not None:
             self.rebalances.try_complete_join(group)
         return answer
@@ -175,9 +178,10 @@ class Membership(Gate):
         )
 
     def _refused(self, member_id: str, error: Errors) -> JoinGroupResult:
-        """An error; its generation is -1 (0 before 2.4)."""
+        """An error; its generation is -1 (before 2.4 only for who may not ask, else 0)."""
         old = not self.settings.since(2, 4)
-        return JoinGroupResult(error, member_id, 0 if old else -1, protocol="" if old else None)
+        is_0 = old and error is not Errors.GROUP_AUTHORIZATION_FAILED
+        return JoinGroupResult(error, member_id, 0 if is_0 else -1, protocol="" if old else None)
 
     def _join_error(self, group: ClassicGroup, joining: ClassicMember) -> Errors:
         member_id = joining.member_id
@@ -266,7 +270,7 @@ class Membership(Gate):
     def validate_commit(self, group: ClassicGroup, generation: int, member_id: str, instance_id: str | None) -> Errors:
         """A commit is for an Empty group, by anybody (generation below 0), or by a member of the generation.
 
-        While the leader is awaited REBALANCE_IN_PROGRESS; before 2.3 that comes before the member is looked at.
+        While the leader is awaited REBALANCE_IN_PROGRESS; before 2.4 that comes before the member is looked at.
         """
         since = self.settings.since
         if group.state is ClassicState.DEAD:
@@ -288,14 +292,17 @@ class Membership(Gate):
         return error
 
     def validate_txn_commit(
-        self, group: ClassicGroup, generation: int, member_id: str, instance_id: str | None
+        self, group: ClassicGroup, generation: int, member_id: str, instance_id: str | None, producer_id: int
     ) -> Errors:
-        """A transactional commit need not name a member; since 2.5 it may, and then that must be right (KIP-447)."""
+        """A transactional commit need not name a member; since 2.5 it may, and then that must be right (KIP-447).
+
+        Before, one without a producer (id -1) is a plain one.
+        """
         since = self.settings.since
         if group.state is ClassicState.DEAD:
             return self._dead()
         if not since(2, 5):
-            return Errors.NONE
+            return Errors.NONE if producer_id != NO_PRODUCER_ID else self.validate_commit(group, -1, "", None)
         if since(3, 0):
             if (generation < 0 and group.state is ClassicState.EMPTY) or (
                 generation < 0 and not member_id and instance_id is None

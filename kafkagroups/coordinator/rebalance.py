@@ -20,7 +20,6 @@ import logging
 from collections.abc import Mapping
 from functools import partial
 
-from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.manager import GroupMetadataManager
 from kafkagroups.coordinator.results import (
@@ -32,7 +31,6 @@ from kafkagroups.coordinator.results import (
     joined,
     synced_to,
 )
-from kafkagroups.coordinator.settings import Settings
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.classic_member import ClassicMember
 from kafkagroups.groups.states import ClassicState
@@ -49,8 +47,7 @@ class Rebalances:
 
     def __init__(self, manager: GroupMetadataManager) -> None:
         self.manager = manager
-        self.settings: Settings = manager.settings
-        self.clock: Clock = manager.clock
+        self.settings, self.clock = manager.settings, manager.clock
 
     # Joining
 
@@ -97,7 +94,7 @@ class Rebalances:
         old = group.static_members[instance_id]
         leader = group.leader or ""
         member = group.members[old]
-        before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+        before = (member.rebalance_timeout_ms, member.session_timeout_ms)
         answer_join(member, JoinGroupResult(Errors.FENCED_INSTANCE_ID, old))
         answer_sync(member, SyncGroupResult(Errors.FENCED_INSTANCE_ID))
         group.replace_static(instance_id, old, joining.member_id)
@@ -113,7 +110,9 @@ class Rebalances:
                 if error is not Errors.NONE:
                     # Kafka's own revert keeps the new protocols: it reads the old ones too late.
                     member.awaiting_join = None
-                    _, member.rebalance_timeout_ms, member.session_timeout_ms = before
+                    member.rebalance_timeout_ms, member.session_timeout_ms = before
+                    if joining.member_id not in group.members:  # replaced once more: IllegalArgumentException in Kafka
+                        return
                     group.replace_static(instance_id, joining.member_id, old)
                     self.expect_heartbeat(group, member)
                     answer.complete(joined(group, error, "", leader))
@@ -264,10 +263,7 @@ class Rebalances:
         for member in group.told():
             member.assignment = assignments.get(member.member_id, b"")
             if member.awaiting_sync is not None:
-                answer_sync(
-                    member,
-                    SyncGroupResult(error) if failed else synced_to(group, member),
-                )
+                answer_sync(member, SyncGroupResult(error) if failed else synced_to(group, member))
                 self.expect_heartbeat(group, member)
 
     # Living and leaving
@@ -302,5 +298,5 @@ class Rebalances:
         )
 
     def remove_pending(self, group: ClassicGroup, member_id: str) -> None:
-        group.remove(member_id)
+        group.forget_pending(member_id)
         self.try_complete_join(group)

@@ -15,6 +15,7 @@ from kafkagroups.coordinator.membership import Membership
 from kafkagroups.coordinator.results import Answer, CommitErrors, OffsetCommit
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
+from kafkagroups.records.text import utf16_length
 
 Verifier = Callable[[str, int, int, int], Errors]
 """Whether a transaction (its id, producer id and epoch) takes part in a partition of the offsets topic."""
@@ -82,8 +83,11 @@ class Storing(Membership):
         def commit(known: dict[TopicPartition, OffsetCommit], answer: Answer[CommitErrors]) -> None:
             errors = {}
             for each, offset in known.items():
-                errors[each] = Errors.NONE if self.settings.zookeeper else Errors.UNSUPPORTED_VERSION
-                if self.settings.zookeeper:
+                fits = utf16_length(offset.metadata or "") <= self.settings.offset_metadata_max_bytes
+                errors[each] = Errors.NONE if fits else Errors.OFFSET_METADATA_TOO_LARGE
+                if not self.settings.zookeeper:
+                    errors[each] = Errors.UNSUPPORTED_VERSION
+                elif fits:
                     self.zookeeper[group_id, each.topic, each.partition] = offset.offset
             answer.complete(errors)
 
@@ -120,8 +124,8 @@ class Storing(Membership):
                     error = self.verify(transactional_id, producer_id, producer_epoch, partition)
                     if error is Errors.TRANSACTION_ABORTABLE and not (knows_abortable and self.settings.since(3, 8)):
                         error = Errors.INVALID_TXN_STATE
-                    error = error_of_commit_append(error)
-                error = error or self.validate_txn_commit(group, generation, member_id, group_instance_id)
+                    error = error_of_commit_append(error, verifies=True)
+                error = error or self.validate_txn_commit(group, generation, member_id, group_instance_id, producer_id)
                 if error is Errors.NONE:
                     default = None if self.settings.since(2, 1) else now + self.settings.offsets_retention_ms
                     staged = {each: _staged(offset, now, default) for each, offset in known.items()}

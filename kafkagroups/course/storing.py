@@ -21,7 +21,7 @@ def _fits(metadata: str, limit: int) -> bool:
 
 
 def _commit_error(error: str) -> str:
-    return error_of_commit_append(Errors[error]).name
+    return error_of_commit_append(Errors[error], verifies=True).name
 
 
 def _changed(**other: str) -> Callable[[str], str]:

@@ -116,7 +116,8 @@ class ClassicGroup:
         if self.leader == member_id:
             self.leader = next((other.member_id for other in self.told()), None)
         self.pending_sync.discard(member_id)
-        self.forget_pending(member_id)
+        if self.kafka >= (3, 0):  # before, an id that was refused for the group's size stayed pending
+            self.forget_pending(member_id)
 
     def forget_pending(self, member_id: str) -> None:
         timer = self.pending_members.pop(member_id, None)

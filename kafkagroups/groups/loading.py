@@ -209,14 +209,10 @@ class NewCache(Cache):
         for batch in batches:
             if batch.is_control:
                 for log_record in batch.records:
-                    kind = control_type(log_record)
-                    if kind in (ControlType.COMMIT, ControlType.ABORT):
-                        shard.offsets.end_transaction(
-                            batch.producer_id,
-                            commits=kind is ControlType.COMMIT,
-                            by=log_record.offset,
-                            whole_batches=False,
-                        )
+                    kind, by = control_type(log_record), log_record.offset
+                    commits = kind is ControlType.COMMIT
+                    if commits or kind is ControlType.ABORT:
+                        shard.offsets.end_transaction(batch.producer_id, commits=commits, by=by, whole_batches=False)
                 continue
             for log_record in batch.records:
                 record, group_id = self.decode(partition, batch.file, log_record)

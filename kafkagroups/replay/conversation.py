@@ -85,6 +85,7 @@ class Player:
                 self._request(line)
             elif line.get("event") == "restart":
                 self._advance(line["ms"])
+                self.clock.forget()  # a broker that is down expires nobody
                 self.clock.advance_to(self.start_ms + line["up_ms"])
                 self._start()
             elif line.get("event") == "append":
@@ -96,7 +97,6 @@ class Player:
 
     def _start(self) -> None:
         """A broker starts: it loads every partition of its log."""
-        self.clock.forget()
         self.coordinator = GroupCoordinator(
             self.logs,
             self.clock,
@@ -109,8 +109,13 @@ class Player:
         for partition in range(self.settings.offsets_topic_num_partitions):
             self.coordinator.elect(partition)
         interval = self.settings.offsets_retention_check_interval_ms
-        phase = min((ms % interval for ms in self._sweeps), default=0)
-        self.coordinator.start_sweeps((phase - (self.clock.now_ms - self.start_ms)) % interval or interval)
+        up_ms = self.clock.now_ms - self.start_ms
+        down_ms = min((line["ms"] for line in self.lines if line.get("event") == "restart" and line["ms"] > up_ms),
+                      default=None)  # fmt: skip
+        sweeps = [ms - up_ms for ms in self._sweeps if ms >= up_ms and (down_ms is None or ms < down_ms)]
+        first = sweeps[0] if sweeps else 0  # the others may come around it a little earlier
+        early = min(((ms - first + interval // 2) % interval - interval // 2 for ms in sweeps), default=0)
+        self.coordinator.start_sweeps((first + early) % interval or interval)
 
     def _verify(self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int) -> Errors:
         manager = self.coordinator.manager
@@ -147,7 +152,10 @@ class Player:
             self.transactions.end(request, response)
         elif api == "CreateTopics":
             made = {each["name"] for each in response["topics"] if not each["errorCode"]}
-            self.topics |= {each["name"]: each["numPartitions"] for each in request["topics"] if each["name"] in made}
+            told = {each["name"]: each.get("numPartitions", 1) for each in response["topics"]}
+            for each in request["topics"]:
+                if each["name"] in made:  # asked for -1: as many as the broker likes
+                    self.topics[each["name"]] = max(each["numPartitions"], told[each["name"]])
         elif api == "DeleteTopics":
             gone = {each["name"] for each in response["responses"] if not each["errorCode"]}
             partitions = [TopicPartition(topic, at) for topic in gone for at in range(self.topics.pop(topic, 0))]
@@ -185,7 +193,8 @@ class _MemberIds:
     def __init__(self, lines: list[Json]) -> None:
         responses = [line["response"] for line in lines if line.get("api") == "JoinGroup" and line["response"]]
         self._answered = {response["memberId"] for response in responses}
-        self._seen = dict.fromkeys(re.findall(r'"([^"]*-[0-9a-f]{8}-[0-9a-f-]{27})"', json.dumps(lines)))
+        text = json.dumps(lines, ensure_ascii=False)
+        self._seen = dict.fromkeys(re.findall(r'"([^"]*-[0-9a-f]{8}-[0-9a-f-]{27})"', text))
         self._next = ""
         self._made = 0
 

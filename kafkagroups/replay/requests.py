@@ -32,6 +32,8 @@ SINCE: dict[str, dict[str, int]] = {
     "OffsetDelete": {},
 }
 """The requests that a coordinator answers, with the version that brought a field of the response."""
+BROUGHT = {"DeleteGroups": (1, 1), "OffsetDelete": (2, 4)}
+"""Which Kafka brought a request; an older one closes the connection."""
 NOT_ASKED = -(2**31)
 GROUP_OPERATIONS = ((0, 1), (3, 6, 8)), ((3, 3), (3, 6, 8, 10, 11))
 """Since which Kafka a group knows which operations (codes of AclOperation)."""
@@ -40,8 +42,13 @@ GROUP_OPERATIONS = ((0, 1), (3, 6, 8)), ((3, 3), (3, 6, 8, 10, 11))
 def handle(
     coordinator: GroupCoordinator, api: str, version: int, request: Json, client_id: str, client_host: str, reply: Reply
 ) -> None:
-    """Plays one request; `reply` gets the response, at once or when it comes. KeyError for an API that SINCE lacks."""
+    """Plays one request; `reply` gets the response, at once or when it comes, if that Kafka knows the request.
+
+    KeyError for an API that SINCE lacks.
+    """
     since = SINCE[api]
+    if not coordinator.settings.since(*BROUGHT.get(api, (0,))):
+        return
 
     def send(response: Json) -> None:
         late = {name for name, first in since.items() if version < first}

@@ -93,7 +93,7 @@ RESPONSES: dict[str, Shape] = {
     "InitProducerId": {"errorCode": int, "producerId": int, "producerEpoch": int},
     "AddOffsetsToTxn": {"errorCode": int},
     "EndTxn": {"errorCode": int},
-    "CreateTopics": {"topics": [{"name": str, "errorCode": int}]},
+    "CreateTopics": {"topics": [{"name": str, "errorCode": int, "numPartitions?": int}]},
     "DeleteTopics": {"responses": [{"name": TEXT_OR_NULL, "errorCode": int}]},
 }
 """What is taken from a recorded response."""

@@ -1,0 +1,131 @@
+"""What older coordinators do otherwise, and what happens at the edges of two requests.
+
+Sources: Kafka's GroupCoordinator (GC), GroupMetadata (GMD), GroupMetadataManager (GMM), KafkaApis (KA), by tag.
+"""
+
+import pytest
+
+from kafkagroups.coordinator import Errors, OffsetCommit
+from kafkagroups.coordinator.error_codes import error_of_commit_append
+from tests.coordinator.conftest import ORDERS, ORDERS_1, subscription
+
+READS = [("range", subscription("orders"))]
+
+
+@pytest.mark.parametrize(("version", "is_pending"), [("2.8.2", True), ("3.9.2", False)])
+def test_an_id_that_is_refused_for_the_groups_size(broker, version, is_pending):
+    """GMD.remove: up to 2.8 it stays pending, later it is forgotten."""
+    kafka = broker(version, group_max_size=1, group_initial_rebalance_delay_ms=1_000)
+    join = kafka.coordinator.join_group
+    first, second = (join("g", protocols=READS).value.member_id for _ in range(2))
+    join("g", protocols=READS, member_id=first)
+    assert join("g", protocols=READS, member_id=second).value.error is Errors.GROUP_MAX_SIZE_REACHED
+    assert (second in kafka.group("g").pending_members) is is_pending
+    ((_, told),) = kafka.coordinator.leave_group("g", [second]).members
+    assert told is (Errors.NONE if is_pending else Errors.UNKNOWN_MEMBER_ID)
+
+
+@pytest.mark.parametrize("version", ["2.8.2", "3.9.2"])
+def test_a_pending_id_is_no_static_members(broker, version):
+    """GC.doCurrentMemberJoinGroup, 2.8.2 doJoinGroup: an IllegalStateException, and nothing changes."""
+    kafka = broker(version)
+    pending = kafka.coordinator.join_group("g", protocols=READS).value.member_id
+    told = kafka.coordinator.join_group("g", protocols=READS, member_id=pending, group_instance_id="i").value
+    assert (told.error, told.member_id, told.generation) == (Errors.UNKNOWN_SERVER_ERROR, "", -1)
+    group = kafka.group("g")
+    assert (list(group.pending_members), group.members, group.static_members) == ([pending], {}, {})
+
+
+def test_nobody_is_static_before_2_3(broker):
+    """KIP-345: an instance id is a field that 1.0.1 does not know."""
+    kafka = broker("1.0.1")
+    kafka.stable("g", group_instance_id="i")
+    assert kafka.group("g").static_members == {}
+
+
+def test_1_0_1_asks_for_no_known_id(broker):
+    """KIP-394 came with 2.2, whatever the request's version says."""
+    kafka = broker("1.0.1")
+    told = kafka.coordinator.join_group("g", protocols=READS, require_known_member_id=True)
+    assert told.value.error is Errors.NONE
+
+
+def test_version_0_takes_no_long_metadata(broker):
+    """KA.handleOffsetCommitRequest (1.0.1): too much of it, and nothing goes to ZooKeeper."""
+    kafka = broker("1.0.1", zookeeper=True)
+    told = kafka.coordinator.offset_commit_to_zookeeper("g", {ORDERS: OffsetCommit(5, "m" * 4097)}).value
+    assert told == {ORDERS: Errors.OFFSET_METADATA_TOO_LARGE}
+    assert kafka.coordinator.offset_fetch_from_zookeeper("g", [ORDERS]).offsets[ORDERS].offset == -1
+
+
+def test_version_0_fetches_what_exists_and_may_be_seen(broker):
+    """KA.handleOffsetFetchRequest (1.0.1): a topic that is gone has no offset, one that is hidden tells none."""
+    kafka = broker("1.0.1", zookeeper=True)
+    coordinator = kafka.coordinator
+    coordinator.offset_commit_to_zookeeper("g", {ORDERS: OffsetCommit(5)})
+    coordinator.authorize = lambda operation, kind, name: kind != "TOPIC"
+    told = coordinator.offset_fetch_from_zookeeper("g", [ORDERS]).offsets[ORDERS]
+    assert (told.offset, told.error) == (-1, Errors.TOPIC_AUTHORIZATION_FAILED)
+    coordinator.authorize = lambda operation, kind, name: True
+    coordinator.topics = {}
+    told = coordinator.offset_fetch_from_zookeeper("g", [ORDERS]).offsets[ORDERS]
+    assert (told.offset, told.error) == (-1, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def test_an_unload_leaves_a_static_members_join_to_its_append(kafka):
+    """GC.onGroupUnloaded: in Stable only SyncGroups are answered."""
+    kafka.stable("g", group_instance_id="i")
+    kafka.logs.holds = True
+    answer = kafka.join("g", group_instance_id="i")
+    kafka.coordinator.resign(0)
+    assert not answer.done
+    kafka.logs.release(0)
+    assert answer.value.error is Errors.NONE
+
+
+def test_a_static_member_that_was_replaced_twice_is_not_put_back(kafka):
+    """GMD.replaceStaticMember: the id of the first replacement is gone when its append fails; the second one stands."""
+    kafka.stable("g", group_instance_id="i")
+    kafka.logs.holds = True
+    first, second = (kafka.join("g", group_instance_id="i") for _ in range(2))
+    assert first.value.error is Errors.FENCED_INSTANCE_ID
+    kafka.logs.release(0, Errors.NOT_ENOUGH_REPLICAS)
+    kafka.logs.release(0)
+    assert not second.done
+    assert list(kafka.group("g").members) == [kafka.group("g").static_members["i"]]
+
+
+def test_a_transaction_that_cannot_be_verified():
+    """GMM.maybeConvertOffsetCommitError: a network error is the verification's, which came with 3.6."""
+    loading, network = Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NETWORK_EXCEPTION
+    assert error_of_commit_append(network, verifies=True) is loading
+    assert error_of_commit_append(network, verifies=False) is network
+
+
+def test_before_2_5_a_transactional_commit_without_a_producer_is_a_plain_one(broker):
+    """GC.doCommitOffsets (1.0.1): only a producer id spares the checks of a member."""
+    kafka = broker("1.0.1")
+    joined = kafka.join("g").value
+    assert kafka.txn_commit("g", 1, producer=-1).value == {ORDERS: Errors.REBALANCE_IN_PROGRESS}
+    kafka.coordinator.sync_group("g", joined.generation, joined.member_id, {joined.member_id: b""})
+    assert kafka.txn_commit("g", 1, producer=-1).value == {ORDERS: Errors.UNKNOWN_MEMBER_ID}
+    assert kafka.txn_commit("g", 1, ORDERS_1).value == {ORDERS_1: Errors.NONE}
+
+
+def test_who_may_not_ask_gets_no_generation(broker):
+    """KA.handleJoinGroupRequest (1.0.1): -1 there, 0 in the coordinator's own refusals."""
+    kafka = broker("1.0.1")
+    refused = kafka.coordinator.join_group("g", protocols=READS, member_id="nobody").value
+    assert (refused.error, refused.generation) == (Errors.UNKNOWN_MEMBER_ID, 0)
+    kafka.coordinator.authorize = lambda operation, kind, name: kind != "GROUP"
+    refused = kafka.coordinator.join_group("g", protocols=READS).value
+    assert (refused.error, refused.generation) == (Errors.GROUP_AUTHORIZATION_FAILED, -1)
+
+
+def test_what_a_failed_append_did_not_delete_is_not_counted(kafka):
+    """GMM.cleanupGroupMetadata: offsetsRemoved grows only behind the append."""
+    kafka.commit("g", 5, ORDERS, ORDERS_1)
+    kafka.logs.refuses = Errors.KAFKA_STORAGE_ERROR
+    assert kafka.coordinator.manager.cleanup([kafka.group("g")], lambda group: [ORDERS]) == 0
+    kafka.logs.refuses = Errors.NONE
+    assert kafka.coordinator.manager.cleanup([kafka.group("g")], lambda group: [ORDERS_1]) == 1

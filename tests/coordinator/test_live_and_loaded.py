@@ -9,6 +9,7 @@ import pytest
 from kafkagroups.coordinator import Errors, OffsetCommit
 from kafkagroups.groups.group_offsets import NotAppended
 from tests.coordinator.conftest import CLICKS, ORDERS, ORDERS_1
+from tests.coordinator.world import subscription
 
 
 def test_soft_state_is_lost(kafka):
@@ -160,3 +161,50 @@ def test_a_too_large_commit_in_a_transaction_hides_the_good_ones(broker, version
         kafka.end()
     kafka.start()
     assert kafka.fetch("mixed") == {ORDERS: 1}
+
+
+def test_a_failed_commit_takes_an_earlier_one_in_flight_with_it(kafka):
+    """onOffsetCommitAppend counts what is still pending, and failPendingOffsetWrite of the later one ended that."""
+    kafka.commit("g", 5)
+    kafka.logs.holds = True
+    earlier = kafka.commit("g", 6)
+    kafka.logs.refuses = Errors.NOT_ENOUGH_REPLICAS
+    later = kafka.commit("g", 7)
+    kafka.logs.release(1)
+    kafka.logs.release(0)
+    assert later.value == {ORDERS: Errors.COORDINATOR_NOT_AVAILABLE}
+    assert earlier.value == {ORDERS: Errors.NONE}
+    assert kafka.fetch("g") == {ORDERS: 5}
+    kafka.start()
+    assert kafka.fetch("g") == {ORDERS: 6}
+
+
+def test_a_too_large_commit_stays_pending_until_the_next_load(broker):
+    """Up to 3.7 storeOffsets prepares it and nothing takes it back: unstable, never expired, the group never dies."""
+    kafka = broker("2.8.2", offsets_retention_ms=60_000)
+    kafka.commit("g", 1, ORDERS_1)
+    kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(5), ORDERS_1: OffsetCommit(6, "x" * 4097)})
+    assert kafka.fetch("g", ORDERS, ORDERS_1, stable=True) == {ORDERS: 5, ORDERS_1: "UNSTABLE_OFFSET_COMMIT"}
+    kafka.clock.advance(600_000)
+    kafka.coordinator.manager.cleanup_expired()
+    assert (kafka.state("g"), kafka.fetch("g")) == ("Empty", {ORDERS_1: 1})
+    kafka.start()
+    assert kafka.fetch("g", ORDERS_1, stable=True) == {ORDERS_1: 1}
+    kafka.coordinator.manager.cleanup_expired()
+    assert (kafka.state("g"), kafka.listed()) == ("Dead", set())
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_a_member_supports_the_chosen_protocol_only(kafka, loaded):
+    """An unchanged follower is answered at once, but rebalances when it was loaded (readGroupMessageValue)."""
+    both = [(name, subscription("orders")) for name in ("range", "roundrobin")]
+    leader = kafka.join("g", protocols=both).value.member_id
+    second = kafka.join("g", protocols=both)
+    kafka.join("g", leader, protocols=both)
+    follower, generation = second.value.member_id, second.value.generation
+    kafka.coordinator.sync_group("g", generation, leader, {})
+    assert kafka.state("g") == "Stable"
+    if loaded:
+        kafka.start()
+    assert kafka.join("g", follower, protocols=both).done is not loaded
+    assert kafka.state("g") == ("PreparingRebalance" if loaded else "Stable")

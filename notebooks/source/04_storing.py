@@ -120,6 +120,8 @@ late
 # | wait: it is being loaded | `COORDINATOR_LOAD_IN_PROGRESS` | `NETWORK_EXCEPTION` (since 3.6; the transaction could not be verified) |
 # | | the same | anything else, `REQUEST_TIMED_OUT` among it |
 #
+# Before the append a partition may have been refused already, for its metadata: it keeps that error, the others get this one. A batch that is too large is not written.
+#
 # (Java's consumer makes less of it: after the first two, and after a time-out, it looks for the coordinator again, and `commitSync` commits again.)
 #
 # Write `commit_error(append_error)`, from name to name.
@@ -185,7 +187,7 @@ course.Flight("commit 5", "confirm 5", "commit 6", "commit 7", "late 7", "confir
 
 # %% [markdown]
 # 6 was answered `NONE`, and the cache still says 5, until the next commit or the next load. Of point 1 the second half holds: what was answered `NONE` is in the log,
-# and nothing is lost. The first half does not: 6 was answered and never cached. So log and cache may differ, and then the log is right.
+# and nothing is lost. The first half does not: 6 was answered and never cached. So log and cache may differ, and then the log is right. (Had the log *refused* 7 while 6 was on its way, all that would be the same, but for a log of 5 6, and a load that says 6.)
 #
 # ## Before anything is stored
 #
@@ -299,7 +301,10 @@ course.beside(after_the_marker, int(mixed.moments[-1].places.cache))
 mixed
 
 # %% [markdown]
-# 4: its record stands later than that of 6. The marker says *that* 6 counts, not *when*. A broker that sees both kinds of commits in one generation of a group warns; below is what the
+# 4: its record stands later than that of 6. The marker says *that* 6 counts, not *when*. Who writes it? The producer's EndTxn goes to another part of Kafka, the transaction coordinator. It notes the decision and answers, and only then writes a
+# marker into each partition with records of the transaction, this one too. Until the marker is confirmed 6 stays pending, so for a moment after EndTxn an ordinary fetch still says the old offset. (A transactional append that fails takes only its own entries out of `pending`; errors as above.)
+#
+# A broker that sees both kinds of commits in one generation of a group warns; below is what the
 # shop's own said in its log. And after that a real conversation of clients with transactions, played again.
 
 # %%

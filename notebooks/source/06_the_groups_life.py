@@ -270,7 +270,8 @@ print("\nthe old process, if it should still live, hears:", vans.coordinator.hea
 # %% [markdown]
 # No rebalance: the same generation, and one record that tells the new member id, so that a next coordinator knows it. `van-1` still leads, and `skip_assignment` tells it to share nothing out: its SyncGroup brings
 # nothing, is answered at once with the old share, and writes nothing. Whoever comes with the old id is **fenced**. (If the group would choose another protocol with the new list, it does rebalance.)
-# Until the session of a static member ends, its partitions wait for it.
+# Until the session of a static member ends, its partitions wait for it; then it is removed like any other, with a rebalance, and comes back as a new one. If it comes back while the group rebalances, it takes its old place in that round, and no record is needed. If the append of
+# its record fails, the old id is in its place again, and its JoinGroup is answered with the error.
 #
 # ## What is in the log, and what a crash leaves
 #
@@ -280,7 +281,7 @@ print("\nthe old process, if it should still live, hears:", vans.coordinator.hea
 # 2. the end of a rebalance in which nobody is left: generation + 1, no members;
 # 3. a static member that comes back.
 #
-# Not written: who was handed an id, who waits, a generation whose shares are not known, the last heartbeat, the state. Here is the script once more: records written (`+`), how the group stands, and how a next coordinator
+# So nothing is written when a member is thrown out or leaves, unless it was the last; the round that follows writes. Not written either: who was handed an id, who waits, a generation whose shares are not known, the last heartbeat, the state. Here is the script once more: records written (`+`), how the group stands, and how a next coordinator
 # would find it. A group's record has two lines: appended to this broker's log, so that the next one may have it or not; and confirmed by the replicas.
 
 # %%
@@ -292,6 +293,7 @@ course.crash_table()
 #
 # What if the append of row 14 fails? The shares are forgotten, all members are to join again, and each SyncGroup that waits is answered with an error, as lesson 04 translates it but for two: too few replicas `COORDINATOR_NOT_AVAILABLE`, leadership
 # lost `NOT_COORDINATOR`; a time-out `REBALANCE_IN_PROGRESS`, too large `UNKNOWN_SERVER_ERROR`. In row 20 nobody waits for the record: the group is Empty before it is confirmed, and a failure is only a warning in the server's log.
+# A next coordinator then finds generation 3 and its member, waits for a session, and writes generation 4 itself, later: and since offsets of an Empty group expire by that record's time (lesson 07), they live a little longer.
 #
 # And commits? Each one that was answered NONE is in the log (lesson 04). Here is a trial of all that, without a script. `kafkagroups.simulation` has consumers that do by themselves what a client does: join, sync,
 # read, commit. Three of them take 200 steps a round, chosen by a seed: one reads on, one commits, another crashes, leaves or comes back. After each round the coordinator is asked, and `kg.load` reads the log that it wrote:

@@ -74,7 +74,7 @@ course.beside(records_of_a_simple_group, len(dashboard.events[-1].wrote))
 #
 # ## Single offsets, and a topic's end
 #
-# **OffsetDelete** (2.4, KIP-496) takes single offsets away, also of a group that lives: but not those of topics that its members read. When the last offset of an *Empty* group goes, the group goes with it, in the same batch. (In 4.x it stays, Empty.)
+# **OffsetDelete** (2.4, KIP-496) takes single offsets away, also of a group that lives: but not those of topics that its members read. When the last offset of an *Empty* group goes, the group goes with it, in the same batch. (In 4.x it stays, Empty.) A group that nobody knows: `GROUP_ID_NOT_FOUND`, as for DeleteGroups.
 
 # %%
 billing = course.Life("billing")
@@ -291,7 +291,7 @@ course.confirm(recorded.mine, recorded.brokers, "3.9.2")
 # left in it, and a group with such an entry does not end with its last offset. There was nothing to write: no offset, and generation 0.
 #
 # A **plain** commit in flight loses its pending entry. So it is not cached when the replicas have it, and its client hears `NONE` all the same. If 1 was committed before, the tombstone stands behind 41, and live and load agree. If nothing was committed, there is no tombstone: a load
-# finds 41.
+# finds 41. DeleteGroups does the same to it.
 #
 # It is Kafka's own fault, and this package has it too: what a broker answers is right here, also when it is odd. So delete no group with an open transaction: `kg.load` shows what is `pending`.
 #

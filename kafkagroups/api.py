@@ -55,15 +55,15 @@ def load(
     >>> groups["billing"].state.value, groups["billing"].generation
     ('Stable', 6)
     """
-    if engine not in ENGINES:
-        raise UsageError(f"the engine is one of {', '.join(ENGINES)}, not {engine!r}")
     logs, rules = opened(path, coordinator, kafka, partitions, until)
     scan = _engine(engine, logs)
     return load_logs(logs, rules, str(path), partitions=partitions, until=until, until_time=until_time, scan=scan)
 
 
 def _engine(engine: str, logs: Sequence[Log]) -> Scan | None:
-    """The compiled fold, when it is asked for, or pays; None: the readable loader."""
+    """The compiled fold, when it is asked for, or pays; None: the readable loader. UsageError: an unknown engine."""
+    if engine not in ENGINES:
+        raise UsageError(f"the engine is one of {', '.join(ENGINES)}, not {engine!r}")
     if engine == "python":
         return None
     if engine == "auto" and sum(map(size, logs)) < COMPILED_FROM:
@@ -192,14 +192,16 @@ def load_columns(
     partition: int | None = None,
     partitions: int | None = None,
     columns: Iterable[str] | None = None,
+    engine: str = "auto",
 ) -> pa.RecordBatchReader:
     """One table (columns.TABLES) of one log partition, as Arrow record batches; `.read_all()` makes one pyarrow.Table.
 
     This is the seam: whoever wants columns comes through here, whatever fills them. `buffers` are the segments in
     order, (name, bytes or memory map); `partition` is the log's number, `partitions` the topic's count (as in `load`);
-    `columns` only these, in this order. Damage, and a load that fails as that broker's, stand in table `partitions`.
+    `columns` only these, in this order; `engine` as in `load`. Rows have no order. Damage, and a load that fails as that
+    broker's, stand in table `partitions`.
 
-    UsageError: no segment, an unknown table, column or coordinator.
+    UsageError: no segment, an unknown table, column, coordinator or engine.
 
     >>> path = "data/harbour/3.9.2/__consumer_offsets-9/00000000000000000000.log"
     >>> batches = load_columns([(path, Path(path).read_bytes())], table="groups", coordinator="classic", partition=9)
@@ -215,7 +217,7 @@ def load_columns(
     if table == "records":
         content = rows.record_rows(log, rules, with_json=any(column.name == "json" for column in chosen))
     else:
-        content = _rows(load_logs([log], rules, partitions=partitions), table)
+        content = _rows(load_logs([log], rules, partitions=partitions, scan=_engine(engine, [log])), table)
     return pa.RecordBatchReader.from_batches(arrow_schema(chosen), record_batches(table, chosen, content))
 
 

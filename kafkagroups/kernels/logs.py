@@ -36,17 +36,17 @@ def scan(
     """Each log folded, in order; some at once in `threads` (0: as many as there are CPUs). None: as fold_log."""
     workers = threads or os.cpu_count() or 1
     with ThreadPoolExecutor(workers) as pool:
-        waiting: deque[tuple[Log, Future[Fold | None]]] = deque()
+        waiting: deque[Future[Scanned | None]] = deque()
         for log in logs:
-            waiting.append((log, pool.submit(fold_log, log, rules, until, until_time)))
+            waiting.append(pool.submit(_scan, log, rules, until, until_time))
             if len(waiting) > workers:
-                yield _scanned(*waiting.popleft())
+                yield waiting.popleft().result()
         while waiting:
-            yield _scanned(*waiting.popleft())
+            yield waiting.popleft().result()
 
 
-def _scanned(log: Log, future: Future[Fold | None]) -> Scanned | None:
-    state = future.result()
+def _scan(log: Log, rules: Dialect, until: int | None, until_time: int | None) -> Scanned | None:
+    state = fold_log(log, rules, until, until_time)
     if state is None:
         return None
     offsets = Offsets()
@@ -61,7 +61,7 @@ def _scanned(log: Log, future: Future[Fold | None]) -> Scanned | None:
     return Scanned(
         offsets,
         newest,
-        state.others,
+        list(state.others),
         counts[layout.BATCHES],
         counts[layout.RECORDS],
         next_offset,

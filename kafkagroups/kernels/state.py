@@ -6,19 +6,17 @@ offsets and the records of other types.
 
 from __future__ import annotations
 
-from functools import cached_property, partial
-from itertools import pairwise
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 from kafkagroups.kernels import fold, layout, table, transactions
-from kafkagroups.kernels.group_records import MOST_MEMBERS, is_plain_group
-from kafkagroups.kernels.grouped import KeptOffsets, group_keys
+from kafkagroups.kernels.grouped import LIVE, KeptOffsets, group_keys, sort_live
+from kafkagroups.kernels.kept import KeptRecords, longer
 from kafkagroups.kernels.scan import BLOCK, CUT, FULL, ODD, PACKED
 from kafkagroups.kernels.unpack import unpacked
-from kafkagroups.log.batch import LogRecord
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.text import decode_utf8, uuid_text
 
@@ -57,11 +55,7 @@ class Fold:
         self.row_places = np.empty((ROWS, 5), np.int64)
         self.block = np.empty((BLOCK, 8), np.int64)
         self.found = np.empty(5, np.int64)
-        self._others: dict[int, LogRecord] = {}
-        self._newest: dict[bytes, int] = {}
-        self._seen = 0
-        self._members = np.empty((MOST_MEMBERS, 2), np.int64)
-        self._group_values = rules.group_values
+        self.others = KeptRecords(rules.group_values)
         self.is_cut = False
         self._classic = classic
         self._texts: dict[bytes, str] = {}
@@ -74,8 +68,7 @@ class Fold:
                 data, at, self.rules, self.counts, self.slots, self.entries, self.more, self.tombs, self.arena,
                 self.nodes, self.node_more, self.producers, self.row_places, self.block, self.found,
             )  # fmt: skip
-            for row in self.row_places[: self.counts[layout.ROWS]].tolist():
-                self._keep(data, *row)
+            self.others.take(data, self.row_places[: self.counts[layout.ROWS]])
             self.counts[layout.ROWS] = 0
             if status == FULL:
                 self._grow(data, at)
@@ -86,27 +79,6 @@ class Fold:
         self.is_cut = self.is_cut or status == CUT
         return status != ODD
 
-    def _keep(self, data: Array, offset: int, key: int, key_size: int, value: int, value_size: int) -> None:
-        """Keeps a record that is no offset's; of a group's plain ones in a row only the newest."""
-        name = data[key : key + key_size].tobytes()
-        content = None if value_size < 0 else data[value : value + value_size].tobytes()
-        if name[:2] == b"\x00\x02" and is_plain_group(
-            data, key, key_size, value, value_size, self._group_values, self._members
-        ):
-            group = name[4 : 4 + int.from_bytes(name[2:4], "big")]
-            if group in self._newest:
-                del self._others[self._newest[group]]
-            self._newest[group] = self._seen
-        else:  # whatever came before of this group, or of any, is to be seen as it was
-            self._newest.clear()
-        self._others[self._seen] = LogRecord(offset, -1, name, content)
-        self._seen += 1
-
-    @property
-    def others(self) -> list[LogRecord]:
-        """The records of other types, in order."""
-        return list(self._others.values())
-
     def _grow(self, data: Array, at: int) -> None:
         """Makes room for the batch at a position, and for as much again as there is."""
         size = int.from_bytes(data[at + 8 : at + 12].tobytes(), "big") + 12
@@ -114,22 +86,22 @@ class Fold:
         keys = self.counts[layout.ENTRIES] + count + BLOCK
         if keys > len(self.entries) or 2 * keys > len(self.slots):
             room = 2 * max(len(self.entries), int(keys))
-            self.entries = _longer(self.entries, room)
-            self.more, self.tombs = _longer(self.more, room), _longer(self.tombs, room)
+            self.entries = longer(self.entries, room)
+            self.more, self.tombs = longer(self.more, room), longer(self.tombs, room)
             self.slots = np.full(1 << (2 * room - 1).bit_length(), -1, np.int64)
             table.rehash(self.entries, self.counts[layout.ENTRIES], self.arena, self.slots)
         if self.counts[layout.ARENA] + size > len(self.arena):
             self._compact(size)
         if self.counts[layout.NODES] + count + BLOCK > len(self.nodes):
             room = 2 * max(len(self.nodes), int(self.counts[layout.NODES]) + count + BLOCK)
-            self.nodes, self.node_more = _longer(self.nodes, room), _longer(self.node_more, room)
+            self.nodes, self.node_more = longer(self.nodes, room), longer(self.node_more, room)
         if 2 * (self.counts[layout.PRODUCERS] + 2) > len(self.producers):
             self._more_producers()
         if count > len(self.row_places):
             self.row_places = np.empty((count, 5), np.int64)
 
     def _compact(self, size: int) -> None:
-        self.arena = _longer(self.arena, 2 * max(len(self.arena), int(self.counts[layout.ARENA]) + size))
+        self.arena = longer(self.arena, 2 * max(len(self.arena), int(self.counts[layout.ARENA]) + size))
 
     def _more_producers(self) -> None:
         old = self.producers
@@ -147,21 +119,23 @@ class Fold:
         """
         count = int(self.counts[layout.ENTRIES])
         group_of = np.empty(count, np.int64)
-        groups = np.empty((count, 3), np.int64)
+        groups = np.empty((count, 4), np.int64)
         slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int64)
-        many = group_keys(self.entries, count, self.arena, slots, groups, group_of)
-        names = [self._text(self._arena[place : place + size]) for place, size, _ in groups[:many].tolist()]
+        groups = groups[: group_keys(self.entries, count, self.arena, slots, groups, group_of)]
+        ends = np.cumsum(groups[:, LIVE]) - groups[:, LIVE]
+        order = np.empty(int(groups[:, LIVE].sum()), np.int64)
+        sort_live(self.entries, count, group_of, ends, order)
 
-        live = np.flatnonzero(self.entries[:count, layout.RECORD] >= 0)
-        live = live[np.argsort(group_of[live], kind="stable")]
-        ends = np.searchsorted(group_of[live], np.arange(many + 1)).tolist()
-        kept = {}
-        for group, (start, end) in enumerate(pairwise(ends)):
-            if end > start:
-                kept[names[group]] = KeptOffsets(end - start, partial(self._offsets, live[start:end]))
-        return kept, dict(zip(names, groups[:many, 2].tolist(), strict=True))
+        kept, newest = {}, {}
+        for (place, size, last, live), end in zip(groups.tolist(), ends.tolist(), strict=True):
+            name = decode_utf8(self.arena[place : place + size].tobytes())
+            newest[name] = last
+            if live:
+                kept[name] = KeptOffsets(self, order[end - live : end])
+        return kept, newest
 
-    def _offsets(self, entries: Array) -> PartitionOffsets:
+    def offsets(self, entries: Array) -> PartitionOffsets:
+        """What is committed under these entries' keys."""
         rows, more = self.entries[entries].tolist(), self.more[entries].tolist()
         return {self._key(row[layout.NAME])[1]: self._offset(row, extra) for row, extra in zip(rows, more, strict=True)}
 
@@ -223,9 +197,3 @@ class Fold:
     def _arena(self) -> bytes:
         """What the arena holds, once nothing is folded any more."""
         return self.arena[: self.counts[layout.ARENA]].tobytes()
-
-
-def _longer(array: Array, length: int) -> Array:
-    out = np.empty((length, *array.shape[1:]), array.dtype)
-    out[: len(array)] = array
-    return out

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkagroups import rows
-from kafkagroups.columns import arrow_schema, columns_of, record_batches
+from kafkagroups.columns import Column, arrow_schema, columns_of, record_batches
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
@@ -213,12 +213,13 @@ def load_columns(
     chosen = columns_of(table, columns)
     rules = dialect(coordinator, kafka)
     log = log_of_buffers(buffers, partition)
-    content: Iterable[rows.Row]
+    scan = _engine(engine, [log])
     if table == "records":
         content = rows.record_rows(log, rules, with_json=any(column.name == "json" for column in chosen))
+        batches = record_batches(table, chosen, content)
     else:
-        content = _rows(load_logs([log], rules, partitions=partitions, scan=_engine(engine, [log])), table)
-    return pa.RecordBatchReader.from_batches(arrow_schema(chosen), record_batches(table, chosen, content))
+        batches = _batches(load_logs([log], rules, partitions=partitions, scan=scan), table, chosen)
+    return pa.RecordBatchReader.from_batches(arrow_schema(chosen), batches)
 
 
 def loaded_columns(groups: Groups, table: str) -> pa.RecordBatchReader:
@@ -226,19 +227,30 @@ def loaded_columns(groups: Groups, table: str) -> pa.RecordBatchReader:
     import pyarrow as pa
 
     columns = columns_of(table)
-    batches = record_batches(table, columns, _rows(groups, table))
-    return pa.RecordBatchReader.from_batches(arrow_schema(columns), batches)
+    return pa.RecordBatchReader.from_batches(arrow_schema(columns), _batches(groups, table, columns))
+
+
+def _batches(groups: Groups, table: str, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    """Rows of the table; offsets that the compiled engine keeps become columns as they are."""
+    if table in rows.OF_GROUPS:
+        known = [groups[group_id] for group_id in sorted(groups)]
+        if table == "offsets" and (kept := [group for group in known if hasattr(group.offsets, "fold")]):
+            from kafkagroups.kernels.columns import offset_batches
+
+            yield from offset_batches(kept, columns)
+            known = [group for group in known if not hasattr(group.offsets, "fold")]
+        yield from record_batches(table, columns, rows.OF_GROUPS[table](known))
+    else:
+        yield from record_batches(table, columns, _rows(groups, table))
 
 
 def _rows(groups: Groups, table: str) -> Iterable[rows.Row]:
     if table == "ids":
         return [(rows.number(partition), group) for group, where in groups.named.items() for partition in where]
-    if table == "partitions":
-        return [
-            (rows.number(partition), p.segments, p.batches, p.records, p.start_offset, p.next_offset, p.error, _text(p))
-            for partition, p in groups.partitions.items()
-        ]
-    return rows.OF_GROUPS[table](groups[group_id] for group_id in sorted(groups))
+    return [
+        (rows.number(partition), p.segments, p.batches, p.records, p.start_offset, p.next_offset, p.error, _text(p))
+        for partition, p in groups.partitions.items()
+    ]
 
 
 def _text(loaded: LoadedPartition) -> str | None:

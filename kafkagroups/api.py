@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from kafkagroups import rows
@@ -40,6 +42,8 @@ def load(
     until: int | None = None,
     until_time: int | None = None,
     engine: str = "auto",
+    threads: int = 0,
+    progress: Progress | None = None,
 ) -> Groups:
     """The groups as a coordinator ("classic" or "new") of a Kafka version would answer after loading `path`.
 
@@ -47,7 +51,9 @@ def load(
     is the topic's partition count: with it the new coordinator answers a group from its home partition only. `until`
     takes records below an offset (of one partition), `until_time` batches up to the first whose newest record is
     after it (ms since the epoch). `engine`: "python" is the loader to read, "compiled" the one to run (numba), "auto"
-    chooses by size; the result is the same. A load that fails as that broker's would is no exception: see `partitions`.
+    chooses by size; the result is the same. The compiled one folds `threads` partitions at once (0: as many as there
+    are CPUs). `progress` hears of "loading" and the bytes read of how many, from any thread. A load that fails as that
+    broker's would is no exception: see `partitions`.
 
     UsageError: no such path, no log in it, an unknown coordinator or engine.
 
@@ -57,7 +63,27 @@ def load(
     """
     logs, rules = opened(path, coordinator, kafka, partitions, until)
     scan = _engine(engine, logs)
-    return load_logs(logs, rules, str(path), partitions=partitions, until=until, until_time=until_time, scan=scan)
+    passed = _told(progress, sum(map(size, logs))) if progress else _nobody
+    stops: Any = {"partitions": partitions, "until": until, "until_time": until_time}
+    if scan:
+        scan = partial(scan, threads=threads, passed=passed)
+    return load_logs(logs, rules, str(path), **stops, scan=scan, passed=passed)
+
+
+def _nobody(more: int) -> None: ...
+
+
+def _told(progress: Progress, total: int) -> Callable[[int], None]:
+    """Adds up what threads have read. A partition that is read again, by the readable loader, counts once."""
+    done, lock = 0, Lock()
+
+    def passed(more: int) -> None:
+        nonlocal done
+        with lock:
+            done = min(done + more, total)
+            progress("loading", done, total)
+
+    return passed
 
 
 def _engine(engine: str, logs: Sequence[Log]) -> Scan | None:

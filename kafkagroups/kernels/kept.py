@@ -67,7 +67,7 @@ class KeptRecords:
 
 
 def longer(array: Array, length: int) -> Array:
-    out = np.empty((length, *array.shape[1:]), array.dtype)
+    out = np.zeros((length, *array.shape[1:]), array.dtype)
     out[: len(array)] = array
     return out
 

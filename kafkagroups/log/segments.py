@@ -141,9 +141,13 @@ def batch_at(data: bytes, position: int, file: str | None = None) -> Batch:
     return parse(data, position, size, file)
 
 
-def log_of_buffers(buffers: Iterable[tuple[str, BytesLike]], partition: int | None) -> Log:
-    """The log of these (name, bytes) segments, in order; bytes may be a memory map. UsageError when there is none."""
-    content = dict(buffers)
+Buffers = Iterable[tuple[str, BytesLike]] | Mapping[str, BytesLike]
+"""Segments in order, (name, bytes), where bytes may be a memory map; a mapping is asked for one segment at a time."""
+
+
+def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
+    """The log of these segments. UsageError when there is none."""
+    content = buffers if isinstance(buffers, Mapping) else dict(buffers)
     if not content:
         raise UsageError("a log has at least one segment")
     return Log("", list(content), partition, content)

@@ -6,7 +6,7 @@ its keys, the metadata of its offsets and the records of other types: memory is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -62,7 +62,8 @@ class Fold:
         self.row_places = np.empty((ROWS, 5), np.int64)
         self.block = np.empty((BLOCK, 8), np.int64)
         self.found = np.empty(5, np.int64)
-        self.others = KeptRecords(rules.group_values)
+        self._group_values = rules.group_values
+        self.others = KeptRecords(self._group_values)
         self.is_cut = False
         self._classic = classic
         self._texts: dict[bytes, str] = {}
@@ -163,6 +164,27 @@ class Fold:
         groups = np.empty((count, 4), np.int64)
         slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int64)
         return groups[: group_keys(self.entries, count, self.arena, slots, groups, group_of)], group_of
+
+    def saved(self) -> dict[str, Array]:
+        """The arrays that `restored` needs, and no more; `others` are the caller's."""
+        count, used = int(self.counts[layout.ENTRIES]), int(self.counts[layout.ARENA])
+        whole = {name: getattr(self, name) for name in ("counts", "nodes", "node_more", "producers")}
+        keys = {name: getattr(self, name)[:count] for name in ("entries", "more", "tombs")}
+        return {**whole, **keys, "arena": self.arena[:used]}
+
+    @classmethod
+    def restored(cls, rules: Dialect, saved: Mapping[str, Array]) -> Fold:
+        """The fold as it was saved, to go on with the records behind its `next_offset`."""
+        fold = cls(rules)
+        for name, array in saved.items():
+            setattr(fold, name, array)
+        fold._rehash()
+        return fold
+
+    def go_on(self) -> None:
+        """What was read so far is dealt with: `others` will be those that come from now on."""
+        self.others = KeptRecords(self._group_values)
+        self.__dict__.pop("_arena", None)
 
     def committed(self) -> tuple[dict[str, KeptOffsets], dict[str, int]]:
         """By group, what is committed; and the newest record that committed anything, whatever became of it (-1: none).

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import venv
-from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from kafkagroups.cli import main
 from kafkagroups.log.batch import TRANSACTIONAL, LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from tests.captured import captured, rows as lines
-from tests.spark.expected import LOADED, in_order, rows
+from tests.spark.expected import LOADED, collected, in_order, rows
 
 pytestmark = pytest.mark.java
 
@@ -32,13 +31,6 @@ FEW = [DATA / "1.0.1", DATA / "4.3.1", *(run for run in RUNS if run.parent.name 
 def name(path):
     """The end of a path, the same in every process."""
     return f"{path.parent.name}-{path.name}"
-
-
-@pytest.fixture(scope="module")
-def session():
-    session = kgs.session("local[2]", memory="1g")
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="module")
@@ -64,16 +56,6 @@ def vectors(tmp_path_factory):
                 place.mkdir()
                 (place / "00000000000000000000.log").write_bytes(data)
     return folder
-
-
-def collected(frame):
-    """The rows as `load_columns` would give them: Spark's times have no zone and are this machine's."""
-    out = []
-    for row in frame.collect():
-        times = {name: time.astimezone(UTC) for name, time in row.asDict().items() if hasattr(time, "astimezone")}
-        binary = {name: bytes(part) for name, part in row.asDict().items() if isinstance(part, bytearray)}
-        out.append({**row.asDict(), **times, **binary})
-    return out
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])

@@ -1,4 +1,4 @@
-"""Spark with the compiled engine gives what the readable loader gives: very many logs, each answered alone, in one load."""
+"""Spark with the compiled engine gives what the readable loader gives: very many logs in one load."""
 
 from collections import defaultdict
 

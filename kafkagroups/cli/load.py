@@ -57,8 +57,7 @@ def run(args: argparse.Namespace) -> int:
         return _write(args, rules)
     for path in args.paths:
         try:
-            with options.busy(path):
-                groups = _loaded(path, rules, args)
+            groups = _loaded(path, rules, args)
         except UsageError as error:
             options.complain(error)
             worst = 2
@@ -88,10 +87,10 @@ def _write(args: argparse.Namespace, rules: Dialect) -> int:
         raise UsageError(f"--to takes one PATH, not {len(args.paths)}")
     (path,) = args.paths
     to_parquet.check_empty(args.to)
-    with options.busy(path):
-        if args.engine != "spark" or args.until is not None or args.until_time is not None:
-            written = to_parquet.write(_loaded(path, rules, args), args.to)
-        else:
+    if args.engine != "spark" or args.until is not None or args.until_time is not None:
+        written = to_parquet.write(_loaded(path, rules, args), args.to)
+    else:
+        with options.busy(path):
             written = to_parquet.write_by_spark(path, rules, args.partitions, args.master, args.to)
     if args.json:
         print(json.dumps({"path": path, "to": args.to, "rows": written.rows}))
@@ -109,10 +108,12 @@ def _loaded(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
     if args.engine != "spark":
         if "://" in path and not os.path.exists(path):
             raise UsageError(f"{path.partition('://')[0]}:// is read by --engine spark only")
-        return load(path, rules.coordinator, rules.kafka, engine=args.engine, **stops)
+        with options.bar() as progress:
+            return load(path, rules.coordinator, rules.kafka, engine=args.engine, progress=progress, **stops)
     from kafkagroups import spark
 
-    return spark.load_groups(path, rules.coordinator, rules.kafka, master=args.master, **stops)
+    with options.busy(path):
+        return spark.load_groups(path, rules.coordinator, rules.kafka, master=args.master, **stops)
 
 
 def to_json(groups: Groups) -> dict[str, Any]:

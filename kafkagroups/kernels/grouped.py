@@ -51,7 +51,7 @@ def group_keys(entries: Any, count: int, arena: Any, slots: Any, groups: Any, gr
 
 @kernel
 def sort_live(entries: Any, count: int, group_of: Any, ends: Any, order: Any) -> None:
-    """Puts entries that have an offset into `order`, group by group; `ends` moves from where each begins to where it ends."""
+    """Puts the entries that have an offset into `order`; `ends` moves from where each group begins to where it ends."""
     for entry in range(count):
         if entries[entry, RECORD] >= 0:
             group = group_of[entry]

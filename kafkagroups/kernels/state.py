@@ -1,11 +1,12 @@
 """The state of one partition's fold: its arrays, and what they say when the log has been read.
 
-Room grows as it is needed, twice as much each time; nothing of a segment is kept but its keys, the metadata of its
-offsets and the records of other types.
+Room grows as it is needed, twice as much each time, and dead keys are forgotten first. Nothing of a segment is kept but
+its keys, the metadata of its offsets and the records of other types: memory is bounded by what lives, not by the log.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -15,19 +16,24 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, Topi
 from kafkagroups.kernels import fold, layout, table, transactions
 from kafkagroups.kernels.grouped import LIVE, KeptOffsets, group_keys, sort_live
 from kafkagroups.kernels.kept import KeptRecords, longer
-from kafkagroups.kernels.scan import BLOCK, CUT, FULL, ODD, PACKED
+from kafkagroups.kernels.scan import BLOCK, CUT, FULL, ODD, PACKED, PAUSED
 from kafkagroups.kernels.unpack import unpacked
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.text import decode_utf8, uuid_text
 
 Array = np.ndarray[Any, Any]
-FIRST_KEYS, FIRST_ARENA, ROWS = 4096, 1 << 20, 4096
+FIRST_KEYS, ROWS = 4096, 4096
+MOST_FIRST_KEYS = 1 << 18
+BYTES_OF_A_KEY = 64
+STRIDE = 1024 * 1024
+"""Bytes that are folded before the caller hears of it."""
 
 
 class Fold:
     """The state of one partition's fold. `segment` takes the segments in order and says whether it understood them."""
 
-    def __init__(self, rules: Dialect, until: int | None = None, until_time: int | None = None) -> None:
+    def __init__(self, rules: Dialect, until: int | None = None, until_time: int | None = None, size: int = 0) -> None:
+        """`size`: about how many bytes will come, so that there is room for what they may hold."""
         classic = rules.coordinator == "classic"
         self.rules = np.array(
             [
@@ -44,11 +50,12 @@ class Fold:
         )
         self.counts = np.zeros(11, np.int64)
         self.counts[layout.FREE] = -1
-        self.entries = np.empty((FIRST_KEYS, 8), np.int64)
-        self.more = np.zeros((FIRST_KEYS, 4), np.int64)
-        self.tombs = np.empty(FIRST_KEYS, np.int64)
-        self.slots = np.full(4 * FIRST_KEYS, -1, np.int64)
-        self.arena = np.empty(FIRST_ARENA, np.uint8)
+        keys = 1 << max(FIRST_KEYS, min(size // 1024, MOST_FIRST_KEYS)).bit_length()
+        self.entries = np.empty((keys, 8), np.int64)
+        self.more = np.zeros((keys, 4), np.int64)
+        self.tombs = np.empty(keys, np.int64)
+        self.slots = np.full(2 * keys, -1, np.int64)
+        self.arena = np.empty(BYTES_OF_A_KEY * keys, np.uint8)
         self.nodes = np.empty((2048, 8), np.int64)
         self.node_more = np.zeros((2048, 4), np.int64)
         self.producers = np.zeros((64, 3), np.int64)
@@ -60,12 +67,15 @@ class Fold:
         self._classic = classic
         self._texts: dict[bytes, str] = {}
 
-    def segment(self, data: Array) -> bool:
-        """Takes the next segment's bytes (uint8, read-only). False: the readable loader is to load the partition."""
+    def segment(self, data: Array, passed: Callable[[int], None] = lambda at: None) -> bool:
+        """Takes the next segment's bytes (uint8, read-only). False: the readable loader is to load the partition.
+
+        `passed` hears now and then how many of the bytes need not be looked at any more.
+        """
         at, status = 0, FULL
-        while status in (FULL, PACKED) and not self.is_cut:
+        while status in (FULL, PACKED, PAUSED) and not self.is_cut:
             status, at = fold.fold_segment(
-                data, at, self.rules, self.counts, self.slots, self.entries, self.more, self.tombs, self.arena,
+                data, at, STRIDE, self.rules, self.counts, self.slots, self.entries, self.more, self.tombs, self.arena,
                 self.nodes, self.node_more, self.producers, self.row_places, self.block, self.found,
             )  # fmt: skip
             self.others.take(data, self.row_places[: self.counts[layout.ROWS]])
@@ -76,6 +86,8 @@ class Fold:
                 plain, at = unpacked(data, at)
                 if plain is None or not self.segment(plain):
                     return False
+            passed(at)
+        passed(len(data))
         self.is_cut = self.is_cut or status == CUT
         return status != ODD
 
@@ -83,34 +95,74 @@ class Fold:
         """Makes room for the batch at a position, and for as much again as there is."""
         size = int.from_bytes(data[at + 8 : at + 12].tobytes(), "big") + 12
         count = int.from_bytes(data[at + 57 : at + 61].tobytes(), "big")
-        keys = self.counts[layout.ENTRIES] + count + BLOCK
-        if keys > len(self.entries) or 2 * keys > len(self.slots):
-            room = 2 * max(len(self.entries), int(keys))
-            self.entries = longer(self.entries, room)
-            self.more, self.tombs = longer(self.more, room), longer(self.tombs, room)
-            self.slots = np.full(1 << (2 * room - 1).bit_length(), -1, np.int64)
-            table.rehash(self.entries, self.counts[layout.ENTRIES], self.arena, self.slots)
-        if self.counts[layout.ARENA] + size > len(self.arena):
-            self._compact(size)
-        if self.counts[layout.NODES] + count + BLOCK > len(self.nodes):
-            room = 2 * max(len(self.nodes), int(self.counts[layout.NODES]) + count + BLOCK)
+        new_keys = count + BLOCK
+        if self._lacks_keys(new_keys) or self._lacks_bytes(size):
+            self._drop_dead()
+        if self._lacks_keys(new_keys):
+            room = 2 * max(len(self.entries), int(self.counts[layout.ENTRIES]) + new_keys)
+            self.entries, self.more = longer(self.entries, room), longer(self.more, room)
+            self.tombs = longer(self.tombs, room)
+            self._rehash()
+        if self._lacks_bytes(size):
+            self.arena = longer(self.arena, 2 * max(len(self.arena), int(self.counts[layout.ARENA]) + size))
+        if self.counts[layout.NODES] + new_keys > len(self.nodes):
+            room = 2 * max(len(self.nodes), int(self.counts[layout.NODES]) + new_keys)
             self.nodes, self.node_more = longer(self.nodes, room), longer(self.node_more, room)
         if 2 * (self.counts[layout.PRODUCERS] + 2) > len(self.producers):
-            self._more_producers()
+            self._drop_producers()
         if count > len(self.row_places):
             self.row_places = np.empty((count, 5), np.int64)
 
-    def _compact(self, size: int) -> None:
-        self.arena = longer(self.arena, 2 * max(len(self.arena), int(self.counts[layout.ARENA]) + size))
+    def _lacks_keys(self, count: int) -> bool:
+        keys = int(self.counts[layout.ENTRIES]) + count
+        return keys > len(self.entries) or 2 * keys > len(self.slots)
 
-    def _more_producers(self) -> None:
-        old = self.producers
-        self.producers = np.zeros((4 * len(old), 3), np.int64)
+    def _lacks_bytes(self, size: int) -> bool:
+        return bool(self.counts[layout.ARENA] + size > len(self.arena))
+
+    def _rehash(self) -> None:
+        self.slots = np.full(1 << (2 * len(self.entries) - 1).bit_length(), -1, np.int64)
+        table.rehash(self.entries, self.counts[layout.ENTRIES], self.arena, self.slots)
+
+    def _drop_dead(self) -> None:
+        """Forgets keys without an offset or anything pending, and texts of old, where that halves something.
+
+        Of a group whose keys are all dead one stays: the log names the group.
+        """
+        count = int(self.counts[layout.ENTRIES])
+        wanted = self.entries[:count, layout.RECORD] >= 0
+        transactions.mark_pending(self.nodes, self.producers, wanted)
+        if 2 * wanted.sum() > count and 2 * self.counts[layout.GARBAGE] < self.counts[layout.ARENA]:
+            return
+        groups, group_of = self._groups()
+        table.keep_one(self.entries, count, groups, group_of, wanted)
+        renamed = np.cumsum(wanted) - 1
+        transactions.rename_entries(self.nodes, self.producers, renamed)
+        left = int(wanted.sum())
+        for array in (self.entries, self.more, self.tombs):
+            array[:left] = array[:count][wanted]
+        arena = np.empty_like(self.arena)
+        self.counts[layout.ARENA] = table.copy_texts(self.entries, left, self.arena, arena, 0)
+        transactions.copy_notes(self.nodes, self.producers, self.arena, arena, self.counts)
+        self.arena = arena
+        self.counts[layout.ENTRIES], self.counts[layout.GARBAGE] = left, 0
+        self._rehash()
+
+    def _drop_producers(self) -> None:
+        """Forgets producers without anything pending, and makes room for as many again as are left."""
+        left = self.producers[(self.producers[:, 2] != 0) & (self.producers[:, 1] >= 0)]
+        self.producers = np.zeros((max(64, 1 << (8 * len(left)).bit_length()), 3), np.int64)
         self.counts[layout.PRODUCERS] = 0
-        for producer, node, used in old.tolist():
-            if used and node >= 0:  # one without anything pending need not be known
-                place = transactions.place_of(producer, self.counts, self.producers)
-                self.producers[place, 1] = node
+        for producer, node, _ in left.tolist():
+            self.producers[transactions.place_of(producer, self.counts, self.producers), 1] = node
+
+    def _groups(self) -> tuple[Array, Array]:
+        """The groups that keys name (see grouped.py), and which one each entry names."""
+        count = int(self.counts[layout.ENTRIES])
+        group_of = np.empty(count, np.int64)
+        groups = np.empty((count, 4), np.int64)
+        slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int64)
+        return groups[: group_keys(self.entries, count, self.arena, slots, groups, group_of)], group_of
 
     def committed(self) -> tuple[dict[str, KeptOffsets], dict[str, int]]:
         """By group, what is committed; and the newest record that committed anything, whatever became of it (-1: none).
@@ -118,10 +170,7 @@ class Fold:
         Every group that an offset's record names is in the second.
         """
         count = int(self.counts[layout.ENTRIES])
-        group_of = np.empty(count, np.int64)
-        groups = np.empty((count, 4), np.int64)
-        slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int64)
-        groups = groups[: group_keys(self.entries, count, self.arena, slots, groups, group_of)]
+        groups, group_of = self._groups()
         ends = np.cumsum(groups[:, LIVE]) - groups[:, LIVE]
         order = np.empty(int(groups[:, LIVE].sum()), np.int64)
         sort_live(self.entries, count, group_of, ends, order)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from kafkagroups import rows
-from kafkagroups.columns import arrow_schema, columns_of, record_batches
+from kafkagroups.columns import Column, arrow_schema, columns_of, record_batches
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
@@ -40,6 +42,8 @@ def load(
     until: int | None = None,
     until_time: int | None = None,
     engine: str = "auto",
+    threads: int = 0,
+    progress: Progress | None = None,
 ) -> Groups:
     """The groups as a coordinator ("classic" or "new") of a Kafka version would answer after loading `path`.
 
@@ -47,7 +51,9 @@ def load(
     is the topic's partition count: with it the new coordinator answers a group from its home partition only. `until`
     takes records below an offset (of one partition), `until_time` batches up to the first whose newest record is
     after it (ms since the epoch). `engine`: "python" is the loader to read, "compiled" the one to run (numba), "auto"
-    chooses by size; the result is the same. A load that fails as that broker's would is no exception: see `partitions`.
+    chooses by size; the result is the same. The compiled one folds `threads` partitions at once (0: as many as there
+    are CPUs). `progress` hears of "loading" and the bytes read of how many, from any thread. A load that fails as that
+    broker's would is no exception: see `partitions`.
 
     UsageError: no such path, no log in it, an unknown coordinator or engine.
 
@@ -57,7 +63,27 @@ def load(
     """
     logs, rules = opened(path, coordinator, kafka, partitions, until)
     scan = _engine(engine, logs)
-    return load_logs(logs, rules, str(path), partitions=partitions, until=until, until_time=until_time, scan=scan)
+    passed = _told(progress, sum(map(size, logs))) if progress else _nobody
+    stops: Any = {"partitions": partitions, "until": until, "until_time": until_time}
+    if scan:
+        scan = partial(scan, threads=threads, passed=passed)
+    return load_logs(logs, rules, str(path), **stops, scan=scan, passed=passed)
+
+
+def _nobody(more: int) -> None: ...
+
+
+def _told(progress: Progress, total: int) -> Callable[[int], None]:
+    """Adds up what threads have read. A partition that is read again, by the readable loader, counts once."""
+    done, lock = 0, Lock()
+
+    def passed(more: int) -> None:
+        nonlocal done
+        with lock:
+            done = min(done + more, total)
+            progress("loading", done, total)
+
+    return passed
 
 
 def _engine(engine: str, logs: Sequence[Log]) -> Scan | None:
@@ -213,12 +239,13 @@ def load_columns(
     chosen = columns_of(table, columns)
     rules = dialect(coordinator, kafka)
     log = log_of_buffers(buffers, partition)
-    content: Iterable[rows.Row]
+    scan = _engine(engine, [log])
     if table == "records":
         content = rows.record_rows(log, rules, with_json=any(column.name == "json" for column in chosen))
+        batches = record_batches(table, chosen, content)
     else:
-        content = _rows(load_logs([log], rules, partitions=partitions, scan=_engine(engine, [log])), table)
-    return pa.RecordBatchReader.from_batches(arrow_schema(chosen), record_batches(table, chosen, content))
+        batches = _batches(load_logs([log], rules, partitions=partitions, scan=scan), table, chosen)
+    return pa.RecordBatchReader.from_batches(arrow_schema(chosen), batches)
 
 
 def loaded_columns(groups: Groups, table: str) -> pa.RecordBatchReader:
@@ -226,19 +253,30 @@ def loaded_columns(groups: Groups, table: str) -> pa.RecordBatchReader:
     import pyarrow as pa
 
     columns = columns_of(table)
-    batches = record_batches(table, columns, _rows(groups, table))
-    return pa.RecordBatchReader.from_batches(arrow_schema(columns), batches)
+    return pa.RecordBatchReader.from_batches(arrow_schema(columns), _batches(groups, table, columns))
+
+
+def _batches(groups: Groups, table: str, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    """Rows of the table; offsets that the compiled engine keeps become columns as they are."""
+    if table in rows.OF_GROUPS:
+        known = [groups[group_id] for group_id in sorted(groups)]
+        if table == "offsets" and (kept := [group for group in known if hasattr(group.offsets, "fold")]):
+            from kafkagroups.kernels.columns import offset_batches
+
+            yield from offset_batches(kept, columns)
+            known = [group for group in known if not hasattr(group.offsets, "fold")]
+        yield from record_batches(table, columns, rows.OF_GROUPS[table](known))
+    else:
+        yield from record_batches(table, columns, _rows(groups, table))
 
 
 def _rows(groups: Groups, table: str) -> Iterable[rows.Row]:
     if table == "ids":
         return [(rows.number(partition), group) for group, where in groups.named.items() for partition in where]
-    if table == "partitions":
-        return [
-            (rows.number(partition), p.segments, p.batches, p.records, p.start_offset, p.next_offset, p.error, _text(p))
-            for partition, p in groups.partitions.items()
-        ]
-    return rows.OF_GROUPS[table](groups[group_id] for group_id in sorted(groups))
+    return [
+        (rows.number(partition), p.segments, p.batches, p.records, p.start_offset, p.next_offset, p.error, _text(p))
+        for partition, p in groups.partitions.items()
+    ]
 
 
 def _text(loaded: LoadedPartition) -> str | None:

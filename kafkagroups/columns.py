@@ -115,9 +115,9 @@ def record_batches(table: str, columns: Sequence[Column], rows: Iterable[tuple[A
         arrays = []
         for column, field in zip(columns, schema, strict=True):
             if column.type == "timestamp":
-                arrays.append(_array(field.type, [_microseconds(ms) for ms in values[stored[f"{column.name}_ms"]]]))
+                arrays.append(array_of(field.type, [_microseconds(ms) for ms in values[stored[f"{column.name}_ms"]]]))
             else:
-                arrays.append(_array(field.type, values[stored[column.name]]))
+                arrays.append(array_of(field.type, values[stored[column.name]]))
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -141,7 +141,7 @@ def _microseconds(ms: int | None) -> int | None:
     return None if ms is None or not FIRST_MS <= ms < END_MS else ms * 1000
 
 
-def _array(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
+def array_of(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
     """Python values as an Arrow array. Built from buffers, because pa.array would import pandas."""
     import numpy as np
     import pyarrow as pa
@@ -156,7 +156,7 @@ def _array(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
         return pa.Array.from_buffers(kind, len(values), [nulls, pa.py_buffer(numbers)])
     ends = np.cumsum([0, *(0 if value is None else len(value) for value in values)], dtype="i8")
     if pa.types.is_list(kind):
-        inner = _array(kind.value_type, [element for value in values if value for element in value])
+        inner = array_of(kind.value_type, [element for value in values if value for element in value])
         return pa.Array.from_buffers(kind, len(values), [nulls, _offsets(ends)], children=[inner])
     if pa.types.is_string(kind):
         values = [None if value is None else encode_utf8(value) for value in values]

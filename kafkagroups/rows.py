@@ -15,7 +15,7 @@ from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.serde import decode, to_json
-from kafkagroups.views.answer import group_json, subscribed_and_assigned
+from kafkagroups.views.answer import described_json, subscribed_and_assigned
 
 Row = tuple[Any, ...]
 
@@ -59,9 +59,10 @@ def _offset_row(group: AnyGroup, partition: TopicPartition, offset: OffsetAndMet
 def group_rows(groups: Iterable[AnyGroup]) -> Iterator[Row]:
     """The table `groups`: as `load --json` shows them, members, offsets and pending topic-partitions counted."""
     for group in groups:
-        shown = group_json(group)
+        shown = described_json(group)
         named = ("type", "state", "protocol_type", "protocol", "generation", "leader", "group_epoch")
-        counts = [len(shown[name]) for name in ("members", "offsets", "pending")]
+        waiting = {partition for those in group.pending.values() for partition in those}
+        counts = (len(shown["members"]), len(group.offsets), len(waiting))
         yield (number(group.partition), group.group_id, *map(shown.get, named), *counts)
 
 
@@ -69,7 +70,7 @@ def member_rows(groups: Iterable[AnyGroup]) -> Iterator[Row]:
     """The table `members`: as `load --json` shows them; lists are null where the member's bytes cannot be read."""
     named = ("member_id", "group_instance_id", "client_id", "client_host", "session_timeout_ms", "rebalance_timeout_ms")
     for group in groups:
-        for shown in group_json(group)["members"]:
+        for shown in described_json(group)["members"]:
             topics, partitions = subscribed_and_assigned(group, shown)
             yield (
                 number(group.partition),

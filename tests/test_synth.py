@@ -50,13 +50,12 @@ def test_a_record_reads_as_one_of_kafkas(tmp_path):
     assert kinds == {("OffsetCommit", 3), ("OffsetCommit", None)}
 
 
-def test_segments_end_where_they_are_full(tmp_path, monkeypatch):
+def test_segments_end_where_they_are_full(tmp_path):
     """The files' names are their base offsets, and together they are one log."""
-    monkeypatch.setattr(synth, "SEGMENT_BYTES", 4000)
-    written = synth.write(tmp_path / "log", 300, partitions=1, groups=5)
+    written = synth.write(tmp_path / "log", 300, partitions=1, groups=5, segment_bytes=4000)
     (log,) = (tmp_path / "log").iterdir()
     sizes = [segment.stat().st_size for segment in sorted(log.iterdir())]
-    assert len(sizes) == written["partitions"]["0"]["segments"] > 3 and max(sizes) <= 4000 + 600
+    assert len(sizes) == written["partitions"]["0"]["segments"] > 3 and max(sizes) <= 4000
     assert [batch.base_offset for batch in kg.open_log(log)] == list(range(0, 300, synth.WIDTH))
 
 

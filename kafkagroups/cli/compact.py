@@ -5,15 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 
 from kafkagroups.api import compact
 from kafkagroups.cli import options
 from kafkagroups.cli.tables import printable, table
 from kafkagroups.log.cleaner import Compaction
-from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 
 NAME = "compact"
@@ -23,8 +20,6 @@ examples:
   kafkagroups compact data/harbour/3.9.2/__consumer_offsets-9 --out cleaned
   kafkagroups compact LOG --out CLEANED --delete-retention-ms 0 --json
   kafkagroups compact CLEANED --out AGAIN --first-dirty 42    a second pass: 42 is what the first one said"""
-LONG = 32 * 1024 * 1024
-"""From how many bytes on a bar shows how far the work is."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     given = {name: value for name, value in vars(args).items() if name not in ("path", "out", "json", "run")}
-    with _bar() as progress:
+    with options.bar() as progress:
         done = compact(args.path, args.out, progress=progress, **given)
     if args.json:
         answer = asdict(done)
@@ -57,31 +52,6 @@ def run(args: argparse.Namespace) -> int:
     if done.damage:
         options.complain(done.damage)
     return int(done.damage is not None)
-
-
-@contextmanager
-def _bar() -> Iterator[Progress | None]:
-    """A bar on a terminal, once there is much to read; it is gone when the work is done."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress as Bar, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description:>5}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks, shown = {}, 0
-
-        def progress(step: str, done: int, total: int) -> None:
-            nonlocal shown
-            if total < LONG or 0 < done - shown < total // 100:
-                return
-            if step not in tasks:
-                tasks[step] = bar.add_task(step, total=total)
-            bar.update(tasks[step], completed=done)
-            shown = done
-
-        yield progress
 
 
 def _print(args: argparse.Namespace, done: Compaction) -> None:

@@ -46,8 +46,7 @@ def run(args: argparse.Namespace) -> int:
     rules = options.rules(args.coordinator, args.kafka)
     for path in args.paths:
         try:
-            with options.busy(path):
-                groups = _loaded(path, rules, args)
+            groups = _loaded(path, rules, args)
         except UsageError as error:
             options.complain(error)
             worst = 2
@@ -66,10 +65,12 @@ def run(args: argparse.Namespace) -> int:
 def _loaded(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
     stops = {"partitions": args.partitions, "until": args.until, "until_time": args.until_time}
     if args.engine != "spark":
-        return load(path, rules.coordinator, rules.kafka, engine=args.engine, **stops)
+        with options.bar() as progress:
+            return load(path, rules.coordinator, rules.kafka, engine=args.engine, progress=progress, **stops)
     from kafkagroups import spark
 
-    return spark.load_groups(path, rules.coordinator, rules.kafka, master=args.master, **stops)
+    with options.busy(path):
+        return spark.load_groups(path, rules.coordinator, rules.kafka, master=args.master, **stops)
 
 
 def to_json(groups: Groups) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator
-from mmap import ACCESS_READ, mmap
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.segments import BytesLike, Log
@@ -26,6 +26,13 @@ def buffers(log: Log) -> Iterator[BytesLike]:
         try:
             with open(os.path.join(log.folder, segment), "rb") as file:
                 if os.fstat(file.fileno()).st_size:
-                    yield mmap(file.fileno(), 0, access=ACCESS_READ)
+                    yield mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
             raise UsageError(f"{segment}: {error.strerror}") from None
+
+
+def forget(buffer: BytesLike, end: int) -> None:
+    """Takes what was read of a mapped file, up to a position, out of this process's memory; it can be read again."""
+    whole = end - end % mmap.PAGESIZE
+    if whole and isinstance(buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        buffer.madvise(mmap.MADV_DONTNEED, 0, whole)

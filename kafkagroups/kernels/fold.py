@@ -53,6 +53,7 @@ from kafkagroups.kernels.scan import (
     OFFSET,
     OK,
     PACKED,
+    PAUSED,
     PRODUCER,
     VALUE,
     VALUE_SIZE,
@@ -73,20 +74,23 @@ AHEAD = 8
 
 @kernel
 def fold_segment(
-    data: Any, start: int, rules: Any, counts: Any, slots: Any, entries: Any, more: Any, tombs: Any, arena: Any,
-    nodes: Any, node_more: Any, producers: Any, rows: Any, block: Any, found: Any,
+    data: Any, start: int, stride: int, rules: Any, counts: Any, slots: Any, entries: Any, more: Any, tombs: Any,
+    arena: Any, nodes: Any, node_more: Any, producers: Any, rows: Any, block: Any, found: Any,
 ) -> tuple[int, int]:  # fmt: skip
-    """Folds the batches of one segment from `start` on. Gives a status and where it stopped.
+    """Folds the batches of one segment from `start` on, about a stride of bytes. Gives a status and where it stopped.
 
-    FULL, PACKED: call again from there with more room, or from behind the batch. ODD: the readable loader is to load
-    this partition. CUT: what `until` or `until_time` allows has been read. `rows` gets the records of other types:
-    offset, key, its size, value, its size.
+    FULL, PACKED, PAUSED: call again from there, with more room, or from behind the batch. ODD: the readable loader is
+    to load this partition. CUT: what `until` or `until_time` allows has been read. `rows` gets the records of other
+    types: offset, key, its size, value, its size.
     """
     limits = (min(len(entries), len(slots) // 2), len(arena), len(nodes), len(producers) // 2, len(rows))
     mask = len(slots) - 1
     at, end = start, len(data)
     waiting, pledged, status = 0, 0, OK
     while at < end and status == OK:
+        if at - start >= stride:
+            status = PAUSED
+            break
         length = np.int64(0)
         if end - at >= HEADER:
             length = int32(data, at + 8)

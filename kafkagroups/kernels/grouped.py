@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.events import same_text, short_hash
-from kafkagroups.kernels.layout import NAME, SEEN
+from kafkagroups.kernels.layout import NAME, RECORD, SEEN
 from kafkagroups.kernels.scan import int16
 
-PLACE, LENGTH, NEWEST = range(3)
-"""A group: its name's bytes in the arena, and its newest record with a value (-1: none)."""
+if TYPE_CHECKING:
+    from kafkagroups.kernels.state import Fold
+
+PLACE, LENGTH, NEWEST, LIVE = range(4)
+"""A group: its name's bytes in the arena, its newest record with a value (-1: none), how many keys have an offset."""
 
 
 @kernel
@@ -35,19 +40,30 @@ def group_keys(entries: Any, count: int, arena: Any, slots: Any, groups: Any, gr
             group = found
             slots[slot] = group
             groups[group, PLACE], groups[group, LENGTH], groups[group, NEWEST] = place, length, -1
+            groups[group, LIVE] = 0
             found += 1
         group_of[entry] = group
         if entries[entry, SEEN] > groups[group, NEWEST]:
             groups[group, NEWEST] = entries[entry, SEEN]
+        groups[group, LIVE] += entries[entry, RECORD] >= 0
     return found
 
 
-class KeptOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
-    """The committed offsets of one group. `read` makes them, once."""
+@kernel
+def sort_live(entries: Any, count: int, group_of: Any, ends: Any, order: Any) -> None:
+    """Puts the entries that have an offset into `order`; `ends` moves from where each group begins to where it ends."""
+    for entry in range(count):
+        if entries[entry, RECORD] >= 0:
+            group = group_of[entry]
+            order[ends[group]] = entry
+            ends[group] += 1
 
-    def __init__(self, count: int, read: Callable[[], PartitionOffsets]) -> None:
-        self._count = count
-        self._read = read
+
+class KeptOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
+    """The committed offsets of one group: these entries of a fold, read once when somebody looks."""
+
+    def __init__(self, fold: Fold, entries: np.ndarray[Any, Any]) -> None:
+        self.fold, self.entries = fold, entries
         self._offsets: PartitionOffsets | None = None
 
     def __getitem__(self, partition: TopicPartition) -> OffsetAndMetadata:
@@ -57,7 +73,7 @@ class KeptOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
         return iter(self._all())
 
     def __len__(self) -> int:
-        return self._count
+        return len(self.entries)
 
     def __repr__(self) -> str:
         return repr(self._all())
@@ -67,5 +83,5 @@ class KeptOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
 
     def _all(self) -> PartitionOffsets:
         if self._offsets is None:
-            self._offsets = self._read()
+            self._offsets = self.fold.offsets(self.entries)
         return self._offsets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, cast
@@ -13,40 +13,64 @@ import numpy as np
 
 from kafkagroups.groups.offsets import Offsets
 from kafkagroups.kernels import events, layout
-from kafkagroups.kernels.buffers import buffers
+from kafkagroups.kernels.buffers import buffers, forget
 from kafkagroups.kernels.caches import Scanned
 from kafkagroups.kernels.state import Fold
 from kafkagroups.kernels.unpack import plain_runs, readable
-from kafkagroups.log.segments import Log
+from kafkagroups.log.segments import BytesLike, Log
 from kafkagroups.records.dialect import Dialect
 
 
-def fold_log(log: Log, rules: Dialect, until: int | None = None, until_time: int | None = None) -> Fold | None:
-    """Folds a partition's segments, in order. None when the readable loader is to load it."""
+def fold_log(
+    log: Log,
+    rules: Dialect,
+    until: int | None = None,
+    until_time: int | None = None,
+    passed: Callable[[int], None] = lambda more: None,
+) -> Fold | None:
+    """Folds a partition's segments, in order. None when the readable loader is to load it. `passed` hears of bytes."""
     state = Fold(rules, until, until_time)
     for buffer in buffers(log):
-        if not state.segment(readable(buffer)):
+        before = 0
+
+        def so_far(at: int, buffer: BytesLike = buffer) -> None:
+            nonlocal before
+            forget(buffer, at)
+            passed(at - before)
+            before = at
+
+        if not state.segment(readable(buffer), so_far):
             return None
     return state
 
 
 def scan(
-    logs: Sequence[Log], rules: Dialect, until: int | None = None, until_time: int | None = None, threads: int = 0
+    logs: Sequence[Log],
+    rules: Dialect,
+    until: int | None = None,
+    until_time: int | None = None,
+    threads: int = 0,
+    passed: Callable[[int], None] = lambda more: None,
 ) -> Iterator[Scanned | None]:
-    """Each log folded, in order; some at once in `threads` (0: as many as there are CPUs). None: as fold_log."""
+    """Each log folded, in order; some at once in `threads` (0: as many as there are CPUs). None: as fold_log.
+
+    `passed` hears of bytes that were read, from any thread.
+    """
     workers = threads or os.cpu_count() or 1
     with ThreadPoolExecutor(workers) as pool:
-        waiting: deque[tuple[Log, Future[Fold | None]]] = deque()
+        waiting: deque[Future[Scanned | None]] = deque()
         for log in logs:
-            waiting.append((log, pool.submit(fold_log, log, rules, until, until_time)))
+            waiting.append(pool.submit(_scan, log, rules, until, until_time, passed))
             if len(waiting) > workers:
-                yield _scanned(*waiting.popleft())
+                yield waiting.popleft().result()
         while waiting:
-            yield _scanned(*waiting.popleft())
+            yield waiting.popleft().result()
 
 
-def _scanned(log: Log, future: Future[Fold | None]) -> Scanned | None:
-    state = future.result()
+def _scan(
+    log: Log, rules: Dialect, until: int | None, until_time: int | None, passed: Callable[[int], None]
+) -> Scanned | None:
+    state = fold_log(log, rules, until, until_time, passed)
     if state is None:
         return None
     offsets = Offsets()
@@ -61,7 +85,7 @@ def _scanned(log: Log, future: Future[Fold | None]) -> Scanned | None:
     return Scanned(
         offsets,
         newest,
-        state.others,
+        list(state.others),
         counts[layout.BATCHES],
         counts[layout.RECORDS],
         next_offset,

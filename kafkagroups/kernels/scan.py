@@ -14,9 +14,9 @@ import numpy as np
 from kafkagroups.kernels.compiled import inlined, kernel
 from kafkagroups.kernels.intrinsics import load64
 
-OK, FULL, ODD, CUT, PACKED = range(5)
+OK, FULL, ODD, CUT, PACKED, PAUSED = range(6)
 """All was read; more room is needed first; the readable loader is to look at it; nothing further is to be read; a
-compressed batch comes, whose checksum is right."""
+compressed batch comes, whose checksum is right; the caller's stride is done."""
 BLOCK = 512
 HEADER = 61
 

@@ -1,29 +1,30 @@
 """The state of one partition's fold: its arrays, and what they say when the log has been read.
 
-Room grows as it is needed, twice as much each time; nothing of a segment is kept but its keys, the metadata of its
-offsets and the records of other types.
+Room grows as it is needed, twice as much each time, and dead keys are forgotten first. Nothing of a segment is kept but
+its keys, the metadata of its offsets and the records of other types: memory is bounded by what lives, not by the log.
 """
 
 from __future__ import annotations
 
-from functools import cached_property, partial
-from itertools import pairwise
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 from kafkagroups.kernels import fold, layout, table, transactions
-from kafkagroups.kernels.group_records import MOST_MEMBERS, is_plain_group
-from kafkagroups.kernels.grouped import KeptOffsets, group_keys
-from kafkagroups.kernels.scan import BLOCK, CUT, FULL, ODD, PACKED
+from kafkagroups.kernels.grouped import LIVE, KeptOffsets, group_keys, sort_live
+from kafkagroups.kernels.kept import KeptRecords, longer
+from kafkagroups.kernels.scan import BLOCK, CUT, FULL, ODD, PACKED, PAUSED
 from kafkagroups.kernels.unpack import unpacked
-from kafkagroups.log.batch import LogRecord
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.text import decode_utf8, uuid_text
 
 Array = np.ndarray[Any, Any]
 FIRST_KEYS, FIRST_ARENA, ROWS = 4096, 1 << 20, 4096
+STRIDE = 16 * 1024 * 1024
+"""Bytes that are folded before the caller hears of it."""
 
 
 class Fold:
@@ -57,25 +58,23 @@ class Fold:
         self.row_places = np.empty((ROWS, 5), np.int64)
         self.block = np.empty((BLOCK, 8), np.int64)
         self.found = np.empty(5, np.int64)
-        self._others: dict[int, LogRecord] = {}
-        self._newest: dict[bytes, int] = {}
-        self._seen = 0
-        self._members = np.empty((MOST_MEMBERS, 2), np.int64)
-        self._group_values = rules.group_values
+        self.others = KeptRecords(rules.group_values)
         self.is_cut = False
         self._classic = classic
         self._texts: dict[bytes, str] = {}
 
-    def segment(self, data: Array) -> bool:
-        """Takes the next segment's bytes (uint8, read-only). False: the readable loader is to load the partition."""
+    def segment(self, data: Array, passed: Callable[[int], None] = lambda at: None) -> bool:
+        """Takes the next segment's bytes (uint8, read-only). False: the readable loader is to load the partition.
+
+        `passed` hears now and then how many of the bytes need not be looked at any more.
+        """
         at, status = 0, FULL
-        while status in (FULL, PACKED) and not self.is_cut:
+        while status in (FULL, PACKED, PAUSED) and not self.is_cut:
             status, at = fold.fold_segment(
-                data, at, self.rules, self.counts, self.slots, self.entries, self.more, self.tombs, self.arena,
+                data, at, STRIDE, self.rules, self.counts, self.slots, self.entries, self.more, self.tombs, self.arena,
                 self.nodes, self.node_more, self.producers, self.row_places, self.block, self.found,
             )  # fmt: skip
-            for row in self.row_places[: self.counts[layout.ROWS]].tolist():
-                self._keep(data, *row)
+            self.others.take(data, self.row_places[: self.counts[layout.ROWS]])
             self.counts[layout.ROWS] = 0
             if status == FULL:
                 self._grow(data, at)
@@ -83,62 +82,83 @@ class Fold:
                 plain, at = unpacked(data, at)
                 if plain is None or not self.segment(plain):
                     return False
+            passed(at)
+        passed(len(data))
         self.is_cut = self.is_cut or status == CUT
         return status != ODD
-
-    def _keep(self, data: Array, offset: int, key: int, key_size: int, value: int, value_size: int) -> None:
-        """Keeps a record that is no offset's; of a group's plain ones in a row only the newest."""
-        name = data[key : key + key_size].tobytes()
-        content = None if value_size < 0 else data[value : value + value_size].tobytes()
-        if name[:2] == b"\x00\x02" and is_plain_group(
-            data, key, key_size, value, value_size, self._group_values, self._members
-        ):
-            group = name[4 : 4 + int.from_bytes(name[2:4], "big")]
-            if group in self._newest:
-                del self._others[self._newest[group]]
-            self._newest[group] = self._seen
-        else:  # whatever came before of this group, or of any, is to be seen as it was
-            self._newest.clear()
-        self._others[self._seen] = LogRecord(offset, -1, name, content)
-        self._seen += 1
-
-    @property
-    def others(self) -> list[LogRecord]:
-        """The records of other types, in order."""
-        return list(self._others.values())
 
     def _grow(self, data: Array, at: int) -> None:
         """Makes room for the batch at a position, and for as much again as there is."""
         size = int.from_bytes(data[at + 8 : at + 12].tobytes(), "big") + 12
         count = int.from_bytes(data[at + 57 : at + 61].tobytes(), "big")
-        keys = self.counts[layout.ENTRIES] + count + BLOCK
-        if keys > len(self.entries) or 2 * keys > len(self.slots):
-            room = 2 * max(len(self.entries), int(keys))
-            self.entries = _longer(self.entries, room)
-            self.more, self.tombs = _longer(self.more, room), _longer(self.tombs, room)
-            self.slots = np.full(1 << (2 * room - 1).bit_length(), -1, np.int64)
-            table.rehash(self.entries, self.counts[layout.ENTRIES], self.arena, self.slots)
-        if self.counts[layout.ARENA] + size > len(self.arena):
-            self._compact(size)
-        if self.counts[layout.NODES] + count + BLOCK > len(self.nodes):
-            room = 2 * max(len(self.nodes), int(self.counts[layout.NODES]) + count + BLOCK)
-            self.nodes, self.node_more = _longer(self.nodes, room), _longer(self.node_more, room)
+        new_keys = count + BLOCK
+        if self._lacks_keys(new_keys) or self._lacks_bytes(size):
+            self._drop_dead()
+        if self._lacks_keys(new_keys):
+            room = 2 * max(len(self.entries), int(self.counts[layout.ENTRIES]) + new_keys)
+            self.entries, self.more = longer(self.entries, room), longer(self.more, room)
+            self.tombs = longer(self.tombs, room)
+            self._rehash()
+        if self._lacks_bytes(size):
+            self.arena = longer(self.arena, 2 * max(len(self.arena), int(self.counts[layout.ARENA]) + size))
+        if self.counts[layout.NODES] + new_keys > len(self.nodes):
+            room = 2 * max(len(self.nodes), int(self.counts[layout.NODES]) + new_keys)
+            self.nodes, self.node_more = longer(self.nodes, room), longer(self.node_more, room)
         if 2 * (self.counts[layout.PRODUCERS] + 2) > len(self.producers):
-            self._more_producers()
+            self._drop_producers()
         if count > len(self.row_places):
             self.row_places = np.empty((count, 5), np.int64)
 
-    def _compact(self, size: int) -> None:
-        self.arena = _longer(self.arena, 2 * max(len(self.arena), int(self.counts[layout.ARENA]) + size))
+    def _lacks_keys(self, count: int) -> bool:
+        keys = int(self.counts[layout.ENTRIES]) + count
+        return keys > len(self.entries) or 2 * keys > len(self.slots)
 
-    def _more_producers(self) -> None:
-        old = self.producers
-        self.producers = np.zeros((4 * len(old), 3), np.int64)
+    def _lacks_bytes(self, size: int) -> bool:
+        return bool(self.counts[layout.ARENA] + size > len(self.arena))
+
+    def _rehash(self) -> None:
+        self.slots = np.full(1 << (2 * len(self.entries) - 1).bit_length(), -1, np.int64)
+        table.rehash(self.entries, self.counts[layout.ENTRIES], self.arena, self.slots)
+
+    def _drop_dead(self) -> None:
+        """Forgets keys without an offset or anything pending, and texts of old, where that halves something.
+
+        Of a group whose keys are all dead one stays: the log names the group.
+        """
+        count = int(self.counts[layout.ENTRIES])
+        wanted = self.entries[:count, layout.RECORD] >= 0
+        transactions.mark_pending(self.nodes, self.producers, wanted)
+        if 2 * wanted.sum() > count and 2 * self.counts[layout.GARBAGE] < self.counts[layout.ARENA]:
+            return
+        groups, group_of = self._groups()
+        table.keep_one(self.entries, count, groups, group_of, wanted)
+        renamed = np.cumsum(wanted) - 1
+        transactions.rename_entries(self.nodes, self.producers, renamed)
+        left = int(wanted.sum())
+        for array in (self.entries, self.more, self.tombs):
+            array[:left] = array[:count][wanted]
+        arena = np.empty_like(self.arena)
+        self.counts[layout.ARENA] = table.copy_texts(self.entries, left, self.arena, arena, 0)
+        transactions.copy_notes(self.nodes, self.producers, self.arena, arena, self.counts)
+        self.arena = arena
+        self.counts[layout.ENTRIES], self.counts[layout.GARBAGE] = left, 0
+        self._rehash()
+
+    def _drop_producers(self) -> None:
+        """Forgets producers without anything pending, and makes room for as many again as are left."""
+        left = self.producers[(self.producers[:, 2] != 0) & (self.producers[:, 1] >= 0)]
+        self.producers = np.zeros((max(64, 1 << (8 * len(left)).bit_length()), 3), np.int64)
         self.counts[layout.PRODUCERS] = 0
-        for producer, node, used in old.tolist():
-            if used and node >= 0:  # one without anything pending need not be known
-                place = transactions.place_of(producer, self.counts, self.producers)
-                self.producers[place, 1] = node
+        for producer, node, _ in left.tolist():
+            self.producers[transactions.place_of(producer, self.counts, self.producers), 1] = node
+
+    def _groups(self) -> tuple[Array, Array]:
+        """The groups that keys name (see grouped.py), and which one each entry names."""
+        count = int(self.counts[layout.ENTRIES])
+        group_of = np.empty(count, np.int64)
+        groups = np.empty((count, 4), np.int64)
+        slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int64)
+        return groups[: group_keys(self.entries, count, self.arena, slots, groups, group_of)], group_of
 
     def committed(self) -> tuple[dict[str, KeptOffsets], dict[str, int]]:
         """By group, what is committed; and the newest record that committed anything, whatever became of it (-1: none).
@@ -146,22 +166,21 @@ class Fold:
         Every group that an offset's record names is in the second.
         """
         count = int(self.counts[layout.ENTRIES])
-        group_of = np.empty(count, np.int64)
-        groups = np.empty((count, 3), np.int64)
-        slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int64)
-        many = group_keys(self.entries, count, self.arena, slots, groups, group_of)
-        names = [self._text(self._arena[place : place + size]) for place, size, _ in groups[:many].tolist()]
+        groups, group_of = self._groups()
+        ends = np.cumsum(groups[:, LIVE]) - groups[:, LIVE]
+        order = np.empty(int(groups[:, LIVE].sum()), np.int64)
+        sort_live(self.entries, count, group_of, ends, order)
 
-        live = np.flatnonzero(self.entries[:count, layout.RECORD] >= 0)
-        live = live[np.argsort(group_of[live], kind="stable")]
-        ends = np.searchsorted(group_of[live], np.arange(many + 1)).tolist()
-        kept = {}
-        for group, (start, end) in enumerate(pairwise(ends)):
-            if end > start:
-                kept[names[group]] = KeptOffsets(end - start, partial(self._offsets, live[start:end]))
-        return kept, dict(zip(names, groups[:many, 2].tolist(), strict=True))
+        kept, newest = {}, {}
+        for (place, size, last, live), end in zip(groups.tolist(), ends.tolist(), strict=True):
+            name = decode_utf8(self.arena[place : place + size].tobytes())
+            newest[name] = last
+            if live:
+                kept[name] = KeptOffsets(self, order[end - live : end])
+        return kept, newest
 
-    def _offsets(self, entries: Array) -> PartitionOffsets:
+    def offsets(self, entries: Array) -> PartitionOffsets:
+        """What is committed under these entries' keys."""
         rows, more = self.entries[entries].tolist(), self.more[entries].tolist()
         return {self._key(row[layout.NAME])[1]: self._offset(row, extra) for row, extra in zip(rows, more, strict=True)}
 
@@ -223,9 +242,3 @@ class Fold:
     def _arena(self) -> bytes:
         """What the arena holds, once nothing is folded any more."""
         return self.arena[: self.counts[layout.ARENA]].tobytes()
-
-
-def _longer(array: Array, length: int) -> Array:
-    out = np.empty((length, *array.shape[1:]), array.dtype)
-    out[: len(array)] = array
-    return out

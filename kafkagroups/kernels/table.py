@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from kafkagroups.kernels.compiled import inlined, kernel
+from kafkagroups.kernels.grouped import LIVE, NEWEST
 from kafkagroups.kernels.intrinsics import load64
-from kafkagroups.kernels.layout import ARENA, BATCH, ENTRIES, NAME, RECORD, SEEN, SIZE
+from kafkagroups.kernels.layout import ARENA, BATCH, ENTRIES, NAME, NOTE, RECORD, SEEN, SIZE
 from kafkagroups.kernels.scan import hash_bytes, int16, is_plain_text
 
 
@@ -87,3 +88,35 @@ def rehash(entries: Any, count: int, arena: Any, slots: Any) -> None:
         while slots[slot] >= 0:
             slot = slot + 1 & mask
         slots[slot] = (hashed >> 32 & 0x7FFFFFFF) << 32 | entry
+
+
+@kernel
+def keep_one(entries: Any, count: int, groups: Any, group_of: Any, wanted: Any) -> None:
+    """Makes wanted one entry of each group that has none; and one wanted entry carries the group's newest record."""
+    for group in range(len(groups)):
+        groups[group, LIVE] = -1
+    for entry in range(count):
+        group = group_of[entry]
+        if groups[group, LIVE] < 0 or (wanted[entry] and not wanted[groups[group, LIVE]]):
+            groups[group, LIVE] = entry
+    for group in range(len(groups)):
+        wanted[groups[group, LIVE]] = True
+        entries[groups[group, LIVE], SEEN] = groups[group, NEWEST]
+
+
+@kernel
+def copy_texts(entries: Any, count: int, old: Any, new: Any, end: int) -> int:
+    """Copies keys and metadata of entries from one arena to the other, from `end` on; the position after them."""
+    for entry in range(count):
+        for column in (NAME, NOTE):
+            entries[entry, column], end = moved(entries[entry, column], old, new, end)
+    return end
+
+
+@kernel
+def moved(text: int, old: Any, new: Any, end: int) -> tuple[int, int]:
+    """A text's place in the other arena, and the position after it."""
+    place, size = text >> 20, text & SIZE
+    for at in range(size):
+        new[end + at] = old[place + at]
+    return (end << 20 | size) if size else np.int64(0), end + size

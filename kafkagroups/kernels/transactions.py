@@ -8,6 +8,7 @@ import numpy as np
 
 from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.layout import (
+    ARENA,
     BATCH,
     CLASSIC,
     COMMITTED,
@@ -23,6 +24,7 @@ from kafkagroups.kernels.layout import (
     RECORD,
     SIZE,
 )
+from kafkagroups.kernels.table import moved
 
 
 @kernel
@@ -82,7 +84,43 @@ def end_transaction(
                     entries[entry, column] = nodes[node, column]
                 for column in range(3):
                     more[entry, column] = node_more[node, column]
+                nodes[node, NOTE] = 0
+        counts[GARBAGE] += nodes[node, NOTE] & SIZE
         following = nodes[node, NEXT]
         nodes[node, NEXT] = counts[FREE]
         counts[FREE] = node
         node = following
+
+
+@kernel
+def mark_pending(nodes: Any, producers: Any, wanted: Any) -> None:
+    """Makes wanted the entries of all that waits."""
+    for place in range(len(producers)):
+        node = producers[place, 1] if producers[place, 2] else -1
+        while node >= 0:
+            entry = nodes[node, ENTRY]
+            wanted[entry if entry >= 0 else ~entry] = True
+            node = nodes[node, NEXT]
+
+
+@kernel
+def rename_entries(nodes: Any, producers: Any, renamed: Any) -> None:
+    """Gives all that waits the new numbers of its entries."""
+    for place in range(len(producers)):
+        node = producers[place, 1] if producers[place, 2] else -1
+        while node >= 0:
+            entry = nodes[node, ENTRY]
+            nodes[node, ENTRY] = renamed[entry] if entry >= 0 else ~renamed[~entry]
+            node = nodes[node, NEXT]
+
+
+@kernel
+def copy_notes(nodes: Any, producers: Any, old: Any, new: Any, counts: Any) -> None:
+    """Copies the metadata of all that waits to the other arena."""
+    end = counts[ARENA]
+    for place in range(len(producers)):
+        node = producers[place, 1] if producers[place, 2] else -1
+        while node >= 0:
+            nodes[node, NOTE], end = moved(nodes[node, NOTE], old, new, end)
+            node = nodes[node, NEXT]
+    counts[ARENA] = end

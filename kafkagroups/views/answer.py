@@ -16,8 +16,12 @@ from kafkagroups.records.structs import to_json
 
 def group_json(group: AnyGroup) -> dict[str, Any]:
     """What a coordinator answers about a group. Members are sorted by id."""
-    shown = _classic_json(group) if isinstance(group, Group) else _modern_json(group)
-    return shown | {"offsets": offsets_json(group.offsets), "pending": pending_json(group.pending)}
+    return described_json(group) | {"offsets": offsets_json(group.offsets), "pending": pending_json(group.pending)}
+
+
+def described_json(group: AnyGroup) -> dict[str, Any]:
+    """The same without offsets."""
+    return _classic_json(group) if isinstance(group, Group) else _modern_json(group)
 
 
 def _classic_json(group: Group) -> dict[str, Any]:

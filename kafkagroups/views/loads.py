@@ -102,7 +102,7 @@ class Folded(Protocol):
         """False, and nothing has changed: only Cache.load can tell."""
 
 
-Scan = Callable[[Sequence[Log], Dialect, int | None, int | None], Iterator[Folded | None]]
+Scan = Callable[..., Iterator[Folded | None]]
 """Folds logs, in order: (logs, rules, until, until_time); None for one that the readable loader is to load."""
 
 
@@ -129,10 +129,12 @@ def load_logs(
     until_time: int | None = None,
     observer: Observer = NOBODY,
     scan: Scan | None = None,
+    passed: Callable[[int], None] = lambda more: None,
 ) -> Groups:
     """What `load` does once the logs are open: one coordinator loads them all, in this order.
 
-    `scan` folds the offsets of logs faster than the cache, where it can; who observes is told nothing then.
+    `scan` folds the offsets of logs faster than the cache, where it can; who observes is told nothing then. `passed`
+    hears how many bytes the cache has read more.
     """
     logs = list(logs)
     is_classic = rules.coordinator == "classic"
@@ -145,7 +147,7 @@ def load_logs(
             loaded.batches, loaded.records = fast.batches, fast.records
             loaded.next_offset = fast.next_offset
             continue
-        batches = _counted(take(log, until, until_time), log.partition, loaded, observer)
+        batches = _counted(take(log, until, until_time), log.partition, loaded, observer, passed)
         try:
             cache.load(log.partition, batches)
         except (LoadFailed, BadBytes) as error:
@@ -190,9 +192,14 @@ def take(log: Log, until: int | None = None, until_time: int | None = None) -> I
 
 
 def _counted(
-    batches: Iterator[Batch], partition: int | None, loaded: LoadedPartition, observer: Observer
+    batches: Iterator[Batch],
+    partition: int | None,
+    loaded: LoadedPartition,
+    observer: Observer,
+    passed: Callable[[int], None],
 ) -> Iterator[Batch]:
     for batch in batches:
+        passed(batch.size)
         observer.batch(partition, batch)
         loaded.batches += 1
         loaded.next_offset = batch.next_offset

@@ -42,7 +42,7 @@ def main() -> None:
     try:
         for records in args.records:
             measured["runs"].append(measure(place, records, args))
-            if args.json:
+            if args.json:  # after each size: a later one may fail
                 args.json.write_text(json.dumps(measured, indent=1) + "\n")
             if not args.folder:
                 empty(place)

@@ -27,6 +27,7 @@ class Worker:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.worker", way, str(about)],
                 cwd=ROOT,
+                env=os.environ | {"PYTHONPATH": str(ROOT)},  # Spark's workers too load with this package
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,

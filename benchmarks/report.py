@@ -7,15 +7,18 @@ least, because it is what the machine can do; the median beside it shows how qui
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
 from benchmarks.plot import Line, svg
+from benchmarks.runs import MANY_GROUPS
 from benchmarks.ways import BASE, WAYS
 
 DOCS = Path(__file__).parents[1] / "docs"
 MEASURED = Path(__file__).with_name("measured.json")
 MAIN, ONE, SPARK = "50 partitions", "1 partition", "Spark"
+WHOSE = {BASE: "own", "package-2": "own", "package-spark": "worker"}
 PLOTTED = {  # way: (what the plot calls it, the part it is taken from)
     "kafka-python": ("kafka-python", MAIN),
     "udf": ("Arrow UDF", SPARK),
@@ -89,34 +92,53 @@ def terminal(measured: dict) -> str:
                 )
             lines.append("")
         lines += [*facts(run), ""]
+    lines += growth(measured)
     return "\n".join(lines)
 
 
 def facts(run: dict) -> list[str]:
     """What no table of a topic shows: the hot partition, memory, cold starts."""
     out = []
-    hot, spread = (least(part(run, name), BASE) for name in ("hot", "spread"))
-    if not hot and groups_of(run, MAIN) == groups_of(run, ONE) == 10_000:
-        hot, spread = (least(part(run, name), BASE) for name in (ONE, MAIN))
-    if hot and spread:
-        out.append(f"hot partition, by the evenly spread log of as many live keys: {hot / spread:.2f}")
+    if slower := hot_partition(run):
+        out.append(f"one hot partition takes {slower:.2f} times the evenly spread log of as many live keys")
     for topic in run["topics"]:
         for way, found in topic["ways"].items():
-            for who, took in found.get("memory", {}).items():
-                if way in WAYS and (who == "worker") == (way == "package-spark"):
-                    of = "each Spark worker" if who == "worker" else "the process"
-                    out.append(
-                        f"peak memory of {WAYS[way].title}, {topic['part']}, {topic['records']:,} records: {of} "
-                        f"{took['anonymous'] / 1e6:,.0f} MB, and {took['file'] / 1e6:,.0f} MB of mapped files"
-                    )
+            if took := found.get("memory", {}).get(WHOSE.get(way)):
+                out.append(
+                    f"peak memory of {WAYS[way].title}, {topic['part']}, {topic['records']:,} records, "
+                    f"{topic['live']:,} live: {took['anonymous'] / 1e6:,.0f} MB, and {took['file'] / 1e6:,.0f} MB of "
+                    f"mapped files{' (the largest Spark worker)' if way == 'package-spark' else ''}"
+                )
     for name, seconds in run.get("once", {}).items():
-        out.append(f"cold: {name}: {min(seconds):.2f} s")
+        out.append(f"a new process, {name}: {f'{min(seconds):.2f} s' if seconds else 'left out: it failed'}")
     return out
 
 
-def groups_of(run: dict, name: str) -> int | None:
-    found = part(run, name)
-    return found["groups"] if found else None
+def hot_partition(run: dict) -> float | None:
+    """What a log in one partition takes, by the same one in fifty; with 10,000 groups, however small the log is."""
+    for hot, spread in (("hot", "spread"), (ONE, MAIN)):
+        one, fifty = part(run, hot), part(run, spread)
+        if one and fifty and one["groups"] == MANY_GROUPS and least(one, BASE) and least(fifty, BASE):
+            return least(one, BASE) / least(fifty, BASE)
+    return None
+
+
+def growth(measured: dict) -> list[str]:
+    """From one size to the next: how much more a record costs, and how much more memory is taken."""
+    out = []
+    for small, large in pairwise(measured["runs"]):
+        for way in (BASE, "package-2", "package-spark"):
+            a, b = part(small, SPARK if way == "package-spark" else MAIN), part(large, MAIN)
+            if least(a, way) and least(b, way) and a["records"] < b["records"]:
+                cost = least(b, way) / least(a, way) / (b["records"] / a["records"])
+                line = (
+                    f"{WAYS[way].title}, {a['records']:,} to {b['records']:,} records: a record takes {cost:.2f} times"
+                )
+                took = [topic["ways"][way].get("memory", {}).get(WHOSE[way], {}).get("anonymous") for topic in (a, b)]
+                if all(took) and a["groups"] == b["groups"]:
+                    line += f", {took[1] / took[0]:.2f} times the memory (as many live keys)"
+                out.append(line)
+    return out
 
 
 def machine(about: dict) -> str:
@@ -143,7 +165,9 @@ def blocks(measured: dict) -> dict[str, str]:
             rows = [row if row[1] else (row[0], "–", "–", "", "–", f"left out: {row[-1]}") for row in rows_of(topic)]
             tables.append(f"**{headline(topic)}**\n\n{table(HEAD, rows)}")
         told.append(f"{run['records']:,} records:\n\n" + "\n".join(f"- {line}" for line in facts(run)))
-    ways = [(f"{way.title}", way.note) for way in WAYS.values()]
+    if more := growth(measured):
+        told.append("From size to size:\n\n" + "\n".join(f"- {line}" for line in more))
+    ways = [(way.title, way.note) for way in WAYS.values()]
     return {
         "machine": machine(measured["machine"]) + ".",
         "ways": table(("way", "what one must know"), ways).replace("---:", "---"),

@@ -9,6 +9,10 @@ from pathlib import Path
 
 BYTES_A_RECORD = 150
 """More than a record takes on disk."""
+KEYS = 100
+"""That a group commits."""
+SHAPE = {"keys": KEYS, "width": None, "skew": 0, "tombstones": 0.02, "generations": 0.01}
+"""What is written: batches of which half hold one record, groups that are all as busy, so that caches help nobody."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ def make(place: Path, records: int, partitions: int, groups: int, rows: bool) ->
         need, free = records * BYTES_A_RECORD, shutil.disk_usage(place).free
         if free < need * 1.2:
             raise OSError(f"{records:,} records need {need / 1e9:.1f} GB, {place} has {free / 1e9:.1f} GB")
-        written = synth.write(folder, records, partitions=partitions, groups=groups)
+        written = synth.write(folder, records, partitions=partitions, groups=groups, **SHAPE)
         parts = written["partitions"].values()
         topic = Topic(
             folder,
@@ -74,7 +78,7 @@ def read(about: Path) -> Topic:
 
 
 def write_rows(topic: Topic) -> None:
-    """Offset, key and value of each record as Parquet, a file for each segment. Spark does not see names that begin with _."""
+    """Offset, key and value of each record as Parquet, a file a segment, by names that Spark sees: not __consumer…"""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq

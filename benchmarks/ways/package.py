@@ -10,9 +10,8 @@ import kafkagroups as kg
 from benchmarks.topics import Topic
 from kafkagroups.api import load_columns
 from kafkagroups.kernels.buffers import buffers
-from kafkagroups.kernels.logs import scan
 from kafkagroups.log.segments import open_logs
-from kafkagroups.views.loads import Groups, load_logs, opened
+from kafkagroups.views.loads import Groups
 
 
 def live(groups: Groups) -> int:
@@ -21,9 +20,7 @@ def live(groups: Groups) -> int:
 
 @contextmanager
 def compiled(topic: Topic, threads: int) -> Iterator[tuple[Callable, Callable]]:
-    def load() -> Groups:
-        logs, rules = opened(topic.folder, "new", None)
-        return load_logs(logs, rules, scan=partial(scan, threads=threads))
+    load = partial(kg.load, topic.folder, engine="compiled", threads=threads)
 
     load()  # compiles, or reads what was compiled
     yield load, live

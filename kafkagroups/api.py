@@ -17,7 +17,7 @@ from kafkagroups.kernels.buffers import size
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
 from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
-from kafkagroups.log.segments import SEGMENT_BYTES, BytesLike, Log, log_of_buffers, open_logs
+from kafkagroups.log.segments import SEGMENT_BYTES, Buffers, Log, log_of_buffers, open_logs
 from kafkagroups.records.dialect import dialect
 from kafkagroups.views.answer import group_json, offset_json
 from kafkagroups.views.diff import diff as states_differ
@@ -86,13 +86,14 @@ def _told(progress: Progress, total: int) -> Callable[[int], None]:
     return passed
 
 
-def _engine(engine: str, logs: Sequence[Log]) -> Scan | None:
-    """The compiled fold, when it is asked for, or pays; None: the readable loader. UsageError: an unknown engine."""
+def engine_of(engine: str, size: int) -> Scan | None:
+    """The compiled fold for so many bytes, when it is asked for, or pays; None: the readable loader.
+
+    UsageError: an unknown engine.
+    """
     if engine not in ENGINES:
         raise UsageError(f"the engine is one of {', '.join(ENGINES)}, not {engine!r}")
-    if engine == "python":
-        return None
-    if engine == "auto" and sum(map(size, logs)) < COMPILED_FROM:
+    if engine == "python" or (engine == "auto" and size < COMPILED_FROM):
         return None
     try:
         from kafkagroups.kernels.logs import scan
@@ -101,6 +102,10 @@ def _engine(engine: str, logs: Sequence[Log]) -> Scan | None:
             return None
         raise UsageError("the compiled engine needs numba: pip install numba") from None
     return scan
+
+
+def _engine(engine: str, logs: Sequence[Log]) -> Scan | None:
+    return engine_of(engine, sum(map(size, logs)) if engine == "auto" else 0)
 
 
 def explain(
@@ -210,7 +215,7 @@ def compact(
 
 
 def load_columns(
-    buffers: Iterable[tuple[str, BytesLike]],
+    buffers: Buffers,
     *,
     table: str = "offsets",
     coordinator: str = "new",
@@ -223,9 +228,9 @@ def load_columns(
     """One table (columns.TABLES) of one log partition, as Arrow record batches; `.read_all()` makes one pyarrow.Table.
 
     This is the seam: whoever wants columns comes through here, whatever fills them. `buffers` are the segments in
-    order, (name, bytes or memory map); `partition` is the log's number, `partitions` the topic's count (as in `load`);
-    `columns` only these, in this order; `engine` as in `load`. Rows have no order. Damage, and a load that fails as
-    that broker's, stand in table `partitions`.
+    order, (name, bytes or memory map), or a mapping that reads each when it is asked for; `partition` is the log's
+    number, `partitions` the topic's count (as in `load`); `columns` only these, in this order; `engine` as in `load`.
+    Rows have no order. Damage, and a load that fails as that broker's, stand in table `partitions`.
 
     UsageError: no segment, an unknown table, column, coordinator or engine.
 

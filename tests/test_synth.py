@@ -1,6 +1,8 @@
 """Synthetic topics: the package loads what was written, and finds what the summary says."""
 
+import itertools
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,64 @@ from hypothesis import given, settings, strategies as st
 
 import kafkagroups as kg
 from kafkagroups import synth
+from kafkagroups.log.compression import CompressionType
+from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
+from kafkagroups.records.control import ControlType, decode_control_key
+from kafkagroups.synth import files, requests
+
+share = st.floats(0, 0.5)
+REALISTIC = {
+    "groups": 60,
+    "keys": 30,
+    "width": None,
+    "skew": 0.5,
+    "tombstones": 0.1,
+    "generations": 0.05,
+    "transactional": 0.5,
+    "hanging": 0.03,
+    "modern": 0.3,
+    "metadata": 0.2,
+}
+
+
+def logs(folder):
+    return {int(log.name.rpartition("-")[2]): kg.open_log(log) for log in sorted(Path(folder).iterdir())}
+
+
+def batches(folder):
+    return [batch for log in logs(folder).values() for batch in log]
+
+
+def decoded(folder):
+    """Every record that is no marker, with its batch."""
+    return [
+        (kg.decode(record.key, record.value, strict=True), record, batch)
+        for batch in batches(folder)
+        if not batch.is_control
+        for record in batch.records
+    ]
+
+
+def agrees(folder, written, partitions, engine="python"):
+    """Whether both coordinators load what the summary says; the log itself holds it too."""
+    for coordinator in ("classic", "new"):
+        loaded = kg.load(folder, coordinator=coordinator, partitions=partitions, engine=engine)
+        assert loaded.elsewhere == {} and loaded.orphans == {}, "every group lies in its own partition, and is known"
+        assert sum(len(group.offsets) for group in loaded.values()) == written["live_offsets"]
+        assert sum(len(group.pending) for group in loaded.values()) == written["transactions"]["open"]
+        assert len(loaded.named) == written["groups"]
+        assert {str(number) for number in loaded.partitions} == set(written["partitions"])
+        for number, found in loaded.partitions.items():
+            said = written["partitions"][str(number)]
+            counts = {"segments": found.segments, "batches": found.batches, "records": found.records}
+            assert said == {**counts, "bytes": said["bytes"]}
+            assert found.next_offset == found.records and (found.error, found.damage) == (None, None)
+    for number, log in logs(folder).items():
+        size = sum(Path(segment).stat().st_size for segment in log.segments)
+        assert size == written["partitions"][str(number)]["bytes"]
+    markers = Counter(decode_control_key(b.records[0].key) for b in batches(folder) if b.is_control)
+    decided = written["transactions"]
+    assert (markers[ControlType.COMMIT], markers[ControlType.ABORT]) == (decided["committed"], decided["aborted"])
 
 
 @settings(max_examples=40)
@@ -18,59 +78,263 @@ def test_a_load_finds_what_the_summary_says(records, partitions, groups, tombsto
         sizes = {"partitions": partitions, "groups": groups, "tombstones": tombstones, "seed": seed}
         written = synth.write(folder, records, **sizes)
         assert sum(partition["records"] for partition in written["partitions"].values()) == records
-        if not records:
-            return
-        loaded = kg.load(folder, partitions=partitions)
-        assert loaded.elsewhere == {}, "every group lies in its own partition"
-        assert sum(len(group.offsets) for group in loaded.values()) == written["live_offsets"]
-        assert len(loaded.named) == written["groups"]
-        for number, found in loaded.partitions.items():
-            said = written["partitions"][str(number)]
-            assert (found.segments, found.batches, found.records) == (
-                said["segments"],
-                said["batches"],
-                said["records"],
-            )
-            assert found.next_offset == found.records and (found.error, found.damage) == (None, None)
-            log = kg.open_log(Path(folder, f"__consumer_offsets-{number}"))
-            assert sum(Path(segment).stat().st_size for segment in log.segments) == said["bytes"]
+        if records:
+            agrees(folder, written, partitions)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 600),
+    st.fixed_dictionaries(
+        {
+            "partitions": st.integers(1, 5),
+            "groups": st.integers(1, 30),
+            "keys": st.sampled_from([1, 2, 8, 20, 130]),
+            "width": st.none() | st.integers(1, 50),
+            "skew": st.sampled_from([0, 0.5, 1, 2]),
+            "hot": share,
+            "tombstones": share,
+            "generations": st.none() | share,
+            "members": st.integers(1, 4),
+            "transactional": st.floats(0, 1),
+            "aborts": share,
+            "hanging": share,
+            "modern": st.floats(0, 1),
+            "metadata": st.floats(0, 1),
+            "codec": st.sampled_from([codec.name.lower() for codec in CompressionType]),
+            "segment_bytes": st.sampled_from([1, 1000, 2**31 - 1]),
+            "prefix": st.sampled_from(["", "shop.", "topic-0000", "group-000000.a-rather-long-name-of-a-datacentre."]),
+            "seed": st.integers(0, 2**63 - 1),
+        }
+    ),
+)
+def test_a_load_finds_what_the_summary_says_of_any_settings(records, asked):
+    """Transactions, generations, new groups, codecs and all the others together; every record is as Kafka writes it."""
+    with tempfile.TemporaryDirectory() as folder:
+        written = synth.write(folder, records, **asked)
+        assert sum(partition["records"] for partition in written["partitions"].values()) == records
+        agrees(folder, written, asked["partitions"])
+        for record, _, _ in decoded(folder):
+            assert record.name != "Unknown"
+
+
+def test_the_compiled_engine_finds_it_too(tmp_path):
+    """As the readable loader, on a log with everything."""
+    written = synth.write(tmp_path / "log", 40_000, partitions=3, codec="zstd", **REALISTIC)
+    agrees(tmp_path / "log", written, 3, engine="compiled")
+
+
+@pytest.mark.parametrize("at_once", [1000, 30_000])
+def test_how_much_is_made_at_once_changes_nothing(tmp_path, monkeypatch, at_once):
+    """The segments are the same, byte for byte."""
+    synth.write(tmp_path / "a", 5000, partitions=2, segment_bytes=20_000, **REALISTIC)
+    monkeypatch.setattr(files, "_AT_ONCE", at_once)
+    synth.write(tmp_path / "b", 5000, partitions=2, segment_bytes=20_000, **REALISTIC)
+    a, b = ({str(file.relative_to(place)): file.read_bytes() for file in place.rglob("*.log")}
+            for place in (tmp_path / "a", tmp_path / "b"))  # fmt: skip
+    assert a == b and len(a) > 10
+
+
+def test_requests_drawn_in_many_rounds_fit_together(tmp_path, monkeypatch):
+    """Transactions that hang are remembered from round to round."""
+    monkeypatch.setattr(requests, "_ROUND", 100)
+    written = synth.write(tmp_path / "log", 5000, partitions=2, **REALISTIC)
+    agrees(tmp_path / "log", written, 2)
+    assert written["transactions"]["open"] > 3
 
 
 def test_a_record_reads_as_one_of_kafkas(tmp_path):
     """The fixed layout is an OffsetCommit of value version 3, or its tombstone, as Kafka's writer gives it."""
     synth.write(tmp_path / "log", 500, partitions=1, groups=3, tombstones=0.3)
-    (log,) = (tmp_path / "log").iterdir()
     kinds = set()
-    for batch in kg.open_log(log):
-        for record in batch.records:
-            decoded = kg.decode(record.key, record.value, strict=True)
-            kinds.add((decoded.name, decoded.value_version))
-            if decoded.value:
-                assert decoded.value.commit_timestamp == record.timestamp
+    for read, record, _ in decoded(tmp_path / "log"):
+        kinds.add((read.name, read.value_version))
+        if read.value:
+            assert read.value.commit_timestamp == record.timestamp
+        assert kg.encode(read) == (record.key, record.value)
     assert kinds == {("OffsetCommit", 3), ("OffsetCommit", None)}
 
 
-def test_segments_end_where_they_are_full(tmp_path):
-    """The files' names are their base offsets, and together they are one log."""
-    written = synth.write(tmp_path / "log", 300, partitions=1, groups=5, segment_bytes=4000)
-    (log,) = (tmp_path / "log").iterdir()
-    sizes = [segment.stat().st_size for segment in sorted(log.iterdir())]
-    assert len(sizes) == written["partitions"]["0"]["segments"] > 3 and max(sizes) <= 4000
-    assert [batch.base_offset for batch in kg.open_log(log)] == list(range(0, 300, synth.WIDTH))
+def test_offsets_and_times_rise(tmp_path):
+    """A group goes forward in each of its partitions, and the log in time."""
+    synth.write(tmp_path / "log", 20_000, partitions=2, **REALISTIC)
+    last = {}
+    for read, _, _ in decoded(tmp_path / "log"):
+        if read.name == "OffsetCommit" and read.value:
+            assert read.value.offset > last.get(read.key, -1)
+            last[read.key] = read.value.offset
+    for log in logs(tmp_path / "log").values():
+        times = [batch.max_timestamp for batch in log]
+        assert times == sorted(times)
+
+
+def test_generations_rise_and_hold_what_their_members_were_given(tmp_path):
+    """Each generation of a group is one more than the last; its members have the group's partitions."""
+    synth.write(tmp_path / "log", 20_000, partitions=2, **{**REALISTIC, "generations": 0.2, "modern": 0.1})
+    generation, partitions, empty = {}, {}, 0
+    records = decoded(tmp_path / "log")
+    for read, _, _ in records:
+        if read.name == "OffsetCommit":
+            partitions.setdefault(read.key.group, set()).add((read.key.topic, read.key.partition))
+    for read, record, _ in records:
+        if read.name != "GroupMetadata":
+            continue
+        group, value = read.key.group, read.value
+        assert (read.value_version, value.generation) == (3, generation.get(group, 0) + 1)
+        assert value.current_state_timestamp == record.timestamp
+        generation[group] = value.generation
+        if not value.members:
+            assert (value.protocol, value.leader) == (None, None)
+            empty += 1
+            continue
+        assert value.leader == value.members[0].member_id and len(value.members) == 3
+        topics = {
+            topic for member in value.members for topic in decode_subscription(member.subscription).message.topics
+        }
+        given = [
+            (each.topic, number)
+            for member in value.members
+            for each in decode_assignment(member.assignment).message.assigned_partitions
+            for number in each.partitions
+        ]
+        assert len(set(given)) == len(given) == REALISTIC["keys"]
+        assert partitions[group] <= set(given) and topics == {topic for topic, _ in given}
+    assert max(generation.values()) > 10 and empty > 20
+
+
+def test_a_marker_comes_before_its_groups_next_request(tmp_path):
+    """And transactions of several groups overlap."""
+    written = synth.write(tmp_path / "log", 20_000, partitions=1, **REALISTIC)
+    waiting, most, lost = {}, 0, 0
+    for batch in batches(tmp_path / "log"):
+        if batch.is_control:
+            del waiting[batch.producer_id]
+            continue
+        group = kg.decode(batch.records[0].key, batch.records[0].value).key
+        group = getattr(group, "group", None) or group.group_id
+        assert group not in waiting.values()
+        if batch.is_transactional:
+            if batch.producer_id >= 10_000_000:
+                lost += 1
+            else:
+                waiting[batch.producer_id] = group
+        most = max(most, len(waiting))
+    assert most > 3 and waiting == {} and lost == written["transactions"]["open"] > 0
+
+
+def test_new_groups_are_stable_ones_of_the_new_coordinator(tmp_path):
+    """4.3.1's coordinator finds consumer groups whose members have all partitions; the classic one their offsets."""
+    synth.write(tmp_path / "log", 20_000, partitions=2, **REALISTIC)
+    new, classic = (kg.load(tmp_path / "log", coordinator=name) for name in ("new", "classic"))
+    consumers = {name: group for name, group in new.items() if group.type == "consumer"}
+    assert len(consumers) > 10
+    for name, group in consumers.items():
+        assert group.state.value == "Stable" and group.group_epoch == group.assignment_epoch > 0
+        assert len(group.members) == 3 and len(group.partition_epochs) == REALISTIC["keys"]
+        assert classic[name].is_simple and set(classic[name].offsets) == set(group.offsets)
+
+
+@pytest.mark.parametrize("codec", [codec.name.lower() for codec in CompressionType if codec])
+def test_codecs_hold_the_same_records(tmp_path, codec):
+    """Every batch but the markers is compressed, and its records are those of the log without compression."""
+    for name in ("none", codec):
+        synth.write(tmp_path / name, 3000, partitions=2, codec=name, **REALISTIC)
+    plain, packed = batches(tmp_path / "none"), batches(tmp_path / codec)
+    assert [batch.records for batch in plain] == [batch.records for batch in packed]
+    assert {batch.compression.name.lower() for batch in packed if not batch.is_control} == {codec}
+    assert {batch.compression.name for batch in packed if batch.is_control} == {"NONE"}
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_segments_end_where_they_are_full(tmp_path, codec):
+    """A segment is rolled before it grows too large, named by its first batch; together they are one log."""
+    asked = {"partitions": 1, "groups": 5, "segment_bytes": 4000, "codec": codec}
+    written = synth.write(tmp_path / "log", 3000, **asked)
+    (log,) = logs(tmp_path / "log").values()
+    sizes = [Path(segment).stat().st_size for segment in log.segments]
+    assert len(sizes) == written["partitions"]["0"]["segments"] > 3
+    first = [next(iter(kg.open_log(segment))) for segment in log.segments]
+    assert [Path(segment).name for segment in log.segments] == [f"{batch.base_offset:020}.log" for batch in first]
+    for size, following in itertools.pairwise([*zip(sizes, first, strict=True), (0, None)]):
+        assert size[0] <= 4000 and (following[1] is None or size[0] + following[1].size > 4000)
+    assert [batch.base_offset for batch in log] == list(range(0, 3000, synth.WIDTH))
 
 
 def test_the_same_seed_gives_the_same_bytes_and_few_groups_are_busy(tmp_path):
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        synth.write(tmp_path / name, 5000, partitions=1, groups=100, seed=seed)
-    a, b, c = (next((tmp_path / name).rglob("*.log")).read_bytes() for name in "abc")
-    assert a == b != c
-    assert a.count(b"group-000000") > 5 * a.count(b"group-000050")
+    for more in ({}, {**REALISTIC, "groups": 100, "skew": 1, "keys": 8}):
+        place = tmp_path / str(len(more))
+        for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+            synth.write(place / name, 5000, **{"partitions": 1, "groups": 100, "seed": seed, **more})
+        a, b, c = (next((place / name).rglob("*.log")).read_bytes() for name in "abc")
+        assert a == b != c
+        assert a.count(b"group-000000") > 5 * a.count(b"group-000050")
+
+
+def test_a_skew_of_0_has_all_groups_alike(tmp_path):
+    synth.write(tmp_path / "log", 50_000, partitions=1, groups=50, skew=0)
+    content = next((tmp_path / "log").rglob("*.log")).read_bytes()
+    counts = [content.count(f"group-{number:06}".encode()) for number in range(50)]
+    assert max(counts) < 2 * min(counts)
+
+
+def test_a_hot_partition_is_the_home_of_its_share(tmp_path):
+    """Half of the groups have names that live in one of 20 partitions."""
+    written = synth.write(tmp_path / "log", 50_000, partitions=20, groups=400, skew=0, hot=0.5)
+    named = kg.load(tmp_path / "log", partitions=20).named
+    homes = Counter(kg.partition_for(group, 20) for group in named)
+    assert len(named) == 400 and max(homes.values()) == 200
+    assert all(where == [kg.partition_for(group, 20)] for group, where in named.items())
+    records = sorted(part["records"] for part in written["partitions"].values())
+    assert records[-1] > 5 * records[-2]
+
+
+def test_shares_are_about_what_was_asked_for(tmp_path):
+    """Of the records for tombstones and generations; of the transactions for how they end."""
+    asked = {**REALISTIC, "tombstones": 0.02, "generations": 0.01, "modern": 0, "hanging": 0.001, "groups": 500}
+    written = synth.write(tmp_path / "log", 40_000, partitions=1, **asked)
+    read = decoded(tmp_path / "log")
+    assert 600 < sum(record.value is None for record, _, _ in read) < 1000
+    assert 300 < sum(record.type == 2 for record, _, _ in read) < 500
+    ends = written["transactions"]
+    assert 0.07 < ends["aborted"] / sum(ends.values()) < 0.13
+    widths = Counter(batch.count for batch in batches(tmp_path / "log") if not batch.is_control)
+    assert set(widths) == {1, *range(5, 16)} and 0.4 < widths[1] / sum(widths.values()) < 0.6
+
+
+def test_how_many_offsets_live_is_a_matter_of_groups_and_keys(tmp_path):
+    """Not of the records: a log of ten times as many has the same."""
+    for records in (20_000, 200_000):
+        written = synth.write(tmp_path / str(records), records, groups=20, keys=120, width=None, skew=0, tombstones=0)
+        assert written["live_offsets"] == 20 * 120
 
 
 def test_what_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "here").write_text("")
-    for folder, sizes in ((tmp_path, {}), (tmp_path / "new", {"groups": 0}), (tmp_path / "new", {"tombstones": 2})):
+    with pytest.raises(kg.UsageError, match="an empty folder"):
+        synth.write(tmp_path, 10)
+    for wrong in (
+        {"groups": 0},
+        {"groups": 1_000_001},
+        {"keys": 0},
+        {"keys": 100_001},
+        {"width": 0},
+        {"width": 51},
+        {"skew": -1},
+        {"tombstones": 2},
+        {"tombstones": float("nan")},
+        {"tombstones": 0.6, "generations": 0.6},
+        {"aborts": 0.6, "hanging": 0.6},
+        {"transactional": -0.1},
+        {"members": 0},
+        {"codec": "brotli"},
+        {"segment_bytes": 0},
+        {"prefix": "naïve"},
+        {"seed": -1},
+        {"partitions": 2**31},
+        {"partitions": 1000, "groups": 10_000, "hot": 1.0},
+    ):
         with pytest.raises(kg.UsageError):
-            synth.write(folder, 10, **sizes)
+            synth.write(tmp_path / "new", 10, **wrong)
     with pytest.raises(kg.UsageError, match="at least 1 partition"):
         synth.write(tmp_path / "new", 10, partitions=0)
+    assert not (tmp_path / "new").exists()

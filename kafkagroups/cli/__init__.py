@@ -24,10 +24,11 @@ from kafkagroups.cli import (
     pull,
     replay,
     stats,
+    synth,
 )
 from kafkagroups.errors import KafkagroupsError, UsageError
 
-COMMANDS = (decode, encode, partition, dump, load, explain, diff, stats, compact, pull, replay, doctor)
+COMMANDS = (decode, encode, partition, dump, load, explain, diff, stats, compact, pull, synth, replay, doctor)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import asdict
 from typing import Any
@@ -38,12 +39,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_until_time(parser)
     parser.add_argument("--engine", choices=(*ENGINES, "spark"), default="auto", help="which loader (auto)")
     parser.add_argument("--master", metavar="URL", help="Spark's master, with --engine spark (this machine's cores)")
+    parser.add_argument(
+        "--to",
+        type=_parquet_folder,
+        metavar="parquet:DIR",
+        help="write the tables of one PATH as DIR/<table>/….parquet, and show only what was written",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a PATH")
 
 
 def run(args: argparse.Namespace) -> int:
     worst = 0
     rules = options.rules(args.coordinator, args.kafka)
+    if args.master and args.engine != "spark":
+        raise UsageError("--master is Spark's: it goes with --engine spark")
+    if args.to:
+        return _write(args, rules)
     for path in args.paths:
         try:
             groups = _loaded(path, rules, args)
@@ -62,9 +73,41 @@ def run(args: argparse.Namespace) -> int:
     return worst
 
 
+def _parquet_folder(text: str) -> str:
+    form, _, folder = text.partition(":")
+    if form != "parquet" or not folder:
+        raise argparse.ArgumentTypeError(f"parquet:DIR was expected, not {text!r}")
+    return folder
+
+
+def _write(args: argparse.Namespace, rules: Dialect) -> int:
+    from kafkagroups.cli import to_parquet
+
+    if len(args.paths) > 1:
+        raise UsageError(f"--to takes one PATH, not {len(args.paths)}")
+    (path,) = args.paths
+    to_parquet.check_empty(args.to)
+    if args.engine != "spark" or args.until is not None or args.until_time is not None:
+        written = to_parquet.write(_loaded(path, rules, args), args.to)
+    else:
+        with options.busy(path):
+            written = to_parquet.write_by_spark(path, rules, args.partitions, args.master, args.to)
+    if args.json:
+        print(json.dumps({"path": path, "to": args.to, "rows": written.rows}))
+    else:
+        for name, rows in written.rows.items():
+            print(printable(f"{args.to}/{name}: {rows} rows"))
+    sys.stdout.flush()
+    for line in written.problems:
+        options.complain(line)
+    return int(bool(written.problems))
+
+
 def _loaded(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
     stops = {"partitions": args.partitions, "until": args.until, "until_time": args.until_time}
     if args.engine != "spark":
+        if "://" in path and not os.path.exists(path):
+            raise UsageError(f"{path.partition('://')[0]}:// is read by --engine spark only")
         with options.bar() as progress:
             return load(path, rules.coordinator, rules.kafka, engine=args.engine, progress=progress, **stops)
     from kafkagroups import spark

@@ -13,6 +13,7 @@ from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.kernels import layout
 from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.grouped import KeptOffsets
+from kafkagroups.kernels.intrinsics import copy
 from kafkagroups.kernels.scan import int16, int32, is_plain_text
 from kafkagroups.kernels.state import Fold
 from kafkagroups.records.text import decode_utf8
@@ -144,9 +145,8 @@ def _places(table: Any, entries: Any, arena: Any, places: Any) -> None:
 def _copy(arena: Any, places: Any, column: int, text: Any) -> None:
     end = 0
     for row in range(len(places)):
-        place, size = places[row, column], places[row, column + 1]
-        for at in range(size):
-            text[end + at] = arena[place + at]
+        size = places[row, column + 1]
+        copy(arena, places[row, column], text, end, size)
         end += size
 
 

@@ -1,4 +1,4 @@
-"""Three things that numba has no word for: an unaligned load, a prefetch, and the CPU's own step of CRC-32C.
+"""What numba has no word for: an unaligned load, a copy of bytes, a prefetch, and the CPU's own step of CRC-32C.
 
 None of them checks bounds: who calls them has.
 """
@@ -55,3 +55,16 @@ def crc32c_step(typing: Any, crc: Any, data: Any) -> Any:
         return builder.call(function, arguments)
 
     return types.uint64(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def copy(typing: Any, source: Any, start: Any, target: Any, place: Any, size: Any) -> Any:
+    """Copies bytes from one uint8 array to another."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        read = _address(context, builder, signature, arguments)
+        array = context.make_array(signature.args[2])(context, builder, arguments[2])
+        cgutils.raw_memcpy(builder, builder.gep(array.data, [arguments[3]]), read, arguments[4], 1)
+        return context.get_dummy_value()
+
+    return types.void(source, types.int64, target, types.int64, types.int64), generate

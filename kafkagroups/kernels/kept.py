@@ -14,6 +14,7 @@ import numpy as np
 from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.events import same_text, short_hash
 from kafkagroups.kernels.group_records import MOST_MEMBERS, is_plain_group
+from kafkagroups.kernels.intrinsics import copy
 from kafkagroups.kernels.scan import int16
 
 Array = np.ndarray[Any, Any]
@@ -104,10 +105,8 @@ def _keep(data: Any, places: Any, highest: int, members: Any, counts: Any, rows:
         rows[row, _PLAIN], rows[row, _CLOSED] = plain, not plain
         counts[_SEEN] += 1
         place = rows[row, _PLACE]
-        for at in range(key_size):
-            arena[place + at] = data[key + at]
-        for at in range(max(value_size, 0)):
-            arena[place + key_size + at] = data[value + at]
+        copy(data, key, arena, place, key_size)
+        copy(data, value, arena, place + key_size, max(value_size, 0))
 
 
 @kernel

@@ -13,7 +13,7 @@ import numpy as np
 
 from kafkagroups.groups.offsets import Offsets
 from kafkagroups.kernels import events, layout
-from kafkagroups.kernels.buffers import buffers, forget
+from kafkagroups.kernels.buffers import buffers, forget, size
 from kafkagroups.kernels.caches import Scanned
 from kafkagroups.kernels.state import Fold
 from kafkagroups.kernels.unpack import plain_runs, readable
@@ -29,7 +29,7 @@ def fold_log(
     passed: Callable[[int], None] = lambda more: None,
 ) -> Fold | None:
     """Folds a partition's segments, in order. None when the readable loader is to load it. `passed` hears of bytes."""
-    state = Fold(rules, until, until_time)
+    state = Fold(rules, until, until_time, size(log))
     for buffer in buffers(log):
         before = 0
 

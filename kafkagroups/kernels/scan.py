@@ -111,7 +111,7 @@ def hash_bytes(data: Any, start: int, size: int) -> int:
     return np.int64(mixed ^ mixed >> np.uint64(29))
 
 
-@kernel
+@inlined
 def record_at(data: Any, at: int, end: int, found: Any) -> int:
     """One record: where its key and value lie, into `found`; the position after it, -1 when it is not plain.
 
@@ -139,7 +139,7 @@ def record_at(data: Any, at: int, end: int, found: Any) -> int:
     return stop if at == stop else -1
 
 
-@kernel
+@inlined
 def offset_key_size(data: Any, key: int, size: int) -> int:
     """How many bytes of an offset's key count, without its type: group, topic, partition. -1: it is not plain."""
     end, at = key + size, key + 2

@@ -22,15 +22,18 @@ from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.text import decode_utf8, uuid_text
 
 Array = np.ndarray[Any, Any]
-FIRST_KEYS, FIRST_ARENA, ROWS = 4096, 1 << 20, 4096
-STRIDE = 16 * 1024 * 1024
+FIRST_KEYS, ROWS = 4096, 4096
+MOST_FIRST_KEYS = 1 << 18
+BYTES_OF_A_KEY = 64
+STRIDE = 1024 * 1024
 """Bytes that are folded before the caller hears of it."""
 
 
 class Fold:
     """The state of one partition's fold. `segment` takes the segments in order and says whether it understood them."""
 
-    def __init__(self, rules: Dialect, until: int | None = None, until_time: int | None = None) -> None:
+    def __init__(self, rules: Dialect, until: int | None = None, until_time: int | None = None, size: int = 0) -> None:
+        """`size`: about how many bytes will come, so that there is room for what they may hold."""
         classic = rules.coordinator == "classic"
         self.rules = np.array(
             [
@@ -47,11 +50,12 @@ class Fold:
         )
         self.counts = np.zeros(11, np.int64)
         self.counts[layout.FREE] = -1
-        self.entries = np.empty((FIRST_KEYS, 8), np.int64)
-        self.more = np.zeros((FIRST_KEYS, 4), np.int64)
-        self.tombs = np.empty(FIRST_KEYS, np.int64)
-        self.slots = np.full(4 * FIRST_KEYS, -1, np.int64)
-        self.arena = np.empty(FIRST_ARENA, np.uint8)
+        keys = 1 << max(FIRST_KEYS, min(size // 1024, MOST_FIRST_KEYS)).bit_length()
+        self.entries = np.empty((keys, 8), np.int64)
+        self.more = np.zeros((keys, 4), np.int64)
+        self.tombs = np.empty(keys, np.int64)
+        self.slots = np.full(2 * keys, -1, np.int64)
+        self.arena = np.empty(BYTES_OF_A_KEY * keys, np.uint8)
         self.nodes = np.empty((2048, 8), np.int64)
         self.node_more = np.zeros((2048, 4), np.int64)
         self.producers = np.zeros((64, 3), np.int64)

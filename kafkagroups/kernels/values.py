@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kafkagroups.kernels.compiled import kernel
+from kafkagroups.kernels.compiled import inlined, kernel
 from kafkagroups.kernels.intrinsics import load64
 from kafkagroups.kernels.layout import (
     ARENA,
@@ -23,7 +23,7 @@ from kafkagroups.kernels.layout import (
 from kafkagroups.kernels.scan import ODD, OK, int16, int32, int64, uvarint
 
 
-@kernel
+@inlined
 def put_value(
     data: Any, at: int, value_size: int, highest: int, rules: Any, counts: Any, table: Any, extra: Any, row: int,
     arena: Any,

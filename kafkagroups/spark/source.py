@@ -2,9 +2,11 @@
 
     table            one of columns.TABLES (offsets)
     coordinator      classic or new (new), and `kafka` its version (3.9.2 or 4.3.1)
-    path, paths      partition directories, .log files, or folders of partition directories: what `.load(…)` is given
+    path, paths      partition directories, .log files, or folders of partition directories: what `.load(…)` is given,
+                     on this machine or elsewhere (paths.py)
     cwd              where relative paths begin (the folder in which Spark's Java was started)
     partitions       the topic's partition count: then the new coordinator answers a group from its home only
+    engine           auto, python or compiled, as in `kafkagroups.load` (auto: by the bytes of all logs)
     tasks            how many tasks at most (2 for each core)
     pushdown         true: filters on `partition` (and, with `partitions`, on `group`) select tasks. For a frame that is
                      asked once: Spark 4.3 keeps what it pushed down with the frame, and a second query on it, without
@@ -23,6 +25,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from heapq import heappop, heappush
 from mmap import ACCESS_READ, mmap
 from typing import TYPE_CHECKING, Any
 
@@ -30,19 +33,20 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from kafkagroups.api import load_columns
+from kafkagroups.api import ENGINES, engine_of, load_columns
 from kafkagroups.columns import Column, arrow_schema, columns_of
 from kafkagroups.errors import UsageError
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.segments import Log, open_logs
+from kafkagroups.log.segments import Buffers, Log
 from kafkagroups.records.dialect import dialect
 from kafkagroups.rows import OF_GROUPS, number
+from kafkagroups.spark.paths import find_all, size
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = "consumer_offsets"
-OPTIONS = ("table", "coordinator", "kafka", "path", "paths", "cwd", "partitions", "tasks", "pushdown")
+OPTIONS = ("table", "coordinator", "kafka", "path", "paths", "cwd", "partitions", "engine", "tasks", "pushdown")
 
 
 class ConsumerOffsets(DataSource):
@@ -77,6 +81,7 @@ class Options:
     paths: tuple[str, ...]
     cwd: str
     partitions: int | None
+    engine: str
     tasks: int
     pushdown: bool
 
@@ -99,11 +104,14 @@ class Options:
             tuple(paths),
             given.get("cwd") or os.getcwd(),
             None if count is None else _at_least_1("partitions", count),
+            given.get("engine", "auto"),
             _at_least_1("tasks", given.get("tasks", str(tasks))),
             given.get("pushdown", "false").lower() == "true",
         )
         if given.get("pushdown", "false").lower() not in ("true", "false"):
             raise UsageError(f"option pushdown: true or false was expected, not {given['pushdown']!r}")
+        if options.engine not in ENGINES:
+            raise UsageError(f"option engine: one of {', '.join(ENGINES)} was expected, not {options.engine!r}")
         columns_of(options.table)
         dialect(options.coordinator, options.kafka)
         return options
@@ -117,9 +125,10 @@ def _at_least_1(option: str, text: str) -> int:
 
 @dataclass
 class Task(InputPartition):
-    """What one task loads: (partition, segments in order) of each of its logs."""
+    """What one task loads; `size` is that of all tasks together, in bytes."""
 
-    logs: list[tuple[int | None, list[str]]]
+    logs: list[Log]
+    size: int
 
 
 class ConsumerOffsetsReader(DataSourceReader):
@@ -138,18 +147,10 @@ class ConsumerOffsetsReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """The log partitions in at most `tasks` tasks of about the same number of bytes."""
         wanted = self._wanted_partitions()
-        found = [log for path in self.options.paths for log in self._open(path)]
+        found = find_all(self.options.paths, self.options.cwd)
         chosen = [log for log in found if wanted is None or number(log.partition) in wanted]
-        tasks = bins(chosen, self.options.tasks, self.options.cwd)
-        return [Task([(log.partition, log.segments) for log in logs]) for logs in tasks]
-
-    def _open(self, path: str) -> list[Log]:
-        """The logs at a path, whose names then begin as the path does."""
-        here = os.path.join(self.options.cwd, path)
-        logs = open_logs(here)
-        for log in logs:
-            log.segments = [path + segment.removeprefix(here) for segment in log.segments]
-        return logs
+        whole = sum(map(size, chosen))
+        return [Task(logs, whole) for logs in bins(chosen, self.options.tasks)]
 
     def _wanted_partitions(self) -> set[int] | None:
         """The log partitions that the filters leave; None: all."""
@@ -166,25 +167,26 @@ class ConsumerOffsetsReader(DataSourceReader):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        _freeze()
         assert isinstance(partition, Task)
         schema = to_arrow_schema(self.schema, timezone="UTC")
         groups = None if self.only_groups is None else pa.array(sorted(self.only_groups), pa.string())
-        for log, segments in partition.logs:
+        for log in partition.logs:
             batches = load_columns(
-                [(segment, _map(os.path.join(self.options.cwd, segment))) for segment in segments],
+                _buffers(log),
                 table=self.options.table,
                 coordinator=self.options.coordinator,
                 kafka=self.options.kafka,
-                partition=log,
+                partition=log.partition,
                 partitions=self.options.partitions,
                 columns=schema.names,
+                engine="compiled" if engine_of(self.options.engine, partition.size) else "python",
             )
             for batch in batches:
                 if groups is not None:
                     batch = batch.filter(pc.is_in(batch["group"], value_set=groups))
                 # Spark compares schemas, and a schema that a user gave says that all may be null
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+        freeze()
 
 
 class PushdownReader(ConsumerOffsetsReader):
@@ -207,24 +209,30 @@ def _both(before: set[Any] | None, values: set[Any]) -> set[Any]:
     return values if before is None else before & values
 
 
-def bins(logs: Iterable[Log], most: int, cwd: str = "") -> list[list[Log]]:
+def bins(logs: Iterable[Log], most: int) -> list[list[Log]]:
     """The logs in at most so many bins, but one: each, largest first, goes to the bin with the fewest bytes."""
-    sized = [(sum(os.path.getsize(os.path.join(cwd, segment)) for segment in log.segments), log) for log in logs]
-    sized.sort(key=lambda entry: -entry[0])
+    sized = sorted(((size(log), log) for log in logs), key=lambda entry: -entry[0])
     out: list[list[Log]] = [[] for _ in range(max(1, min(most, len(sized))))]
-    filled = [0] * len(out)
-    for size, log in sized:
-        least = filled.index(min(filled))
-        out[least].append(log)
-        filled[least] += size + 1
+    filled = [(0, number) for number in range(len(out))]
+    for length, log in sized:
+        least, number = heappop(filled)
+        out[number].append(log)
+        heappush(filled, (least + length + 1, number))
     return out
 
 
 @cache
-def _freeze() -> None:
-    """Once a worker: PySpark collects garbage after every task, and need not look at what is imported."""
+def freeze() -> None:
+    """Once a worker: PySpark collects garbage after every task, and need not look at what is imported and compiled."""
     gc.collect()
     gc.freeze()
+
+
+def _buffers(log: Log) -> Buffers:
+    """The bytes of a log's segments: this machine's files are mapped."""
+    if log.content is not None:
+        return log.content
+    return [(segment, _map(os.path.join(log.folder, segment))) for segment in log.segments]
 
 
 def _map(path: str) -> mmap | bytes:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkagroups.api import loaded_columns
+from kafkagroups.api import engine_of, loaded_columns
 from kafkagroups.columns import columns_of
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialect import Dialect
-from kafkagroups.spark.session import register, session as get_session
+from kafkagroups.spark.paths import find, size
+from kafkagroups.spark.session import jobs, register, session as get_session
 from kafkagroups.views.loads import Groups, join, load_logs, opened
 
 if TYPE_CHECKING:
@@ -25,21 +26,32 @@ def load(
     kafka: str | None = None,
     *,
     partitions: int | None = None,
+    engine: str = "auto",
     session: SparkSession | None = None,
 ) -> Tables:
     """The tables of a log as `kafkagroups.load` of the same arguments has them; each is made when it is asked for.
 
-    UsageError: no such path, no log in it, an unknown coordinator; whatever `session()` says.
+    `path` may be a URI of a file system that pyarrow knows (paths.py). UsageError: no such path, no log in it, an
+    unknown coordinator or engine; whatever `session()` says.
     """
-    logs, rules = opened(path, coordinator, kafka, partitions)
+    logs, rules = _opened(path, coordinator, kafka, partitions, engine=engine)
     session = session or get_session()
     register(session)
-    return Tables(session, [_from_here(log) for log in logs], rules, partitions)
+    return Tables(session, logs, rules, partitions, engine)
 
 
-def _from_here(log: Log) -> Log:
-    """A log that is found from another folder too: in a worker, and after Python has changed its own."""
-    return Log(log.path, log.segments, log.partition, folder=os.getcwd())
+def _opened(
+    path: str | Path,
+    coordinator: str,
+    kafka: str | None,
+    partitions: int | None,
+    until: int | None = None,
+    *,
+    engine: str,
+) -> tuple[list[Log], Dialect]:
+    """Logs that are found from another folder too: in a worker, and after Python has changed its own."""
+    engine_of(engine, 0)  # is there such an engine?
+    return opened(path, coordinator, kafka, partitions, until, partial(find, folder=os.getcwd()))
 
 
 class Tables:
@@ -51,12 +63,14 @@ class Tables:
     The data source itself (`source.py`) answers each partition alone.
     """
 
-    def __init__(self, session: SparkSession, logs: list[Log], rules: Dialect, partitions: int | None) -> None:
-        self._session = session
+    def __init__(
+        self, session: SparkSession, logs: list[Log], rules: Dialect, partitions: int | None, engine: str
+    ) -> None:
+        self.session = session
         self._logs = logs
         self._rules = rules
         self._partitions = partitions
-        self._cwd = os.getcwd()
+        self._engine = engine
 
     @cached_property
     def offsets(self) -> DataFrame:
@@ -91,7 +105,7 @@ class Tables:
             return self._read(table, alone)
         rows, schema = loaded_columns(folded, table).read_all(), ddl(columns_of(table))
         # PySpark cannot make lists out of a table of no chunks
-        together = self._session.createDataFrame(rows.combine_chunks() if rows.num_rows else [], schema)
+        together = self.session.createDataFrame(rows.combine_chunks() if rows.num_rows else [], schema)
         return self._read(table, alone).union(together) if alone else together
 
     @cached_property
@@ -99,16 +113,20 @@ class Tables:
         """The logs that share ids with others, and what one coordinator makes of them together."""
         if len(self._logs) == 1 or _tasks_know(self._rules, self._partitions):
             return [], None
-        named = self._read("ids", self._logs).select("group", "partition").collect()
+        with jobs():
+            named = self._read("ids", self._logs).select("group", "partition").collect()
         shared = _sharing(self._logs, [(group, number) for group, number in named])
-        return shared, load_logs(shared, self._rules, partitions=self._partitions) if shared else None
+        if not shared:
+            return [], None
+        scan = engine_of(self._engine, sum(map(size, self._logs)))
+        return shared, load_logs(shared, self._rules, partitions=self._partitions, scan=scan)
 
     def _read(self, table: str, logs: list[Log]) -> DataFrame:
-        reader = self._session.read.format("consumer_offsets").option("table", table).option("cwd", self._cwd)
+        reader = self.session.read.format("consumer_offsets").option("table", table).option("engine", self._engine)
         reader = reader.option("coordinator", self._rules.coordinator).option("kafka", self._rules.kafka)
         if self._partitions:
             reader = reader.option("partitions", self._partitions)
-        return reader.load([log.path for log in logs])
+        return reader.option("cwd", logs[0].folder).load([log.path for log in logs])
 
 
 def load_groups(
@@ -119,29 +137,33 @@ def load_groups(
     partitions: int | None = None,
     until: int | None = None,
     until_time: int | None = None,
+    engine: str = "auto",
     session: SparkSession | None = None,
     master: str | None = None,
 ) -> Groups:
     """`kafkagroups.load`, its partitions loaded by Spark's tasks; the groups come to the driver.
 
-    Without a `session` the one that exists is taken, or one of `master` is started.
+    Without a `session` the one that exists is taken, or one of `master` is started. The errors are those of `load`.
     """
-    from kafkagroups.spark.source import bins
+    from kafkagroups.spark.source import bins, freeze
 
-    logs, rules = opened(path, coordinator, kafka, partitions, until)
+    logs, rules = _opened(path, coordinator, kafka, partitions, until, engine=engine)
     session = session or get_session(master)
     register(session)
     context = session.sparkContext
-    logs = [_from_here(log) for log in logs]
-    tasks = bins(logs, 2 * context.defaultParallelism)
+    tasks, whole = bins(logs, 2 * context.defaultParallelism), sum(map(size, logs))
+
+    def load(some: list[Log]) -> Groups:
+        scan = engine_of(engine, whole)
+        return load_logs(some, rules, str(path), partitions=partitions, until=until, until_time=until_time, scan=scan)
 
     def run(some: list[Log]) -> list[Groups]:
-        return [
-            load_logs([log], rules, str(path), partitions=partitions, until=until, until_time=until_time)
-            for log in some
-        ]
+        parts = [load([log]) for log in some]
+        freeze()
+        return parts
 
-    parts = context.parallelize(tasks, len(tasks)).flatMap(run).collect()
+    with jobs():
+        parts = context.parallelize(tasks, len(tasks)).flatMap(run).collect()
     shared: list[Log] = []
     if not _tasks_know(rules, partitions):
         shared = _sharing(
@@ -150,7 +172,7 @@ def load_groups(
     if shared:
         numbers = {log.partition for log in shared}
         parts = [part for part in parts if not numbers & part.partitions.keys()]
-        parts.append(load_logs(shared, rules, str(path), partitions=partitions, until=until, until_time=until_time))
+        parts.append(load(shared))
     return join(parts, str(path), partitions)
 
 

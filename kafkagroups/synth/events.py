@@ -34,7 +34,7 @@ _PRODUCERS, _LOST_PRODUCERS = 1_000, 10_000_000
 _LONGEST = 1000
 """A transaction takes less ms, and ends before the group's next request."""
 _EMPTY_EVERY = 10
-"""Each tenth generation of a group has no members."""
+"""One generation of so many has no members, but never the first; groups differ in which."""
 
 
 def events(settings: Settings, time: Array, requests: Array, partition: int) -> Array:
@@ -82,8 +82,10 @@ def _number_generations(out: Array) -> None:
     order = np.argsort(out["group"][own], kind="stable")
     group = out["group"][own][order]
     first = np.searchsorted(group, group)
-    out["generation"][own[order]] = 1 + np.arange(len(own)) - first
-    out["what"][own[(out["what"][own] == GENERATION) & (out["generation"][own] % _EMPTY_EVERY == 0)]] = EMPTY
+    number = 1 + np.arange(len(own)) - first
+    out["generation"][own[order]] = number
+    empty = own[order][(number > 1) & ((group + number) % _EMPTY_EVERY == 0)]
+    out["what"][empty[out["what"][empty] == GENERATION]] = EMPTY
 
 
 def _next(time: Array, group: Array) -> Array:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from kafkagroups.errors import UsageError
-from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.text import java_hash
 from kafkagroups.synth.settings import MOST_GROUPS, Settings
 
@@ -25,7 +24,6 @@ def digits(numbers: Array, width: int) -> Array:
 
 def choose(settings: Settings) -> tuple[Array, Array]:
     """Each group's digits and its home. UsageError when too few names live in the hot partition, or elsewhere."""
-    partition_for("", settings.partitions)  # refuses a count below 1
     many = settings.groups
     numbers = np.arange(many)
     if settings.hot and settings.partitions > 1:

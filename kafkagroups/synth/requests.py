@@ -28,7 +28,7 @@ def draw(settings: Settings) -> Array:
     hung = np.zeros(s.groups, bool)
     rounds, left = [np.empty(0, REQUEST)], s.records
     while left:
-        drawn = np.zeros(min(_ROUND, -(-left // (s.width or 1))), REQUEST)
+        drawn = np.zeros(min(_ROUND, -(-left // (s.widest if s.width else 1))), REQUEST)
         group = drawn["group"] = random.choice(s.groups, len(drawn), p=busy)
         chance = random.random(len(drawn))
         what = np.where(chance < dead, TOMBSTONES, np.where(chance < dead + generation, GENERATION, COMMIT))
@@ -37,7 +37,7 @@ def draw(settings: Settings) -> Array:
             what[(what == COMMIT) & (random.random(len(what)) < s.metadata)] = NOTED
         drawn["what"] = what
         drawn["width"] = np.where((what == GENERATION) | (what == MODERN), 1, _widths(s, len(what), random))
-        if s.width != s.keys:
+        if s.width is None or s.widest < s.keys:
             drawn["start"] = random.integers(s.keys, size=len(what))
         if s.transactional:
             _transactions(s, drawn, transactional, hung, random)
@@ -63,7 +63,7 @@ def _some(settings: Settings, number: int, share: float) -> Array:
 def _chances(settings: Settings) -> tuple[float, float]:
     """The chances that a request writes tombstones, or a generation, that give these their shares of the records."""
     s = settings
-    mean = s.width or (1 + np.arange(5, WIDEST + 1).clip(max=s.keys).mean()) / 2
+    mean = s.widest if s.width else (1 + np.arange(5, WIDEST + 1).clip(max=s.keys).mean()) / 2
     commit = mean + s.transactional * (1 - s.hanging)
     group = 1 + s.modern * (s.modern_records - 1)
     dead, generation = s.tombstones / mean, s.generation_share / group
@@ -73,7 +73,7 @@ def _chances(settings: Settings) -> tuple[float, float]:
 
 def _widths(settings: Settings, many: int, random: np.random.Generator) -> Array:
     if settings.width:
-        return np.full(many, settings.width)
+        return np.full(many, settings.widest)
     wide = random.integers(5, WIDEST + 1, many).clip(max=settings.keys)
     return np.where(random.random(many) < 0.5, 1, wide)
 

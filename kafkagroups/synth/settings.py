@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.compression import CompressionType
+from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import SEGMENT_BYTES
 
 WIDTH = 8
@@ -25,8 +26,8 @@ class Settings:
     """The arguments of `write`; shares are from 0 to 1, of all records or of all groups.
 
     `keys`: topic-partitions that a group commits, so that groups × keys offsets may be live. `width`: records in a
-    batch, None for varied ones. `skew`: the n-th group is busy as 1 / n^skew: 1 is Zipf's law, 0 has all alike.
-    `hot`: share of the groups whose home is one partition.
+    batch, at most `keys`; None for varied ones. `skew`: the n-th group is busy as 1 / n^skew: 1 is Zipf's law, 0 has
+    all alike. `hot`: share of the groups whose home is one partition.
 
     Of the records `tombstones` are tombstones, `generations` belong to groups' generations (None: none, or 0.01 where
     there are modern groups) with so many `members`. Of the groups `transactional` commit in transactions, of which
@@ -57,7 +58,7 @@ class Settings:
     @property
     def widest(self) -> int:
         """The most records that a batch of offsets holds."""
-        return self.width or min(WIDEST, self.keys)
+        return min(self.width or WIDEST, self.keys)
 
     @property
     def generation_share(self) -> float:
@@ -72,11 +73,13 @@ class Settings:
 def check(settings: Settings) -> None:
     """UsageError for what cannot be written."""
     s = settings
+    partition_for("", s.partitions)
+    _within("partitions", s.partitions, 1, 2**31 - 1)
     _within("records", s.records, 0, 2**40)
     _within("groups", s.groups, 1, MOST_GROUPS)
     _within("keys of a group", s.keys, 1, MOST_KEYS // s.groups)
     if s.width is not None:
-        _within("records in a batch", s.width, 1, min(MOST_WIDTH, s.keys))
+        _within("records in a batch", s.width, 1, MOST_WIDTH)
     _within("the skew", s.skew, 0, 10)
     _within("members", s.members, 1, 50)
     _within("bytes of a segment", s.segment_bytes, 1, 2**31 - 1)

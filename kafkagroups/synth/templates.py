@@ -115,7 +115,7 @@ def _generation(what: int, settings: Settings) -> GroupMetadataValue:
                 f"consumer-{number}",
                 "/127.0.0.1",
                 300_000,
-                45_000,
+                1_800_000,
                 encode_embedded(Embedded(3, subscription)),
                 encode_embedded(Embedded(3, ConsumerProtocolAssignment(assigned, None))),
             )

@@ -66,7 +66,7 @@ class Groups(Mapping[str, AnyGroup]):
             if loaded.damage:
                 lines.append(str(loaded.damage))
             if loaded.error:
-                lines.append(f"{self.path}, partition {partition}: Kafka {self.kafka} fails to load it: {loaded.error}")
+                lines.append(failure(self.path, partition, self.kafka, loaded.error))
         return lines
 
     def __getitem__(self, group_id: str) -> AnyGroup:
@@ -91,6 +91,10 @@ class Groups(Mapping[str, AnyGroup]):
         return members_frame(self.groups.values())
 
 
+def failure(path: str, partition: int | None, kafka: str, error: str) -> str:
+    return f"{path}, partition {partition}: Kafka {kafka} fails to load it: {error}"
+
+
 class Folded(Protocol):
     """What a log says, its offsets folded: the same as its batches, for a cache that takes it."""
 
@@ -107,13 +111,18 @@ Scan = Callable[..., Iterator[Folded | None]]
 
 
 def opened(
-    path: str | Path, coordinator: str, kafka: str | None, partitions: int | None = None, until: int | None = None
+    path: str | Path,
+    coordinator: str,
+    kafka: str | None,
+    partitions: int | None = None,
+    until: int | None = None,
+    find: Callable[[str | Path], list[Log]] = open_logs,
 ) -> tuple[list[Log], Dialect]:
-    """The logs at a path and the rules to load them by. UsageError as `load`."""
+    """The logs that `find` gives of a path, and the rules to load them by. UsageError as `load`."""
     if partitions is not None and partitions < 1:
         raise UsageError(f"a topic has at least 1 partition, not {partitions}")
     rules = dialect(coordinator, kafka)
-    logs = open_logs(path)
+    logs = find(path)
     if until is not None and len(logs) > 1:
         raise UsageError(f"an offset to stop at needs one partition, {path} has {len(logs)}")
     return logs, rules

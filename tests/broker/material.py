@@ -5,7 +5,7 @@
 - runs and harbour: what brokers of ten versions wrote. Every record is decoded, given to a group that lives in a free
   partition, and encoded again; batches and segments are ours. Session time-outs become an hour, so that no member
   leaves while questions are asked. Magic 0 and 1 become magic 2.
-- synth: one synthetic partition.
+- synth: a synthetic partition for each codec, as it was written: transactions, generations, groups of the new protocol.
 """
 
 import itertools
@@ -17,6 +17,7 @@ import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.api import compact
 from kafkagroups.errors import InvalidLog, InvalidRecord
+from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segments import batch_at, segment_name
 from kafkagroups.log.writer import LogWriter
@@ -25,6 +26,23 @@ from tests.captured import captured
 
 PARTITIONS = 400
 SMALL_SEGMENT = 4096
+SYNTHETIC = {
+    "records": 1500,
+    "partitions": PARTITIONS,
+    "groups": 40,
+    "keys": 20,
+    "width": None,
+    "skew": 0.5,
+    "hot": 1.0,
+    "tombstones": 0.1,
+    "generations": 0.1,
+    "transactional": 0.5,
+    "hanging": 0.03,
+    "modern": 0.3,
+    "metadata": 0.2,
+    "segment_bytes": 16_384,
+}
+"""What a synthetic partition holds, in the words of `synth.write`."""
 HARBOUR = Path(__file__).parents[2] / "data" / "harbour"
 
 
@@ -39,12 +57,28 @@ def write(folder: Path) -> None:
         if not case["id"].startswith("d-foreign-"):  # these share partitions
             _write_crafted(cases / "logs" / case["id"] / name(case["partition"]), folder)
     free = [number for number in range(PARTITIONS) if not (folder / name(number)).exists()]
-    synthetic = folder / "synthetic"
-    synth.write(synthetic, 2000, partitions=PARTITIONS, groups=50)
-    largest = max(synthetic.iterdir(), key=lambda log: (log.stat().st_size, log.name))
-    for log, home in zip([largest, *_captured_logs()], free, strict=False):
+    for codec in CompressionType:
+        synthetic, home = folder / "synthetic", write_synthetic(folder / "synthetic", codec, free)
+        (synthetic / name(home)).rename(folder / name(home))
+        synthetic.rmdir()
+        free.remove(home)
+    for log, home in zip(_captured_logs(), free, strict=False):
         _write_renamed(log, folder / name(home), home)
-    shutil.rmtree(synthetic)
+
+
+def write_synthetic(folder: Path, codec: CompressionType, free: list[int]) -> int:
+    """Writes a synthetic partition, one of the free ones: the first where groups of that prefix may live."""
+    for number in itertools.count():
+        prefix = f"{synthetic_groups(codec)}{number}."
+        if (home := kg.partition_for(f"{prefix}group-000000", PARTITIONS)) in free:
+            synth.write(folder, codec=codec.name.lower(), prefix=prefix, **SYNTHETIC)
+            return home
+    raise AssertionError
+
+
+def synthetic_groups(codec: CompressionType) -> str:
+    """What their names begin with."""
+    return f"synth-{codec.name.lower()}-"
 
 
 def compacted(source: Path, folder: Path) -> int:

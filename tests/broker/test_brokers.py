@@ -10,14 +10,16 @@ import json
 import pytest
 
 import kafkagroups as kg
+from kafkagroups import synth
 from kafkagroups.cli import main
 from kafkagroups.live.pull import pull as pull_topic
+from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.segments import read_batches
 from kafkagroups.views.answer import group_json, offsets_json, pending_json
 from tests.broker.broker import CLASSIC, PASSWORD
 
 pytest.importorskip("kafka", reason="no kafka-python")
-from tests.broker import client
+from tests.broker import client, material
 
 pytestmark = pytest.mark.broker
 
@@ -94,6 +96,17 @@ def test_pending_offsets(ours, ask):
         and {group: {tp for tp, said in answer.items() if said == UNSTABLE} for group, answer in theirs.items()}
         == pending
     )
+
+
+def test_synthetic_offsets(ours, ask, tmp_path):
+    """The broker knows as many groups and offsets of a synthetic partition as its writer said."""
+    for codec in CompressionType:
+        names = sorted(group for group in ours.named if group.startswith(material.synthetic_groups(codec)))
+        prefix = names[0][: -len("group-000000")]
+        written = synth.write(tmp_path / codec.name, prefix=prefix, **material.SYNTHETIC)
+        assert len(names) == written["groups"]
+        theirs = client.offsets(ask, names, stable=False)
+        assert sum(len(offsets) for offsets in theirs.values()) == written["live_offsets"]
 
 
 def test_described_groups(ours, ask):

@@ -55,6 +55,36 @@ def random_log(seed: int, batches: int = 40) -> bytes:
     return bytes(out)
 
 
+def passing_keys(count: int) -> bytes:
+    """Keys of 300 groups: most are committed, some in a transaction of a producer of their own, and then deleted."""
+    rnd, out, offset = random.Random(count), bytearray(), 0
+
+    def put(records: list[tuple[bytes, bytes | None]], producer: int = -1, attributes: int = 0) -> None:
+        nonlocal offset, out
+        out += encode_batch(
+            [LogRecord(offset + at, 1000, *each) for at, each in enumerate(records)],
+            base_offset=offset,
+            attributes=attributes,
+            producer_id=producer,
+            producer_epoch=0 if producer >= 0 else -1,
+        )
+        offset += len(records)
+
+    for number in range(count // 10):
+        keys = [OffsetCommitKey(f"g{rnd.randrange(300)}", f"topic-{number}", at) for at in range(10)]
+        note = rnd.choice(("", "n", "a note of some length: " * 9))
+        put_in = number if rnd.random() < 0.3 else -1
+        values = [OffsetCommitValue(number, -1, note, 9, -1) for _ in keys]
+        both = [encode(Record(1, key, value, 3)) for key, value in zip(keys, values, strict=True)]
+        put(both, put_in, TRANSACTIONAL if put_in >= 0 else 0)
+        if put_in >= 0 and rnd.random() < 0.99:
+            kind = rnd.choice((ControlType.COMMIT, ControlType.ABORT))
+            put([(encode_control_key(kind), encode_end_transaction_marker(0))], put_in, TRANSACTIONAL | CONTROL)
+        if rnd.random() < 0.98:
+            put([(key, None) for key, _ in both])
+    return bytes(out)
+
+
 def _record(rnd: random.Random, odd: bool, modern: bool) -> tuple[bytes, bytes | None]:
     group = rnd.choice(GROUPS)
     chance = rnd.random()

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.api import load
+from kafkagroups.api import load, loaded_columns
 from kafkagroups.kernels import logs, state
 from kafkagroups.kernels.crc32c import crc32c_instruction, crc32c_tables, has_instruction
+from kafkagroups.kernels.unpack import readable
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.dialect import dialect
 from kafkagroups.views.loads import load_logs
 from tests.captured import captured
-from tests.kernels.random_logs import random_log
+from tests.kernels.random_logs import passing_keys, random_log
 
 LONG = os.environ.get("KG_PROFILE") == "long"
 COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"), ("classic", "1.0.1"), ("new", "4.0.2"))
@@ -76,7 +77,8 @@ def test_a_log_cut_anywhere_loads_the_same(seed):
 def test_room_grows_while_a_log_is_folded(monkeypatch):
     """With next to no room at first, every array has to grow, and the result is the same."""
     monkeypatch.setattr(state, "FIRST_KEYS", 1)
-    monkeypatch.setattr(state, "FIRST_ARENA", 8)
+    monkeypatch.setattr(state, "BYTES_OF_A_KEY", 1)
+    monkeypatch.setattr(state, "STRIDE", 1)
     monkeypatch.setattr(state, "ROWS", 1)
     for seed in range(100):
         data = random_log(seed, batches=120)
@@ -84,6 +86,36 @@ def test_room_grows_while_a_log_is_folded(monkeypatch):
         wanted = load_logs([log_of_buffers([("s.log", data)], 3)], rules)
         given = load_logs([log_of_buffers([("s.log", data)], 3)], rules, scan=logs.scan)
         assert shape(given) == shape(wanted), seed
+
+
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+def test_columns_are_the_rows(coordinator):
+    """The offsets that the engine turns into Arrow as they are, and the other tables, hold what the loader's hold."""
+    rules, seen = dialect(coordinator, None), 0
+    for seed in range(200):
+        log = [("s.log", random_log(seed))]
+        wanted = load_logs([log_of_buffers(log, 3)], rules)
+        given = load_logs([log_of_buffers(log, 3)], rules, scan=logs.scan)
+        for table in ("offsets", "pending", "groups", "members"):
+            frames = [loaded_columns(groups, table).read_all() for groups in (wanted, given)]
+            frames[1].validate(full=True)
+            assert frames[0].schema == frames[1].schema
+            both = [sorted(map(repr, frame.to_pylist())) for frame in frames]
+            assert both[0] == both[1], (seed, table)
+            seen += len(both[0])
+    assert seen > 300
+
+
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+def test_memory_holds_what_lives(coordinator):
+    """Of 60,000 keys that come and go, committed, in transactions or with notes, few are kept; the load is the same."""
+    rules, data = dialect(coordinator, None), passing_keys(60_000)
+    wanted = load_logs([log_of_buffers([("s.log", data)], 3)], rules)
+    given = load_logs([log_of_buffers([("s.log", data)], 3)], rules, scan=logs.scan)
+    assert shape(given) == shape(wanted)
+    fold = state.Fold(rules)
+    assert fold.segment(readable(data))
+    assert len(fold.entries) <= 16_384 and len(fold.arena) < 4_000_000 and len(fold.producers) <= 4096
 
 
 def test_both_checksums_are_crc_32c():

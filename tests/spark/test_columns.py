@@ -81,9 +81,9 @@ def test_a_filter_on_partition_selects_tasks():
         one.pushFilters([IsNotNull(("partition",)), In(("partition",), (9, 12, 99)), EqualTo(("partition",), 9)])
     )
     assert kept == [IsNotNull(("partition",))]
-    assert [number for task in one.partitions() for number, _ in task.logs] == [9]
+    assert [log.partition for task in one.partitions() for log in task.logs] == [9]
     list(one.pushFilters([EqualTo(("partition",), 12)]))
-    assert one.partitions() == [Task([])]
+    assert one.partitions() == [Task([], 0)]
 
 
 def test_a_filter_on_group_drops_rows_and_where_a_group_has_one_home_selects_tasks():
@@ -111,7 +111,7 @@ def test_tasks_hold_about_the_same_bytes(tmp_path):
         folder.mkdir()
         (folder / "00000000000000000000.log").write_bytes(bytes(size))
     one = reader(tmp_path, tasks="2")
-    assert [sorted(number for number, _ in task.logs) for task in one.partitions()] == [[0], [1, 2, 3, 4, 5]]
+    assert [sorted(log.partition for log in task.logs) for task in one.partitions()] == [[0], [1, 2, 3, 4, 5]]
     assert len(reader(tmp_path, tasks="50").partitions()) == 6
 
 

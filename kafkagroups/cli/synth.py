@@ -1,0 +1,109 @@
+"""`kafkagroups synth`: a synthetic topic of any size."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kafkagroups.cli.tables import printable, table
+from kafkagroups.log.compression import CompressionType
+from kafkagroups.synth import Progress, write
+
+NAME = "synth"
+HELP = "write a synthetic topic of any size: segments that a broker loads"
+EXAMPLES = """\
+examples:
+  kafkagroups synth --out topic --records 1000000
+  kafkagroups synth --out topic --records 10000000 --groups 10000 --keys 100 --width varied --skew 0 --generations
+  kafkagroups synth --out topic --records 1000000 --transactional 0.5 --modern 0.2 --metadata 0.1 --codec lz4
+  kafkagroups synth --out topic --records 1000000 --hot 0.5      half of the groups live in one partition
+
+The same options give the same bytes. Shares are from 0 to 1."""
+LONG = 1_000_000
+"""From how many records on a bar shows how far the work is."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", required=True, metavar="DIR", help="a new or empty folder for the partitions' folders")
+    parser.add_argument("--records", required=True, type=int, metavar="N", help="how many, markers among them")
+
+    def add(where: Any, flag: str, kind: Callable[[str], Any], metavar: str, help_text: str, **more: Any) -> None:
+        where.add_argument(flag, type=kind, metavar=metavar, default=argparse.SUPPRESS, help=help_text, **more)
+
+    groups = parser.add_argument_group("groups")
+    add(groups, "--partitions", int, "P", "of the offsets topic (50)")
+    add(groups, "--groups", int, "G", "how many, each in the partition where it lives (1000)")
+    add(groups, "--keys", int, "N", "topic-partitions that a group commits (8)")
+    add(groups, "--skew", float, "F", "the n-th group is busy as 1/n^F: 1 is Zipf's law, 0 has all alike (1)")
+    add(groups, "--hot", float, "F", "share of the groups that live in one partition (0: as their names fall)")
+    add(groups, "--transactional", float, "F", "share of the groups that commit in transactions (0)")
+    add(groups, "--modern", float, "F", "share of the groups that speak the new protocol, KIP-848 (0)")
+    add(groups, "--members", int, "N", "members of a group in its generations (3)")
+    add(groups, "--prefix", str, "TEXT", "what all names begin with (nothing)")
+
+    records = parser.add_argument_group("records")
+    add(records, "--width", _width, "N", "records in a batch of offsets, or: varied (8)")
+    add(records, "--tombstones", float, "F", "share of the records that are tombstones (0.02)")
+    help_text = "share of the records that tell of groups' generations (0; 0.01 without a number, or with --modern)"
+    add(records, "--generations", float, "F", help_text, nargs="?", const=0.01)
+    add(records, "--metadata", float, "F", "share of the commits with a metadata string (0)")
+    add(records, "--aborts", float, "F", "share of the transactions that are aborted (0.1)")
+    add(records, "--hanging", float, "F", "share of the transactions that are never decided (0.001)")
+
+    files = parser.add_argument_group("files")
+    names = [codec.name.lower() for codec in CompressionType]
+    add(files, "--codec", str, "C", f"{', '.join(names)} (none)")
+    add(files, "--segment-bytes", int, "N", "the largest segment (104857600)")
+    add(files, "--seed", int, "S", "of all that is drawn (0)")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    given = {name: value for name, value in vars(args).items() if name not in ("out", "records", "json", "run")}
+    with _bar(args.records) as progress:
+        written = write(args.out, args.records, progress=progress, **given)
+    if args.json:
+        print(json.dumps(written))
+    else:
+        _print(args.out, written)
+    sys.stdout.flush()
+    return 0
+
+
+def _width(text: str) -> int | None:
+    if text == "varied":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"a number or the word varied was expected, not {text!r}") from None
+
+
+@contextmanager
+def _bar(records: int) -> Iterator[Progress | None]:
+    """A bar on a terminal, where there is much to write; it is gone when the work is done."""
+    if records < LONG or not sys.stderr.isatty():
+        yield None
+        return
+    from rich import progress as rich
+    from rich.console import Console
+
+    columns = (rich.TextColumn("writing"), rich.BarColumn(), rich.MofNCompleteColumn(), rich.TextColumn("records"))
+    with rich.Progress(*columns, rich.TimeRemainingColumn(), console=Console(stderr=True), transient=True) as drawn:
+        task = drawn.add_task("", total=records)
+        yield lambda done, total: drawn.update(task, completed=done, total=total)
+
+
+def _print(out: str, written: dict[str, Any]) -> None:
+    columns = ("segments", "batches", "records", "bytes")
+    parts = written["partitions"]
+    table(("partition", *columns), [(number, *(part[column] for column in columns)) for number, part in parts.items()])
+    sums = {column: sum(part[column] for part in parts.values()) for column in columns}
+    print(f"{sums['records']} records, {sums['bytes']} bytes in {len(parts)} partitions", end=" ")
+    print(printable(f"of {written['groups']} groups with {written['live_offsets']} live offsets, in {out}"))
+    if any(written["transactions"].values()):
+        print("transactions:", ", ".join(f"{many} {how}" for how, many in written["transactions"].items()))

@@ -1,0 +1,46 @@
+"""The tables of a log as folders of Parquet files, written by Spark's tasks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kafkagroups.errors import UsageError
+from kafkagroups.spark.session import jobs
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+
+    from kafkagroups.spark.tables import Tables
+
+
+def write_parquet(tables: Tables, names: Sequence[str], folder: str) -> dict[str, int]:
+    """Writes `folder`/<table>/…parquet for the tables of these names, each in a pass of its own; gives their rows.
+
+    `folder` is a path, or a URI that Spark's Hadoop knows. UsageError when it cannot be written.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import Observation, functions
+
+    rows = {}
+    for table in names:
+        counted = Observation()
+        frame = getattr(tables, table).observe(counted, functions.count("*").alias("rows"))
+        try:
+            with jobs():
+                frame.write.parquet(f"{_place(folder)}/{table}")
+        except PySparkException as error:
+            raise UsageError(f"{folder}: Spark cannot write there: {str(error).splitlines()[0]}") from error
+        rows[table] = counted.get["rows"]
+    return rows
+
+
+def bad_partitions(tables: Tables, folder: str) -> list[Row]:
+    """Of the partitions that were written, those whose bytes are damaged or whose load fails, in order."""
+    written = tables.session.read.parquet(f"{_place(folder)}/partitions")
+    return written.where("error is not null or damage is not null").orderBy("partition").collect()
+
+
+def _place(folder: str) -> str:
+    return folder if "://" in folder else f"file://{os.path.abspath(folder)}"

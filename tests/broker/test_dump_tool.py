@@ -1,0 +1,35 @@
+"""Kafka's dump tool reads synthetic segments; what it prints is what `dump --format dump-log` prints of them."""
+
+import subprocess
+
+import pytest
+
+from kafkagroups import synth
+from kafkagroups.cli import main
+from kafkagroups.log.compression import CompressionType
+from kafkagroups.spark.java import find_java
+from tests.broker.broker import QUICK, VERSIONS, jars
+from tests.broker.material import SYNTHETIC
+
+pytestmark = pytest.mark.broker
+
+TOOL = {"3.9.2": "kafka.tools.DumpLogSegments", "4.3.1": "org.apache.kafka.tools.DumpLogSegments"}
+OPTIONS = ("--offsets-decoder", "--print-data-log", "--files")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("codec", [codec.name.lower() for codec in CompressionType])
+def test_the_dump_tool_reads_a_synthetic_segment(version, codec, tmp_path, monkeypatch, capsys):
+    """Every batch is valid and every record is decoded: transactions, generations, groups of the new protocol."""
+    if not (jars(version) / ".complete").exists():
+        pytest.skip(f"no jars of Kafka {version}: make brokers")
+    written = synth.write(tmp_path, codec=codec, **{**SYNTHETIC, "partitions": 1, "segment_bytes": 2**31 - 1})
+    monkeypatch.chdir(tmp_path / "__consumer_offsets-0")
+    segment = "00000000000000000000.log"
+    command = [find_java().command, *QUICK, "-cp", f"{jars(version)}/*", TOOL[version], *OPTIONS, segment]
+    theirs = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert theirs.returncode == 0 and "Non-consecutive" not in theirs.stderr + theirs.stdout
+    assert theirs.stdout.count(" isvalid: true") == written["partitions"]["0"]["batches"]
+    assert theirs.stdout.count("\n| offset: ") == SYNTHETIC["records"]
+    assert main(["dump", "--format", "dump-log", "--kafka", version, segment]) == 0
+    assert capsys.readouterr().out == theirs.stdout

@@ -1,0 +1,85 @@
+"""`kafkagroups synth`: what it prints, and what it refuses."""
+
+import json
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.cli import main
+
+
+def run(capsys, *arguments):
+    try:
+        status = main(["synth", *map(str, arguments)])
+    except SystemExit as left:
+        status = left.code
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_json_is_what_was_written(tmp_path, capsys):
+    """One line, as CONTRACT.md 24 has it; a load finds the same."""
+    options = ["--partitions", 3, "--groups", 40, "--tombstones", 0.1, "--transactional", 0.5, "--seed", 7]
+    more = ["--keys", 20, "--width", "varied", "--skew", 0.5, "--hot", 0.3, "--modern", 0.2, "--members", 2]
+    rest = ["--generations", "--metadata", 0.1, "--aborts", 0.2, "--hanging", 0.05, "--prefix", "shop."]
+    last = ["--codec", "zstd", "--segment-bytes", 5000, "--json"]
+    status, out, err = run(capsys, "--out", tmp_path / "new", "--records", 4000, *options, *more, *rest, *last)
+    assert (status, err, out.count("\n")) == (0, "", 1)
+    written = json.loads(out)
+    assert set(written) == {"partitions", "groups", "live_offsets", "transactions"}
+    assert set(written["transactions"]) == {"committed", "aborted", "open"} and all(written["transactions"].values())
+    groups = kg.load(tmp_path / "new", partitions=3)
+    assert sum(len(group.offsets) for group in groups.values()) == written["live_offsets"]
+    assert len(groups.named) == written["groups"] and all(name.startswith("shop.") for name in groups)
+    for number, part in written["partitions"].items():
+        assert set(part) == {"segments", "batches", "records", "bytes"}
+        folder = tmp_path / "new" / f"__consumer_offsets-{number}"
+        assert sum(file.stat().st_size for file in folder.iterdir()) == part["bytes"]
+    assert {group.type for group in groups.values()} == {"classic", "consumer"}
+
+
+def test_the_same_options_give_the_same_bytes(tmp_path, capsys):
+    for name in "ab":
+        assert run(capsys, "--out", tmp_path / name, "--records", 1000, "--seed", 3)[0] == 0
+    a, b = ([(f.name, f.read_bytes()) for f in sorted((tmp_path / name).rglob("*.log"))] for name in "ab")
+    assert a == b
+
+
+def test_a_table_for_people(tmp_path, capsys):
+    status, out, err = run(capsys, "--out", tmp_path, "--records", 1000, "--partitions", 1, "--transactional", 1)
+    assert (status, err) == (0, "")
+    assert "1000 records" in out and "live offsets" in out and "committed" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--records", "-1"], "records: 0 to"),
+        (["--records", "many"], "invalid int value"),
+        (["--groups", "0"], "groups: 1 to"),
+        (["--partitions", "0"], "at least 1 partition"),
+        (["--tombstones", "1.5"], "'tombstones': 0 to 1"),
+        (["--tombstones", "nan"], "'tombstones': 0 to 1"),
+        (["--transactional", "2"], "'transactional': 0 to 1"),
+        (["--codec", "brotli"], "none, gzip, snappy, lz4, zstd"),
+        (["--width", "wide"], "a number or the word varied"),
+        (["--seed", "-1"], "the seed: 0 to"),
+        (["--prefix", "a b"], "letters, digits"),
+        (["--upside-down"], "unrecognized"),
+    ],
+)
+def test_wrong_arguments_are_one_line_and_2(tmp_path, capsys, arguments, reason):
+    status, out, err = run(capsys, "--out", tmp_path / "out", "--records", 10, *arguments)
+    assert (status, out, err.count("\n")) == (2, "", 1) and reason in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_something_in_it_is_refused(tmp_path, capsys):
+    (tmp_path / "here").write_text("")
+    status, out, err = run(capsys, "--out", tmp_path, "--records", 10)
+    assert (status, out, err.count("\n")) == (2, "", 1) and "an empty folder was expected" in err
+
+
+def test_out_and_records_are_needed(capsys):
+    status, _, err = run(capsys, "--out", "somewhere")
+    assert status == 2 and "--records" in err

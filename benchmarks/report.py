@@ -158,13 +158,16 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 def blocks(measured: dict) -> dict[str, str]:
     """What docs/performance.md gets between its marks, by name."""
     tables, told = [], []
+    fullest = max(measured["runs"], key=lambda run: (sum(map(took_part, run["topics"])), run["records"]))
     for run in measured["runs"]:
-        for topic in run["topics"]:
-            if not any(found["seconds"] for found in topic["ways"].values()):
+        for topic in run["topics"] if run is fullest else []:
+            if took_part(topic) < 2:
                 continue
             rows = [row if row[1] else (row[0], "–", "–", "", "–", f"left out: {row[-1]}") for row in rows_of(topic)]
             tables.append(f"**{headline(topic)}**\n\n{table(HEAD, rows)}")
         told.append(f"{run['records']:,} records:\n\n" + "\n".join(f"- {line}" for line in facts(run)))
+    if len(measured["runs"]) > 1:
+        tables.append(f"**Least seconds by the log's size**\n\n{by_size(measured)}")
     if more := growth(measured):
         told.append("From size to size:\n\n" + "\n".join(f"- {line}" for line in more))
     ways = [(way.title, way.note) for way in WAYS.values()]
@@ -174,6 +177,29 @@ def blocks(measured: dict) -> dict[str, str]:
         "tables": "\n\n".join(tables),
         "facts": "\n\n".join(told),
     }
+
+
+def took_part(topic: dict) -> int:
+    return sum(bool(found["seconds"]) for found in topic["ways"].values())
+
+
+def by_size(measured: dict) -> str:
+    sizes = sorted({size for curve in curves(measured).values() for size in curve})
+    rows = [
+        (PLOTTED[way][0], *(f"{curve[size]:,.2f}" if size in curve else "" for size in sizes))
+        for way, curve in curves(measured).items()
+    ]
+    return table(("", *(f"{size / 1e6:g} M" for size in sizes)), rows)
+
+
+def curves(measured: dict) -> dict[str, dict[int, float]]:
+    """Of each way in the plot: records and least seconds."""
+    out: dict[str, dict[int, float]] = {}
+    for way, (_, where) in PLOTTED.items():
+        for run in measured["runs"]:
+            if seconds := least(topic := part(run, where), way):
+                out.setdefault(way, {})[topic["records"]] = seconds
+    return out
 
 
 def write_docs(measured: dict) -> None:
@@ -194,12 +220,8 @@ def rendered(text: str, measured: dict) -> str:
 
 
 def plot(measured: dict) -> str:
-    lines = []
-    for way, (name, where) in PLOTTED.items():
-        points = [
-            (part(run, where)["records"], least(part(run, where), way)) for run in measured["runs"] if part(run, where)
-        ]
-        points = sorted({(records, seconds) for records, seconds in points if seconds})
-        if points:
-            lines.append(Line(name, points, way.startswith("package")))
+    lines = [
+        Line(PLOTTED[way][0], sorted(curve.items()), way.startswith("package"))
+        for way, curve in curves(measured).items()
+    ]
     return svg(lines, "records in the log", "seconds")

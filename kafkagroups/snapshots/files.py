@@ -36,6 +36,10 @@ class Said:
     partitions: dict[int | None, tuple[str, int]]
 
 
+def is_there(folder: str | Path) -> bool:
+    return Path(folder, _JSON).exists()
+
+
 def name(partition: int | None, number: int) -> str:
     return f"{'log' if partition is None else partition}.{number}.state"
 
@@ -43,7 +47,7 @@ def name(partition: int | None, number: int) -> str:
 def prepare(folder: Path) -> int:
     """Makes the folder, and gives the number of the next save. UsageError: something else is in it."""
     folder.mkdir(parents=True, exist_ok=True)
-    if (folder / _JSON).exists():
+    if is_there(folder):
         return read(folder).number + 1
     if any(not each.name.endswith(".state") for each in folder.iterdir()):
         raise UsageError(f"{folder}: an empty folder or one with a snapshot was expected")

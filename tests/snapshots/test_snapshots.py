@@ -8,6 +8,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import snapshots, synth
+from kafkagroups.cli import main
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.dialect import dialect
 from kafkagroups.snapshots import files
@@ -163,3 +164,27 @@ def test_a_pickle_from_elsewhere_runs_nothing(tmp_path):
         np.savez(tmp_path / "state.npz", rest=np.frombuffer(content, np.uint8))
         with pytest.raises(kg.InvalidLog, match="no class of this package"):
             files.read_state(tmp_path / "state.npz", dialect("new", None))
+
+
+def test_load_with_a_snapshot(tmp_path, capsys):
+    """`load --snapshot DIR` answers as `load`, the second time from the snapshot, which it keeps; mistakes are told."""
+    path, state = tmp_path / "__consumer_offsets-9", str(tmp_path / "state")
+    (segment,) = Path("data/harbour/3.9.2/__consumer_offsets-9").glob("*.log")
+    path.mkdir()
+    for size in (2000, None):
+        (path / segment.name).write_bytes(segment.read_bytes()[:size])
+        code = main(["load", str(path), "--coordinator", "classic", "--snapshot", state, "--json"])
+        given = capsys.readouterr()
+        assert main(["load", str(path), "--coordinator", "classic", "--json"]) == code
+        wanted = capsys.readouterr()
+        assert (json.loads(given.out), given.err) == (json.loads(wanted.out), wanted.err)
+    for wrong, said in (
+        (["--kafka", "2.8.2"], "this snapshot is of the classic coordinator of Kafka 3.9.2"),
+        (["--until", "3"], "--snapshot goes with neither"),
+        ([str(path)], "one PATH"),
+    ):
+        assert main(["load", str(path), *wrong, "--coordinator", "classic", "--snapshot", state]) == 2
+        assert said in capsys.readouterr().err
+    next(Path(state).glob("*.state")).write_bytes(b"nothing")
+    assert main(["load", str(path), "--coordinator", "classic", "--snapshot", state]) == 2
+    assert "no state can be read from this" in capsys.readouterr().err

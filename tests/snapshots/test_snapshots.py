@@ -16,15 +16,10 @@ from kafkagroups.snapshots.states import advanced
 from kafkagroups.views.loads import load_logs
 from tests.captured import captured
 from tests.kernels.random_logs import random_log
+from tests.kernels.same import shape
 
 COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"))
 NAME = "00000000000000000000.log"
-
-
-def shape(groups):
-    """All that a load says."""
-    named = {group: sorted(map(str, where)) for group, where in groups.named.items()}
-    return groups.groups, groups.orphans, groups.elsewhere, named, groups.partitions
 
 
 def logs():

@@ -68,7 +68,7 @@ from kafkagroups.kernels.table import entry_of
 from kafkagroups.kernels.transactions import end_transaction, new_node
 from kafkagroups.kernels.values import put_value
 
-AHEAD = 8
+AHEAD = 12
 """How many records lie between the steps of a block's fold."""
 
 
@@ -228,7 +228,9 @@ def _fold(
         if 0 <= behind < waiting:
             entry = slots[block[behind, HASH] & mask]
             if entry >= 0:
-                prefetch(arena, entries[entry & 0x7FFFFFFF, NAME] >> 20)
+                name = entries[entry & 0x7FFFFFFF, NAME] >> 20
+                prefetch(arena, name)
+                prefetch(arena, name + 56)
         at = step - 2 * AHEAD
         if at < 0:
             continue

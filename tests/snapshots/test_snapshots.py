@@ -49,7 +49,7 @@ def test_captured_logs_that_grow(path, engine, tmp_path):
             (place / segment.name).write_bytes(segment.read_bytes())
         size = max(1, sorted(place.glob("*.log"))[-1].stat().st_size)
         snapshot = None
-        for _ in grown(place, [rnd.randrange(size) for _ in range(3)]):
+        for _ in grown(place, [rnd.randrange(size) for _ in range(2)]):
             if snapshot is None:
                 snapshot = snapshots.take(place, coordinator, kafka, engine=engine)
             else:

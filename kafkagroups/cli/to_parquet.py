@@ -14,7 +14,7 @@ from kafkagroups.api import loaded_columns
 from kafkagroups.errors import UsageError
 from kafkagroups.log.writer import new_folder
 from kafkagroups.records.dialect import Dialect
-from kafkagroups.spark.paths import file_system, is_elsewhere, name_of, told
+from kafkagroups.spark.paths import file_system, here, name_of, told
 from kafkagroups.views.loads import Groups, failure
 
 TABLES = ("offsets", "pending", "groups", "members", "partitions")
@@ -30,8 +30,8 @@ class Written:
 
 def check_empty(folder: str) -> None:
     """UsageError when something is in DIR, or it cannot be made."""
-    if not is_elsewhere(folder):
-        new_folder(Path(folder))
+    if (name := here(folder)) is not None:
+        new_folder(Path(name))
         return
     from pyarrow.fs import FileSelector
 
@@ -46,7 +46,8 @@ def write(groups: Groups, folder: str) -> Written:
     from pyarrow.fs import LocalFileSystem
     from pyarrow.parquet import ParquetWriter
 
-    system, path = file_system(folder) if is_elsewhere(folder) else (LocalFileSystem(), folder)
+    name = here(folder)
+    system, path = (LocalFileSystem(), name) if name is not None else file_system(folder)
     rows = {}
     with told(folder):
         for table in TABLES:

@@ -48,8 +48,8 @@ class Room(_CacheLocator):
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> Room | None:
-        folder = _folder() if Path(file).parent == HERE else None
-        return None if folder is None else cls(function, folder)
+        folder = _folder()
+        return cls(function, folder) if folder is not None and Path(file).parent == HERE else None
 
 
 CacheImpl._locator_classes.insert(0, Room)
@@ -81,6 +81,6 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 def _compiled(function: Callable[..., Any], inline: str) -> Any:
     dispatcher: Any = njit(nogil=True, inline=inline, _nrt=False)(function)
-    with suppress(RuntimeError):  # nowhere to keep it
+    if _folder() is not None:  # numba's own choices would fail where ours do
         dispatcher.enable_caching()
     return dispatcher

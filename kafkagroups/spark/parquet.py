@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafkagroups.errors import UsageError
+from kafkagroups.spark.paths import here
 from kafkagroups.spark.session import jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
     from kafkagroups.spark.tables import Tables
+
+
+TIMES = "spark.sql.parquet.outputTimestampType"
 
 
 def write_parquet(tables: Tables, names: Sequence[str], folder: str) -> dict[str, int]:
@@ -24,15 +28,19 @@ def write_parquet(tables: Tables, names: Sequence[str], folder: str) -> dict[str
     from pyspark.sql import Observation, functions
 
     rows = {}
-    for table in names:
-        counted = Observation()
-        frame = getattr(tables, table).observe(counted, functions.count("*").alias("rows"))
-        try:
+    conf, before = tables.session.conf, tables.session.conf.get(TIMES)
+    conf.set(TIMES, "TIMESTAMP_MICROS")  # not Spark's old INT96, whose zone others do not know
+    try:
+        for table in names:
+            counted = Observation()
+            frame = getattr(tables, table).observe(counted, functions.count("*").alias("rows"))
             with jobs():
                 frame.write.parquet(f"{_place(folder)}/{table}")
-        except PySparkException as error:
-            raise UsageError(f"{folder}: Spark cannot write there: {str(error).splitlines()[0]}") from error
-        rows[table] = counted.get["rows"]
+            rows[table] = counted.get["rows"]
+    except PySparkException as error:
+        raise UsageError(f"{folder}: Spark cannot write there: {str(error).splitlines()[0]}") from error
+    finally:
+        conf.set(TIMES, str(before))
     return rows
 
 
@@ -43,4 +51,5 @@ def bad_partitions(tables: Tables, folder: str) -> list[Row]:
 
 
 def _place(folder: str) -> str:
-    return folder if "://" in folder else f"file://{os.path.abspath(folder)}"
+    name = here(folder)
+    return folder if name is None else f"file://{os.path.abspath(name)}"

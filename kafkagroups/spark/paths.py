@@ -35,9 +35,11 @@ LISTED_AT_ONCE = 16
 _uri = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-def is_elsewhere(path: str) -> bool:
-    """Whether a path is a URI of another file system than this machine's."""
-    return bool(_uri.match(path)) and not path.lower().startswith("file:")
+def here(path: str) -> str | None:
+    """The path of a file or folder of this machine, without `file://`; None for a URI of another file system."""
+    if not _uri.match(path):
+        return path
+    return unquote(_parts(path).path) if path.lower().startswith("file:") else None
 
 
 def find(path: str | os.PathLike[str], folder: str = "") -> list[Log]:
@@ -45,26 +47,24 @@ def find(path: str | os.PathLike[str], folder: str = "") -> list[Log]:
 
     UsageError: no such path, no log in it, a file system that is not known or does not answer.
     """
-    path = os.fspath(path)
-    if is_elsewhere(path):
-        return _find_elsewhere(path)
-    if _uri.match(path):
-        path = unquote(_parts(path).path)
-    here = os.path.join(folder, path)
+    given = os.fspath(path)
+    if (name := here(given)) is None:
+        return _find_elsewhere(given)
+    whole = os.path.join(folder, name)
     return [
         Log(
-            path + log.path.removeprefix(here),
-            [path + segment.removeprefix(here) for segment in log.segments],
+            name + log.path.removeprefix(whole),
+            [name + segment.removeprefix(whole) for segment in log.segments],
             log.partition,
             folder=folder,
         )
-        for log in open_logs(here)
+        for log in open_logs(whole)
     ]
 
 
 def find_all(paths: Sequence[str], folder: str = "") -> list[Log]:
     """The logs of all paths, in order; those elsewhere are looked for side by side."""
-    with ThreadPoolExecutor(LISTED_AT_ONCE if any(map(is_elsewhere, paths)) else 1) as pool:
+    with ThreadPoolExecutor(LISTED_AT_ONCE if any(here(path) is None for path in paths) else 1) as pool:
         return [log for logs in pool.map(lambda path: find(path, folder), paths) for log in logs]
 
 

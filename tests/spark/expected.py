@@ -132,6 +132,16 @@ def key_data(key, kind):
     return kg.to_json(record)["key"].get("data", {})
 
 
+def collected(frame):
+    """The rows as `load_columns` would give them: Spark's times have no zone and are this machine's."""
+    out = []
+    for row in frame.collect():
+        times = {name: time.astimezone(UTC) for name, time in row.asDict().items() if hasattr(time, "astimezone")}
+        binary = {name: bytes(part) for name, part in row.asDict().items() if isinstance(part, bytearray)}
+        out.append({**row.asDict(), **times, **binary})
+    return out
+
+
 def in_order(rows):
     """Rows without their order."""
     return sorted(rows, key=lambda row: json.dumps(row, default=str, sort_keys=True))

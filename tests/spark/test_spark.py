@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import venv
-from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from kafkagroups.cli import main
 from kafkagroups.log.batch import TRANSACTIONAL, LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from tests.captured import captured, rows as lines
-from tests.spark.expected import LOADED, in_order, rows
+from tests.spark.expected import LOADED, collected, in_order, rows
 
 pytestmark = pytest.mark.java
 
@@ -32,13 +31,6 @@ FEW = [DATA / "1.0.1", DATA / "4.3.1", *(run for run in RUNS if run.parent.name 
 def name(path):
     """The end of a path, the same in every process."""
     return f"{path.parent.name}-{path.name}"
-
-
-@pytest.fixture(scope="module")
-def session():
-    session = kgs.session("local[2]", memory="1g")
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="module")
@@ -64,16 +56,6 @@ def vectors(tmp_path_factory):
                 place.mkdir()
                 (place / "00000000000000000000.log").write_bytes(data)
     return folder
-
-
-def collected(frame):
-    """The rows as `load_columns` would give them: Spark's times have no zone and are this machine's."""
-    out = []
-    for row in frame.collect():
-        times = {name: time.astimezone(UTC) for name, time in row.asDict().items() if hasattr(time, "astimezone")}
-        binary = {name: bytes(part) for name, part in row.asDict().items() if isinstance(part, bytearray)}
-        out.append({**row.asDict(), **times, **binary})
-    return out
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
@@ -220,23 +202,57 @@ def python(code, cwd, **env):
 
 
 def test_a_session_leaves_nothing_on_stderr(tmp_path):
-    """Neither its start, nor a job, nor a job that fails; and a second call gives the same session."""
+    """Neither its start, on the master that was asked for, nor a job, nor one that fails; and there is one session."""
     done = python(
         "from kafkagroups import spark\n"
-        "session = spark.session('local[1]', memory='1g')\n"
+        "from kafkagroups.cli import main\n"
+        f"main(['load', {str(DATA / '3.9.2')!r}, '--engine', 'spark', '--master', 'local[3]', '--json'])\n"
+        "session = spark.session()\n"
         "assert spark.session() is session\n"
-        f"print(spark.load({str(DATA / '3.9.2')!r}, 'classic').groups.count())\n"
+        "print(session.sparkContext.master, session.sparkContext.defaultParallelism)\n"
         "try: session.read.format('consumer_offsets').load('/no/such/log').count()\n"
         "except Exception as error: print('no such file or folder' in str(error))\n",
         tmp_path,
     )
-    assert (done.stdout, done.stderr, done.returncode) == ("6\nTrue\n", "", 0)
+    assert (done.stdout.splitlines()[1:], done.stderr, done.returncode) == (["local[3] 3", "True"], "", 0)
 
 
 def test_a_start_that_fails_shows_javas_words(tmp_path):
+    """One line, the cause that stands somewhere in the JVM's log."""
     done = python("from kafkagroups import spark; spark.session(memory='much')", tmp_path)
-    last = done.stderr[done.stderr.index("kafkagroups.errors.UsageError") :]
-    assert "Spark did not start" in last and "Xmxmuch" in last
+    last = done.stderr.splitlines()[-1]
+    assert last == "kafkagroups.errors.UsageError: Spark did not start: Invalid maximum heap size: -Xmxmuch"
+
+
+@pytest.mark.parametrize(
+    ("master", "said"),
+    [
+        ("spark://127.0.0.1:1", "Spark's master spark://127.0.0.1:1 cannot be reached: "),
+        ("spark://127.0.0.1:1,127.0.0.1:2", "cannot be reached"),
+        ("planet", "Spark did not start: Master must either be yarn or start with spark, k8s, or local"),
+    ],
+)
+def test_a_master_that_cannot_be_reached_is_named(master, said, tmp_path):
+    """`load --engine spark --master URL`: one line and exit code 2, and where nobody listens not after a minute."""
+    command = [
+        sys.executable,
+        "-m",
+        "kafkagroups",
+        "load",
+        str(DATA / "3.9.2"),
+        "--engine",
+        "spark",
+        "--master",
+        master,
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("kafkagroups: ") and said in done.stderr
+
+
+def test_a_master_without_spark_is_bad_usage(capsys):
+    assert main(["load", str(DATA / "3.9.2"), "--master", "local[2]"]) == 2
+    assert "--engine spark" in capsys.readouterr().err
 
 
 def test_the_fall_back_starts_java_without_the_missing_module(tmp_path):
@@ -251,7 +267,7 @@ def test_the_fall_back_starts_java_without_the_missing_module(tmp_path):
 
 
 def test_executors_without_the_package_one_of_them_killed(tmp_path):
-    """local-cluster: the executors' interpreter lacks the package, one is killed at work, and the result is right."""
+    """local-cluster, compiled: executors whose Python lacks the package, one is killed at work: the result is right."""
     import pyspark
 
     bare, home = tmp_path / "bare", tmp_path / "home"
@@ -263,7 +279,9 @@ def test_executors_without_the_package_one_of_them_killed(tmp_path):
     for part in Path(pyspark.__file__).parent.iterdir():
         (home / part.name).symlink_to(part)  # Spark keeps its executors' files below its home
     summary = synth.write(tmp_path / "log", 300_000)
+    cache = ROOT / ".pytest_cache" / "kernels"  # of the executors' machine code, for the next run
     env = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": str(bare / "bin" / "python")}
+    env |= {"XDG_CACHE_HOME": str(cache)}
     env.pop("PYTHONPATH", None)
     job = [sys.executable, str(Path(__file__).with_name("cluster_job.py")), str(tmp_path / "log")]
     done = subprocess.run(job, cwd=tmp_path, env=env, capture_output=True, text=True)
@@ -278,3 +296,4 @@ def test_executors_without_the_package_one_of_them_killed(tmp_path):
         for tp, offset in group.offsets.items()
     )
     assert len(said["rows"]) == summary["live_offsets"]
+    assert list(cache.glob("kafkagroups/kernels-*/fold.*.nbc"))

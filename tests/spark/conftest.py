@@ -1,0 +1,40 @@
+"""One Spark session for all tests of this room, and folders of very many logs."""
+
+import shutil
+
+import pytest
+
+from kafkagroups import spark as kgs
+from tests.captured import captured
+from tests.kernels.random_logs import random_log
+from tests.kernels.test_equal import LONG
+
+SEGMENT = "00000000000000000000.log"
+
+
+@pytest.fixture(scope="session")
+def session():
+    session = kgs.session("local[2]", memory="1g")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def captured_logs(tmp_path_factory):
+    """Every log of a captured run and of a crafted case, each under a number of its own; loaded one by one."""
+    folder = tmp_path_factory.mktemp("captured")
+    found = {file.parent for family in ("runs", "crafted") for file in captured(family).rglob("*.log")}
+    for number, log in enumerate(sorted(found)):
+        shutil.copytree(log, folder / f"__consumer_offsets-{number}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def random_logs(tmp_path_factory):
+    """2,000 random logs, 20,000 in the long profile."""
+    folder = tmp_path_factory.mktemp("random")
+    for seed in range(20_000 if LONG else 2_000):
+        place = folder / f"__consumer_offsets-{seed}"
+        place.mkdir()
+        (place / SEGMENT).write_bytes(random_log(seed))
+    return folder

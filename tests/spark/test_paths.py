@@ -1,0 +1,170 @@
+"""Logs that lie elsewhere: a captured run behind an S3 on loopback is the same log as on disk."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups import spark as kgs
+from kafkagroups.api import load_columns
+from kafkagroups.cli import main
+from kafkagroups.columns import TABLES
+from kafkagroups.log.segments import open_logs
+from kafkagroups.spark.paths import find, here, size
+from tests.captured import captured
+from tests.spark.expected import LOADED, collected, in_order, rows
+from tests.spark.s3_server import serving
+
+RUN = sorted(captured("runs").glob("runs/4.3.1-main/*/__consumer_offsets-*"))[0].parent
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory):
+    """A folder served as a bucket: a captured run with segments besides what a broker keeps there, and a torn one."""
+    folder = tmp_path_factory.mktemp("bucket")
+    shutil.copytree(RUN, folder / "backups" / "broker 1")
+    broker = folder / "backups" / "broker 1"
+    (broker / "orders-0").mkdir()
+    (broker / "orders-0" / "00000000000000000000.log").write_bytes(b"others")
+    (broker / "__consumer_offsets-999").mkdir()
+    (broker / "__consumer_offsets-999" / "partition.metadata").write_text("no segment")
+    log = sorted(broker.glob("__consumer_offsets-*/*.log"))[0]
+    (log.parent / "00000000000000000000.index").write_bytes(b"index")
+    late = folder / "late" / "__consumer_offsets-7"
+    late.mkdir(parents=True)
+    (late / "00000000000000000042.log").write_bytes(b"torn")
+    (late / "00000000000000000099.log").write_bytes(b"")
+    return folder
+
+
+@pytest.fixture
+def store(bucket, monkeypatch):
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with serving(bucket) as uri:
+        yield uri
+
+
+def test_the_layouts_are_those_of_a_folder(bucket, store):
+    """A folder of partition directories, one of these, one .log file; other files and folders are none of ours."""
+    broker = bucket / "backups" / "broker 1"
+    one = open_logs(broker)[0]
+    for key in ("backups/broker%201", "backups/broker%201/", f"backups/broker%201/{Path(one.path).name}"):
+        for there, local in zip(find(store(key)), open_logs(bucket / key.replace("%20", " ")), strict=True):
+            assert (there.partition, there.start_offset, size(there)) == (
+                local.partition,
+                local.start_offset,
+                size(local),
+            )
+            names = [f"s3://me@log/backups/broker%201/{Path(name).relative_to(broker)}" for name in local.segments]
+            assert there.segments == names
+            assert [bytes(there.content[name]) for name in names] == [
+                Path(file).read_bytes() for file in local.segments
+            ]
+    (file,) = find(store(f"backups/broker%201/{Path(one.segments[0]).relative_to(broker)}"))
+    assert (file.partition, len(file.segments), size(file)) == (one.partition, 1, size(one))
+
+
+def test_the_tables_of_a_log_elsewhere(bucket, store):
+    """Every table, of either engine, from buffers that are fetched when they are asked for."""
+    for log in find(store("backups/broker%201")):
+        (local,) = open_logs(bucket / "backups" / "broker 1" / f"__consumer_offsets-{log.partition}")
+        content = {segment: Path(segment).read_bytes() for segment in local.segments}
+        for table in TABLES:
+            for engine in ("python", "compiled"):
+                there = load_columns(log.content, table=table, partition=log.partition, engine=engine)
+                wanted = load_columns(content, table=table, partition=log.partition, engine="python")
+                assert in_order(there.read_all().to_pylist()) == in_order(wanted.read_all().to_pylist())
+
+
+def test_a_segment_is_named_without_password_and_query(store):
+    """Damage says in which object; the log's start is in its name, as on disk."""
+    (log,) = find(store("late"))
+    (row,) = load_columns(log.content, table="partitions", partition=log.partition).read_all().to_pylist()
+    assert (row["partition"], row["segments"], row["start_offset"]) == (7, 2, 42)
+    assert row["damage"].startswith("s3://me@log/late/__consumer_offsets-7/00000000000000000042.log, byte 0: the log")
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("backups/broker%202", "s3://me@log/backups/broker%202: no such file or folder"),
+        ("backups", "backups: neither a segment nor a folder __consumer_offsets-N with one"),
+        ("backups/broker%201/__consumer_offsets-999", "neither a segment nor a folder"),
+        ("backups/broker%201/__consumer_offsets-999/partition.metadata", "a .log file or a folder was expected"),
+    ],
+)
+def test_a_place_without_a_log_is_named(store, key, said):
+    """The same mistakes as on disk, told in the same words."""
+    with pytest.raises(kg.UsageError) as caught:
+        find(store(key))
+    assert said in str(caught.value) and "hidden" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("foo://bucket/log", "foo:// is no file system that is known here, but s3, gs, abfss, hdfs"),
+        ("s3://bucket/log?colour=red", "s3:// cannot be opened: Unexpected query parameter in S3 URI: 'colour'"),
+        ("s3://[/log", "s3://[/log: Invalid"),
+        ("file:///no/such/log", "/no/such/log: no such file or folder"),
+        ("/no/such/log", "/no/such/log: no such file or folder"),
+    ],
+)
+def test_a_place_that_cannot_be_is_named(uri, said):
+    """Unknown schemes, wrong parameters, files that are not there: the caller's mistakes."""
+    with pytest.raises(kg.UsageError) as caught:
+        find(uri)
+    assert str(caught.value).startswith(said)
+
+
+def test_hdfs_without_its_library_says_what_it_needs(monkeypatch, tmp_path):
+    """libhdfs and libjvm are not among Python's packages: whoever lacks them is told."""
+    from pyarrow.fs import FileSystem
+
+    monkeypatch.setenv("ARROW_LIBHDFS_DIR", str(tmp_path))
+    try:
+        FileSystem.from_uri("hdfs://127.0.0.1:1/log")
+    except OSError as error:
+        if "libjvm" not in str(error) and "libhdfs" not in str(error):
+            pytest.skip("this machine has libhdfs")
+    with pytest.raises(kg.UsageError, match="libhdfs"):
+        find("hdfs://127.0.0.1:1/log")
+
+
+def test_files_of_this_machine_may_be_uris():
+    """file:// and no scheme are the same place."""
+    (log, *_) = find(f"file://{RUN}")
+    assert log.content is None and log.segments[0].startswith(str(RUN))
+    assert (here("file:///a%20b"), here("C:/x"), here("s3://b/x")) == ("/a b", "C:/x", None)
+
+
+@pytest.mark.java
+def test_spark_loads_from_s3_what_it_loads_from_disk(session, bucket, store, capsys):
+    """kgs.load, kgs.load_groups, the data source, and the command."""
+    local, there = str(bucket / "backups" / "broker 1"), store("backups/broker%201")
+    groups = kg.load(local, "new")
+    tables = kgs.load(there, "new", engine="compiled", session=session)
+    for table in LOADED:
+        assert in_order(collected(getattr(tables, table))) == in_order(rows(table, groups)), table
+    assert kgs.load_groups(there, "new", session=session).groups == groups.groups
+    records = session.read.format("consumer_offsets").option("table", "records").load(there)
+    assert records.count() == sum(partition.records for partition in groups.partitions.values())
+    answers = []
+    for path, engine in ((local, "python"), (there, "spark")):
+        assert main(["load", path, "--json", "--engine", engine]) == 0
+        answers.append({**json.loads(capsys.readouterr().out), "path": ""})
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.java
+def test_the_command_names_a_wrong_key_or_bucket(session, store, capsys):
+    """One line, exit code 2, no traceback; without Spark the command says who could read it."""
+    for uri in (store("nothing"), store("backups", bucket="other"), "foo://x/y"):
+        assert main(["load", uri, "--engine", "spark"]) == 2
+        said = capsys.readouterr()
+        assert said.out == "" and said.err.count("\n") == 1 and "hidden" not in said.err
+        assert "no such file or folder" in said.err or "no file system that is known" in said.err
+    assert main(["load", store("backups")]) == 2
+    assert capsys.readouterr().err == "kafkagroups: s3:// is read by --engine spark only\n"

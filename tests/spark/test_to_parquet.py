@@ -1,0 +1,106 @@
+"""`load --to parquet:DIR`: the tables as files that anything reads."""
+
+import json
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.cli import main
+from kafkagroups.columns import arrow_schema, columns_of
+from tests.spark.expected import LOADED, in_order, rows
+
+DATA = "data/harbour/3.9.2"
+ENGINES = ["python", "compiled", pytest.param("spark", marks=pytest.mark.java)]
+
+
+@pytest.fixture
+def engine(request):
+    """An engine's name; Spark's session is the one that this room's tests share."""
+    if request.param == "spark":
+        request.getfixturevalue("session")
+    return request.param
+
+
+def read(folder, table):
+    return pq.read_table(folder / table).select([column.name for column in columns_of(table)])
+
+
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
+def test_the_files_hold_the_tables(engine, tmp_path, capsys):
+    """All five, with their types, whichever engine writes them; stdout has what was written and nothing else."""
+    out = tmp_path / "out put"
+    assert main(["load", DATA, "--coordinator", "classic", "--engine", engine, "--to", f"parquet:{out}", "--json"]) == 0
+    groups, said = kg.load(DATA, "classic"), json.loads(capsys.readouterr().out)
+    assert {entry.name for entry in out.iterdir()} == set(LOADED)
+    for table in LOADED:
+        found = read(out, table)
+        assert in_order(found.to_pylist()) == in_order(rows(table, groups)), table
+        assert found.schema.types == arrow_schema(columns_of(table)).types
+    assert said == {"path": DATA, "to": str(out), "rows": {table: read(out, table).num_rows for table in LOADED}}
+
+
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
+def test_problems_are_told_and_the_rest_is_written(engine, tmp_path, capsys):
+    """Damage, and a load that fails as that broker's: exit code 1 and a line each, as without --to."""
+    log = tmp_path / "log"
+    shutil.copytree(f"{DATA}/__consumer_offsets-8", log / "__consumer_offsets-8")
+    (log / "__consumer_offsets-8" / "00000000000000000000.log").write_bytes(b"torn")
+    options = ["load", str(log), "--engine", engine]
+    assert main([*options, "--to", f"parquet:{tmp_path / 'out'}"]) == 1
+    said = capsys.readouterr()
+    assert said.out.splitlines() == [
+        f"{tmp_path / 'out'}/{table}: {int(table == 'partitions')} rows" for table in LOADED
+    ]
+    assert main(options) == 1
+    assert capsys.readouterr().err == said.err and "the log ends here" in said.err
+    assert read(tmp_path / "out", "offsets").num_rows == 0
+    old = ["load", DATA, "--kafka", "1.0.1", "--engine", engine]  # newer values: that broker fails to load them
+    assert main([*old, "--to", f"parquet:{tmp_path / 'old'}"]) == 1
+    told = capsys.readouterr().err
+    assert main(old) == 1
+    assert capsys.readouterr().err == told and "Kafka 1.0.1 fails to load it" in told
+
+
+@pytest.mark.java
+def test_the_engine_spark_stops_where_the_others_stop(session, tmp_path):
+    """--until and --until-time go with --to as well."""
+    for name, engine in (("a", "python"), ("b", "spark")):
+        options = ["load", f"{DATA}/__consumer_offsets-9", "--until", "20", "--engine", engine]
+        assert main([*options, "--to", f"parquet:{tmp_path / name}"]) == 0
+    wanted = kg.load(f"{DATA}/__consumer_offsets-9", until=20)
+    for name, table in ((name, table) for name in "ab" for table in LOADED):
+        assert in_order(read(tmp_path / name, table).to_pylist()) == in_order(rows(table, wanted))
+
+
+def test_a_folder_that_is_not_empty_is_refused(tmp_path, capsys):
+    """Nothing is read and nothing is overwritten; a file URI is that folder."""
+    (tmp_path / "mine").write_text("mine")
+    for place in (tmp_path, tmp_path / "mine"):
+        assert main(["load", DATA, "--to", f"parquet:{place}"]) == 2
+        assert str(place) in capsys.readouterr().err
+    assert [entry.name for entry in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_uri_that_pyarrow_knows_is_written(tmp_path):
+    """file:// here; s3 and its like go the same way."""
+    assert main(["load", DATA, "--to", f"parquet:file://{tmp_path}/out"]) == 0
+    assert read(tmp_path / "out", "groups").num_rows == len(kg.load(DATA))
+
+
+@pytest.mark.parametrize("to", ["csv:out", "parquet", "parquet:", "out", ":out"])
+def test_another_form_is_bad_usage(to, capsys):
+    """Exit code 2 and what was expected."""
+    with pytest.raises(SystemExit) as caught:
+        main(["load", DATA, "--to", to])
+    assert caught.value.code == 2 and "parquet:DIR was expected" in capsys.readouterr().err
+
+
+def test_to_takes_one_path(tmp_path, capsys):
+    """Two logs would have to share the tables."""
+    assert main(["load", DATA, DATA, "--to", f"parquet:{tmp_path / 'out'}"]) == 2
+    assert "--to takes one PATH" in capsys.readouterr().err
+    assert main(["load", "nowhere", "--to", f"parquet:{tmp_path / 'out'}"]) == 2
+    assert main(["load", DATA, "--to", "parquet:foo://x/y"]) == 2
+    assert "no file system that is known" in capsys.readouterr().err

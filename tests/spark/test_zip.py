@@ -1,0 +1,71 @@
+"""The package as Spark's executors get it, a zip: its kernels keep their machine code, and never a stale one."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from kafkagroups.kernels import compiled
+from kafkagroups.spark.session import _zipped_package
+
+PROGRAM = """
+import json
+import numpy as np
+from kafkagroups.kernels import compiled, crc32c
+data = np.frombuffer(b"123456789", np.uint8)
+crc = int(crc32c.crc32c_tables(data, 0, len(data)))
+hits = sum(crc32c.crc32c_tables.stats.cache_hits.values())
+print(json.dumps([compiled.__file__, compiled.SOURCES, crc, hits]))
+"""
+
+
+@pytest.fixture
+def package(tmp_path):
+    return shutil.copy(_zipped_package(), tmp_path / "kafkagroups.zip")
+
+
+def run(package, home):
+    """The file and the stamp of the kernels, a checksum, and whether its machine code was on disk already."""
+    env = {**os.environ, "PYTHONPATH": str(package), "XDG_CACHE_HOME": str(home)}
+    env.pop("NUMBA_CACHE_DIR", None)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=home, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    file, stamp, crc, hits = json.loads(done.stdout)
+    assert file.startswith(f"{package}/kafkagroups/") and crc == 0xE3069283  # the check value of CRC-32C
+    return stamp, hits
+
+
+def test_machine_code_of_a_zip_is_kept_wherever_the_zip_lies(package, tmp_path):
+    """Each application of Spark has its zip in a folder of its own; what one has compiled the next one finds."""
+    home = tmp_path / "home"
+    home.mkdir()
+    assert run(package, home) == (compiled.SOURCES, 0)
+    (tmp_path / "elsewhere").mkdir()
+    assert run(shutil.copy(package, tmp_path / "elsewhere"), home) == (compiled.SOURCES, 1)
+
+
+def test_machine_code_is_stale_when_any_kernel_has_changed(package, tmp_path):
+    """A function is compiled with what it calls, and that stands in other files."""
+    home = tmp_path / "home"
+    home.mkdir()
+    assert run(package, home) == (compiled.SOURCES, 0)
+    with zipfile.ZipFile(package) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(package, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, data + b"# changed\n" if name.endswith("kernels/intrinsics.py") else data)
+    stamp, hits = run(package, home)
+    assert stamp != compiled.SOURCES and hits == 0
+
+
+def test_a_home_that_cannot_be_written_only_costs_time(package, tmp_path):
+    """Then the kernels are compiled at every start."""
+    (tmp_path / "file").write_text("no folder")
+    env = {**os.environ, "PYTHONPATH": str(package), "XDG_CACHE_HOME": str(tmp_path / "file")}
+    env.pop("NUMBA_CACHE_DIR", None)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0 and json.loads(done.stdout)[2:] == [0xE3069283, 0], done.stderr

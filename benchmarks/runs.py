@@ -23,6 +23,7 @@ MANY_GROUPS = 10_000
 SPARK_FROM = 3_000_000
 """Below, what Spark's job costs before it reads is more than the rest: there its ways get a topic of this size."""
 HOT_FROM = 1_000_000
+QUICK_SECONDS, QUICK_ROUNDS = 2, 4
 ONE_PARTITION_TO = 10_000_000
 WATCHED = ("package-1", "package-2", "package-spark")
 ON_SPARK = ("package-spark", "udf", "sql")
@@ -99,7 +100,7 @@ def run(place: Path, cases: list[Case], rounds: int, budget: float, memory: bool
             list(pool.map(lambda case: start(case, place, stack), [case for case in cases if not case.problem]))
         for number in range(rounds):
             for case in cases:
-                if not case.problem and (not number or case.spent * (1 + 1 / number) <= budget):
+                if not case.problem and (case.spent * (1 + 1 / max(1, number)) <= budget or is_due(case)):
                     load(case, made[case.spec])
         for case in cases if memory else []:
             if case.way in WATCHED and not case.problem:
@@ -124,6 +125,11 @@ def run(place: Path, cases: list[Case], rounds: int, budget: float, memory: bool
         }
         out.append({"part": spec.part, "partitions": spec.partitions, "groups": spec.groups, **about, "ways": ways})
     return out
+
+
+def is_due(case: Case) -> bool:
+    """Every way loads once, and a quick one some times: its least time is to be a fair one."""
+    return not case.seconds or (len(case.seconds) < QUICK_ROUNDS and min(case.seconds) < QUICK_SECONDS)
 
 
 def start(case: Case, place: Path, stack: ExitStack) -> None:

@@ -11,8 +11,16 @@ BYTES_A_RECORD = 150
 """More than a record takes on disk."""
 KEYS = 100
 """That a group commits."""
-SHAPE = {"keys": KEYS, "width": None, "skew": 0, "tombstones": 0.02, "generations": 0.01}
-"""What is written: batches of which half hold one record, groups that are all as busy, so that caches help nobody."""
+SHAPE = {
+    "keys": KEYS,
+    "width": None,
+    "skew": 0,
+    "tombstones": 0.02,
+    "generations": 0.01,
+    "prefix": "some.team-its.service-",
+}
+"""What is written: batches of which half hold one record; groups that are all as busy, so that caches help nobody;
+names as long as people make them, so that a record takes 127 bytes."""
 
 
 @dataclass(frozen=True)

@@ -51,11 +51,17 @@ def test_the_layouts_are_those_of_a_folder(bucket, store):
     broker = bucket / "backups" / "broker 1"
     one = open_logs(broker)[0]
     for key in ("backups/broker%201", "backups/broker%201/", f"backups/broker%201/{Path(one.path).name}"):
-        for there, here in zip(find(store(key)), open_logs(bucket / key.replace("%20", " ")), strict=True):
-            assert (there.partition, there.start_offset, size(there)) == (here.partition, here.start_offset, size(here))
-            names = [f"s3://me@log/backups/broker%201/{Path(name).relative_to(broker)}" for name in here.segments]
+        for there, local in zip(find(store(key)), open_logs(bucket / key.replace("%20", " ")), strict=True):
+            assert (there.partition, there.start_offset, size(there)) == (
+                local.partition,
+                local.start_offset,
+                size(local),
+            )
+            names = [f"s3://me@log/backups/broker%201/{Path(name).relative_to(broker)}" for name in local.segments]
             assert there.segments == names
-            assert [bytes(there.content[name]) for name in names] == [Path(file).read_bytes() for file in here.segments]
+            assert [bytes(there.content[name]) for name in names] == [
+                Path(file).read_bytes() for file in local.segments
+            ]
     (file,) = find(store(f"backups/broker%201/{Path(one.segments[0]).relative_to(broker)}"))
     assert (file.partition, len(file.segments), size(file)) == (one.partition, 1, size(one))
 
@@ -63,13 +69,13 @@ def test_the_layouts_are_those_of_a_folder(bucket, store):
 def test_the_tables_of_a_log_elsewhere(bucket, store):
     """Every table, of either engine, from buffers that are fetched when they are asked for."""
     for log in find(store("backups/broker%201")):
-        (here,) = open_logs(bucket / "backups" / "broker 1" / f"__consumer_offsets-{log.partition}")
-        content = {segment: Path(segment).read_bytes() for segment in here.segments}
+        (local,) = open_logs(bucket / "backups" / "broker 1" / f"__consumer_offsets-{log.partition}")
+        content = {segment: Path(segment).read_bytes() for segment in local.segments}
         for table in TABLES:
             for engine in ("python", "compiled"):
                 there = load_columns(log.content, table=table, partition=log.partition, engine=engine)
-                local = load_columns(content, table=table, partition=log.partition, engine="python")
-                assert in_order(there.read_all().to_pylist()) == in_order(local.read_all().to_pylist())
+                wanted = load_columns(content, table=table, partition=log.partition, engine="python")
+                assert in_order(there.read_all().to_pylist()) == in_order(wanted.read_all().to_pylist())
 
 
 def test_a_segment_is_named_without_password_and_query(store):
@@ -137,8 +143,8 @@ def test_files_of_this_machine_may_be_uris():
 @pytest.mark.java
 def test_spark_loads_from_s3_what_it_loads_from_disk(session, bucket, store, capsys):
     """kgs.load, kgs.load_groups, the data source, and the command."""
-    here, there = str(bucket / "backups" / "broker 1"), store("backups/broker%201")
-    groups = kg.load(here, "new")
+    local, there = str(bucket / "backups" / "broker 1"), store("backups/broker%201")
+    groups = kg.load(local, "new")
     tables = kgs.load(there, "new", engine="compiled", session=session)
     for table in LOADED:
         assert in_order(collected(getattr(tables, table))) == in_order(rows(table, groups)), table
@@ -146,7 +152,7 @@ def test_spark_loads_from_s3_what_it_loads_from_disk(session, bucket, store, cap
     records = session.read.format("consumer_offsets").option("table", "records").load(there)
     assert records.count() == sum(partition.records for partition in groups.partitions.values())
     answers = []
-    for path, engine in ((here, "python"), (there, "spark")):
+    for path, engine in ((local, "python"), (there, "spark")):
         assert main(["load", path, "--json", "--engine", engine]) == 0
         answers.append({**json.loads(capsys.readouterr().out), "path": ""})
     assert answers[0] == answers[1]

@@ -233,7 +233,7 @@ def test_a_start_that_fails_shows_javas_words(tmp_path):
     ],
 )
 def test_a_master_that_cannot_be_reached_is_named(master, said, tmp_path):
-    """`load --engine spark --master URL`: one line and exit code 2; where nobody listens, at once and not in a minute."""
+    """`load --engine spark --master URL`: one line and exit code 2, and where nobody listens not after a minute."""
     command = [
         sys.executable,
         "-m",
@@ -267,7 +267,7 @@ def test_the_fall_back_starts_java_without_the_missing_module(tmp_path):
 
 
 def test_executors_without_the_package_one_of_them_killed(tmp_path):
-    """local-cluster, compiled: the executors' Python lacks the package, one is killed at work, and the result is right."""
+    """local-cluster, compiled: executors whose Python lacks the package, one is killed at work: the result is right."""
     import pyspark
 
     bare, home = tmp_path / "bare", tmp_path / "home"

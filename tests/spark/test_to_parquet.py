@@ -43,7 +43,7 @@ def test_the_files_hold_the_tables(engine, tmp_path, capsys):
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_problems_are_told_and_the_rest_is_written(engine, tmp_path, capsys):
-    """Damage and a load that fails as that broker's: exit code 1 and a line each, as without --to; tables without rows."""
+    """Damage, and a load that fails as that broker's: exit code 1 and a line each, as without --to."""
     log = tmp_path / "log"
     shutil.copytree(f"{DATA}/__consumer_offsets-8", log / "__consumer_offsets-8")
     (log / "__consumer_offsets-8" / "00000000000000000000.log").write_bytes(b"torn")

@@ -1,4 +1,4 @@
-"""The package as Spark's executors get it, a zip: its compiled kernels keep their machine code, and never a stale one."""
+"""The package as Spark's executors get it, a zip: its kernels keep their machine code, and never a stale one."""
 
 import json
 import os

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from kafkagroups.api import ENGINES, load
@@ -118,10 +119,8 @@ def _gone_on(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
 
     snapshot = Snapshot(rules, {})
     if files.is_there(args.snapshot):
+        files.check(Path(args.snapshot), rules)
         snapshot = Snapshot.read(args.snapshot)
-        if snapshot.rules != rules:
-            was = f"the {snapshot.rules.coordinator} coordinator of Kafka {snapshot.rules.kafka}"
-            raise UsageError(f"{args.snapshot}: this snapshot is of {was}")
     snapshot = snapshot.advance(path, engine=args.engine)
     snapshot.save(args.snapshot)
     return snapshot.groups(path, args.partitions)

@@ -51,7 +51,7 @@ class Fold:
         self.counts = np.zeros(11, np.int64)
         self.counts[layout.FREE] = -1
         keys = 1 << max(FIRST_KEYS, min(size // 1024, MOST_FIRST_KEYS)).bit_length()
-        self.entries = np.empty((keys, 8), np.int64)
+        self.entries = _lines(keys)
         self.more = np.zeros((keys, 4), np.int64)
         self.tombs = np.empty(keys, np.int64)
         self.slots = np.full(2 * keys, -1, np.int64)
@@ -101,8 +101,11 @@ class Fold:
             self._drop_dead()
         if self._lacks_keys(new_keys):
             room = 2 * max(len(self.entries), int(self.counts[layout.ENTRIES]) + new_keys)
-            self.entries, self.more = longer(self.entries, room), longer(self.more, room)
-            self.tombs = longer(self.tombs, room)
+            count = int(self.counts[layout.ENTRIES])
+            entries = _lines(room)
+            entries[:count] = self.entries[:count]
+            self.entries = entries
+            self.more, self.tombs = longer(self.more, room), longer(self.tombs, room)
             self._rehash()
         if self._lacks_bytes(size):
             self.arena = longer(self.arena, 2 * max(len(self.arena), int(self.counts[layout.ARENA]) + size))
@@ -268,3 +271,10 @@ class Fold:
     def _arena(self) -> bytes:
         """What the arena holds, once nothing is folded any more."""
         return self.arena[: self.counts[layout.ARENA]].tobytes()
+
+
+def _lines(count: int) -> Array:
+    """Room for entries, each in one cache line of 64 bytes."""
+    raw = np.empty(64 * count + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + 64 * count].view(np.int64).reshape(count, 8)

@@ -75,9 +75,10 @@ class Snapshot:
         place = Path(folder)
         try:
             number = files.prepare(place)
+            named = {partition: (files.name(partition, number), n) for partition, n in self.next_offsets.items()}
             for partition, state in self.states.items():
-                files.write_state(place / files.name(partition, number), state)
-            files.commit(place, number, self.rules, self.next_offsets)
+                files.write_state(place / named[partition][0], state)
+            files.commit(place, number, self.rules, named)
         except OSError as error:
             raise UsageError(f"{folder}: {error.strerror}") from None
 

@@ -13,6 +13,7 @@ import json
 import os
 import pickle
 import zipfile
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ from kafkagroups.snapshots.states import PartitionState
 
 FORMAT = 1
 _JSON = "snapshot.json"
+CHECKPOINT = "checkpoint"
+"""A folder that a stream may have there."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +52,14 @@ def prepare(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     if is_there(folder):
         return read(folder).number + 1
-    if any(not each.name.endswith(".state") for each in folder.iterdir()):
+    if any(not each.name.endswith(".state") and each.name != CHECKPOINT for each in folder.iterdir()):
         raise UsageError(f"{folder}: an empty folder or one with a snapshot was expected")
     return 1
 
 
-def commit(folder: Path, number: int, rules: Dialect, offsets: dict[int | None, int]) -> None:
-    """Makes save `number` the snapshot of the folder; its states are written."""
-    partitions = {json.dumps(p): {"file": name(p, number), "next_offset": offset} for p, offset in offsets.items()}
+def commit(folder: Path, number: int, rules: Dialect, states: Mapping[int | None, tuple[str, int]]) -> None:
+    """Makes save `number` the snapshot of the folder: the file and the next offset of each partition's state."""
+    partitions = {json.dumps(p): {"file": file, "next_offset": offset} for p, (file, offset) in states.items()}
     said = {"format": FORMAT, "number": number, "coordinator": rules.coordinator, "kafka": rules.kafka}
     new = folder / f"{_JSON}.new"
     with open(new, "w") as file:
@@ -84,6 +87,13 @@ def read(folder: Path) -> Said:
         raise UsageError(f"{folder}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InvalidLog("no snapshot can be read from this", file=str(folder / _JSON)) from None
+
+
+def check(folder: Path, rules: Dialect) -> None:
+    """UsageError when the snapshot there is another coordinator's."""
+    said = read(folder)
+    if (said.coordinator, said.kafka) != (rules.coordinator, rules.kafka):
+        raise UsageError(f"{folder}: this snapshot is of the {said.coordinator} coordinator of Kafka {said.kafka}")
 
 
 def write_state(path: Path, state: PartitionState) -> None:

@@ -8,7 +8,8 @@ final: nothing is shuffled. Paths travel to the tasks, not bytes: every executor
 PySpark is imported when one of the three is called.
 """
 
+from kafkagroups.spark.keeping import keep
 from kafkagroups.spark.session import register, session
 from kafkagroups.spark.tables import Tables, load, load_groups
 
-__all__ = ["Tables", "load", "load_groups", "register", "session"]
+__all__ = ["Tables", "keep", "load", "load_groups", "register", "session"]

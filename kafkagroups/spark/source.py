@@ -1,6 +1,6 @@
 """The data source `consumer_offsets`: `spark.read.format("consumer_offsets").option("table", "offsets").load(path)`.
 
-    table            one of columns.TABLES (offsets)
+    table            one of columns.TABLES (offsets); of a stream (stream.py) records or batches
     coordinator      classic or new (new), and `kafka` its version (3.9.2 or 4.3.1)
     path, paths      partition directories, .log files, or folders of partition directories: what `.load(…)` is given,
                      on this machine or elsewhere (paths.py)
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import cache
 from heapq import heappop, heappush
 from mmap import ACCESS_READ, mmap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, In, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -45,8 +45,20 @@ from kafkagroups.spark.paths import find_all, size
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkagroups.spark.stream import OffsetsStream
+
+T = TypeVar("T")
 FORMAT = "consumer_offsets"
 OPTIONS = ("table", "coordinator", "kafka", "path", "paths", "cwd", "partitions", "engine", "tasks", "pushdown")
+
+
+BATCHES = (
+    Column("partition", "int", False),
+    Column("base_offset", "long", False),
+    Column("next_offset", "long", False),
+    Column("bytes", "binary", False),
+)
+"""The table `batches` of streams."""
 
 
 class ConsumerOffsets(DataSource):
@@ -63,7 +75,17 @@ class ConsumerOffsets(DataSource):
 
     def reader(self, schema: StructType) -> ConsumerOffsetsReader:
         options = Options.of(self.options, self.tasks)
+        if options.table == "batches":
+            raise UsageError("table batches is one of streams: spark.readStream")
+        check_schema(options, schema)
         return (PushdownReader if options.pushdown else ConsumerOffsetsReader)(options, schema)
+
+    def streamReader(self, schema: StructType) -> OffsetsStream:
+        from kafkagroups.spark.stream import OffsetsStream
+
+        options = Options.of(self.options, self.tasks)
+        check_schema(options, schema)
+        return OffsetsStream(options, schema)
 
 
 def ddl(columns: Iterable[Column]) -> str:
@@ -87,7 +109,7 @@ class Options:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return columns_of(self.table)
+        return BATCHES if self.table == "batches" else columns_of(self.table)
 
     @classmethod
     def of(cls, given: Mapping[str, str], tasks: int) -> Options:
@@ -112,9 +134,20 @@ class Options:
             raise UsageError(f"option pushdown: true or false was expected, not {given['pushdown']!r}")
         if options.engine not in ENGINES:
             raise UsageError(f"option engine: one of {', '.join(ENGINES)} was expected, not {options.engine!r}")
-        columns_of(options.table)
+        assert options.columns
         dialect(options.coordinator, options.kafka)
         return options
+
+
+def check_schema(options: Options, schema: StructType) -> None:
+    """UsageError when a user's own schema has other columns or types than the table."""
+    mine = arrow_schema(options.columns)
+    for field in to_arrow_schema(schema, timezone="UTC"):
+        if field.name not in mine.names:
+            raise UsageError(f"the table {options.table} has no column {field.name!r}, but {', '.join(mine.names)}")
+        if not mine.field(field.name).type.equals(field.type):
+            kind = mine.field(field.name).type
+            raise UsageError(f"column {field.name} of table {options.table} is {kind}, not {field.type}")
 
 
 def _at_least_1(option: str, text: str) -> int:
@@ -139,10 +172,6 @@ class ConsumerOffsetsReader(DataSourceReader):
         self.schema = schema
         self.only_partitions: set[int] | None = None
         self.only_groups: set[str] | None = None
-        wanted = to_arrow_schema(schema, timezone="UTC")
-        for mine, field in zip(arrow_schema(columns_of(options.table, wanted.names)), wanted, strict=True):
-            if not mine.type.equals(field.type):
-                raise UsageError(f"column {field.name} of table {options.table} is {mine.type}, not {field.type}")
 
     def partitions(self) -> list[InputPartition]:
         """The log partitions in at most `tasks` tasks of about the same number of bytes."""
@@ -150,7 +179,7 @@ class ConsumerOffsetsReader(DataSourceReader):
         found = find_all(self.options.paths, self.options.cwd)
         chosen = [log for log in found if wanted is None or number(log.partition) in wanted]
         whole = sum(map(size, chosen))
-        return [Task(logs, whole) for logs in bins(chosen, self.options.tasks)]
+        return [Task(logs, whole) for logs in bins(((size(log), log) for log in chosen), self.options.tasks)]
 
     def _wanted_partitions(self) -> set[int] | None:
         """The log partitions that the filters leave; None: all."""
@@ -209,14 +238,14 @@ def _both(before: set[Any] | None, values: set[Any]) -> set[Any]:
     return values if before is None else before & values
 
 
-def bins(logs: Iterable[Log], most: int) -> list[list[Log]]:
-    """The logs in at most so many bins, but one: each, largest first, goes to the bin with the fewest bytes."""
-    sized = sorted(((size(log), log) for log in logs), key=lambda entry: -entry[0])
-    out: list[list[Log]] = [[] for _ in range(max(1, min(most, len(sized))))]
+def bins(sized: Iterable[tuple[int, T]], most: int) -> list[list[T]]:
+    """Things in at most so many bins, but one: each, largest first, goes to the bin that is least full."""
+    ordered = sorted(sized, key=lambda entry: -entry[0])
+    out: list[list[T]] = [[] for _ in range(max(1, min(most, len(ordered))))]
     filled = [(0, number) for number in range(len(out))]
-    for length, log in sized:
+    for length, thing in ordered:
         least, number = heappop(filled)
-        out[number].append(log)
+        out[number].append(thing)
         heappush(filled, (least + length + 1, number))
     return out
 

@@ -151,7 +151,8 @@ def load_groups(
     session = session or get_session(master)
     register(session)
     context = session.sparkContext
-    tasks, whole = bins(logs, 2 * context.defaultParallelism), sum(map(size, logs))
+    sized = [(size(log), log) for log in logs]
+    tasks, whole = bins(sized, 2 * context.defaultParallelism), sum(length for length, _ in sized)
 
     def load(some: list[Log]) -> Groups:
         scan = engine_of(engine, whole)

@@ -16,15 +16,10 @@ from kafkagroups.snapshots.states import advanced
 from kafkagroups.views.loads import load_logs
 from tests.captured import captured
 from tests.kernels.random_logs import random_log
+from tests.kernels.same import shape
 
 COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"))
 NAME = "00000000000000000000.log"
-
-
-def shape(groups):
-    """All that a load says."""
-    named = {group: sorted(map(str, where)) for group, where in groups.named.items()}
-    return groups.groups, groups.orphans, groups.elsewhere, named, groups.partitions
 
 
 def logs():
@@ -54,7 +49,7 @@ def test_captured_logs_that_grow(path, engine, tmp_path):
             (place / segment.name).write_bytes(segment.read_bytes())
         size = max(1, sorted(place.glob("*.log"))[-1].stat().st_size)
         snapshot = None
-        for _ in grown(place, [rnd.randrange(size) for _ in range(3)]):
+        for _ in grown(place, [rnd.randrange(size) for _ in range(2)]):
             if snapshot is None:
                 snapshot = snapshots.take(place, coordinator, kafka, engine=engine)
             else:

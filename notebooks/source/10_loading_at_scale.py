@@ -383,10 +383,10 @@ milliseconds = course.provided("milliseconds", milliseconds)
 
 # %%
 times = [batch.max_timestamp for batch in kg.open_log(topic / f"__consumer_offsets-{largest}")]
-half = partial(whole, threads=1, until_time=times[len(times) // 2])
+tenth = partial(whole, threads=1, until_time=times[len(times) // 10])
 
-small = sum(partition.records for partition in half().partitions.values()), 1000 * course.seconds(half, rounds=5)
-large = sum(records.values()), 1000 * course.seconds(partial(whole, threads=1), rounds=5)
+small = sum(partition.records for partition in tenth().partitions.values()), 1000 * course.seconds(tenth, rounds=9)
+large = sum(records.values()), 1000 * course.seconds(partial(whole, threads=1), rounds=9)
 print(f"the first {small[0]:,} records in {small[1] / 1000:.3f} s, all {large[0]:,} in {large[1] / 1000:.3f} s")
 print(f"so 100 million in {milliseconds(small, large, 100_000_000) / 1000:.1f} s, says the line")
 

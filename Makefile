@@ -1,10 +1,13 @@
 # Needs make 3.81, a POSIX shell and Python 3.11–3.13. PYTHON=/path/to/python chooses another Python.
 .DEFAULT_GOAL := help
-.PHONY: help lab demo test check long lint brokers notebooks size locks clean FORCE
+.PHONY: help lab demo test check long bench lint brokers notebooks size locks clean FORCE
 
 PY := .venv/bin/python
 NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/sanitize.cfg --nbval-cell-timeout 120
 PYTEST := $(PY) -m pytest -n 2 --dist loadfile
+# What is timed has the machine to itself
+GATES := tests/benchmarks/test_gates.py
+ALONE := $(PY) -m pytest -p no:nbval -s $(GATES)
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
@@ -16,7 +19,8 @@ demo: .venv/.learn ## the same set-up, then a tour of half a minute: a record, a
 	@$(PY) tools/demo.py
 
 test: .venv/.develop lint brokers ## every test this machine can run, and what was left out
-	$(PYTEST) $(NBVAL) tests notebooks $(PYTEST_ARGS)
+	$(PYTEST) $(NBVAL) tests notebooks --ignore $(GATES) $(PYTEST_ARGS)
+	$(ALONE)
 
 check: .venv/.develop lint ## what to run while working, under 3 minutes
 	$(PYTEST) -p no:nbval -m "not java and not browser and not broker" $(PYTEST_ARGS)
@@ -24,7 +28,12 @@ check: .venv/.develop lint ## what to run while working, under 3 minutes
 long: .venv/.develop ## the long profiles, for a night
 	@echo "Long profile: every property test (hypothesis) with 20,000 examples instead of 100, new ones at each run;"
 	@echo "every vector changed at every byte; a million random requests to a coordinator; the fuzzer (tests/fuzz) ten minutes."
-	KG_PROFILE=long $(PYTEST) $(PYTEST_ARGS)
+	@echo "Then logs of ten and a hundred million records, loaded every way that can (20 GB of disk, for a while)."
+	KG_PROFILE=long $(PYTEST) --ignore $(GATES) $(PYTEST_ARGS)
+	KG_PROFILE=long $(ALONE)
+
+bench: .venv/.develop brokers ## the package beside everything else that loads a log (BENCH_ARGS="--records 10M …")
+	$(PY) -m benchmarks $(BENCH_ARGS)
 
 lint: .venv/.develop
 	$(PY) -m ruff check .

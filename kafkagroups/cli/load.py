@@ -7,12 +7,13 @@ import json
 import os
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from kafkagroups.api import ENGINES, load
 from kafkagroups.cli import options
 from kafkagroups.cli.tables import printable, table
-from kafkagroups.errors import UsageError
+from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.views.answer import group_json, offsets_json, pending_json
 from kafkagroups.views.loads import Groups
@@ -23,7 +24,9 @@ EXAMPLES = """\
 examples:
   kafkagroups load data/harbour/3.9.2 --coordinator classic
   kafkagroups load /var/lib/kafka/data/__consumer_offsets-12 --json
-  kafkagroups load data/harbour/1.0.1 --coordinator classic --kafka 1.0.1"""
+  kafkagroups load data/harbour/1.0.1 --coordinator classic --kafka 1.0.1
+  kafkagroups load /var/lib/kafka/data --snapshot state
+  kafkagroups load /var/lib/kafka/data --to parquet:tables"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="parquet:DIR",
         help="write the tables of one PATH as DIR/<table>/….parquet, and show only what was written",
     )
+    parser.add_argument(
+        "--snapshot", metavar="DIR", help="go on from the snapshot there, if there is one, and save the new one"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a PATH")
 
 
@@ -53,12 +59,16 @@ def run(args: argparse.Namespace) -> int:
     rules = options.rules(args.coordinator, args.kafka)
     if args.master and args.engine != "spark":
         raise UsageError("--master is Spark's: it goes with --engine spark")
+    if args.snapshot and (args.engine == "spark" or args.until is not None or args.until_time is not None or args.to):
+        raise UsageError("--snapshot goes with neither --until, --until-time, --to nor --engine spark")
+    if args.snapshot and len(args.paths) > 1:
+        raise UsageError(f"--snapshot takes one PATH, not {len(args.paths)}")
     if args.to:
         return _write(args, rules)
     for path in args.paths:
         try:
             groups = _loaded(path, rules, args)
-        except UsageError as error:
+        except (UsageError, InvalidLog) as error:
             options.complain(error)
             worst = 2
             continue
@@ -103,7 +113,23 @@ def _write(args: argparse.Namespace, rules: Dialect) -> int:
     return int(bool(written.problems))
 
 
+def _gone_on(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
+    """What a snapshot knows after what the log has got since."""
+    from kafkagroups.snapshots import Snapshot, files
+
+    snapshot = Snapshot(rules, {})
+    if files.is_there(args.snapshot):
+        files.check(Path(args.snapshot), rules)
+        snapshot = Snapshot.read(args.snapshot)
+    snapshot = snapshot.advance(path, engine=args.engine)
+    snapshot.save(args.snapshot)
+    return snapshot.groups(path, args.partitions)
+
+
 def _loaded(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
+    if args.snapshot:
+        with options.busy(path):
+            return _gone_on(path, rules, args)
     stops = {"partitions": args.partitions, "until": args.until, "until_time": args.until_time}
     if args.engine != "spark":
         if "://" in path and not os.path.exists(path):

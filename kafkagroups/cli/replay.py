@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 from kafkagroups.log.writer import new_folder
-from kafkagroups.replay.conversation import Player, read
 
 NAME = "replay"
 HELP = "play a recorded conversation against a coordinator: what it answers and appends"
@@ -25,6 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from kafkagroups.replay.conversation import Player, read  # the coordinator takes its time to import
+
     header, lines = read(args.conversation)
     player = Player(header, lines, args.out, args.kafka)
     new_folder(Path(args.out))

@@ -121,7 +121,7 @@ class ClassicCache(Cache):
         if self.separate:
             shard.offsets.committed = {group: dict(orphan.offsets) for group, orphan in self.orphans.items()}
         try:
-            self._scan(shard, batches)
+            self.scan(shard, batches)
         finally:
             if self.separate:
                 self.orphans = {group: Orphan(there) for group, there in shard.offsets.committed.items()}
@@ -145,7 +145,8 @@ class ClassicCache(Cache):
             if group_id in self.groups and (self.separate or group_id not in offsets.committed):
                 raise LoadFailed(f"Unexpected unload of active group {group_id!r}")
 
-    def _scan(self, shard: ClassicShard, batches: Iterable[Batch]) -> None:
+    def scan(self, shard: ClassicShard, batches: Iterable[Batch]) -> None:
+        """Replays batches onto what was replayed before."""
         for batch in batches:
             if batch.is_control:
                 self._end_transaction(shard.offsets, batch)
@@ -206,6 +207,11 @@ class NewCache(Cache):
 
     def load(self, partition: int | None, batches: Iterable[Batch]) -> None:
         shard = Shard(partition, Offsets(self.observer))
+        self.scan(shard, batches)
+        self.add(shard)
+
+    def scan(self, shard: Shard, batches: Iterable[Batch]) -> None:
+        """Replays batches onto what was replayed before."""
         for batch in batches:
             if batch.is_control:
                 for log_record in batch.records:
@@ -215,7 +221,7 @@ class NewCache(Cache):
                         shard.offsets.end_transaction(batch.producer_id, commits=commits, by=by, whole_batches=False)
                 continue
             for log_record in batch.records:
-                record, group_id = self.decode(partition, batch.file, log_record)
+                record, group_id = self.decode(shard.partition, batch.file, log_record)
                 if isinstance(record.key, OFFSET_KEYS):
                     shard.replay_offset(batch.producer_id, log_record.offset, record)
                 elif isinstance(record.key, GroupMetadataKey | GroupIdKey):
@@ -225,14 +231,13 @@ class NewCache(Cache):
                     except LoadFailed as error:
                         error.offset = log_record.offset
                         raise
-                    is_known = group_id in shard.groups
-                    self.observer.group(group_id, record, log_record.offset, was_known, is_known)
+                    self.observer.group(group_id, record, log_record.offset, was_known, group_id in shard.groups)
+
+    def add(self, shard: Shard) -> None:
+        """The last step of a load. LoadFailed when a group cannot be what it is; then nothing is added."""
         for group in shard.groups.values():
             if isinstance(group, ModernGroup):
                 check_loaded(group)
-        self.add(shard)
-
-    def add(self, shard: Shard) -> None:
         offsets = shard.offsets
         pending = [group for by_group in offsets.pending.values() for group in by_group]
         for group_id in dict.fromkeys([*shard.groups, *offsets.committed, *pending]):

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import TYPE_CHECKING
 
 from kafkagroups.errors import BadBytes, LoadFailed
-from kafkagroups.groups.group import Group, group_from_record
-from kafkagroups.groups.loading import Cache, ClassicCache, ClassicShard, NewCache, Shard
-from kafkagroups.groups.modern import check_loaded
-from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
+from kafkagroups.groups.group import Group
+from kafkagroups.groups.loading import ClassicCache, ClassicShard, NewCache, Shard
+from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import Offsets
-from kafkagroups.kernels.kept import KeptRecord
-from kafkagroups.kernels.kept_group import KeptGroup
+from kafkagroups.kernels.kept_group import KeptGroup, KeptRecord
 from kafkagroups.log.batch import LogRecord
-from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.group_keys import GroupIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
-from kafkagroups.records.serde import Record, decode
+from kafkagroups.records.serde import Record
+
+if TYPE_CHECKING:
+    from kafkagroups.kernels.state import Fold
+
+AnyCache = ClassicCache | NewCache
+AnyShard = ClassicShard | Shard
 
 
 @dataclass
@@ -37,15 +40,16 @@ class Scanned:
     batches: int
     records: int
     next_offset: int
+    fold: Fold
     commits: Callable[[Collection[str]], Sequence[tuple[int, str]]]
 
-    def into(self, cache: Cache, partition: int | None) -> bool:
+    def into(self, cache: AnyCache, partition: int | None) -> bool:
         """Loads one partition into the cache. False, and nothing has changed: only Cache.load can tell."""
         named, cache.named = cache.named, {}
+        shard = empty_shard(cache, partition)
         try:
-            taken = self._into_new(cache, partition) if isinstance(cache, NewCache) else False
-            if isinstance(cache, ClassicCache):
-                taken = self._into_classic(cache, partition)
+            if taken := self.onto(cache, shard):
+                cache.add(shard)
         except (LoadFailed, BadBytes):
             taken = False
         named, cache.named = cache.named, named
@@ -53,12 +57,20 @@ class Scanned:
             cache.name_group(partition, group_id)
         return taken
 
-    def _into_classic(self, cache: ClassicCache, partition: int | None) -> bool:
+    def onto(self, cache: AnyCache, shard: AnyShard, since: int = 0) -> bool:
+        """Replays what was read from `since` on onto a shard; its offsets are then the fold's. False: as `into`."""
         if not cache.rules.since(0, 10, 1):
             return False
-        shard = ClassicShard(partition, self.offsets)
+        shard.offsets = self.offsets
         for group_id in self.last_values:
-            cache.name_group(partition, group_id)
+            cache.name_group(shard.partition, group_id)
+        if isinstance(cache, ClassicCache) and isinstance(shard, ClassicShard):
+            self._onto_classic(cache, shard)
+        elif isinstance(shard, Shard):
+            self._onto_new(cache, shard, since)
+        return True
+
+    def _onto_classic(self, cache: ClassicCache, shard: ClassicShard) -> None:
         for each in self.others:
             if each.is_plain:
                 group_id = _plain(cache, shard, each)
@@ -67,13 +79,11 @@ class Scanned:
                 else:
                     shard.removed.pop(group_id, None)
             else:
-                record, group_id = cache.decode(partition, None, _log_record(each))
+                record, group_id = cache.decode(shard.partition, None, _log_record(each))
                 cache.replay_group(shard, each.offset, record, group_id)
-        cache.add(shard)
-        return True
 
-    def _into_new(self, cache: NewCache, partition: int | None) -> bool:
-        shard = Shard(partition, self.offsets)
+    def _onto_new(self, cache: AnyCache, shard: Shard, since: int) -> None:
+        partition = shard.partition
         steps: list[tuple[int, Record | KeptRecord | None, str]] = []
         for each in self.others:
             record, group_id = (each, "") if each.is_plain else cache.decode(partition, None, _log_record(each))
@@ -98,14 +108,13 @@ class Scanned:
             if group_id not in shard.groups:
                 ended[group_id] = offset
         for group_id, last in self.last_values.items():
-            cache.name_group(partition, group_id)
-            if group_id not in shard.groups and group_id not in entwined and last > ended.get(group_id, -1):
+            is_new = group_id not in shard.groups and group_id not in entwined
+            if is_new and last >= since and last > ended.get(group_id, -1):
                 shard.groups[group_id] = Group(group_id, partition)
-        for group in shard.groups.values():
-            if isinstance(group, ModernGroup):
-                check_loaded(group)
-        cache.add(shard)
-        return True
+
+
+def empty_shard(cache: AnyCache, partition: int | None) -> AnyShard:
+    return ClassicShard(partition, Offsets()) if isinstance(cache, ClassicCache) else Shard(partition, Offsets())
 
 
 def _log_record(kept: KeptRecord) -> LogRecord:
@@ -116,7 +125,7 @@ def _is_newer(record: Record) -> bool:
     return isinstance(record.key, GroupIdKey)
 
 
-def _plain(cache: Cache, shard: ClassicShard | Shard, kept: KeptRecord) -> str:
+def _plain(cache: AnyCache, shard: AnyShard, kept: KeptRecord) -> str:
     """A group's plain record, which nobody need decode: the group is known, or no longer. Gives its name."""
     group_id = kept.key[4 : 4 + int.from_bytes(kept.key[2:4], "big")].decode()
     cache.name_group(shard.partition, group_id)
@@ -124,9 +133,5 @@ def _plain(cache: Cache, shard: ClassicShard | Shard, kept: KeptRecord) -> str:
     if kept.value is None:
         groups.pop(group_id, None)
     else:
-        groups[group_id] = KeptGroup(group_id, shard.partition, partial(_read, shard.partition, kept, cache.rules))
+        groups[group_id] = KeptGroup(group_id, shard.partition, kept, cache.rules)
     return group_id
-
-
-def _read(partition: int | None, kept: KeptRecord, rules: Dialect) -> Group:
-    return group_from_record(partition, decode(kept.key, kept.value, rules), kept.offset, rules)

@@ -68,7 +68,7 @@ from kafkagroups.kernels.table import entry_of
 from kafkagroups.kernels.transactions import end_transaction, new_node
 from kafkagroups.kernels.values import put_value
 
-AHEAD = 8
+AHEAD = 12
 """How many records lie between the steps of a block's fold."""
 
 
@@ -110,6 +110,9 @@ def fold_segment(
         if attributes & 7:
             status = PACKED
             break
+        last = base + int32(data, at + 23)
+        if count > size or base < counts[NEXT_OFFSET] or last < base:  # it holds fewer; and offsets rise
+            return ODD, at
         producer = int64(data, at + 43)
         is_control = (attributes & 0x20) != 0
         has_room = _has_room(size + pledged, count, counts, limits)
@@ -139,11 +142,13 @@ def fold_segment(
             pledged += size
             pending = (attributes & 0x10) != 0 if rules[CLASSIC] else producer != -1
             first = np.int64(-1)
+            before = base - 1
             for number in range(count):
                 place = record_at(data, place, stop, found)
-                if place < 0 or found[2] < 2:
-                    return ODD, at
                 offset = base + found[0]
+                if place < 0 or found[2] < 2 or offset <= before or offset > last:
+                    return ODD, at
+                before = offset
                 first = offset if number == 0 else first
                 kind = int16(data, found[1])
                 if kind != 0 and kind != 1:
@@ -175,7 +180,7 @@ def fold_segment(
             return ODD, at
         counts[BATCHES] += 1
         counts[RECORDS] += count
-        counts[NEXT_OFFSET] = base + int32(data, at + 23) + 1
+        counts[NEXT_OFFSET] = last + 1
         at = stop
     if waiting and status != ODD:
         folded = _fold(
@@ -223,7 +228,9 @@ def _fold(
         if 0 <= behind < waiting:
             entry = slots[block[behind, HASH] & mask]
             if entry >= 0:
-                prefetch(arena, entries[entry & 0x7FFFFFFF, NAME] >> 20)
+                name = entries[entry & 0x7FFFFFFF, NAME] >> 20
+                prefetch(arena, name)
+                prefetch(arena, name + 56)
         at = step - 2 * AHEAD
         if at < 0:
             continue

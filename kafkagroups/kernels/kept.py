@@ -7,7 +7,7 @@ group's: what came before it is to be seen as it was. One that names no group cl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,21 +15,13 @@ from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.events import same_text, short_hash
 from kafkagroups.kernels.group_records import MOST_MEMBERS, is_plain_group
 from kafkagroups.kernels.intrinsics import copy
+from kafkagroups.kernels.kept_group import KeptRecord
 from kafkagroups.kernels.scan import int16
 
 Array = np.ndarray[Any, Any]
 
 _NUMBER, _OFFSET, _KEY_SIZE, _VALUE_SIZE, _PLACE, _ROOM, _PLAIN, _CLOSED = range(8)
 _KEPT, _BYTES, _SEEN, _ALL_CLOSED, _NAMES = range(5)
-
-
-class KeptRecord(NamedTuple):
-    """A record. `is_plain`: one of type 2 that every coordinator since 0.10.1 reads."""
-
-    offset: int
-    key: bytes
-    value: bytes | None
-    is_plain: bool
 
 
 class KeptRecords:

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
-from kafkagroups.groups.group import Group
+from kafkagroups.groups.group import Group, group_from_record
+from kafkagroups.records.dialect import Dialect
+from kafkagroups.records.serde import decode
+
+
+class KeptRecord(NamedTuple):
+    """A record. `is_plain`: one of type 2 that every coordinator since 0.10.1 reads."""
+
+    offset: int
+    key: bytes
+    value: bytes | None
+    is_plain: bool
+
 
 OF_RECORD = ("state", "generation", "protocol_type", "protocol", "leader", "current_state_timestamp", "members")
 
 
 class KeptGroup(Group):
-    """As the Group that `read` makes of the record, with offsets of its own; equal to it, pickled and shown as it."""
+    """As the Group that a plain record makes, with offsets of its own: equal to it, and shown as it."""
 
-    def __init__(self, group_id: str, partition: int | None, read: Callable[[], Group]) -> None:
+    def __init__(self, group_id: str, partition: int | None, record: KeptRecord, rules: Dialect) -> None:
         self.group_id, self.partition = group_id, partition
         self.offsets, self.pending, self.type = {}, {}, "classic"
-        self._read: Callable[[], Group] | None = read
+        self._unread: tuple[KeptRecord, Dialect] | None = (record, rules)
 
     def __getattribute__(self, name: str) -> Any:
-        if name in OF_RECORD and (read := self._read):
-            self._read = None
-            whole = read()
+        if name in OF_RECORD and self._unread:
+            record, rules = self._unread
+            self._unread = None
+            group = group_from_record(self.partition, decode(record.key, record.value, rules), record.offset, rules)
             for each in OF_RECORD:
-                setattr(self, each, getattr(whole, each))
+                setattr(self, each, getattr(group, each))
         return super().__getattribute__(name)
 
     def __eq__(self, other: object) -> bool:
@@ -33,10 +45,4 @@ class KeptGroup(Group):
     __hash__ = None
 
     def __repr__(self) -> str:
-        return repr(Group(*self._values()))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Group, self._values()
-
-    def _values(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, f.name) for f in fields(Group))
+        return repr(Group(*(getattr(self, f.name) for f in fields(Group))))

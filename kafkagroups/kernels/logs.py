@@ -27,9 +27,13 @@ def fold_log(
     until: int | None = None,
     until_time: int | None = None,
     passed: Callable[[int], None] = lambda more: None,
+    onto: Fold | None = None,
 ) -> Fold | None:
-    """Folds a partition's segments, in order. None when the readable loader is to load it. `passed` hears of bytes."""
-    state = Fold(rules, until, until_time, size(log))
+    """Folds a partition's segments, in order, `onto` what was folded of it before. `passed` hears of bytes.
+
+    None when the readable loader is to load it.
+    """
+    state = onto or Fold(rules, until, until_time, size(log))
     for buffer in buffers(log):
         before = 0
 
@@ -71,8 +75,11 @@ def _scan(
     log: Log, rules: Dialect, until: int | None, until_time: int | None, passed: Callable[[int], None]
 ) -> Scanned | None:
     state = fold_log(log, rules, until, until_time, passed)
-    if state is None:
-        return None
+    return None if state is None else scanned(log, state)
+
+
+def offsets_of(state: Fold) -> tuple[Offsets, dict[str, int]]:
+    """A fold's offsets as the loaders hold them, and of each group the newest record with a value."""
     offsets = Offsets()
     kept, newest = state.committed()
     offsets.committed = cast(Any, kept)  # nothing is put into it any more
@@ -80,6 +87,12 @@ def _scan(
     for producer, groups in offsets.pending.items():
         for group_id in groups:
             offsets.producers.setdefault(group_id, set()).add(producer)
+    return offsets, newest
+
+
+def scanned(log: Log, state: Fold) -> Scanned:
+    """What a fold says that has read this log."""
+    offsets, newest = offsets_of(state)
     counts = state.counts.tolist()
     next_offset = counts[layout.NEXT_OFFSET] if counts[layout.BATCHES] else log.start_offset
     return Scanned(
@@ -89,6 +102,7 @@ def _scan(
         counts[layout.BATCHES],
         counts[layout.RECORDS],
         next_offset,
+        state,
         partial(commit_events, log),
     )
 

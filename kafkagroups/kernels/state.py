@@ -6,7 +6,7 @@ its keys, the metadata of its offsets and the records of other types: memory is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -51,7 +51,7 @@ class Fold:
         self.counts = np.zeros(11, np.int64)
         self.counts[layout.FREE] = -1
         keys = 1 << max(FIRST_KEYS, min(size // 1024, MOST_FIRST_KEYS)).bit_length()
-        self.entries = np.empty((keys, 8), np.int64)
+        self.entries = _lines(keys)
         self.more = np.zeros((keys, 4), np.int64)
         self.tombs = np.empty(keys, np.int64)
         self.slots = np.full(2 * keys, -1, np.int64)
@@ -62,7 +62,8 @@ class Fold:
         self.row_places = np.empty((ROWS, 5), np.int64)
         self.block = np.empty((BLOCK, 8), np.int64)
         self.found = np.empty(5, np.int64)
-        self.others = KeptRecords(rules.group_values)
+        self._group_values = rules.group_values
+        self.others = KeptRecords(self._group_values)
         self.is_cut = False
         self._classic = classic
         self._texts: dict[bytes, str] = {}
@@ -100,8 +101,11 @@ class Fold:
             self._drop_dead()
         if self._lacks_keys(new_keys):
             room = 2 * max(len(self.entries), int(self.counts[layout.ENTRIES]) + new_keys)
-            self.entries, self.more = longer(self.entries, room), longer(self.more, room)
-            self.tombs = longer(self.tombs, room)
+            count = int(self.counts[layout.ENTRIES])
+            entries = _lines(room)
+            entries[:count] = self.entries[:count]
+            self.entries = entries
+            self.more, self.tombs = longer(self.more, room), longer(self.tombs, room)
             self._rehash()
         if self._lacks_bytes(size):
             self.arena = longer(self.arena, 2 * max(len(self.arena), int(self.counts[layout.ARENA]) + size))
@@ -163,6 +167,27 @@ class Fold:
         groups = np.empty((count, 4), np.int64)
         slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int64)
         return groups[: group_keys(self.entries, count, self.arena, slots, groups, group_of)], group_of
+
+    def saved(self) -> dict[str, Array]:
+        """The arrays that `restored` needs, and no more; `others` are the caller's."""
+        count, used = int(self.counts[layout.ENTRIES]), int(self.counts[layout.ARENA])
+        whole = {name: getattr(self, name) for name in ("counts", "nodes", "node_more", "producers")}
+        keys = {name: getattr(self, name)[:count] for name in ("entries", "more", "tombs")}
+        return {**whole, **keys, "arena": self.arena[:used]}
+
+    @classmethod
+    def restored(cls, rules: Dialect, saved: Mapping[str, Array]) -> Fold:
+        """The fold as it was saved, to go on with the records behind its `next_offset`."""
+        fold = cls(rules)
+        for name, array in saved.items():
+            setattr(fold, name, array)
+        fold._rehash()
+        return fold
+
+    def go_on(self) -> None:
+        """What was read so far is dealt with: `others` will be those that come from now on."""
+        self.others = KeptRecords(self._group_values)
+        self.__dict__.pop("_arena", None)
 
     def committed(self) -> tuple[dict[str, KeptOffsets], dict[str, int]]:
         """By group, what is committed; and the newest record that committed anything, whatever became of it (-1: none).
@@ -246,3 +271,10 @@ class Fold:
     def _arena(self) -> bytes:
         """What the arena holds, once nothing is folded any more."""
         return self.arena[: self.counts[layout.ARENA]].tobytes()
+
+
+def _lines(count: int) -> Array:
+    """Room for entries, each in one cache line of 64 bytes."""
+    raw = np.empty(64 * count + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + 64 * count].view(np.int64).reshape(count, 8)

@@ -5,10 +5,11 @@
 so one task owns whole log partitions, reads their segments in order with the package's own loader, and its answer is
 final: nothing is shuffled. Paths travel to the tasks, not bytes: every executor must see the files.
 
-PySpark is imported when one of the three is called.
+`keep` keeps a snapshot of a growing one. PySpark is imported when one of them is called.
 """
 
+from kafkagroups.spark.keeping import keep
 from kafkagroups.spark.session import register, session
 from kafkagroups.spark.tables import Tables, load, load_groups
 
-__all__ = ["Tables", "load", "load_groups", "register", "session"]
+__all__ = ["Tables", "keep", "load", "load_groups", "register", "session"]

@@ -13,7 +13,9 @@ from kafkagroups.log.segments import SEGMENT_BYTES
 WIDTH = 8
 """Records in a batch, unless something else is asked for."""
 MOST_GROUPS = 1_000_000
-MOST_KEYS = 100_000_000
+MOST_KEYS = 10_000
+MOST_OFFSETS = 100_000_000
+"""Groups × keys."""
 MOST_WIDTH = 50
 TOPIC_PARTITIONS = 100
 """A group with more keys than this reads several topics."""
@@ -77,7 +79,7 @@ def check(settings: Settings) -> None:
     _within("partitions", s.partitions, 1, 2**31 - 1)
     _within("records", s.records, 0, 2**40)
     _within("groups", s.groups, 1, MOST_GROUPS)
-    _within("keys of a group", s.keys, 1, MOST_KEYS // s.groups)
+    _within("keys of a group", s.keys, 1, min(MOST_KEYS, MOST_OFFSETS // s.groups))
     if s.width is not None:
         _within("records in a batch", s.width, 1, MOST_WIDTH)
     _within("the skew", s.skew, 0, 10)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kafkagroups.errors import BadBytes, LoadFailed, UsageError
-from kafkagroups.groups.loading import Cache, ClassicCache, NewCache, Orphan
+from kafkagroups.groups.loading import ClassicCache, NewCache, Orphan
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import NOBODY, Observer
 from kafkagroups.log.batch import Batch, record_count
@@ -102,7 +102,7 @@ class Folded(Protocol):
     records: int
     next_offset: int
 
-    def into(self, cache: Cache, partition: int | None) -> bool:
+    def into(self, cache: ClassicCache | NewCache, partition: int | None) -> bool:
         """False, and nothing has changed: only Cache.load can tell."""
 
 
@@ -146,8 +146,7 @@ def load_logs(
     hears how many bytes the cache has read more.
     """
     logs = list(logs)
-    is_classic = rules.coordinator == "classic"
-    cache: Cache = ClassicCache(rules, observer) if is_classic else NewCache(rules, observer, partitions)
+    cache = empty_cache(rules, observer, partitions)
     read: dict[int | None, LoadedPartition] = {}
     folded = scan(logs, rules, until, until_time) if scan else (None for _ in logs)
     for log, fast in zip(logs, folded, strict=True):
@@ -164,9 +163,19 @@ def load_logs(
             for _ in batches:
                 pass  # the counts are the log's, however far the load came
         loaded.damage = log.damage
+    return known_groups(cache, read, path, partitions)
+
+
+def known_groups(
+    cache: ClassicCache | NewCache,
+    read: dict[int | None, LoadedPartition],
+    path: str = "",
+    partitions: int | None = None,
+) -> Groups:
+    """What is in a coordinator's cache, and what was read to fill it."""
     return Groups(
-        rules.coordinator,
-        rules.kafka,
+        cache.rules.coordinator,
+        cache.rules.kafka,
         path,
         read,
         cache.groups,
@@ -174,6 +183,11 @@ def load_logs(
         _elsewhere(cache.named, cache.groups, partitions),
         cache.named,
     )
+
+
+def empty_cache(rules: Dialect, observer: Observer = NOBODY, partitions: int | None = None) -> ClassicCache | NewCache:
+    """A coordinator that has read nothing."""
+    return ClassicCache(rules, observer) if rules.coordinator == "classic" else NewCache(rules, observer, partitions)
 
 
 def join(parts: Sequence[Groups], path: str, partitions: int | None = None) -> Groups:

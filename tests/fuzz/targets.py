@@ -4,10 +4,12 @@ import json
 import struct
 import zlib
 from contextlib import suppress
+from functools import partial
 
 from crc32c import crc32c
 
 import kafkagroups as kg
+from kafkagroups.kernels import logs
 from kafkagroups.log.segments import log_of_buffers, read_batches
 from kafkagroups.records.consumer_protocol import encode_embedded
 from kafkagroups.records.control import decode_control_key, decode_end_transaction_marker
@@ -15,6 +17,8 @@ from kafkagroups.views.annotate_batch import annotate_batch
 from kafkagroups.views.answer import group_json
 from kafkagroups.views.loads import load_logs
 from tests.captured import captured, rows
+from tests.kernels.random_logs import random_log
+from tests.kernels.same import shape
 from tests.records.judge import judge
 
 READERS = [
@@ -82,6 +86,27 @@ def log(data):
         json.dumps(group_json(group))
 
 
+def compiled(data):
+    """As `log`: the compiled engine and the readable loader say the same, and nothing ends the process."""
+    if not data:
+        return
+    segment = mended(data[1:]) if data[0] & 0x80 else data[1:]
+    rules = READERS[(data[0] & 0x7F) % len(READERS)]
+    both = [
+        load_logs([log_of_buffers([("00000000000000000000.log", segment)], 0)], rules, scan=scan)
+        for scan in (None, partial(logs.scan, threads=1))
+    ]
+    assert shape(both[0]) == shape(both[1])
+
+
+def compiled_seeds():
+    yield from log_seeds()
+    for seed in range(200):
+        data = random_log(seed, batches=12)
+        if len(data) < MOST:
+            yield b"\x80" + data
+
+
 def log_seeds():
     """Whole small logs, and of the others the batches in which records are compressed."""
     logs = [captured("dumplog").glob("dumplog/*/*.log"), captured("crafted").glob("crafted/logs/*/*/*.log")]
@@ -112,4 +137,9 @@ def mended(data):
     return bytes(out)
 
 
-TARGETS = {"record": (record, record_seeds), "embedded": (embedded, embedded_seeds), "log": (log, log_seeds)}
+TARGETS = {
+    "record": (record, record_seeds),
+    "embedded": (embedded, embedded_seeds),
+    "log": (log, log_seeds),
+    "compiled": (compiled, compiled_seeds),
+}

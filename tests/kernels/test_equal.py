@@ -17,15 +17,10 @@ from kafkagroups.records.dialect import dialect
 from kafkagroups.views.loads import load_logs
 from tests.captured import captured
 from tests.kernels.random_logs import passing_keys, random_log
+from tests.kernels.same import shape
 
 LONG = os.environ.get("KG_PROFILE") == "long"
 COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"), ("classic", "1.0.1"), ("new", "4.0.2"))
-
-
-def shape(groups):
-    """All that a load says."""
-    named = {group: sorted(map(str, where)) for group, where in groups.named.items()}
-    return groups.groups, groups.orphans, groups.elsewhere, named, groups.partitions
 
 
 def folders():

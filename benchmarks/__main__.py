@@ -1,0 +1,86 @@
+"""`python -m benchmarks`: the package beside whatever else loads a log, in one run. See docs/performance.md."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+from benchmarks import machine, once, report, runs
+from benchmarks.ways import WAYS
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--records", type=number, nargs="+", default=[1_000_000], metavar="N", help="1M, 10M …: a run each"
+    )
+    parser.add_argument(
+        "--partitions", type=int, nargs="+", choices=(50, 1), default=[50, 1], help="of the topic (both)"
+    )
+    parser.add_argument("--rounds", type=int, default=7, help="how often each way loads, if its time allows (7)")
+    parser.add_argument("--seconds", type=float, default=90, help="a slow way's time: then it has no more rounds (90)")
+    parser.add_argument("--only", nargs="+", choices=WAYS, default=[], metavar="WAY", help=", ".join(WAYS))
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where the results are written too")
+    parser.add_argument(
+        "--folder", type=Path, metavar="DIR", help="where topics are generated, and kept (a temporary one)"
+    )
+    verbs = parser.add_subparsers(dest="verb")
+    told = verbs.add_parser("report", help="docs/performance.md and its plot anew, from results")
+    told.add_argument("files", type=Path, nargs="*", default=[report.MEASURED], metavar="FILE")
+    args = parser.parse_args()
+    if args.verb == "report":
+        measured = merged([json.loads(file.read_text()) for file in args.files])
+        report.MEASURED.write_text(json.dumps(measured, indent=1) + "\n")
+        report.write_docs(measured)
+        return
+    place = args.folder or Path(tempfile.mkdtemp(prefix="kafkagroups-benchmark-"))
+    place.mkdir(parents=True, exist_ok=True)
+    measured = {"machine": machine.describe(), "runs": []}
+    try:
+        for records in args.records:
+            measured["runs"].append(measure(place, records, args))
+            if args.json:  # after each size: a later one may fail
+                args.json.write_text(json.dumps(measured, indent=1) + "\n")
+            if not args.folder:
+                empty(place)
+    finally:
+        if not args.folder:
+            shutil.rmtree(place, ignore_errors=True)
+        print(report.terminal(measured))
+
+
+def measure(place: Path, records: int, args: argparse.Namespace) -> dict:
+    cases = runs.plan(records, args.partitions, args.only)
+    found = {"records": records, "topics": runs.run(place, cases, args.rounds, args.seconds, memory=not args.only)}
+    if not args.only:
+        large = [case.spec for case in cases if case.spec.part == "50 partitions"]
+        folder = place / large[0].about.removesuffix(".json") if large and records <= 10_000_000 else None
+        found["once"] = once.measure(folder, args.rounds)
+    return found
+
+
+def merged(all_measured: list[dict]) -> dict:
+    """Runs of several files, by size; a later one of the same size wins, and the last machine."""
+    by_size = {run["records"]: run for measured in all_measured for run in measured["runs"]}
+    return {"machine": all_measured[-1]["machine"], "runs": [by_size[size] for size in sorted(by_size)]}
+
+
+def empty(place: Path) -> None:
+    for each in place.iterdir():
+        if each.is_dir():
+            shutil.rmtree(each)
+        else:
+            each.unlink()
+
+
+def number(text: str) -> int:
+    """1000000, 1M or 200k."""
+    unit = {"k": 1000, "M": 1_000_000}.get(text[-1:], 1)
+    return int(float(text.rstrip("kM")) * unit)
+
+
+if __name__ == "__main__":
+    main()

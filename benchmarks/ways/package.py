@@ -1,0 +1,48 @@
+"""The package itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import kafkagroups as kg
+from benchmarks.topics import Topic
+from kafkagroups.api import load_columns
+from kafkagroups.kernels.buffers import buffers
+from kafkagroups.log.segments import open_logs
+from kafkagroups.views.loads import Groups
+
+
+def live(groups: Groups) -> int:
+    return sum(len(group.offsets) for group in groups.values())
+
+
+@contextmanager
+def compiled(topic: Topic, threads: int) -> Iterator[tuple[Callable, Callable]]:
+    load = partial(kg.load, topic.folder, engine="compiled", threads=threads)
+
+    load()  # compiles, or reads what was compiled
+    yield load, live
+
+
+one_thread = partial(compiled, threads=1)
+two_threads = partial(compiled, threads=2)
+
+
+@contextmanager
+def arrow(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
+    def load() -> list:
+        out = []
+        for log in open_logs(topic.folder):
+            segments = zip(log.segments, buffers(log), strict=True)
+            out.append(load_columns(segments, partition=log.partition, engine="compiled").read_all())
+        return out
+
+    load()
+    yield load, lambda tables: sum(table.num_rows for table in tables)
+
+
+@contextmanager
+def readable(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
+    yield partial(kg.load, topic.folder, engine="python"), live

@@ -1,0 +1,185 @@
+"""A snapshot that goes on gives what a load of the whole log gives: however the log came, and whoever reads it."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups import snapshots, synth
+from kafkagroups.cli import main
+from kafkagroups.log.segments import log_of_buffers
+from kafkagroups.records.dialect import dialect
+from kafkagroups.snapshots import files
+from kafkagroups.snapshots.states import advanced
+from kafkagroups.views.loads import load_logs
+from tests.captured import captured
+from tests.kernels.random_logs import random_log
+from tests.kernels.same import shape
+
+COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"))
+NAME = "00000000000000000000.log"
+
+
+def logs():
+    for family in ("runs", "crafted"):
+        for log in sorted({file.parent for file in captured(family).rglob("*.log")}):
+            yield pytest.param(log, id=str(log.relative_to(captured(family))))
+
+
+def grown(path, cuts):
+    """The folder of a partition as it was when its segment had so many bytes, one after the other."""
+    (segment,) = sorted(path.glob("*.log"))[-1:]
+    whole = segment.read_bytes()
+    for cut in (*sorted(cuts), len(whole)):
+        segment.write_bytes(whole[:cut])
+        yield
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+@pytest.mark.parametrize("path", list(logs()))
+def test_captured_logs_that_grow(path, engine, tmp_path):
+    """Each partition that a broker wrote or that was crafted, cut at random bytes, saved and read again in between."""
+    rnd = random.Random(path.name)
+    for coordinator, kafka in COORDINATORS:
+        place = tmp_path / coordinator / path.name
+        place.mkdir(parents=True)
+        for segment in path.glob("*.log"):
+            (place / segment.name).write_bytes(segment.read_bytes())
+        size = max(1, sorted(place.glob("*.log"))[-1].stat().st_size)
+        snapshot = None
+        for _ in grown(place, [rnd.randrange(size) for _ in range(2)]):
+            if snapshot is None:
+                snapshot = snapshots.take(place, coordinator, kafka, engine=engine)
+            else:
+                snapshot = snapshots.Snapshot.read(tmp_path / coordinator / "state").advance(place, engine=engine)
+            wanted = kg.load(place, coordinator, kafka, engine="python")
+            assert shape(snapshot.groups()) == shape(wanted)
+            snapshot.save(tmp_path / coordinator / "state")
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+def test_random_logs_that_grow(coordinator, compiled):
+    """300 random logs, damage and failing loads among them, read in up to five steps."""
+    rules, folded = dialect(coordinator, None), 0
+    for seed in range(300):
+        data, rnd = random_log(seed), random.Random(seed)
+        state = None
+        for cut in (*sorted(rnd.randrange(len(data) + 1) for _ in range(4)), len(data)):
+            log = log_of_buffers([(NAME, data[:cut])], 3)
+            state = advanced(state, log, rules, compiled)
+            wanted = load_logs([log_of_buffers([(NAME, data[:cut])], 3)], rules)
+            given = snapshots.Snapshot(rules, {3: state}).groups()
+            assert shape(given) == shape(wanted), (seed, cut)
+            folded += state.fold is not None
+    assert (folded > 300) == compiled
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_new_segments_and_partitions(engine, tmp_path):
+    """A topic that gets new segments and new partitions: only what is behind the snapshot is read."""
+    synth.write(tmp_path / "whole", 6000, partitions=3, groups=30, transactional=0.5, segment_bytes=20_000)
+    files_ = sorted((tmp_path / "whole").rglob("*.log"), key=lambda file: (file.name, file.parent.name))
+    snapshot, before = None, 0
+    for count in (1, 2, 5, 9, len(files_)):
+        for file in files_[before:count]:
+            place = tmp_path / "topic" / file.parent.name
+            place.mkdir(parents=True, exist_ok=True)
+            (place / file.name).write_bytes(file.read_bytes())
+        before = count
+        topic = tmp_path / "topic"
+        if snapshot is None:
+            snapshot = snapshots.take(topic, engine=engine)
+        else:
+            for state in snapshot.states.values():  # what was read is no longer needed
+                log = topic / f"__consumer_offsets-{state.shard.partition}"
+                assert state.loaded.next_offset and log.is_dir()
+            snapshot = snapshot.advance(topic, engine=engine)
+        wanted = kg.load(topic)
+        assert shape(snapshot.groups()) == shape(wanted)
+        assert snapshot.next_offsets == {number: p.next_offset for number, p in wanted.partitions.items()}
+
+
+def test_what_was_handed_out_stays(tmp_path):
+    """Groups of a snapshot are what they were, also after it went on; and so is the snapshot."""
+    path = "data/harbour/3.9.2/__consumer_offsets-9"
+    (segment,) = Path(path).glob("*.log")
+    place = tmp_path / "__consumer_offsets-9"
+    place.mkdir()
+    (place / segment.name).write_bytes(segment.read_bytes()[:2000])
+    first = snapshots.take(place, "classic", engine="compiled")
+    groups, wanted = first.groups(), kg.load(place, "classic")
+    (place / segment.name).write_bytes(segment.read_bytes())
+    second = first.advance(place)
+    assert shape(groups) == shape(first.groups()) == shape(wanted)
+    assert shape(second.groups()) == shape(kg.load(place, "classic"))
+
+
+def test_another_log_is_refused(tmp_path):
+    """A log that ends before the snapshot does is the caller's mistake."""
+    long, short = tmp_path / "long", tmp_path / "short"
+    synth.write(long, 500, partitions=1)
+    synth.write(short, 100, partitions=1)
+    for engine in ("python", "compiled"):
+        with pytest.raises(kg.UsageError, match="another log"):
+            snapshots.take(long, engine=engine).advance(short)
+
+
+def test_what_lies_on_disk(tmp_path):
+    """snapshot.json tells the next offsets; damage, other folders and other pickles are told, and run nothing."""
+    snapshot = snapshots.take("data/harbour/3.9.2", "classic")
+    folder = tmp_path / "state"
+    snapshot.save(folder)
+    snapshot.save(folder)
+    said = json.loads((folder / "snapshot.json").read_text())
+    assert said["number"] == 2 and len(list(folder.glob("*.state"))) == len(said["partitions"])
+    assert {int(p): there["next_offset"] for p, there in said["partitions"].items()} == snapshot.next_offsets
+    with pytest.raises(kg.UsageError, match="no snapshot"):
+        snapshots.Snapshot.read(tmp_path)
+    with pytest.raises(kg.UsageError, match="an empty folder"):
+        snapshot.save("data/harbour")
+    state = folder / next(iter(said["partitions"].values()))["file"]
+    whole = state.read_bytes()
+    for damaged in (whole[: len(whole) // 2], whole[:100] + bytes(50) + whole[150:], b""):
+        state.write_bytes(damaged)
+        with pytest.raises(kg.InvalidLog, match="no state"):
+            snapshots.Snapshot.read(folder)
+    (folder / "snapshot.json").write_text('{"format": 1}')
+    with pytest.raises(kg.InvalidLog):
+        snapshots.Snapshot.read(folder)
+
+
+def test_a_pickle_from_elsewhere_runs_nothing(tmp_path):
+    import numpy as np
+
+    bad = b"cos\nsystem\n(S'echo'\ntR."
+    for content in (bad, b"ckafkagroups.spark.gateway\nos.system\n(S'echo'\ntR.", b"cbuiltins\neval\n(S'1'\ntR."):
+        np.savez(tmp_path / "state.npz", rest=np.frombuffer(content, np.uint8))
+        with pytest.raises(kg.InvalidLog, match="no class of this package"):
+            files.read_state(tmp_path / "state.npz", dialect("new", None))
+
+
+def test_load_with_a_snapshot(tmp_path, capsys):
+    """`load --snapshot DIR` answers as `load`, the second time from the snapshot, which it keeps; mistakes are told."""
+    path, state = tmp_path / "__consumer_offsets-9", str(tmp_path / "state")
+    (segment,) = Path("data/harbour/3.9.2/__consumer_offsets-9").glob("*.log")
+    path.mkdir()
+    for size in (2000, None):
+        (path / segment.name).write_bytes(segment.read_bytes()[:size])
+        code = main(["load", str(path), "--coordinator", "classic", "--snapshot", state, "--json"])
+        given = capsys.readouterr()
+        assert main(["load", str(path), "--coordinator", "classic", "--json"]) == code
+        wanted = capsys.readouterr()
+        assert (json.loads(given.out), given.err) == (json.loads(wanted.out), wanted.err)
+    for wrong, said in (
+        (["--kafka", "2.8.2"], "this snapshot is of the classic coordinator of Kafka 3.9.2"),
+        (["--until", "3"], "--snapshot goes with neither"),
+        ([str(path)], "one PATH"),
+    ):
+        assert main(["load", str(path), *wrong, "--coordinator", "classic", "--snapshot", state]) == 2
+        assert said in capsys.readouterr().err
+    next(Path(state).glob("*.state")).write_bytes(b"nothing")
+    assert main(["load", str(path), "--coordinator", "classic", "--snapshot", state]) == 2
+    assert "no state can be read from this" in capsys.readouterr().err

@@ -1,0 +1,83 @@
+"""A stream keeps a snapshot of a growing topic: killed and started again at random, it loses and doubles nothing."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups import snapshots, synth
+from tests.kernels.same import shape
+
+pytestmark = pytest.mark.java
+JOB = Path(__file__).with_name("keep_job.py")
+
+
+def feed(whole, topic, seed, seconds):
+    """Writes the topic bit by bit, as brokers do: a partition's segments one after the other, cut at any byte."""
+    rnd = random.Random(seed)
+    left = {log.name: sorted(log.glob("*.log")) for log in whole.iterdir()}
+    total = sum(file.stat().st_size for files in left.values() for file in files)
+    while left:
+        name = rnd.choice(sorted(left))
+        source, place = left[name][0], topic / name / left[name][0].name
+        place.parent.mkdir(exist_ok=True)
+        written = place.stat().st_size if place.exists() else 0
+        more = rnd.choice((1, 60, 500, 4000, 20_000))
+        with open(place, "ab") as file:
+            file.write(source.read_bytes()[written : written + more])
+        if written + more >= source.stat().st_size:
+            del left[name][0]
+            if not left[name]:
+                del left[name]
+        time.sleep(seconds * more / total)
+
+
+def start(topic, folder, coordinator, *now):
+    job = [sys.executable, str(JOB), str(topic), str(folder), coordinator, *now]
+    return subprocess.Popen(job, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def same(given, wanted):
+    """But for the segments, which a stream does not see, and a batch behind the snapshot that is half written."""
+    for groups in (given, wanted):
+        for partition in groups.partitions.values():
+            partition.segments, partition.damage = 0, None
+    return shape(given) == shape(wanted)
+
+
+@pytest.mark.parametrize("coordinator", ["new", "classic"])
+def test_killed_at_random(coordinator, tmp_path):
+    """Killed twice while the topic grows, batches half written; then the snapshot answers what a load answers."""
+    whole, topic, folder = tmp_path / "whole", tmp_path / "topic", tmp_path / "state"
+    settings = {"transactional": 0.5, "generations": 0.02, "metadata": 0.1, "width": None, "segment_bytes": 300_000}
+    synth.write(whole, 20_000, partitions=4, groups=60, **settings)
+    topic.mkdir()
+    rnd = random.Random(coordinator)
+    feeder = threading.Thread(target=feed, args=(whole, topic, 1, 25), daemon=True)
+    feeder.start()
+    for _ in range(2):
+        process = start(topic, folder, coordinator)
+        assert process.stdout.readline() == "started\n", process.stdout.read()
+        time.sleep(rnd.uniform(1, 9))
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        if (folder / "snapshot.json").exists():
+            read = snapshots.Snapshot.read(folder)
+            for partition, state in read.states.items():
+                given = snapshots.Snapshot(read.rules, {partition: state}).groups()
+                log = topic / f"__consumer_offsets-{partition}"
+                assert same(given, kg.load(log, coordinator, until=state.loaded.next_offset))
+    feeder.join()
+    last = start(topic, folder, coordinator, "now")
+    said, _ = last.communicate(timeout=120)
+    assert last.returncode == 0, said
+    wanted, given = kg.load(topic, coordinator), snapshots.Snapshot.read(folder).groups()
+    assert len(wanted) > 50 and {p.damage for p in wanted.partitions.values()} == {None}
+    assert same(given, wanted)

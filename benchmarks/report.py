@@ -17,27 +17,27 @@ from benchmarks.ways import BASE, WAYS
 
 DOCS = Path(__file__).parents[1] / "docs"
 MEASURED = Path(__file__).with_name("measured.json")
-MAIN, ONE, SPARK = "50 partitions", "1 partition", "Spark"
+MAIN, ONE, LARGER = "50 partitions", "1 partition", "larger log"
 WHOSE = {BASE: "own", "package-2": "own", "package-spark": "worker"}
 PLOTTED = {  # way: (what the plot calls it, the part it is taken from)
     "kafka-python": ("kafka-python", MAIN),
-    "udf": ("Arrow UDF", SPARK),
+    "udf": ("Arrow UDF", LARGER),
     "naive": ("Python by hand", MAIN),
     "broker-4.3.1": ("broker 4.3.1 (1 partition)", ONE),
     "aiokafka": ("aiokafka", MAIN),
-    "sql": ("Spark SQL", SPARK),
+    "sql": ("Spark SQL", LARGER),
     "numpy": ("NumPy", MAIN),
     "kafka-classes": ("Kafka's classes", MAIN),
-    "package-spark": ("kafkagroups, Spark", SPARK),
+    "package-spark": ("kafkagroups, Spark", LARGER),
     BASE: ("kafkagroups, 1 thread", MAIN),
     "package-2": ("kafkagroups, 2 threads", MAIN),
 }
 
 
 def part(run: dict, name: str) -> dict | None:
-    """A topic of a run; the one for Spark is the main one where it is large enough."""
+    """A topic of a run; the larger log is the main one where that is large enough."""
     found = {each["part"]: each for each in run["topics"]}
-    return found.get(name) or (found.get(MAIN) if name == SPARK else None)
+    return found.get(name) or (found.get(MAIN) if name == LARGER else None)
 
 
 def least(topic: dict | None, way: str) -> float | None:
@@ -128,7 +128,7 @@ def growth(measured: dict) -> list[str]:
     out = []
     for small, large in pairwise(measured["runs"]):
         for way in (BASE, "package-2", "package-spark"):
-            a, b = part(small, SPARK if way == "package-spark" else MAIN), part(large, MAIN)
+            a, b = part(small, LARGER if way == "package-spark" else MAIN), part(large, MAIN)
             if least(a, way) and least(b, way) and a["records"] < b["records"]:
                 cost = least(b, way) / least(a, way) / (b["records"] / a["records"])
                 line = (

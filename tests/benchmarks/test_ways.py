@@ -1,0 +1,61 @@
+"""The ways that need no Java, on a small topic: they find what the generator wrote, and a bad one loses no other."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import report, runs
+from benchmarks.ways import BASE
+
+PYTHON_WAYS = [BASE, "package-arrow", "package-python", "naive", "kafka-python", "aiokafka", "numpy"]
+SPEC = runs.Spec("50 partitions", 20_000, 50, 100)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("topics")
+
+
+def measured(place, ways, memory=False):
+    pytest.importorskip("aiokafka")
+    (topic,) = runs.run(place, [runs.Case(way, SPEC) for way in ways], 2, 60, memory)
+    return topic
+
+
+def test_every_way_finds_the_live_offsets_that_were_written(place):
+    """Each has its two rounds, and no problem; the table shows them all."""
+    topic = measured(place, PYTHON_WAYS, memory=True)
+    assert {way: found.get("problem") for way, found in topic["ways"].items()} == dict.fromkeys(PYTHON_WAYS)
+    assert all(len(found["seconds"]) == 2 for found in topic["ways"].values())
+    if Path("/proc/self/status").exists():  # Linux
+        assert topic["ways"][BASE]["memory"]["own"]["anonymous"] > 10_000_000
+    assert len(report.rows_of(topic)) == len(PYTHON_WAYS)
+
+
+def test_a_way_that_is_missing_or_wrong_is_told_and_the_others_go_on(place, monkeypatch):
+    """No jars: left out with the reason. Another count than the generator's: no time."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "empty"))
+    topic = measured(place, ["kafka-classes", BASE])
+    assert "no jars" in topic["ways"]["kafka-classes"]["problem"]
+    assert len(topic["ways"][BASE]["seconds"]) == 2
+
+    about = json.loads((place / SPEC.about).read_text())
+    (place / SPEC.about).write_text(json.dumps(about | {"live": 1}))
+    assert measured(place, ["numpy"])["ways"]["numpy"] == {
+        "seconds": [],
+        "problem": f"wrong: {about['live']:,} live offsets, not 1",
+    }
+
+
+def test_a_run_below_ten_million_has_a_larger_log_for_spark_and_a_hot_partition():
+    """What is compared with what: the base stands beside each, and no way on a layout that it does not take."""
+    cases = runs.plan(1_000_000, (50, 1), ())
+    parts = {}
+    for case in cases:
+        parts.setdefault(case.spec.part, set()).add(case.way)
+    assert list(parts) == ["50 partitions", "larger log", "1 partition", "spread", "hot"]
+    assert all(BASE in ways for ways in parts.values())
+    assert {"package-spark", "udf", "sql"} <= parts["larger log"]
+    assert {"broker-3.9.2", "broker-4.3.1", "dump-log"} <= parts["1 partition"]
+    assert [case.spec.part for case in runs.plan(10_000_000, (50, 1), ())].count("larger log") == 0

@@ -23,7 +23,7 @@
 # 4. A group lives in **one** partition. So whoever reads a whole partition needs nobody else, whatever the rule: no merge at all.
 # 5. Measure first. For one topic, read once, one process beats a cluster nearly always.
 #
-# (The cells with Java take a minute on an old laptop. The first run on a machine also compiles for up to half a minute.)
+# (At its first run on a machine the lesson compiles, for up to half a minute.)
 
 # %% [markdown]
 # ## A fold
@@ -35,6 +35,7 @@
 import json
 import random
 from functools import partial, reduce
+from math import ceil
 from pathlib import Path
 from struct import unpack_from
 
@@ -153,7 +154,7 @@ for letters in ["CX", "CXM", "XCM", "CXA", "CT"]:
 
 # %% [markdown]
 # All agree; also on `XCM`, which broke the kitchen's board in lesson 09. Now you: **a log of at most four letters on which the classic coordinator answers something else.** By hand, with a
-# pencil: when does it look at an `X`, and what does it compare it with *then*?
+# pencil: when does it look at an `X`, and what does it compare it with *then*? (Give it in quotes, like `"CXA"`.)
 
 # %%
 # exercise: counterexample
@@ -210,7 +211,7 @@ print(f"the largest partition, {largest}: {records[largest]:,} records; one in t
 cores_that_help = ...
 
 # %%
-course.beside(cores_that_help, sum(records.values()) // records[largest])
+course.beside(cores_that_help, ceil(sum(records.values()) / records[largest]))
 
 # %% [markdown]
 # More cores, or more machines, would stand about. (A broker does not even have several: one thread loads its partitions, one after the other.)
@@ -289,7 +290,7 @@ def count(groups):
 
 print("offsets of the largest partition:", len(mine), "by your loop,", count(kg.load(topic / f"__consumer_offsets-{largest}")), "by the package")
 print("offsets of all:", count(one), count(two), "and as the generator knows:", written["live_offsets"])
-print(f"the very first compiled load, with the compiler or its cache: {once:.2f} s\n")
+print(f"the very first compiled load, with the compiler or its cache: {once:.2f} s")
 race.quote("kafka-dump-log 4.3.1", "dump-log")
 race
 

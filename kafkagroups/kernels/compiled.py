@@ -12,6 +12,7 @@ of them the folder is named after it.
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,7 +28,9 @@ from numba.misc.appdirs import AppDirs
 
 HERE = Path(__file__).parent
 _sources = sorted((file.name, file.read_bytes()) for file in resources.files(__package__).iterdir() if file.is_file())
-SOURCES = hashlib.sha256(b"".join(content for name, content in _sources if name.endswith(".py"))).hexdigest()
+_contents = b"".join(content for name, content in _sources if name.endswith(".py"))
+SOURCES = hashlib.sha256(_contents + os.environ.get("KAFKAGROUPS_CRC32C", "").encode()).hexdigest()
+"""Of what the machine code is made: the sources, and which checksum is wanted."""
 
 
 class Room(_CacheLocator):

@@ -28,10 +28,13 @@ def commit_events(data: Any, groups: Any, table: Any, has_made: Any, events: Any
         place, stop = at + HEADER, at + size
         for _ in range(0 if attributes & 0x20 else records):
             place = record_at(data, place, stop, found)
-            kind = int16(data, found[1])
-            if kind <= 1 and found[4] < 0:
+            if place < 0:  # behind a cut: the fold has not seen it
+                break
+            if found[2] < 4:
                 continue
-            start, length = found[1] + 4, int16(data, found[1] + 2)
+            kind, start, length = int16(data, found[1]), found[1] + 4, int16(data, found[1] + 2)
+            if length < 0 or length > found[2] - 4 or (kind <= 1 and found[4] < 0):
+                continue
             slot = short_hash(data, start, length) & mask
             while table[slot, 1] >= 0:
                 if table[slot, 1] == length and same_text(data, start, groups, table[slot, 0], length):

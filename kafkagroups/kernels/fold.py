@@ -24,6 +24,7 @@ from kafkagroups.kernels.layout import (
     COMMIT,
     ENTRIES,
     ENTRY,
+    MOST,
     NAME,
     NEEDS_A_MARKER,
     NEXT_OFFSET,
@@ -87,6 +88,7 @@ def fold_segment(
     mask = len(slots) - 1
     at, end = start, len(data)
     waiting, pledged, status = 0, 0, OK
+    promised = 0  # producers that the waiting block may bring
     while at < end and status == OK:
         if at - start >= stride:
             status = PAUSED
@@ -99,31 +101,30 @@ def fold_segment(
             status = OK if _is_zero(data, at, end) else ODD
             break
         base, attributes, count = int64(data, at), int16(data, at + 21), int32(data, at + 57)
-        late = rules[UNTIL_TIME] >= 0 and int64(data, at + 35) > rules[UNTIL_TIME]
-        if late or (rules[UNTIL] >= 0 and base >= rules[UNTIL]):
-            status = CUT
-            break
+        producer = int64(data, at + 43)
         if rules[CHECKS_CRC] and crc32c(data, at + 21, at + size) != int32(data, at + 17) & 0xFFFFFFFF:
             return ODD, at
-        if count < 0:
+        if int64(data, at + 35) > rules[UNTIL_TIME] or base >= rules[UNTIL]:
+            status = CUT
+            break
+        if count < 0 or producer == NOBODY:
             return ODD, at
         if attributes & 7:
             status = PACKED
             break
         last = base + int32(data, at + 23)
-        if count > size or base < counts[NEXT_OFFSET] or last < base:  # it holds fewer; and offsets rise
+        if count > size or base < counts[NEXT_OFFSET] or last < base or last == MOST:  # it holds fewer; offsets rise
             return ODD, at
-        producer = int64(data, at + 43)
         is_control = (attributes & 0x20) != 0
-        has_room = _has_room(size + pledged, count, counts, limits)
+        has_room = _has_room(size + pledged, count, promised, counts, limits)
         if waiting and (is_control or not has_room or waiting + count > BLOCK):
             status = _fold(
                 data, block, waiting, rules, counts, slots, entries, more, tombs, arena, nodes, node_more, producers
             )
-            waiting, pledged = 0, 0
+            waiting, pledged, promised = 0, 0, 0
             if status != OK:
                 return status, at
-            has_room = _has_room(size, count, counts, limits)
+            has_room = _has_room(size, count, 0, counts, limits)
         if not has_room:
             return FULL, at
         stop, place = at + size, at + HEADER
@@ -140,6 +141,7 @@ def fold_segment(
                     end_transaction(producer, commits, rules, counts, entries, more, tombs, nodes, node_more, producers)
         else:
             pledged += size
+            promised += 1
             pending = (attributes & 0x10) != 0 if rules[CLASSIC] else producer != -1
             first = np.int64(-1)
             before = base - 1
@@ -199,14 +201,14 @@ def _is_zero(data: Any, at: int, end: int) -> bool:
 
 
 @inlined
-def _has_room(size: int, count: int, counts: Any, limits: Any) -> bool:
+def _has_room(size: int, count: int, promised: int, counts: Any, limits: Any) -> bool:
     """Whether a batch of so many bytes and records surely fits, together with the block that waits."""
     many = count + BLOCK
     return (
         counts[ENTRIES] + many <= limits[0]
         and counts[ARENA] + size <= limits[1]
         and counts[NODES] + many <= limits[2]
-        and counts[PRODUCERS] + 2 <= limits[3]
+        and counts[PRODUCERS] + promised + 2 <= limits[3]
         and counts[ROWS] + count <= limits[4]
     )
 

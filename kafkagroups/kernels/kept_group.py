@@ -31,12 +31,12 @@ class KeptGroup(Group):
         self._unread: tuple[KeptRecord, Dialect] | None = (record, rules)
 
     def __getattribute__(self, name: str) -> Any:
-        if name in OF_RECORD and self._unread:
-            record, rules = self._unread
-            self._unread = None
+        if name in OF_RECORD and (unread := self._unread):
+            record, rules = unread
             group = group_from_record(self.partition, decode(record.key, record.value, rules), record.offset, rules)
             for each in OF_RECORD:
                 setattr(self, each, getattr(group, each))
+            self._unread = None  # last: another thread may be looking
         return super().__getattribute__(name)
 
     def __eq__(self, other: object) -> bool:

@@ -23,5 +23,6 @@ CLASSIC, OFFSET_VALUES, TYPE0_VALUES, KNOWS_TOPIC_IDS, UNTIL, UNTIL_TIME, CHECKS
 COMMIT, ABORT = 1, 0
 """Types of markers."""
 SIZE = (1 << 20) - 1
+MOST = (1 << 63) - 1
 NOBODY = -(1 << 62)
 """The producer of a row that is no part of a transaction."""

@@ -22,7 +22,7 @@ from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.text import decode_utf8, uuid_text
 
 Array = np.ndarray[Any, Any]
-FIRST_KEYS, ROWS = 4096, 4096
+FIRST_KEYS, FIRST_PRODUCERS, ROWS = 4096, 64, 4096
 MOST_FIRST_KEYS = 1 << 18
 BYTES_OF_A_KEY = 64
 STRIDE = 1024 * 1024
@@ -41,8 +41,8 @@ class Fold:
                 rules.offset_values,
                 rules.type0_values,
                 not classic and rules.version >= (4, 1),
-                -1 if until is None else until,
-                -1 if until_time is None else until_time,
+                _limit(until),
+                _limit(until_time),
                 True,
                 classic and not rules.since(2, 0, 1),
             ],
@@ -58,7 +58,7 @@ class Fold:
         self.arena = np.empty(BYTES_OF_A_KEY * keys, np.uint8)
         self.nodes = np.empty((2048, 8), np.int64)
         self.node_more = np.zeros((2048, 4), np.int64)
-        self.producers = np.zeros((64, 3), np.int64)
+        self.producers = np.zeros((FIRST_PRODUCERS, 3), np.int64)
         self.row_places = np.empty((ROWS, 5), np.int64)
         self.block = np.empty((BLOCK, 8), np.int64)
         self.found = np.empty(5, np.int64)
@@ -101,10 +101,8 @@ class Fold:
             self._drop_dead()
         if self._lacks_keys(new_keys):
             room = 2 * max(len(self.entries), int(self.counts[layout.ENTRIES]) + new_keys)
-            count = int(self.counts[layout.ENTRIES])
-            entries = _lines(room)
-            entries[:count] = self.entries[:count]
-            self.entries = entries
+            before, self.entries = self.entries, _lines(room)
+            self.entries[: len(before)] = before
             self.more, self.tombs = longer(self.more, room), longer(self.tombs, room)
             self._rehash()
         if self._lacks_bytes(size):
@@ -155,7 +153,7 @@ class Fold:
     def _drop_producers(self) -> None:
         """Forgets producers without anything pending, and makes room for as many again as are left."""
         left = self.producers[(self.producers[:, 2] != 0) & (self.producers[:, 1] >= 0)]
-        self.producers = np.zeros((max(64, 1 << (8 * len(left)).bit_length()), 3), np.int64)
+        self.producers = np.zeros((max(FIRST_PRODUCERS, 1 << (8 * len(left)).bit_length()), 3), np.int64)
         self.counts[layout.PRODUCERS] = 0
         for producer, node, _ in left.tolist():
             self.producers[transactions.place_of(producer, self.counts, self.producers), 1] = node
@@ -271,6 +269,10 @@ class Fold:
     def _arena(self) -> bytes:
         """What the arena holds, once nothing is folded any more."""
         return self.arena[: self.counts[layout.ARENA]].tobytes()
+
+
+def _limit(value: int | None) -> int:
+    return layout.MOST if value is None else max(-layout.MOST, min(value, layout.MOST))
 
 
 def _lines(count: int) -> Array:

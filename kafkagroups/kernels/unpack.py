@@ -61,9 +61,10 @@ def plain_runs(data: Array) -> Iterator[Array]:
         if data[at + 22] & 7:
             yield data[start:at]
             plain, at = unpacked(data, at)
+            if plain is None:  # behind a cut: the fold has not seen it
+                return
             start = at
-            if plain is not None:
-                yield plain
+            yield plain
         else:
             at += size
     yield data[start:at]

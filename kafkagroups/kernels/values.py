@@ -84,10 +84,12 @@ def _keep_note(data: Any, note: int, size: int, counts: Any, table: Any, row: in
     """Copies metadata into the arena, over the row's old one where it fits."""
     old = table[row, NOTE]
     place = old >> 20
+    counts[GARBAGE] += old & SIZE
     if old & SIZE < size:
-        counts[GARBAGE] += old & SIZE
         place = counts[ARENA]
         counts[ARENA] += size
+    else:
+        counts[GARBAGE] -= size
     for step in range(size):
         arena[place + step] = data[note + step]
     table[row, NOTE] = place << 20 | size if size else 0

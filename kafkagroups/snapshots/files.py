@@ -43,8 +43,9 @@ def is_there(folder: str | Path) -> bool:
     return Path(folder, _JSON).exists()
 
 
-def name(partition: int | None, number: int) -> str:
-    return f"{'log' if partition is None else partition}.{number}.state"
+def name(partition: int | None, number: int, unique: str = "") -> str:
+    words = ("log" if partition is None else str(partition), str(number), unique, "state")
+    return ".".join(filter(None, words))
 
 
 def prepare(folder: Path) -> int:
@@ -117,7 +118,7 @@ def read_state(path: Path, rules: Dialect) -> PartitionState:
         loaded, names, shard = _Unpickler(io.BytesIO(arrays.pop("rest").tobytes())).load()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
-    except (zipfile.BadZipFile, pickle.UnpicklingError, ValueError, KeyError, EOFError) as error:
+    except (zipfile.BadZipFile, pickle.UnpicklingError, ValueError, KeyError, EOFError, RuntimeError) as error:
         raise InvalidLog(f"no state can be read from this: {error}", file=str(path)) from None
     if not arrays:
         return PartitionState(loaded, names, shard)

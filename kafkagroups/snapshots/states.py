@@ -2,9 +2,9 @@
 
 It is the cache as it is before the last step of a load, when transactions are open and nobody can tell which groups
 will be known: so going on is what reading on would have been. Where the compiled engine folds the log, the offsets stay
-in its arrays. A half-written or damaged batch at the end waits; it is read when it has been made good. A partition
-whose load fails has no state and is read anew each time; so is all of Kafka before 0.10.1, which keeps offsets in a
-cache of their own.
+in its arrays; once the readable loader had to take over, they stay in its maps. A half-written or damaged batch at the
+end waits; it is read when it has been made good. A partition whose load fails has no state and is read anew each time.
+Kafka before 0.10.1 keeps offsets in a cache of their own, of which there are no snapshots.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ def advanced(state: PartitionState | None, log: Log, rules: Dialect, compiled: b
 
     UsageError: the log ends before the state does.
     """
+    if not rules.since(0, 10, 1):
+        raise UsageError(f"there are snapshots of Kafka 0.10.1 and newer: {rules.kafka} keeps offsets in another cache")
     since = None
     new, tail = log, None
     starts: dict[str, int] = {}
@@ -94,14 +96,13 @@ def _replayed(
     cache, shard = empty_cache(rules), whole_shard(state)
     shard.offsets.committed = {group: dict(offsets) for group, offsets in shard.offsets.committed.items()}
     batches = _counted(new, loaded, since)
-    can_go_on = rules.since(0, 10, 1)
     try:
-        cache.scan(shard, batches) if can_go_on else cache.load(new.partition, batches)
+        cache.scan(shard, batches)
     except (LoadFailed, BadBytes) as error:
-        loaded.error, can_go_on = str(error), False
+        loaded.error = str(error)
         for _ in batches:
             pass
-    return PartitionState(loaded, _named(state, cache), shard if can_go_on else None)
+    return PartitionState(loaded, _named(state, cache), None if loaded.error else shard)
 
 
 def _folded(
@@ -113,8 +114,6 @@ def _folded(
 
     fold = None
     if state.fold is not None:
-        if fold_log(new, rules) is None:
-            return None
         fold = Fold.restored(rules, {name: array.copy() for name, array in state.fold.saved().items()})
     fold = fold_log(new, rules, onto=fold)
     if fold is None:
@@ -153,7 +152,7 @@ def _behind(log: Log, since: int | None) -> tuple[Log, dict[str, int], Damage | 
     content: dict[str, BytesLike] = {}
     starts = {}
     end, damage = known if first or since is None else 0, None
-    for segment in log.segments[first:]:
+    for number, segment in enumerate(log.segments[first:], first + 1):
         data = memoryview(_bytes(log, segment))
         start, at = None, 0
         while len(data) - at >= _HEADER and data[at + 16] == 2:
@@ -167,7 +166,10 @@ def _behind(log: Log, since: int | None) -> tuple[Log, dict[str, int], Damage | 
             if next(read_batches(bytes(data[at:]), segment), None):  # of an old format: the loader skips what is known
                 start, at, end = 0, len(data), max(end, known)
         except InvalidLog as error:
-            damage = Damage(segment, at + (error.position or 0), max(end, known) if since else end, error.reason)
+            behind = len(log.segments) - number
+            unread = f"; {behind} later segment{'s' * (behind > 1)} not read" if behind else ""
+            place = at + (error.position or 0)
+            damage = Damage(segment, place, max(end, known) if since else end, error.reason + unread)
         if start is not None:
             content[segment], starts[segment] = data[start:at], start
         if damage:

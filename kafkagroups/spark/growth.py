@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kafkagroups.errors import InvalidLog
+from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.segments import Log, base_offset_of, batch_at
 
@@ -55,7 +55,9 @@ def behind(log: Log, mark: Mark, *, until: int | None = None, sizes: dict[str, i
         try:
             data, start, inode = _read(path, mark if segment == mark.segment else Mark(0), sizes)
         except FileNotFoundError:
-            return  # cleaned or deleted since it was listed
+            if until is None:
+                return  # cleaned or deleted since it was listed
+            raise UsageError(f"{path}: gone before it was read; start the stream again") from None
         position = 0 if start else _hop(data, mark.next_offset)
         while position < len(data):
             try:

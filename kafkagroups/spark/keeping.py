@@ -8,11 +8,14 @@ is skipped by its offset. So nothing is lost or doubled, whatever becomes of the
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
+from kafkagroups.api import COMPILED_FROM
 from kafkagroups.log.segments import log_of_buffers, segment_name
 from kafkagroups.records.dialect import Dialect, dialect
 from kafkagroups.rows import number as number_of
@@ -24,8 +27,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-COMPILED_FROM = 16 * 1024 * 1024
 
 
 def keep(
@@ -49,6 +50,8 @@ def keep(
     files.prepare(place)
     if files.is_there(place):
         files.check(place, rules)
+    else:  # a checkpoint without its snapshot knows of batches that are folded nowhere
+        shutil.rmtree(place / files.CHECKPOINT, ignore_errors=True)
     session = session or get_session()
     register(session)
     reader = session.readStream.format("consumer_offsets").option("table", "batches")
@@ -81,7 +84,7 @@ def _task(folder: Path, number: int, rules: Dialect, there: dict[int, str]) -> C
         name = None if partition < 0 else partition
         before = files.read_state(folder / there[partition], rules) if partition in there else None
         state = folded(before, table, name, rules)
-        file = files.name(name, number)
+        file = files.name(name, number, uuid4().hex)  # a task that runs twice writes two files
         files.write_state(folder / file, state)
         return pa.table(
             {

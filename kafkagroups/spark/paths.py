@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from kafkagroups.errors import UsageError
-from kafkagroups.kernels import buffers
 from kafkagroups.log.segments import PARTITION_FOLDER, SEGMENT_NAME, BytesLike, Log, open_logs
 
 if TYPE_CHECKING:
@@ -68,11 +67,6 @@ def find_all(paths: Sequence[str], folder: str = "") -> list[Log]:
         return [log for logs in pool.map(lambda path: find(path, folder), paths) for log in logs]
 
 
-def size(log: Log) -> int:
-    """In bytes, all its segments."""
-    return log.content.size if isinstance(log.content, Segments) else buffers.size(log)
-
-
 @dataclass(frozen=True)
 class Segments(Mapping[str, BytesLike]):
     """The segments of a log that lies elsewhere: of each name the bytes, fetched whenever they are asked for."""
@@ -103,7 +97,7 @@ def _parts(uri: str) -> SplitResult:
     try:
         return urlsplit(uri)
     except ValueError as error:
-        raise UsageError(f"{uri}: {error}") from None
+        raise UsageError(_masked(f"{uri}: {error}")) from None
 
 
 def _find_elsewhere(uri: str) -> list[Log]:
@@ -196,4 +190,9 @@ def told(uri: str) -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+    return _masked(str(error).strip().partition("\n")[0])
+
+
+def _masked(text: str) -> str:
+    """Without what may be a secret in a URI."""
+    return re.sub("://.*@", "://", text)

@@ -36,11 +36,12 @@ from pyspark.sql.types import StructType
 from kafkagroups.api import ENGINES, engine_of, load_columns
 from kafkagroups.columns import Column, arrow_schema, columns_of
 from kafkagroups.errors import UsageError
+from kafkagroups.kernels.buffers import size
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import Buffers, Log
 from kafkagroups.records.dialect import dialect
 from kafkagroups.rows import OF_GROUPS, number
-from kafkagroups.spark.paths import find_all, size
+from kafkagroups.spark.paths import find_all
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from kafkagroups.api import engine_of, loaded_columns
 from kafkagroups.columns import columns_of
+from kafkagroups.kernels.buffers import size
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialect import Dialect
-from kafkagroups.spark.paths import find, size
+from kafkagroups.spark.paths import find
 from kafkagroups.spark.session import jobs, register, session as get_session
 from kafkagroups.views.loads import Groups, join, load_logs, opened
 

@@ -70,6 +70,12 @@ def passing_keys(count: int) -> bytes:
         )
         offset += len(records)
 
+    for producer in range(count + 1, count + 700):  # more open transactions at once than there is room for at first
+        key = OffsetCommitKey(f"open-{producer % 7}", "t", producer)
+        put([encode(Record(1, key, OffsetCommitValue(producer, -1, "", 9, -1), 3))], producer, TRANSACTIONAL)
+    for turn in range(2000):  # a note that comes and goes
+        key, note = OffsetCommitKey("noted", "t", 0), "n" * 3000 if turn % 2 else ""
+        put([encode(Record(1, key, OffsetCommitValue(turn, -1, note, 9, -1), 3))])
     for number in range(count // 10):
         keys = [OffsetCommitKey(f"g{rnd.randrange(300)}", f"topic-{number}", at) for at in range(10)]
         note = rnd.choice(("", "n", "a note of some length: " * 9))

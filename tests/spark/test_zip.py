@@ -39,26 +39,23 @@ def run(package, home):
     return stamp, hits
 
 
-def test_machine_code_of_a_zip_is_kept_wherever_the_zip_lies(package, tmp_path):
-    """Each application of Spark has its zip in a folder of its own; what one has compiled the next one finds."""
-    home = tmp_path / "home"
-    home.mkdir()
-    assert run(package, home) == (compiled.SOURCES, 0)
-    (tmp_path / "elsewhere").mkdir()
-    assert run(shutil.copy(package, tmp_path / "elsewhere"), home) == (compiled.SOURCES, 1)
+def test_machine_code_of_a_zip_is_kept_until_a_kernel_changes(package, tmp_path):
+    """Each application of Spark has its zip in a folder of its own: what one has compiled, the next one finds.
 
-
-def test_machine_code_is_stale_when_any_kernel_has_changed(package, tmp_path):
-    """A function is compiled with what it calls, and that stands in other files."""
-    home = tmp_path / "home"
+    It is stale when any file of the room has changed: a function is compiled with what it calls.
+    """
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
     home.mkdir()
+    elsewhere.mkdir()
     assert run(package, home) == (compiled.SOURCES, 0)
+    moved = shutil.copy(package, elsewhere)
+    assert run(moved, home) == (compiled.SOURCES, 1)
     with zipfile.ZipFile(package) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(package, "w") as archive:
+    with zipfile.ZipFile(moved, "w") as archive:
         for name, data in content.items():
             archive.writestr(name, data + b"# changed\n" if name.endswith("kernels/intrinsics.py") else data)
-    stamp, hits = run(package, home)
+    stamp, hits = run(moved, home)
     assert stamp != compiled.SOURCES and hits == 0
 
 

@@ -88,7 +88,7 @@ def on_spark(records: int) -> None:
     table(("group", "partition", "topic-partitions", "largest offset", "last commit"), map(tuple, job.result()))
     print(
         f"\n{records:,} records in {seconds:.1f} s: {records / seconds:,.0f} a second on {os.cpu_count()} cores,"
-        "\nthe first job of a session, by the loader that is written to be read."
+        "\nthe first job of a session, each task with the compiled loader."
     )
 
 

@@ -17,8 +17,19 @@ from kafkagroups.course.life_stepper import LifeStepper
 from kafkagroups.course.lines import lines, lines_after_cleaning
 from kafkagroups.course.loader import Loader
 from kafkagroups.course.pages import beside, confirm, data, fetched, hexdump, record_bytes, server_log
+from kafkagroups.course.race import Curves, Race, seconds
 from kafkagroups.course.recorded import play
-from kafkagroups.course.small_logs import abort, answers, counted, grow, pinned_log, real_passes, scratch, small_log
+from kafkagroups.course.small_logs import (
+    abort,
+    answers,
+    counted,
+    grow,
+    pinned_log,
+    real_passes,
+    scratch,
+    small_log,
+    without_newest_segments,
+)
 from kafkagroups.course.what_if import TWO_CONSUMERS, crash_table, played, two_kafkas
 from kafkagroups.course.widgets import BatchExplorer, ByteBreaker, PartitionHistogram, RecordExplorer
 
@@ -28,6 +39,7 @@ __all__ = [
     "ByteBreaker",
     "CompactionSlider",
     "CountedLogs",
+    "Curves",
     "ExpiryClock",
     "FetchTable",
     "Flight",
@@ -35,6 +47,7 @@ __all__ = [
     "LifeStepper",
     "Loader",
     "PartitionHistogram",
+    "Race",
     "RecordExplorer",
     "abort",
     "answered",
@@ -68,9 +81,11 @@ __all__ = [
     "real_passes",
     "record_bytes",
     "scratch",
+    "seconds",
     "server_log",
     "small_log",
     "solution",
     "two_kafkas",
+    "without_newest_segments",
     "written",
 ]

@@ -9,13 +9,25 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
-from kafkagroups.course import compaction, deleting, fetching, group_life, loading, log, partitions, records, storing
+from kafkagroups.course import (
+    compaction,
+    deleting,
+    fetching,
+    group_life,
+    loading,
+    log,
+    partitions,
+    records,
+    scaling,
+    storing,
+)
 from kafkagroups.course.exercise import Exercise
 from kafkagroups.errors import KafkagroupsError
 
-LESSONS = (records, partitions, log, storing, fetching, group_life, deleting, compaction, loading)
+LESSONS = (records, partitions, log, storing, fetching, group_life, deleting, compaction, loading, scaling)
 EXERCISES = {exercise.name: exercise for lesson in LESSONS for exercise in lesson.EXERCISES}
 
 
@@ -76,9 +88,14 @@ def _check_answer(exercise: Exercise, attempt: Any) -> str:
     if type(attempt) is not type(exercise.right):
         wanted = {int: "a whole number", str: "a text"}.get(type(exercise.right), type(exercise.right).__name__)
         return f"✗ {exercise.name}: not {_short(attempt)}; {wanted} is wanted, without quotes or dots."
-    if attempt == exercise.right:
+    if exercise.judge is None:
+        slip = next((sentence for sentence, wrong in exercise.slips.items() if wrong == attempt), None)
+        is_right = attempt == exercise.right
+    else:
+        slip = exercise.judge(attempt)
+        is_right = slip is None
+    if is_right:
         return f"✓ {exercise.name}: right"
-    slip = next((sentence for sentence, wrong in exercise.slips.items() if wrong == attempt), None)
     return f"✗ {exercise.name}: not {_short(attempt)}." + (f" Likely slip: {slip}" if slip else "")
 
 
@@ -88,7 +105,7 @@ def _check_function(exercise: Exercise, attempt: Any) -> str:
     results = []
     for arguments in exercise.cases:
         try:
-            results.append(attempt(*arguments))
+            results.append(attempt(*deepcopy(arguments)))  # it may change what it is given
         except (Exception, SystemExit) as error:
             said = f"{type(error).__name__}: {error}"
             tomb = " (None is a tombstone: there is no value to read)" if None in arguments else ""

@@ -19,11 +19,16 @@ def data(name: str) -> str:
 
     UsageError when there is no such folder above.
     """
+    return os.path.relpath(above(f"data/{name}"))
+
+
+def above(name: str) -> Path:
+    """A file or folder of the project, found upwards from here. UsageError when there is no such."""
     here = Path.cwd()
     for folder in (here, *here.parents):
-        if (folder / "data" / name).exists():
-            return os.path.relpath(folder / "data" / name, here)
-    raise UsageError(f"no data/{name} in this folder or above it: open the notebook where the project was cloned")
+        if (folder / name).exists():
+            return folder / name
+    raise UsageError(f"no {name} in this folder or above it: open the notebook where the project was cloned")
 
 
 class _Prints(logging.Handler):

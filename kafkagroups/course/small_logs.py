@@ -198,6 +198,17 @@ def abort(log: Path, producer: int) -> Path:
     return copy
 
 
+def without_newest_segments(topic: str | Path) -> Path:
+    """The same topic as it was before its partitions began their newest segments: a folder of links."""
+    before = scratch()
+    for partition in Path(topic).iterdir():
+        older = sorted(partition.glob("*.log"))[:-1]
+        for segment in older:
+            (before / partition.name).mkdir(exist_ok=True)
+            (before / partition.name / segment.name).symlink_to(segment.resolve())
+    return before
+
+
 @dataclass(frozen=True)
 class Grown:
     """Two replicas after so many records: bytes of the one that is never cleaned, and of the other around a pass."""

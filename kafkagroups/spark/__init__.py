@@ -5,7 +5,7 @@
 so one task owns whole log partitions, reads their segments in order with the package's own loader, and its answer is
 final: nothing is shuffled. Paths travel to the tasks, not bytes: every executor must see the files.
 
-PySpark is imported when one of the three is called.
+`keep` keeps a snapshot of a growing one. PySpark is imported when one of them is called.
 """
 
 from kafkagroups.spark.keeping import keep

@@ -169,7 +169,8 @@ for until in [21, 22, 44]:
 # | 07 | [deleting](07_deleting.ipynb) | How do you delete from a file you can only append to? |
 # | 08 | [compaction](08_compaction.ipynb) | Why does the topic stay small, and when does it not? |
 # | 09 | [loading](09_loading.ipynb) | A broker dies. How does the next one know everything? |
-# | 10, 11 | to come | How does one load on a hundred machines, and what can go wrong? |
+# | 10 | [loading at scale](10_loading_at_scale.ipynb) | Replay is a fold. When may it be split, and does it pay? |
+# | 11 | to come | What can go wrong: eight nights to clear up |
 
 # %% [markdown]
 # ## In Kafka

@@ -358,7 +358,7 @@ for record in kg.explain(nine, "fraud-check", "payments", 0, coordinator="classi
 # How leadership moves, and what a broker answers that loads while it loses the partition again: replication, another course. What tombstones *inside* a transaction do: no client can send
 # them; `kafkagroups/groups/loading.py` knows.
 #
-# **Next:** lesson 10, *loading at scale*, is to come. A taste of it is the last cell: the same folder, on Spark.
+# **Next:** [10 · Loading at scale](10_loading_at_scale.ipynb). A taste of it is the last cell: the same folder, on Spark.
 
 # %% tags=["java"]
 from kafkagroups import spark as kgs

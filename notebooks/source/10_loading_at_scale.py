@@ -23,7 +23,7 @@
 # 4. A group lives in **one** partition. So whoever reads a whole partition needs nobody else, whatever the rule: no merge at all.
 # 5. Measure first. For one topic, read once, one process beats a cluster nearly always.
 #
-# (The cells with Java take a minute on an old laptop. The first run on a machine also compiles for up to half a minute.)
+# (At its first run on a machine the lesson compiles, for up to half a minute.)
 
 # %% [markdown]
 # ## A fold
@@ -35,11 +35,13 @@
 import json
 import random
 from functools import partial, reduce
+from math import ceil
 from pathlib import Path
 from struct import unpack_from
 
 import kafkagroups as kg
 from kafkagroups import course, snapshots, synth
+from kafkagroups.api import loaded_columns
 
 
 def step(offsets, line):
@@ -153,7 +155,7 @@ for letters in ["CX", "CXM", "XCM", "CXA", "CT"]:
 
 # %% [markdown]
 # All agree; also on `XCM`, which broke the kitchen's board in lesson 09. Now you: **a log of at most four letters on which the classic coordinator answers something else.** By hand, with a
-# pencil: when does it look at an `X`, and what does it compare it with *then*?
+# pencil: when does it look at an `X`, and what does it compare it with *then*? (Give it in quotes, like `"CXA"`.)
 
 # %%
 # exercise: counterexample
@@ -210,7 +212,7 @@ print(f"the largest partition, {largest}: {records[largest]:,} records; one in t
 cores_that_help = ...
 
 # %%
-course.beside(cores_that_help, sum(records.values()) // records[largest])
+course.beside(cores_that_help, ceil(sum(records.values()) / records[largest]))
 
 # %% [markdown]
 # More cores, or more machines, would stand about. (A broker does not even have several: one thread loads its partitions, one after the other.)
@@ -281,6 +283,7 @@ whole = partial(kg.load, topic, engine="compiled")
 once = course.seconds(whole, rounds=1)
 one = race.run("kg.load, compiled, 1 thread", lambda: whole(threads=1), rounds=3)
 two = race.run("kg.load, compiled, 2 threads", lambda: whole(threads=2), rounds=3)
+table = race.run("1 thread, and Arrow columns of all", lambda: loaded_columns(whole(threads=1), "offsets").read_all(), rounds=3)
 
 
 def count(groups):
@@ -288,14 +291,15 @@ def count(groups):
 
 
 print("offsets of the largest partition:", len(mine), "by your loop,", count(kg.load(topic / f"__consumer_offsets-{largest}")), "by the package")
-print("offsets of all:", count(one), count(two), "and as the generator knows:", written["live_offsets"])
-print(f"the very first compiled load, with the compiler or its cache: {once:.2f} s\n")
+print("offsets of all:", count(one), count(two), table.num_rows, "and as the generator knows:", written["live_offsets"])
+print(f"the very first compiled load, with the compiler or its cache: {once:.2f} s")
 race.quote("kafka-dump-log 4.3.1", "dump-log")
 race
 
 # %% [markdown]
 # The compiled loader does everything that your loop leaves out: checksums, transactions, groups, the odd layouts of old versions. It is the readable one's twin, and tests hold the two equal. What it does
-# not do is make an object for each record only to throw it away; and where it must wait for memory, it asks for the next keys meanwhile.
+# not do is make an object for each record only to throw it away; and where it must wait for memory, it asks for the next keys meanwhile. (Objects for what is left it makes when somebody looks. The bar with *Arrow columns*
+# has them all made: that is what Spark is going to do, too.)
 #
 # The **first** load is another matter: numba compiles, once on each machine, for some seconds up to half a minute, and every new process takes a while to fetch the machine code. So `engine="auto"`
 # leaves logs below 16 MB to the readable loader. And two threads are two only while the other core is idle.

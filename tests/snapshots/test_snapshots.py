@@ -152,6 +152,7 @@ def test_what_lies_on_disk(tmp_path):
 
 
 def test_a_pickle_from_elsewhere_runs_nothing(tmp_path):
+    """A state file that names functions, of this package's modules too, is refused before it calls one."""
     import numpy as np
 
     bad = b"cos\nsystem\n(S'echo'\ntR."

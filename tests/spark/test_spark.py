@@ -61,6 +61,7 @@ def vectors(tmp_path_factory):
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 @pytest.mark.parametrize("path", FEW, ids=name)
 def test_the_tables_are_the_loaders(session, path, coordinator):
+    """Every table of a broker's folder holds what the loader says."""
     tables, groups = kgs.load(path, coordinator, session=session), kg.load(path, coordinator)
     for table in LOADED:
         assert in_order(collected(getattr(tables, table))) == in_order(rows(table, groups)), table
@@ -191,6 +192,7 @@ def test_relative_paths_begin_where_python_is(session, tmp_path, monkeypatch):
 
 
 def test_synthetic_records_on_spark(session, tmp_path):
+    """Of a generated topic all records are read, and its live offsets found."""
     summary = synth.write(tmp_path / "log", 20_000, partitions=7, groups=50, tombstones=0.2)
     tables = kgs.load(tmp_path / "log", partitions=7, session=session)
     assert tables.offsets.count() == summary["live_offsets"]
@@ -254,6 +256,7 @@ def test_a_master_that_cannot_be_reached_is_named(master, said, tmp_path):
 
 
 def test_a_master_without_spark_is_bad_usage(capsys):
+    """--master goes with --engine spark."""
     assert main(["load", str(DATA / "3.9.2"), "--master", "local[2]"]) == 2
     assert "--engine spark" in capsys.readouterr().err
 

@@ -31,7 +31,7 @@ def lab(tmp_path_factory):
     """JupyterLab on loopback over a copy of the course, with settings of its own. No token: it is loopback and ours."""
     home = tmp_path_factory.mktemp("jupyter")
     course = tmp_path_factory.mktemp("course")
-    for name in ("notebooks", "data"):
+    for name in ("notebooks", "data", "benchmarks", "docs"):
         shutil.copytree(ROOT / name, course / name)
     settings = home / "settings" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)

@@ -139,13 +139,12 @@ class Fold:
         groups, group_of = self._groups()
         table.keep_one(self.entries, count, groups, group_of, wanted)
         renamed = np.cumsum(wanted) - 1
-        transactions.rename_entries(self.nodes, self.producers, renamed)
         left = int(wanted.sum())
         for array in (self.entries, self.more, self.tombs):
             array[:left] = array[:count][wanted]
         arena = np.empty_like(self.arena)
         self.counts[layout.ARENA] = table.copy_texts(self.entries, left, self.arena, arena, 0)
-        transactions.copy_notes(self.nodes, self.producers, self.arena, arena, self.counts)
+        transactions.move_pending(self.nodes, self.producers, renamed, self.arena, arena, self.counts)
         self.arena = arena
         self.counts[layout.ENTRIES], self.counts[layout.GARBAGE] = left, 0
         self._rehash()

@@ -104,23 +104,14 @@ def mark_pending(nodes: Any, producers: Any, wanted: Any) -> None:
 
 
 @kernel
-def rename_entries(nodes: Any, producers: Any, renamed: Any) -> None:
-    """Gives all that waits the new numbers of its entries."""
+def move_pending(nodes: Any, producers: Any, renamed: Any, old: Any, new: Any, counts: Any) -> None:
+    """Gives all that waits the new numbers of its entries, and copies its metadata to the other arena."""
+    end = counts[ARENA]
     for place in range(len(producers)):
         node = producers[place, 1] if producers[place, 2] else -1
         while node >= 0:
             entry = nodes[node, ENTRY]
             nodes[node, ENTRY] = renamed[entry] if entry >= 0 else ~renamed[~entry]
-            node = nodes[node, NEXT]
-
-
-@kernel
-def copy_notes(nodes: Any, producers: Any, old: Any, new: Any, counts: Any) -> None:
-    """Copies the metadata of all that waits to the other arena."""
-    end = counts[ARENA]
-    for place in range(len(producers)):
-        node = producers[place, 1] if producers[place, 2] else -1
-        while node >= 0:
             nodes[node, NOTE], end = moved(nodes[node, NOTE], old, new, end)
             node = nodes[node, NEXT]
     counts[ARENA] = end

@@ -53,7 +53,8 @@ def prepare(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     if is_there(folder):
         return read(folder).number + 1
-    if any(not each.name.endswith(".state") and each.name != CHECKPOINT for each in folder.iterdir()):
+    ours = (CHECKPOINT, f"{_JSON}.new")  # the first save may have died before its last step
+    if any(not each.name.endswith(".state") and each.name not in ours for each in folder.iterdir()):
         raise UsageError(f"{folder}: an empty folder or one with a snapshot was expected")
     return 1
 

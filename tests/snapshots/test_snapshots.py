@@ -131,6 +131,9 @@ def test_what_lies_on_disk(tmp_path):
     """snapshot.json tells the next offsets; damage, other folders and other pickles are told, and run nothing."""
     snapshot = snapshots.take("data/harbour/3.9.2", "classic")
     folder = tmp_path / "state"
+    folder.mkdir()
+    for left in ("snapshot.json.new", "9.1.state"):  # by a first save that was killed
+        (folder / left).write_text("")
     snapshot.save(folder)
     snapshot.save(folder)
     said = json.loads((folder / "snapshot.json").read_text())

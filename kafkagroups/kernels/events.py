@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from kafkagroups.kernels.compiled import kernel
-from kafkagroups.kernels.scan import HEADER, int16, int32, int64, record_at
+from kafkagroups.kernels.scan import HEADER, hash_bytes, int16, int32, int64, record_at, same_bytes
 
 
 @kernel
-def commit_events(data: Any, groups: Any, table: Any, has_made: Any, events: Any, found: Any) -> int:
+def commit_events(data: Any, groups: Any, table: Any, has_made: Any, events: Any) -> int:
     """When groups came to life by a commit, in a segment that was folded before; how many `events` that is.
 
     `groups` holds the bytes of the names, `table` by hash (place, size) of one, size -1: free. An event is a record's
@@ -27,13 +27,13 @@ def commit_events(data: Any, groups: Any, table: Any, has_made: Any, events: Any
         base, attributes, records = int64(data, at), int16(data, at + 21), int32(data, at + 57)
         place, stop = at + HEADER, at + size
         for _ in range(0 if attributes & 0x20 else records):
-            place = record_at(data, place, stop, found)
+            place, delta, key, key_size, _, value_size = record_at(data, place, stop)
             if place < 0:  # behind a cut: the fold has not seen it
                 break
-            if found[2] < 4:
+            if key_size < 4:
                 continue
-            kind, start, length = int16(data, found[1]), found[1] + 4, int16(data, found[1] + 2)
-            if length < 0 or length > found[2] - 4 or (kind <= 1 and found[4] < 0):
+            kind, start, length = int16(data, key), key + 4, int16(data, key + 2)
+            if length < 0 or length > key_size - 4 or (kind <= 1 and value_size < 0):
                 continue
             slot = short_hash(data, start, length) & mask
             while table[slot, 1] >= 0:
@@ -42,7 +42,7 @@ def commit_events(data: Any, groups: Any, table: Any, has_made: Any, events: Any
                         has_made[slot] = 0
                     elif not has_made[slot]:
                         has_made[slot] = 1
-                        events[count, 0], events[count, 1] = base + found[0], slot
+                        events[count, 0], events[count, 1] = base + delta, slot
                         count += 1
                     break
                 slot = slot + 1 & mask
@@ -53,6 +53,8 @@ def commit_events(data: Any, groups: Any, table: Any, has_made: Any, events: Any
 @kernel
 def short_hash(data: Any, start: int, size: int) -> int:
     """A hash of bytes, however few."""
+    if size >= 8:
+        return hash_bytes(data, start, size)
     mixed = np.uint64(14695981039346656037)
     for at in range(start, start + size):
         mixed = (mixed ^ np.uint64(data[at])) * np.uint64(1099511628211)
@@ -61,6 +63,8 @@ def short_hash(data: Any, start: int, size: int) -> int:
 
 @kernel
 def same_text(data: Any, start: int, other: Any, place: int, size: int) -> bool:
+    if size >= 8:
+        return same_bytes(data, start, other, place, size)
     for at in range(size):
         if data[start + at] != other[place + at]:
             return False

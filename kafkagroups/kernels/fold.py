@@ -76,7 +76,7 @@ AHEAD = 12
 @kernel
 def fold_segment(
     data: Any, start: int, stride: int, rules: Any, counts: Any, slots: Any, entries: Any, more: Any, tombs: Any,
-    arena: Any, nodes: Any, node_more: Any, producers: Any, rows: Any, block: Any, found: Any,
+    arena: Any, nodes: Any, node_more: Any, producers: Any, rows: Any, block: Any,
 ) -> tuple[int, int]:  # fmt: skip
     """Folds the batches of one segment from `start` on, about a stride of bytes. Gives a status and where it stopped.
 
@@ -132,10 +132,10 @@ def fold_segment(
             if count == 0 and rules[NEEDS_A_MARKER]:
                 return ODD, at
             for number in range(count):
-                place = record_at(data, place, stop, found)
-                if place < 0 or found[2] < 4 or int16(data, found[1]) < 0:
+                place, _, key, key_size, _, _ = record_at(data, place, stop)
+                if place < 0 or key_size < 4 or int16(data, key) < 0:
                     return ODD, at
-                kind = int16(data, found[1] + 2)
+                kind = int16(data, key + 2)
                 if (number == 0) if rules[CLASSIC] else (kind in (COMMIT, ABORT)):
                     commits = kind == COMMIT
                     end_transaction(producer, commits, rules, counts, entries, more, tombs, nodes, node_more, producers)
@@ -146,21 +146,21 @@ def fold_segment(
             first = np.int64(-1)
             before = base - 1
             for number in range(count):
-                place = record_at(data, place, stop, found)
-                offset = base + found[0]
-                if place < 0 or found[2] < 2 or offset <= before or offset > last:
+                place, delta, key, key_size, value, value_size = record_at(data, place, stop)
+                offset = base + delta
+                if place < 0 or key_size < 2 or offset <= before or offset > last:
                     return ODD, at
                 before = offset
                 first = offset if number == 0 else first
-                kind = int16(data, found[1])
+                kind = int16(data, key)
                 if kind != 0 and kind != 1:
-                    rows[counts[ROWS], 0] = offset
-                    for column in range(1, 5):
-                        rows[counts[ROWS], column] = found[column]
+                    row = counts[ROWS]
+                    rows[row, 0], rows[row, 1], rows[row, 2] = offset, key, key_size
+                    rows[row, 3], rows[row, 4] = value, value_size
                     counts[ROWS] += 1
                     continue
-                size_of_key = offset_key_size(data, found[1], found[2])
-                if size_of_key < 0:
+                key_size = offset_key_size(data, key, key_size)
+                if key_size < 0:
                     return ODD, at
                 if waiting == BLOCK:  # within a batch that is larger than a block
                     status = _fold(
@@ -170,11 +170,11 @@ def fold_segment(
                     waiting = 0
                     if status != OK:
                         return status, at
-                hashed = hash_bytes(data, found[1] + 2, size_of_key)
+                hashed = hash_bytes(data, key + 2, key_size)
                 prefetch(slots, hashed & mask)
                 block[waiting, HASH] = hashed
-                block[waiting, KEY], block[waiting, KEY_SIZE] = found[1] + 2, size_of_key
-                block[waiting, VALUE], block[waiting, VALUE_SIZE] = found[3], found[4]
+                block[waiting, KEY], block[waiting, KEY_SIZE] = key + 2, key_size
+                block[waiting, VALUE], block[waiting, VALUE_SIZE] = value, value_size
                 block[waiting, OFFSET], block[waiting, FIRST] = offset, first
                 block[waiting, PRODUCER] = producer if pending else NOBODY
                 waiting += 1

@@ -1,4 +1,4 @@
-"""What numba has no word for: an unaligned load, a copy of bytes, a prefetch, and the CPU's own step of CRC-32C.
+"""What numba has no word for: unaligned loads, a copy of bytes, a prefetch, a wide product, a step of CRC-32C.
 
 None of them checks bounds: who calls them has.
 """
@@ -12,7 +12,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-_I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_I8, _I32, _I64, _I128 = (ir.IntType(bits) for bits in (8, 32, 64, 128))
 
 
 def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -32,6 +32,29 @@ def load64(typing: Any, data: Any, position: Any) -> Any:
 
 
 @intrinsic
+def load8(typing: Any, data: Any, position: Any) -> Any:
+    """The byte at a position of a uint8 array, as an int64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.zext(builder.load(_address(context, builder, signature, arguments)), _I64)
+
+    return types.int64(data, types.int64), generate
+
+
+@intrinsic(prefer_literal=True)  # type: ignore[call-arg, untyped-decorator, unused-ignore]
+def big_endian(typing: Any, data: Any, position: Any, bits: Any) -> Any:
+    """The signed number of 16, 32 or 64 bits at a position of a uint8 array, as an int64."""
+    word = ir.IntType(bits.literal_value)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = builder.bitcast(_address(context, builder, signature, arguments), word.as_pointer())
+        value = builder.bswap(builder.load(pointer, align=1))
+        return builder.sext(value, _I64) if word.width < 64 else value
+
+    return types.int64(data, types.int64, bits), generate
+
+
+@intrinsic
 def prefetch(typing: Any, data: Any, position: Any) -> Any:
     """Asks for the cache line of an array's element, which need not exist."""
 
@@ -46,15 +69,27 @@ def prefetch(typing: Any, data: Any, position: Any) -> Any:
 
 
 @intrinsic
-def crc32c_step(typing: Any, crc: Any, data: Any) -> Any:
-    """CRC-32C over 8 more bytes, by SSE 4.2. A CPU without it cannot even compile this."""
+def folded_product(typing: Any, one: Any, other: Any) -> Any:
+    """The halves of the product of two uint64, 128 bits, by exclusive or."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = ir.FunctionType(_I64, [_I64, _I64])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse42.crc32.64.64")
-        return builder.call(function, arguments)
+        product = builder.mul(*(builder.zext(argument, _I128) for argument in arguments))
+        upper = builder.trunc(builder.lshr(product, _I128(64)), _I64)
+        return builder.xor(upper, builder.trunc(product, _I64))
 
     return types.uint64(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def crc32c_step(typing: Any, crc: Any, data: Any) -> Any:
+    """CRC-32C over the bytes of an unsigned number, by SSE 4.2. A CPU without it cannot even compile this."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(_I64, [_I64, ir.IntType(data.bitwidth)])
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.sse42.crc32.64.{data.bitwidth}")
+        return builder.call(function, arguments)
+
+    return types.uint64(types.uint64, data), generate
 
 
 @intrinsic

@@ -121,11 +121,11 @@ def commit_events(log: Log, names: Collection[str]) -> list[tuple[int, str]]:
         slots[slot] = len(groups), size
         by_slot[slot] = name
         groups += name.encode()
-    has_made, found = np.zeros(len(slots), np.int64), np.empty(5, np.int64)
+    has_made = np.zeros(len(slots), np.int64)
     out = []
     for buffer in buffers(log):
         for data in plain_runs(readable(buffer)):
             times = np.empty((len(data) // 20 + 1, 2), np.int64)
-            count = events.commit_events(data, readable(groups), slots, has_made, times, found)
+            count = events.commit_events(data, readable(groups), slots, has_made, times)
             out += [(offset, by_slot[slot]) for offset, slot in times[:count].tolist()]
     return out

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kafkagroups.kernels.compiled import inlined, kernel
-from kafkagroups.kernels.intrinsics import load64
+from kafkagroups.kernels.intrinsics import big_endian, folded_product, load8, load64
 
 OK, FULL, ODD, CUT, PACKED, PAUSED = range(6)
 """All was read; more room is needed first; the readable loader is to look at it; nothing further is to be read; a
@@ -26,35 +26,17 @@ HASH, KEY, KEY_SIZE, VALUE, VALUE_SIZE, OFFSET, FIRST, PRODUCER = range(8)
 
 @inlined
 def int16(data: Any, at: int) -> int:
-    return np.int64(np.int16(np.uint16(data[at]) << np.uint16(8) | np.uint16(data[at + 1])))
-
-
-@inlined
-def _swapped(word: Any) -> Any:
-    """Big-endian: LLVM makes one instruction of it."""
-    word = (word & np.uint64(0x00FF00FF00FF00FF)) << np.uint64(8) | (word >> np.uint64(8)) & np.uint64(
-        0x00FF00FF00FF00FF
-    )
-    word = (word & np.uint64(0x0000FFFF0000FFFF)) << np.uint64(16) | (word >> np.uint64(16)) & np.uint64(
-        0x0000FFFF0000FFFF
-    )
-    return word << np.uint64(32) | word >> np.uint64(32)
-
-
-@inlined
-def int64(data: Any, at: int) -> int:
-    return np.int64(_swapped(load64(data, at)))
+    return big_endian(data, at, 16)
 
 
 @inlined
 def int32(data: Any, at: int) -> int:
-    value = (
-        np.uint32(data[at]) << np.uint32(24)
-        | np.uint32(data[at + 1]) << np.uint32(16)
-        | np.uint32(data[at + 2]) << np.uint32(8)
-        | np.uint32(data[at + 3])
-    )
-    return np.int64(np.int32(value))
+    return big_endian(data, at, 32)
+
+
+@inlined
+def int64(data: Any, at: int) -> int:
+    return big_endian(data, at, 64)
 
 
 @kernel
@@ -75,11 +57,12 @@ def long_varint(data: Any, at: int, end: int, most: int) -> tuple[int, int]:
 
 
 @inlined
-def varint(data: Any, at: int, end: int) -> tuple[int, int]:
-    if at < end and data[at] < 0x80:
-        byte = np.int64(data[at])
+def varint(data: Any, at: int, end: int, most: int) -> tuple[int, int]:
+    """The same; most have one byte."""
+    if at < end and load8(data, at) < 0x80:
+        byte: int = load8(data, at)
         return (byte >> 1) ^ -(byte & 1), at + 1
-    return long_varint(data, at, end, 5)
+    return long_varint(data, at, end, most)
 
 
 @kernel
@@ -98,45 +81,60 @@ def uvarint(data: Any, at: int, end: int) -> tuple[int, int]:
 
 @inlined
 def hash_bytes(data: Any, start: int, size: int) -> int:
-    """64 bits of at least 8 bytes; the last word may overlap the one before."""
-    mixed = np.uint64(size) * np.uint64(0x9E3779B97F4A7C15)
+    """64 bits of at least 8 bytes: a product for each pair of words, none of which waits for another.
+
+    The last pair may overlap the one before.
+    """
+    mixed, salt = np.uint64(size), np.uint64(0x9E3779B97F4A7C15)
     at, last = start, start + size - 8
-    while at < last:
-        mixed = (mixed ^ load64(data, at)) * np.uint64(0xD6E8FEB86659FD93)
-        mixed ^= mixed >> np.uint64(32)
-        at += 8
-    mixed = (mixed ^ load64(data, last)) * np.uint64(0xD6E8FEB86659FD93)
+    while at + 8 < last:
+        mixed += folded_product(load64(data, at) ^ salt, load64(data, at + 8) ^ np.uint64(0xD6E8FEB86659FD93))
+        salt += np.uint64(0x9E3779B97F4A7C15)
+        at += 16
+    mixed += folded_product(load64(data, min(at, last)) ^ salt, load64(data, last) ^ np.uint64(0xD6E8FEB86659FD93))
     mixed ^= mixed >> np.uint64(32)
     mixed *= np.uint64(0xD6E8FEB86659FD93)
     return np.int64(mixed ^ mixed >> np.uint64(29))
 
 
 @inlined
-def record_at(data: Any, at: int, end: int, found: Any) -> int:
-    """One record: where its key and value lie, into `found`; the position after it, -1 when it is not plain.
+def same_bytes(data: Any, start: int, other: Any, place: int, size: int) -> bool:
+    """Whether two runs of at least 8 bytes are equal."""
+    at, last = 0, size - 8
+    while at < last:
+        if load64(data, start + at) != load64(other, place + at):
+            return False
+        at += 8
+    return load64(data, start + last) == load64(other, place + last)
 
-    `found` gets offset delta, key, its size (-1: null), value, its size (-1: null).
+
+@inlined
+def record_at(data: Any, at: int, end: int) -> tuple[int, int, int, int, int, int]:
+    """One record: the position after it, -1 when it is not plain; and where its key and value lie.
+
+    That is: offset delta, key, its size (-1: null), value, its size (-1: null).
     """
-    size, at = varint(data, at, end)
-    if at < 0 or size < 0 or at + size > end or size < 1:
-        return -1
+    size, at = varint(data, at, end, 5)
     stop = at + size
-    _, at = long_varint(data, at + 1, stop, 10)  # after the attributes: the time
-    if at < 0:
-        return -1
-    found[0], at = varint(data, at, stop)
-    if at < 0:
-        return -1
-    for which in (1, 3):
-        length, at = varint(data, at, stop)
-        if at < 0 or at + length > stop:
-            return -1
-        found[which], found[which + 1] = at, max(length, -1)
-        at += max(length, 0)
-    headers, at = varint(data, at, stop)
-    if at < 0 or headers != 0:  # nobody writes headers here
-        return -1
-    return stop if at == stop else -1
+    delta, key, key_size, value, value_size = np.int64(0), np.int64(0), np.int64(-1), np.int64(0), np.int64(-1)
+    if at < 0 or size < 1 or stop > end:
+        stop = np.int64(-1)
+    else:
+        _, at = varint(data, at + 1, stop, 10)  # after the attributes: the time
+        if at >= 0:
+            delta, at = varint(data, at, stop, 5)
+        if at >= 0:
+            key_size, key = varint(data, at, stop, 5)
+            at = key + max(key_size, 0) if key >= 0 else key
+        if 0 <= at <= stop:
+            value_size, value = varint(data, at, stop, 5)
+            at = value + max(value_size, 0) if value >= 0 else value
+        headers = np.int64(-1)
+        if 0 <= at <= stop:
+            headers, at = varint(data, at, stop, 5)
+        if at != stop or headers != 0:  # nobody writes headers here
+            stop = np.int64(-1)
+    return stop, delta, key, max(key_size, -1), value, max(value_size, -1)
 
 
 @inlined
@@ -158,6 +156,10 @@ def is_plain_text(data: Any, start: int, size: int) -> bool:
     """Whether the bytes are UTF-8 that a Java String gives back: what is not could be two names for one text."""
     at, end = start, start + size
     while at < end:
+        while at + 8 <= end and load64(data, at) & np.uint64(0x8080808080808080) == 0:
+            at += 8
+        if at == end:
+            break
         byte = data[at]
         if byte < 0x80:
             at += 1

@@ -51,17 +51,16 @@ class Fold:
         self.counts = np.zeros(11, np.int64)
         self.counts[layout.FREE] = -1
         keys = 1 << max(FIRST_KEYS, min(size // 1024, MOST_FIRST_KEYS)).bit_length()
-        self.entries = _lines(keys)
+        lines, slots, self.arena, tombs = _rooms(64 * keys, 16 * keys, BYTES_OF_A_KEY * keys, 8 * keys)
+        self.entries, self.tombs = lines.view(np.int64).reshape(keys, 8), tombs.view(np.int64)
         self.more = np.zeros((keys, 4), np.int64)
-        self.tombs = np.empty(keys, np.int64)
-        self.slots = np.full(2 * keys, -1, np.int64)
-        self.arena = np.empty(BYTES_OF_A_KEY * keys, np.uint8)
+        self.slots = slots.view(np.int64)
+        self.slots[:] = -1
         self.nodes = np.empty((2048, 8), np.int64)
         self.node_more = np.zeros((2048, 4), np.int64)
         self.producers = np.zeros((FIRST_PRODUCERS, 3), np.int64)
         self.row_places = np.empty((ROWS, 5), np.int64)
         self.block = np.empty((BLOCK, 8), np.int64)
-        self.found = np.empty(5, np.int64)
         self._group_values = rules.group_values
         self.others = KeptRecords(self._group_values)
         self.is_cut = False
@@ -77,7 +76,7 @@ class Fold:
         while status in (FULL, PACKED, PAUSED) and not self.is_cut:
             status, at = fold.fold_segment(
                 data, at, STRIDE, self.rules, self.counts, self.slots, self.entries, self.more, self.tombs, self.arena,
-                self.nodes, self.node_more, self.producers, self.row_places, self.block, self.found,
+                self.nodes, self.node_more, self.producers, self.row_places, self.block,
             )  # fmt: skip
             self.others.take(data, self.row_places[: self.counts[layout.ROWS]])
             self.counts[layout.ROWS] = 0
@@ -101,7 +100,7 @@ class Fold:
             self._drop_dead()
         if self._lacks_keys(new_keys):
             room = 2 * max(len(self.entries), int(self.counts[layout.ENTRIES]) + new_keys)
-            before, self.entries = self.entries, _lines(room)
+            before, self.entries = self.entries, _rooms(64 * room)[0].view(np.int64).reshape(room, 8)
             self.entries[: len(before)] = before
             self.more, self.tombs = longer(self.more, room), longer(self.tombs, room)
             self._rehash()
@@ -274,8 +273,9 @@ def _limit(value: int | None) -> int:
     return layout.MOST if value is None else max(-layout.MOST, min(value, layout.MOST))
 
 
-def _lines(count: int) -> Array:
-    """Room for entries, each in one cache line of 64 bytes."""
-    raw = np.empty(64 * count + 64, np.uint8)
+def _rooms(*sizes: int) -> list[Array]:
+    """Room for so many bytes each, from cache line to cache line, in one piece: a large one is made of large pages."""
+    ends = np.cumsum([size + -size % 64 for size in sizes]).tolist()
+    raw = np.empty(ends[-1] + 64, np.uint8)
     start = -raw.ctypes.data % 64
-    return raw[start : start + 64 * count].view(np.int64).reshape(count, 8)
+    return [raw[start + end - size - -size % 64 :][:size] for size, end in zip(sizes, ends, strict=True)]

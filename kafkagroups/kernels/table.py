@@ -8,20 +8,9 @@ import numpy as np
 
 from kafkagroups.kernels.compiled import inlined, kernel
 from kafkagroups.kernels.grouped import LIVE, NEWEST
-from kafkagroups.kernels.intrinsics import load64
+from kafkagroups.kernels.intrinsics import copy
 from kafkagroups.kernels.layout import ARENA, BATCH, ENTRIES, NAME, NOTE, RECORD, SEEN, SIZE
-from kafkagroups.kernels.scan import hash_bytes, int16, is_plain_text
-
-
-@inlined
-def same(data: Any, start: int, arena: Any, place: int, size: int) -> bool:
-    """Whether two runs of at least 8 bytes are equal."""
-    at, last = 0, size - 8
-    while at < last:
-        if load64(data, start + at) != load64(arena, place + at):
-            return False
-        at += 8
-    return load64(data, start + last) == load64(arena, place + last)
+from kafkagroups.kernels.scan import hash_bytes, int16, is_plain_text, same_bytes
 
 
 @inlined
@@ -45,7 +34,7 @@ def entry_of(
         if slots[slot] >> 32 == tag:
             entry = slots[slot] & 0x7FFFFFFF
             name = entries[entry, NAME]
-            if name & SIZE == size and same(data, key, arena, name >> 20, size):
+            if name & SIZE == size and same_bytes(data, key, arena, name >> 20, size):
                 found = entry
                 break
         slot = slot + 1 & mask
@@ -67,8 +56,7 @@ def _is_key_plain(data: Any, key: int) -> bool:
 @kernel
 def _new_entry(data: Any, key: int, size: int, entry: int, counts: Any, entries: Any, tombs: Any, arena: Any) -> None:
     place = counts[ARENA]
-    for at in range(size):
-        arena[place + at] = data[key + at]
+    copy(data, key, arena, place, size)
     counts[ARENA] += size
     for column in range(8):
         entries[entry, column] = 0

@@ -28,16 +28,14 @@ class KeptGroup(Group):
     def __init__(self, group_id: str, partition: int | None, record: KeptRecord, rules: Dialect) -> None:
         self.group_id, self.partition = group_id, partition
         self.offsets, self.pending, self.type = {}, {}, "classic"
-        self._unread: tuple[KeptRecord, Dialect] | None = (record, rules)
+        self._record, self._rules = record, rules
 
-    def __getattribute__(self, name: str) -> Any:
-        if name in OF_RECORD and (unread := self._unread):
-            record, rules = unread
-            group = group_from_record(self.partition, decode(record.key, record.value, rules), record.offset, rules)
-            for each in OF_RECORD:
-                setattr(self, each, getattr(group, each))
-            self._unread = None  # last: another thread may be looking
-        return super().__getattribute__(name)
+    def read(self) -> None:
+        """Decodes the record; what was set before stays."""
+        record, rules = self._record, self._rules
+        group = group_from_record(self.partition, decode(record.key, record.value, rules), record.offset, rules)
+        for name in OF_RECORD:
+            self.__dict__.setdefault(name, getattr(group, name))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Group) and all(getattr(self, f.name) == getattr(other, f.name) for f in fields(Group))
@@ -46,3 +44,18 @@ class KeptGroup(Group):
 
     def __repr__(self) -> str:
         return repr(Group(*(getattr(self, f.name) for f in fields(Group))))
+
+
+class _Unread:
+    """What is found where a group has no such field yet."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, group: KeptGroup, owner: type | None = None) -> Any:
+        group.read()
+        return group.__dict__[self._name]
+
+
+for _name in OF_RECORD:
+    setattr(KeptGroup, _name, _Unread(_name))

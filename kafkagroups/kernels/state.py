@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 FIRST_KEYS, FIRST_PRODUCERS, ROWS = 4096, 64, 4096
 MOST_FIRST_KEYS = 1 << 18
 BYTES_OF_A_KEY = 64
-STRIDE = 1024 * 1024
+STRIDE = 8 * 1024 * 1024
 """Bytes that are folded before the caller hears of it."""
 
 

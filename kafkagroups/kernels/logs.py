@@ -60,8 +60,8 @@ def scan(
 
     `passed` hears of bytes that were read, from any thread.
     """
-    workers = threads or os.cpu_count() or 1
-    if workers == 1:
+    workers = min(threads or os.cpu_count() or 1, len(logs))
+    if workers <= 1:
         yield from (_scan(log, rules, until, until_time, passed) for log in logs)
         return
     with ThreadPoolExecutor(workers) as pool:

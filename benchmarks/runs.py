@@ -150,6 +150,7 @@ def start(case: Case, place: Path, stack: ExitStack) -> None:
 
 
 def load(case: Case, topic: topics.Topic, keep: bool = True) -> None:
+    topic.read()
     start = time.monotonic()
     answer = case.worker.load()
     case.spent += time.monotonic() - start

@@ -16,6 +16,7 @@ from kafkagroups.kernels.crc32c import crc32c
 from kafkagroups.kernels.intrinsics import prefetch
 from kafkagroups.kernels.layout import (
     ABORT,
+    AHEAD,
     ARENA,
     BATCH,
     BATCHES,
@@ -68,9 +69,6 @@ from kafkagroups.kernels.scan import (
 from kafkagroups.kernels.table import entry_of
 from kafkagroups.kernels.transactions import end_transaction, new_node
 from kafkagroups.kernels.values import put_value
-
-AHEAD = 12
-"""How many records lie between the steps of a block's fold."""
 
 
 @kernel

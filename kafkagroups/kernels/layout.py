@@ -20,6 +20,8 @@ ENTRIES, ARENA, NODES, FREE, PRODUCERS, BATCHES, RECORDS, NEXT_OFFSET, ROWS, GAR
 CLASSIC, OFFSET_VALUES, TYPE0_VALUES, KNOWS_TOPIC_IDS, UNTIL, UNTIL_TIME, CHECKS_CRC, NEEDS_A_MARKER = range(8)
 """Its rules."""
 
+AHEAD = 12
+"""How many records are on their way from memory at once."""
 COMMIT, ABORT = 1, 0
 """Types of markers."""
 SIZE = (1 << 20) - 1

@@ -1,6 +1,6 @@
 """The state of one partition's fold: its arrays, and what they say when the log has been read.
 
-Room grows as it is needed, twice as much each time, and dead keys are forgotten first. Nothing of a segment is kept but
+Room grows as it is needed, and dead keys are forgotten first. Nothing of a segment is kept but
 its keys, the metadata of its offsets and the records of other types: memory is bounded by what lives, not by the log.
 """
 
@@ -23,7 +23,10 @@ from kafkagroups.records.text import decode_utf8, uuid_text
 
 Array = np.ndarray[Any, Any]
 FIRST_KEYS, FIRST_PRODUCERS, ROWS = 4096, 64, 4096
-MOST_FIRST_KEYS = 1 << 18
+MOST_FIRST_KEYS = (1 << 15) - 1
+GROWTH, BYTES_FOR_A_KEY, MOST_KEYS = 4, 512, 1 << 22
+"""How many times the room there is when there was too little; or a key's for so many bytes of the log, up to a most:
+what is not used is only promised."""
 BYTES_OF_A_KEY = 64
 STRIDE = 8 * 1024 * 1024
 """Bytes that are folded before the caller hears of it."""
@@ -50,6 +53,7 @@ class Fold:
         )
         self.counts = np.zeros(11, np.int64)
         self.counts[layout.FREE] = -1
+        self._likely_keys = min(size // BYTES_FOR_A_KEY, MOST_KEYS)
         keys = 1 << max(FIRST_KEYS, min(size // 1024, MOST_FIRST_KEYS)).bit_length()
         lines, slots, self.arena, tombs = _rooms(64 * keys, 16 * keys, BYTES_OF_A_KEY * keys, 8 * keys)
         self.entries, self.tombs = lines.view(np.int64).reshape(keys, 8), tombs.view(np.int64)
@@ -92,20 +96,22 @@ class Fold:
         return status != ODD
 
     def _grow(self, data: Array, at: int) -> None:
-        """Makes room for the batch at a position, and for as much again as there is."""
+        """Makes room for the batch at a position, and for much more."""
         size = int.from_bytes(data[at + 8 : at + 12].tobytes(), "big") + 12
         count = int.from_bytes(data[at + 57 : at + 61].tobytes(), "big")
         new_keys = count + BLOCK
         if self._lacks_keys(new_keys) or self._lacks_bytes(size):
             self._drop_dead()
-        if self._lacks_keys(new_keys):
-            room = 2 * max(len(self.entries), int(self.counts[layout.ENTRIES]) + new_keys)
+        if (keys := int(self.counts[layout.ENTRIES]) + new_keys) > len(self.entries):
+            room = max(GROWTH * len(self.entries), 2 * keys, self._likely_keys)
             before, self.entries = self.entries, _rooms(64 * room)[0].view(np.int64).reshape(room, 8)
             self.entries[: len(before)] = before
             self.more, self.tombs = longer(self.more, room), longer(self.tombs, room)
-            self._rehash()
+        if 2 * keys > len(self.slots):
+            self._rehash(keys)
         if self._lacks_bytes(size):
-            self.arena = longer(self.arena, 2 * max(len(self.arena), int(self.counts[layout.ARENA]) + size))
+            room = max(GROWTH * len(self.arena), 2 * (int(self.counts[layout.ARENA]) + size))
+            self.arena = longer(self.arena, max(room, BYTES_OF_A_KEY * self._likely_keys))
         if self.counts[layout.NODES] + new_keys > len(self.nodes):
             room = 2 * max(len(self.nodes), int(self.counts[layout.NODES]) + new_keys)
             self.nodes, self.node_more = longer(self.nodes, room), longer(self.node_more, room)
@@ -121,8 +127,9 @@ class Fold:
     def _lacks_bytes(self, size: int) -> bool:
         return bool(self.counts[layout.ARENA] + size > len(self.arena))
 
-    def _rehash(self) -> None:
-        self.slots = np.full(1 << (2 * len(self.entries) - 1).bit_length(), -1, np.int64)
+    def _rehash(self, keys: int) -> None:
+        """Makes the slots anew, for some times as many keys."""
+        self.slots = np.full(max(FIRST_KEYS, 1 << (4 * keys).bit_length()), -1, np.int64)
         table.rehash(self.entries, self.counts[layout.ENTRIES], self.arena, self.slots)
 
     def _drop_dead(self) -> None:
@@ -146,7 +153,7 @@ class Fold:
         transactions.move_pending(self.nodes, self.producers, renamed, self.arena, arena, self.counts)
         self.arena = arena
         self.counts[layout.ENTRIES], self.counts[layout.GARBAGE] = left, 0
-        self._rehash()
+        self._rehash(left)
 
     def _drop_producers(self) -> None:
         """Forgets producers without anything pending, and makes room for as many again as are left."""
@@ -177,7 +184,7 @@ class Fold:
         fold = cls(rules)
         for name, array in saved.items():
             setattr(fold, name, array)
-        fold._rehash()
+        fold._rehash(len(fold.entries))
         return fold
 
     def go_on(self) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 
 from kafkagroups.kernels.compiled import inlined, kernel
 from kafkagroups.kernels.grouped import LIVE, NEWEST
-from kafkagroups.kernels.intrinsics import copy
-from kafkagroups.kernels.layout import ARENA, BATCH, ENTRIES, NAME, NOTE, RECORD, SEEN, SIZE
+from kafkagroups.kernels.intrinsics import copy, prefetch
+from kafkagroups.kernels.layout import AHEAD, ARENA, BATCH, ENTRIES, NAME, NOTE, RECORD, SEEN, SIZE
 from kafkagroups.kernels.scan import hash_bytes, int16, is_plain_text, same_bytes
 
 
@@ -65,13 +65,23 @@ def _new_entry(data: Any, key: int, size: int, entry: int, counts: Any, entries:
     tombs[entry] = -1
 
 
+@inlined
+def _hash_of(entries: Any, entry: int, arena: Any) -> int:
+    name = entries[entry, NAME]
+    return hash_bytes(arena, name >> 20, name & SIZE)
+
+
 @kernel
 def rehash(entries: Any, count: int, arena: Any, slots: Any) -> None:
     """Fills empty slots with all entries."""
     mask = len(slots) - 1
-    for entry in range(count):
-        name = entries[entry, NAME]
-        hashed = hash_bytes(arena, name >> 20, name & SIZE)
+    for step in range(count + AHEAD):
+        if step < count:
+            prefetch(slots, _hash_of(entries, step, arena) & mask)
+        entry = step - AHEAD
+        if entry < 0:
+            continue
+        hashed = _hash_of(entries, entry, arena)
         slot = hashed & mask
         while slots[slot] >= 0:
             slot = slot + 1 & mask

@@ -215,7 +215,7 @@ def compact(
 
 
 def load_columns(
-    buffers: Buffers,
+    buffers: Buffers | Log,
     *,
     table: str = "offsets",
     coordinator: str = "new",
@@ -228,9 +228,10 @@ def load_columns(
     """One table (columns.TABLES) of one log partition, as Arrow record batches; `.read_all()` makes one pyarrow.Table.
 
     This is the seam: whoever wants columns comes through here, whatever fills them. `buffers` are the segments in
-    order, (name, bytes or memory map), or a mapping that reads each when it is asked for; `partition` is the log's
-    number, `partitions` the topic's count (as in `load`); `columns` only these, in this order; `engine` as in `load`.
-    Rows have no order. Damage, and a load that fails as that broker's, stand in table `partitions`.
+    order, (name, bytes or memory map), or a mapping that reads each when it is asked for, or a log that was opened;
+    `partition` is the log's number, `partitions` the topic's count (as in `load`); `columns` only these, in this
+    order; `engine` as in `load`. Rows have no order. Damage, and a load that fails as that broker's, stand in table
+    `partitions`.
 
     UsageError: no segment, an unknown table, column, coordinator or engine.
 
@@ -243,7 +244,7 @@ def load_columns(
 
     chosen = columns_of(table, columns)
     rules = dialect(coordinator, kafka)
-    log = log_of_buffers(buffers, partition)
+    log = buffers if isinstance(buffers, Log) else log_of_buffers(buffers, partition)
     scan = _engine(engine, [log])
     if table == "records":
         content = rows.record_rows(log, rules, with_json=any(column.name == "json" for column in chosen))

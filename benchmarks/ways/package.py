@@ -9,7 +9,6 @@ from functools import partial
 import kafkagroups as kg
 from benchmarks.topics import Topic
 from kafkagroups.api import load_columns
-from kafkagroups.kernels.buffers import buffers
 from kafkagroups.log.segments import open_logs
 from kafkagroups.views.loads import Groups
 
@@ -33,11 +32,7 @@ two_threads = partial(compiled, threads=2)
 @contextmanager
 def arrow(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
     def load() -> list:
-        out = []
-        for log in open_logs(topic.folder):
-            segments = zip(log.segments, buffers(log), strict=True)
-            out.append(load_columns(segments, partition=log.partition, engine="compiled").read_all())
-        return out
+        return [load_columns(log, engine="compiled").read_all() for log in open_logs(topic.folder)]
 
     load()
     yield load, lambda tables: sum(table.num_rows for table in tables)

@@ -1,10 +1,11 @@
-"""The bytes of a log's segments: how many, and mapped."""
+"""The bytes of a log's segments: how many, and where."""
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.segments import BytesLike, Log
@@ -18,22 +19,22 @@ def size(log: Log) -> int:
     return sum(os.path.getsize(os.path.join(log.folder, segment)) for segment in log.segments)
 
 
+@contextmanager
+def opened(log: Log, segment: str) -> Iterator[FileIO]:
+    """The file of a segment. UsageError when it cannot be opened or read."""
+    try:
+        with open(os.path.join(log.folder, segment), "rb", buffering=0) as file:
+            yield file
+    except OSError as error:
+        raise UsageError(f"{segment}: {error.strerror}") from None
+
+
 def buffers(log: Log) -> Iterator[BytesLike]:
-    """The bytes of each segment that has any, mapped and not read. UsageError when a file cannot be opened."""
+    """The bytes of each segment. UsageError when a file cannot be opened or read."""
     for segment in log.segments:
         if log.content:
             yield log.content[segment]
             continue
-        try:
-            with open(os.path.join(log.folder, segment), "rb") as file:
-                if os.fstat(file.fileno()).st_size:
-                    yield mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except OSError as error:
-            raise UsageError(f"{segment}: {error.strerror}") from None
-
-
-def forget(buffer: BytesLike, end: int) -> None:
-    """Takes what was read of a mapped file, up to a position, out of this process's memory; it can be read again."""
-    whole = end - end % mmap.PAGESIZE
-    if whole and isinstance(buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        buffer.madvise(mmap.MADV_DONTNEED, 0, whole)
+        with opened(log, segment) as file:
+            content = file.read()
+        yield content

@@ -57,6 +57,7 @@ from kafkagroups.kernels.scan import (
     PACKED,
     PAUSED,
     PRODUCER,
+    SHORT,
     VALUE,
     VALUE_SIZE,
     hash_bytes,
@@ -73,14 +74,15 @@ from kafkagroups.kernels.values import put_value
 
 @kernel
 def fold_segment(
-    data: Any, start: int, stride: int, rules: Any, counts: Any, slots: Any, entries: Any, more: Any, tombs: Any,
-    arena: Any, nodes: Any, node_more: Any, producers: Any, rows: Any, block: Any,
+    data: Any, start: int, stride: int, is_last: bool, rules: Any, counts: Any, slots: Any, entries: Any, more: Any,
+    tombs: Any, arena: Any, nodes: Any, node_more: Any, producers: Any, rows: Any, block: Any,
 ) -> tuple[int, int]:  # fmt: skip
     """Folds the batches of one segment from `start` on, about a stride of bytes. Gives a status and where it stopped.
 
-    FULL, PACKED, PAUSED: call again from there, with more room, or from behind the batch. ODD: the readable loader is
-    to load this partition. CUT: what `until` or `until_time` allows has been read. `rows` gets the records of other
-    types: offset, key, its size, value, its size.
+    FULL, PACKED, PAUSED: call again from there, with more room, or from behind the batch; SHORT, unless this is the
+    segment's last piece: with more bytes. ODD: the readable loader is to load this partition. CUT: what `until` or
+    `until_time` allows has been read. OK before the end: zeros follow. `rows` gets the records of other types: offset,
+    key, its size, value, its size.
     """
     limits = (min(len(entries), len(slots) // 2), len(arena), len(nodes), len(producers) // 2, len(rows))
     mask = len(slots) - 1
@@ -92,9 +94,13 @@ def fold_segment(
             status = PAUSED
             break
         length = np.int64(0)
-        if end - at >= HEADER:
+        has_head = end - at >= HEADER
+        if has_head:
             length = int32(data, at + 8)
         size = length + 12
+        if not is_last and (not has_head or (size > end - at and length >= 49 and data[at + 16] == 2)):
+            status = SHORT
+            break
         if length < 49 or size > end - at or data[at + 16] != 2:
             status = OK if _is_zero(data, at, end) else ODD
             break

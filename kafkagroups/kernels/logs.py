@@ -13,11 +13,11 @@ import numpy as np
 
 from kafkagroups.groups.offsets import Offsets
 from kafkagroups.kernels import events, layout
-from kafkagroups.kernels.buffers import buffers, forget, size
+from kafkagroups.kernels.buffers import buffers, opened, size
 from kafkagroups.kernels.caches import Scanned
 from kafkagroups.kernels.state import Fold
 from kafkagroups.kernels.unpack import plain_runs, readable
-from kafkagroups.log.segments import BytesLike, Log
+from kafkagroups.log.segments import Log
 from kafkagroups.records.dialect import Dialect
 
 
@@ -34,17 +34,21 @@ def fold_log(
     None when the readable loader is to load it.
     """
     state = onto or Fold(rules, until, until_time, size(log))
-    for buffer in buffers(log):
+    for segment in log.segments:
         before = 0
 
-        def so_far(at: int, buffer: BytesLike = buffer) -> None:
+        def so_far(at: int) -> None:
             nonlocal before
-            forget(buffer, at)
             passed(at - before)
             before = at
 
-        if not state.segment(readable(buffer), so_far):
-            return None
+        if log.content:
+            if not state.segment(readable(log.content[segment]), so_far):
+                return None
+            continue
+        with opened(log, segment) as file:
+            if not state.file(file, so_far):
+                return None
     return state
 
 

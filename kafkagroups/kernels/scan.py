@@ -14,9 +14,9 @@ import numpy as np
 from kafkagroups.kernels.compiled import inlined, kernel
 from kafkagroups.kernels.intrinsics import big_endian, folded_product, load8, load64
 
-OK, FULL, ODD, CUT, PACKED, PAUSED = range(6)
+OK, FULL, ODD, CUT, PACKED, PAUSED, SHORT = range(7)
 """All was read; more room is needed first; the readable loader is to look at it; nothing further is to be read; a
-compressed batch comes, whose checksum is right; the caller's stride is done."""
+compressed batch comes, whose checksum is right; the caller's stride is done; a batch begins that does not end here."""
 BLOCK = 512
 HEADER = 61
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from io import RawIOBase
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, Topi
 from kafkagroups.kernels import fold, layout, table, transactions
 from kafkagroups.kernels.grouped import LIVE, KeptOffsets, group_keys, sort_live
 from kafkagroups.kernels.kept import KeptRecords, longer
-from kafkagroups.kernels.scan import BLOCK, CUT, FULL, ODD, PACKED, PAUSED
-from kafkagroups.kernels.unpack import unpacked
+from kafkagroups.kernels.scan import BLOCK, CUT, FULL, ODD, OK, PACKED, PAUSED
+from kafkagroups.kernels.unpack import readable, unpacked
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.text import decode_utf8, uuid_text
 
@@ -28,8 +29,8 @@ GROWTH, BYTES_FOR_A_KEY, MOST_KEYS = 4, 512, 1 << 22
 """How many times the room there is when there was too little; or a key's for so many bytes of the log, up to a most:
 what is not used is only promised."""
 BYTES_OF_A_KEY = 64
-STRIDE = 8 * 1024 * 1024
-"""Bytes that are folded before the caller hears of it."""
+STRIDE, PIECE = 8 * 1024 * 1024, 2 * 1024 * 1024
+"""Bytes that are folded before the caller hears of it; bytes of a file that are in memory at once."""
 
 
 class Fold:
@@ -74,13 +75,41 @@ class Fold:
     def segment(self, data: Array, passed: Callable[[int], None] = lambda at: None) -> bool:
         """Takes the next segment's bytes (uint8, read-only). False: the readable loader is to load the partition.
 
-        `passed` hears now and then how many of the bytes need not be looked at any more.
+        `passed` hears now and then how many bytes have been read.
         """
+        status, _ = self._take(data, True, passed)
+        passed(len(data))
+        return status != ODD
+
+    def file(self, file: RawIOBase, passed: Callable[[int], None] = lambda at: None) -> bool:
+        """The same of a segment in a file: it is read piece by piece, into memory that is near."""
+        room, kept, read, is_last, has_ended = np.empty(PIECE, np.uint8), 0, 0, False, False
+        while not (is_last or self.is_cut):
+            more = file.readinto(room[kept:]) or 0
+            read, is_last = read + more, not more
+            data = readable(room[: kept + more])
+            if has_ended:
+                if data.any():
+                    return False
+                continue
+            status, at = self._take(data, is_last)
+            if status == ODD:
+                return False
+            has_ended = status == OK and at < len(data)
+            kept = 0 if has_ended else len(data) - at
+            if kept == len(room):
+                room = np.empty(2 * kept, np.uint8)
+            room[:kept] = data[len(data) - kept :]
+            passed(read - kept)
+        return True
+
+    def _take(self, data: Array, is_last: bool, passed: Callable[[int], None] = lambda at: None) -> tuple[int, int]:
+        """Folds what is whole in a piece of a segment; a status, and where it stopped."""
         at, status = 0, FULL
         while status in (FULL, PACKED, PAUSED) and not self.is_cut:
             status, at = fold.fold_segment(
-                data, at, STRIDE, self.rules, self.counts, self.slots, self.entries, self.more, self.tombs, self.arena,
-                self.nodes, self.node_more, self.producers, self.row_places, self.block,
+                data, at, STRIDE, is_last, self.rules, self.counts, self.slots, self.entries, self.more, self.tombs,
+                self.arena, self.nodes, self.node_more, self.producers, self.row_places, self.block,
             )  # fmt: skip
             self.others.take(data, self.row_places[: self.counts[layout.ROWS]])
             self.counts[layout.ROWS] = 0
@@ -89,11 +118,10 @@ class Fold:
             elif status == PACKED:
                 plain, at = unpacked(data, at)
                 if plain is None or not self.segment(plain):
-                    return False
+                    return ODD, at
             passed(at)
-        passed(len(data))
         self.is_cut = self.is_cut or status == CUT
-        return status != ODD
+        return status, at
 
     def _grow(self, data: Array, at: int) -> None:
         """Makes room for the batch at a position, and for much more."""

@@ -26,7 +26,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from heapq import heappop, heappush
-from mmap import ACCESS_READ, mmap
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, In, InputPartition
@@ -38,7 +37,7 @@ from kafkagroups.columns import Column, arrow_schema, columns_of
 from kafkagroups.errors import UsageError
 from kafkagroups.kernels.buffers import size
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.segments import Buffers, Log
+from kafkagroups.log.segments import Log
 from kafkagroups.records.dialect import dialect
 from kafkagroups.rows import OF_GROUPS, number
 from kafkagroups.spark.paths import find_all
@@ -202,11 +201,10 @@ class ConsumerOffsetsReader(DataSourceReader):
         groups = None if self.only_groups is None else pa.array(sorted(self.only_groups), pa.string())
         for log in partition.logs:
             batches = load_columns(
-                _buffers(log),
+                log,
                 table=self.options.table,
                 coordinator=self.options.coordinator,
                 kafka=self.options.kafka,
-                partition=log.partition,
                 partitions=self.options.partitions,
                 columns=schema.names,
                 engine="compiled" if engine_of(self.options.engine, partition.size) else "python",
@@ -256,18 +254,3 @@ def freeze() -> None:
     """Once a worker: PySpark collects garbage after every task, and need not look at what is imported and compiled."""
     gc.collect()
     gc.freeze()
-
-
-def _buffers(log: Log) -> Buffers:
-    """The bytes of a log's segments: this machine's files are mapped."""
-    if log.content is not None:
-        return log.content
-    return [(segment, _map(os.path.join(log.folder, segment))) for segment in log.segments]
-
-
-def _map(path: str) -> mmap | bytes:
-    try:
-        with open(path, "rb") as file:
-            return mmap(file.fileno(), 0, access=ACCESS_READ) if os.path.getsize(path) else b""
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from None

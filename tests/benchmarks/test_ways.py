@@ -24,10 +24,13 @@ def measured(place, ways, memory=False):
 
 
 def test_every_way_finds_the_live_offsets_that_were_written(place):
-    """Each has its two rounds, and no problem; the table shows them all."""
+    """Each has its two rounds, quick ones three loads in the second, and no problem; the table shows them all."""
     topic = measured(place, PYTHON_WAYS, memory=True)
     assert {way: found.get("problem") for way, found in topic["ways"].items()} == dict.fromkeys(PYTHON_WAYS)
-    assert all(len(found["seconds"]) == 2 for found in topic["ways"].values())
+    assert all(
+        len(found["seconds"]) == 1 + (runs.QUICK_TIMES if found["seconds"][0] < runs.QUICK_SECONDS else 1)
+        for found in topic["ways"].values()
+    )
     if Path("/proc/self/status").exists():  # Linux
         assert topic["ways"][BASE]["memory"]["own"]["anonymous"] > 10_000_000
     assert len(report.rows_of(topic)) == len(PYTHON_WAYS)
@@ -38,7 +41,7 @@ def test_a_way_that_is_missing_or_wrong_is_told_and_the_others_go_on(place, monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(place / "empty"))
     topic = measured(place, ["kafka-classes", BASE])
     assert "no jars" in topic["ways"]["kafka-classes"]["problem"]
-    assert len(topic["ways"][BASE]["seconds"]) == 2
+    assert len(topic["ways"][BASE]["seconds"]) == 1 + runs.QUICK_TIMES
 
     about = json.loads((place / SPEC.about).read_text())
     (place / SPEC.about).write_text(json.dumps(about | {"live": 1}))

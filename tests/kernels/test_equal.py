@@ -89,6 +89,22 @@ def test_room_grows_while_a_log_is_folded(monkeypatch):
         assert shape(given) == shape(wanted), seed
 
 
+@pytest.mark.parametrize("piece", [1, 150, 4000])
+def test_a_file_is_read_piece_by_piece(piece, monkeypatch, tmp_path):
+    """Wherever a piece of a segment ends, in a batch, or in the zeros at its end, the result is the same."""
+    monkeypatch.setattr(state, "PIECE", piece)
+    for seed in range(60):
+        data = random_log(seed, batches=20)
+        last = data[: len(data) - 7 * (seed % 3)], data + bytes(1000), data + bytes(300) + b"\1" + bytes(300)
+        folder = tmp_path / f"{seed}" / "__consumer_offsets-3"
+        folder.mkdir(parents=True)
+        (folder / f"{0:020}.log").write_bytes(data + bytes(seed % 2 * 200))
+        (folder / f"{10**6:020}.log").write_bytes(random_log(seed + 1, batches=5))
+        (folder / f"{10**7:020}.log").write_bytes(last[seed // 3 % 3])
+        both = [kg.load(folder, engine=engine) for engine in ("python", "compiled")]
+        assert shape(both[0]) == shape(both[1]), seed
+
+
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_columns_are_the_rows(coordinator):
     """The offsets that the engine turns into Arrow as they are, and the other tables, hold what the loader's hold."""

@@ -54,7 +54,7 @@ def main() -> None:
 
 def measure(place: Path, records: int, args: argparse.Namespace) -> dict:
     cases = runs.plan(records, args.partitions, args.only)
-    found = {"records": records, "topics": runs.run(place, cases, args.rounds, args.seconds, memory=not args.only)}
+    found = {"records": records, "topics": runs.run(place, cases, args.rounds, args.seconds, memory=True)}
     if not args.only:
         large = [case.spec for case in cases if case.spec.part == "50 partitions"]
         folder = place / large[0].about.removesuffix(".json") if large and records <= 10_000_000 else None

@@ -229,9 +229,9 @@ def load_columns(
 
     This is the seam: whoever wants columns comes through here, whatever fills them. `buffers` are the segments in
     order, (name, bytes or memory map), or a mapping that reads each when it is asked for, or a log that was opened;
-    `partition` is the log's number, `partitions` the topic's count (as in `load`); `columns` only these, in this
-    order; `engine` as in `load`. Rows have no order. Damage, and a load that fails as that broker's, stand in table
-    `partitions`.
+    `partition` is the log's number (an opened one knows its own), `partitions` the topic's count (as in `load`);
+    `columns` only these, in this order; `engine` as in `load`. Rows have no order. Damage, and a load that fails as
+    that broker's, stand in table `partitions`.
 
     UsageError: no segment, an unknown table, column, coordinator or engine.
 

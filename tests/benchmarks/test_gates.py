@@ -40,6 +40,11 @@ def is_short(run, where, way, base, times):
     return found is not None and found < SHARE * times
 
 
+def compared(records):
+    """New cases: they keep what was measured."""
+    return [case for case in runs.plan(records, (50, 1), ()) if case.way != "package-python"]
+
+
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     """All ways, once, and once more where a gate would fail, for a machine may be busy; what it prints is the table."""
@@ -48,14 +53,16 @@ def measured(tmp_path_factory):
     sizes = (RECORDS, 10 * RECORDS) if IS_LONG else (RECORDS,)
     told = {"machine": machine.describe(), "runs": []}
     for records in sizes:
-        cases = [case for case in runs.plan(records, (50, 1), ()) if case.way != "package-python"]
-        topics = runs.run(place, cases, rounds, seconds, memory=IS_LONG)
+        topics = runs.run(place, compared(records), rounds, seconds, memory=IS_LONG)
         told["runs"].append({"records": records, "topics": topics})
     first = told["runs"][0]
     if not IS_LONG and any(is_short(first, *gate) for gate in SLOWER):  # other work on the machine: once more
         print(report.terminal(told))
         again = tmp_path_factory.mktemp("again")
-        told["again"] = {"records": RECORDS, "topics": runs.run(again, cases, rounds, seconds, memory=False)}
+        told["again"] = {
+            "records": RECORDS,
+            "topics": runs.run(again, compared(RECORDS), rounds, seconds, memory=False),
+        }
         print(report.terminal({**told, "runs": [told["again"]]}))
     first["once"] = once.measure(None, 7)
     print(report.terminal(told))

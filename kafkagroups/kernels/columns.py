@@ -14,7 +14,7 @@ from kafkagroups.kernels import layout
 from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.grouped import KeptOffsets
 from kafkagroups.kernels.intrinsics import copy
-from kafkagroups.kernels.scan import int16, int32, is_plain_text
+from kafkagroups.kernels.scan import int16, is_plain_text
 from kafkagroups.kernels.state import Fold
 from kafkagroups.records.text import decode_utf8
 
@@ -37,7 +37,7 @@ def offset_batches(groups: Sequence[AnyGroup], columns: Sequence[Column]) -> Ite
         kept = [offsets for _, offsets in some]
         entries = np.concatenate([each.entries for each in kept])
         places = np.empty((len(entries), 7), np.int64)
-        _places(fold.entries, entries, fold.arena, places)
+        _places(fold.entries, entries, fold.names, fold.arena, places)
         size = np.cumsum(places[:, [1, 3, 6]].sum(1) + _ID_TEXT)
         start = 0
         while start < len(entries):
@@ -129,15 +129,16 @@ def _nulls(there: Any) -> pa.Buffer | None:
 
 
 @kernel
-def _places(table: Any, entries: Any, arena: Any, places: Any) -> None:
+def _places(table: Any, entries: Any, names: Any, arena: Any, places: Any) -> None:
     for row in range(len(entries)):
-        key = table[entries[row], layout.NAME] >> 20
+        key = table[entries[row], layout.NAME]
+        places[row, 4] = np.int32(key & layout.PARTITION)
+        key = names[key >> 32, layout.PLACE] >> 20
         note = table[entries[row], layout.NOTE]
         for column in (0, 2):
             size = int16(arena, key)
             places[row, column], places[row, column + 1] = key + 2, size
             key += 2 + size
-        places[row, 4] = int32(arena, key)
         places[row, 5], places[row, 6] = note >> 20, note & layout.SIZE
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from kafkagroups.kernels.compiled import kernel
-from kafkagroups.kernels.scan import HEADER, hash_bytes, int16, int32, int64, record_at, same_bytes
+from kafkagroups.kernels.scan import HEADER, int16, int32, int64, record_at, same_text, short_hash
 
 
 @kernel
@@ -48,24 +46,3 @@ def commit_events(data: Any, groups: Any, table: Any, has_made: Any, events: Any
                 slot = slot + 1 & mask
         at = stop
     return count
-
-
-@kernel
-def short_hash(data: Any, start: int, size: int) -> int:
-    """A hash of bytes, however few."""
-    if size >= 8:
-        return hash_bytes(data, start, size)
-    mixed = np.uint64(14695981039346656037)
-    for at in range(start, start + size):
-        mixed = (mixed ^ np.uint64(data[at])) * np.uint64(1099511628211)
-    return np.int64(mixed ^ mixed >> np.uint64(32))
-
-
-@kernel
-def same_text(data: Any, start: int, other: Any, place: int, size: int) -> bool:
-    if size >= 8:
-        return same_bytes(data, start, other, place, size)
-    for at in range(size):
-        if data[start + at] != other[place + at]:
-            return False
-    return True

@@ -27,12 +27,14 @@ from kafkagroups.kernels.layout import (
     ENTRY,
     MOST,
     NAME,
+    NAMES,
     NEEDS_A_MARKER,
     NEXT_OFFSET,
     NOBODY,
     NODES,
     NOTE,
     OFFSET_VALUES,
+    PLACE,
     PRODUCERS,
     RECORD,
     RECORDS,
@@ -49,8 +51,8 @@ from kafkagroups.kernels.scan import (
     FULL,
     HASH,
     HEADER,
-    KEY,
-    KEY_SIZE,
+    NAME_AT,
+    NAME_SIZE,
     ODD,
     OFFSET,
     OK,
@@ -60,14 +62,15 @@ from kafkagroups.kernels.scan import (
     SHORT,
     VALUE,
     VALUE_SIZE,
-    hash_bytes,
     int16,
     int32,
     int64,
-    offset_key_size,
+    name_size,
     record_at,
+    same_text,
+    short_hash,
 )
-from kafkagroups.kernels.table import entry_of
+from kafkagroups.kernels.table import entry_of, key_hash
 from kafkagroups.kernels.transactions import end_transaction, new_node
 from kafkagroups.kernels.values import put_value
 
@@ -75,7 +78,8 @@ from kafkagroups.kernels.values import put_value
 @kernel
 def fold_segment(
     data: Any, start: int, stride: int, is_last: bool, rules: Any, counts: Any, slots: Any, entries: Any, more: Any,
-    tombs: Any, arena: Any, nodes: Any, node_more: Any, producers: Any, rows: Any, block: Any,
+    tombs: Any, names: Any, name_slots: Any, arena: Any, nodes: Any, node_more: Any, producers: Any, rows: Any,
+    block: Any,
 ) -> tuple[int, int]:  # fmt: skip
     """Folds the batches of one segment from `start` on, about a stride of bytes. Gives a status and where it stopped.
 
@@ -84,11 +88,15 @@ def fold_segment(
     `until_time` allows has been read. OK before the end: zeros follow. `rows` gets the records of other types: offset,
     key, its size, value, its size.
     """
-    limits = (min(len(entries), len(slots) // 2), len(arena), len(nodes), len(producers) // 2, len(rows))
+    limits = (
+        min(len(entries), len(slots) // 2), len(arena), len(nodes), len(producers) // 2, len(rows),
+        min(len(names), len(name_slots) // 2),
+    )  # fmt: skip
     mask = len(slots) - 1
     at, end = start, len(data)
     waiting, pledged, status = 0, 0, OK
     promised = 0  # producers that the waiting block may bring
+    before_at, before_size, name = np.int64(0), np.int64(-1), np.int64(0)  # of the row before, and its hash
     while at < end and status == OK:
         if at - start >= stride:
             status = PAUSED
@@ -123,8 +131,9 @@ def fold_segment(
         has_room = _has_room(size + pledged, count, promised, counts, limits)
         if waiting and (is_control or not has_room or waiting + count > BLOCK):
             status = _fold(
-                data, block, waiting, rules, counts, slots, entries, more, tombs, arena, nodes, node_more, producers
-            )
+                data, block, waiting, rules, counts, slots, entries, more, tombs, names, name_slots, arena, nodes,
+                node_more, producers,
+            )  # fmt: skip
             waiting, pledged, promised = 0, 0, 0
             if status != OK:
                 return status, at
@@ -163,21 +172,28 @@ def fold_segment(
                     rows[row, 3], rows[row, 4] = value, value_size
                     counts[ROWS] += 1
                     continue
-                key_size = offset_key_size(data, key, key_size)
-                if key_size < 0:
+                size_of_name = name_size(data, key, key_size)
+                if size_of_name < 0:
                     return ODD, at
                 if waiting == BLOCK:  # within a batch that is larger than a block
                     status = _fold(
-                        data, block, waiting, rules, counts, slots, entries, more, tombs, arena, nodes, node_more,
-                        producers,
+                        data, block, waiting, rules, counts, slots, entries, more, tombs, names, name_slots, arena,
+                        nodes, node_more, producers,
                     )  # fmt: skip
                     waiting = 0
                     if status != OK:
                         return status, at
-                hashed = hash_bytes(data, key + 2, key_size)
+                at_name = key + 2
+                is_same = waiting > 0 and size_of_name == before_size
+                if is_same and same_text(data, before_at, data, at_name, size_of_name):
+                    block[waiting, NAME_SIZE] = -size_of_name
+                else:
+                    name = short_hash(data, at_name, size_of_name)
+                    block[waiting, NAME_SIZE] = before_size = size_of_name
+                block[waiting, NAME_AT] = before_at = at_name
+                hashed = key_hash(name, int32(data, at_name + size_of_name))
                 prefetch(slots, hashed & mask)
                 block[waiting, HASH] = hashed
-                block[waiting, KEY], block[waiting, KEY_SIZE] = key + 2, key_size
                 block[waiting, VALUE], block[waiting, VALUE_SIZE] = value, value_size
                 block[waiting, OFFSET], block[waiting, FIRST] = offset, first
                 block[waiting, PRODUCER] = producer if pending else NOBODY
@@ -190,8 +206,9 @@ def fold_segment(
         at = stop
     if waiting and status != ODD:
         folded = _fold(
-            data, block, waiting, rules, counts, slots, entries, more, tombs, arena, nodes, node_more, producers
-        )
+            data, block, waiting, rules, counts, slots, entries, more, tombs, names, name_slots, arena, nodes,
+            node_more, producers,
+        )  # fmt: skip
         status = folded if folded != OK else status
     return status, at
 
@@ -214,43 +231,47 @@ def _has_room(size: int, count: int, promised: int, counts: Any, limits: Any) ->
         and counts[NODES] + many <= limits[2]
         and counts[PRODUCERS] + promised + 2 <= limits[3]
         and counts[ROWS] + count <= limits[4]
+        and counts[NAMES] + many <= limits[5]
     )
 
 
 @kernel
 def _fold(
     data: Any, block: Any, waiting: int, rules: Any, counts: Any, slots: Any, entries: Any, more: Any, tombs: Any,
-    arena: Any, nodes: Any, node_more: Any, producers: Any,
+    names: Any, name_slots: Any, arena: Any, nodes: Any, node_more: Any, producers: Any,
 ) -> int:  # fmt: skip
     """Folds the block: three steps, each AHEAD of the next."""
     mask = len(slots) - 1
     classic = rules[CLASSIC] != 0
+    before = np.int64(-1)
     for step in range(waiting + 2 * AHEAD):
         if step < waiting:
             entry = slots[block[step, HASH] & mask]
             if entry >= 0:
                 prefetch(entries, (entry & 0x7FFFFFFF) * 8)
         behind = step - AHEAD
-        if 0 <= behind < waiting:
+        if 0 <= behind < waiting and block[behind, NAME_SIZE] >= 0:
             entry = slots[block[behind, HASH] & mask]
             if entry >= 0:
-                name = entries[entry & 0x7FFFFFFF, NAME] >> 20
-                prefetch(arena, name)
-                prefetch(arena, name + 56)
+                place = names[entries[entry & 0x7FFFFFFF, NAME] >> 32, PLACE] >> 20
+                prefetch(arena, place)
+                prefetch(arena, place + 56)
         at = step - 2 * AHEAD
         if at < 0:
             continue
         entry = entry_of(
-            data, block[at, HASH], block[at, KEY], block[at, KEY_SIZE], mask, counts, slots, entries, tombs, arena
-        )
+            data, block[at, HASH], before, block[at, NAME_AT], block[at, NAME_SIZE], mask, counts, slots, entries,
+            tombs, names, name_slots, arena,
+        )  # fmt: skip
         if entry < 0:
             return ODD
+        before = entries[entry, NAME] >> 32
         producer, offset, value_size = block[at, PRODUCER], block[at, OFFSET], block[at, VALUE_SIZE]
         if value_size < 0 and (producer == NOBODY or not classic):
             entries[entry, RECORD] = -1  # a tombstone; in a transaction a classic one waits
             tombs[entry] = offset
             continue
-        highest = rules[TYPE0_VALUES] if data[block[at, KEY] - 1] == 0 else rules[OFFSET_VALUES]
+        highest = rules[TYPE0_VALUES] if data[block[at, NAME_AT] - 1] == 0 else rules[OFFSET_VALUES]
         status = OK
         if value_size >= 0:
             entries[entry, SEEN] = offset

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkagroups.kernels.compiled import inlined, kernel
-from kafkagroups.kernels.events import same_text
-from kafkagroups.kernels.scan import int16, int32, is_plain_text
+from kafkagroups.kernels.scan import int16, int32, is_plain_text, same_text
 
 MOST_MEMBERS = 64
 _CONSUMER = b"consumer"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
+from kafkagroups.kernels import layout
 from kafkagroups.kernels.compiled import kernel
-from kafkagroups.kernels.events import same_text, short_hash
 from kafkagroups.kernels.layout import NAME, RECORD, SEEN
-from kafkagroups.kernels.scan import int16
+from kafkagroups.kernels.scan import int16, same_text, short_hash
 
 if TYPE_CHECKING:
     from kafkagroups.kernels.state import Fold
@@ -21,12 +21,14 @@ PLACE, LENGTH, NEWEST, LIVE = range(4)
 
 
 @kernel
-def group_keys(entries: Any, count: int, arena: Any, slots: Any, groups: Any, group_of: Any) -> int:
-    """Fills `group_of` (a group for each entry) and `groups`; gives how many groups there are. `slots` are all -1."""
+def group_keys(
+    entries: Any, count: int, names: Any, many: int, arena: Any, slots: Any, groups: Any, group_of: Any
+) -> int:
+    """Fills `group_of` (a group for each name) and `groups`; gives how many groups there are. `slots` are all -1."""
     found = 0
     mask = len(slots) - 1
-    for entry in range(count):
-        place = entries[entry, NAME] >> 20
+    for name in range(many):
+        place = names[name, layout.PLACE] >> 20
         length = int16(arena, place)
         place += 2
         slot = short_hash(arena, place, length) & mask
@@ -42,7 +44,9 @@ def group_keys(entries: Any, count: int, arena: Any, slots: Any, groups: Any, gr
             groups[group, PLACE], groups[group, LENGTH], groups[group, NEWEST] = place, length, -1
             groups[group, LIVE] = 0
             found += 1
-        group_of[entry] = group
+        group_of[name] = group
+    for entry in range(count):
+        group = group_of[entries[entry, NAME] >> 32]
         if entries[entry, SEEN] > groups[group, NEWEST]:
             groups[group, NEWEST] = entries[entry, SEEN]
         groups[group, LIVE] += entries[entry, RECORD] >= 0
@@ -54,7 +58,7 @@ def sort_live(entries: Any, count: int, group_of: Any, ends: Any, order: Any) ->
     """Puts the entries that have an offset into `order`; `ends` moves from where each group begins to where it ends."""
     for entry in range(count):
         if entries[entry, RECORD] >= 0:
-            group = group_of[entry]
+            group = group_of[entries[entry, NAME] >> 32]
             order[ends[group]] = entry
             ends[group] += 1
 

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from kafkagroups.kernels.compiled import kernel
-from kafkagroups.kernels.events import same_text, short_hash
 from kafkagroups.kernels.group_records import MOST_MEMBERS, is_plain_group
 from kafkagroups.kernels.intrinsics import copy
 from kafkagroups.kernels.kept_group import KeptRecord
-from kafkagroups.kernels.scan import int16
+from kafkagroups.kernels.scan import int16, same_text, short_hash
 
 Array = np.ndarray[Any, Any]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 
@@ -15,6 +17,7 @@ from kafkagroups.groups.offsets import Offsets
 from kafkagroups.kernels import events, layout
 from kafkagroups.kernels.buffers import buffers, opened, size
 from kafkagroups.kernels.caches import Scanned
+from kafkagroups.kernels.scan import short_hash
 from kafkagroups.kernels.state import Fold
 from kafkagroups.kernels.unpack import plain_runs, readable
 from kafkagroups.log.segments import Log
@@ -66,17 +69,30 @@ def scan(
     `passed` hears of bytes that were read, from any thread.
     """
     workers = min(threads or os.cpu_count() or 1, len(logs))
-    if workers <= 1:
-        yield from (_scan(log, rules, until, until_time, passed) for log in logs)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        waiting: deque[Future[Scanned | None]] = deque()
-        for log in logs:
-            waiting.append(pool.submit(_scan, log, rules, until, until_time, passed))
-            if len(waiting) > workers:
+    with _uncollected():
+        if workers <= 1:
+            yield from (_scan(log, rules, until, until_time, passed) for log in logs)
+            return
+        with ThreadPoolExecutor(workers) as pool:
+            waiting: deque[Future[Scanned | None]] = deque()
+            for log in logs:
+                waiting.append(pool.submit(_scan, log, rules, until, until_time, passed))
+                if len(waiting) > workers:
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the collector of cycles: what a load makes stays, and going through it again and again takes time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _scan(
@@ -123,7 +139,7 @@ def commit_events(log: Log, names: Collection[str]) -> list[tuple[int, str]]:
     for name in names:
         text = np.frombuffer(name.encode() or b"\0", np.uint8)
         size = len(name.encode())
-        slot = int(events.short_hash(text, 0, size)) & len(slots) - 1
+        slot = int(short_hash(text, 0, size)) & len(slots) - 1
         while slots[slot, 1] >= 0:
             slot = slot + 1 & len(slots) - 1
         slots[slot] = len(groups), size

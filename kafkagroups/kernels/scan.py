@@ -21,7 +21,8 @@ BLOCK = 512
 HEADER = 61
 
 # The columns of a block's row.
-HASH, KEY, KEY_SIZE, VALUE, VALUE_SIZE, OFFSET, FIRST, PRODUCER = range(8)
+HASH, NAME_AT, NAME_SIZE, VALUE, VALUE_SIZE, OFFSET, FIRST, PRODUCER = range(8)
+"""The size of a name is negative where the row before has the same."""
 
 
 @inlined
@@ -109,6 +110,34 @@ def same_bytes(data: Any, start: int, other: Any, place: int, size: int) -> bool
 
 
 @inlined
+def short_hash(data: Any, start: int, size: int) -> int:
+    """A hash of bytes, however few."""
+    return hash_bytes(data, start, size) if size >= 8 else _hash_few(data, start, size)
+
+
+@kernel
+def _hash_few(data: Any, start: int, size: int) -> int:
+    mixed = np.uint64(14695981039346656037)
+    for at in range(start, start + size):
+        mixed = (mixed ^ np.uint64(data[at])) * np.uint64(1099511628211)
+    return np.int64(mixed ^ mixed >> np.uint64(32))
+
+
+@inlined
+def same_text(data: Any, start: int, other: Any, place: int, size: int) -> bool:
+    """Whether two runs of bytes are equal."""
+    return same_bytes(data, start, other, place, size) if size >= 8 else _same_few(data, start, other, place, size)
+
+
+@kernel
+def _same_few(data: Any, start: int, other: Any, place: int, size: int) -> bool:
+    for at in range(size):
+        if data[start + at] != other[place + at]:
+            return False
+    return True
+
+
+@inlined
 def record_at(data: Any, at: int, end: int) -> tuple[int, int, int, int, int, int]:
     """One record: the position after it, -1 when it is not plain; and where its key and value lie.
 
@@ -138,8 +167,8 @@ def record_at(data: Any, at: int, end: int) -> tuple[int, int, int, int, int, in
 
 
 @inlined
-def offset_key_size(data: Any, key: int, size: int) -> int:
-    """How many bytes of an offset's key count, without its type: group, topic, partition. -1: it is not plain."""
+def name_size(data: Any, key: int, size: int) -> int:
+    """How many bytes of an offset's key are its group and topic; its partition follows. -1: it is not plain."""
     end, at = key + size, key + 2
     for _ in range(2):
         if at + 2 > end:
@@ -148,7 +177,7 @@ def offset_key_size(data: Any, key: int, size: int) -> int:
         at += 2 + length
         if length < 0 or at > end:
             return -1
-    return at + 4 - (key + 2) if at + 4 <= end else -1
+    return at - (key + 2) if at + 4 <= end else -1
 
 
 @kernel

@@ -25,10 +25,10 @@ from kafkagroups.records.text import decode_utf8, uuid_text
 Array = np.ndarray[Any, Any]
 FIRST_KEYS, FIRST_PRODUCERS, ROWS = 4096, 64, 4096
 MOST_FIRST_KEYS = (1 << 15) - 1
+FIRST_NAMES, FIRST_BYTES = 2048, 1 << 18
 GROWTH, BYTES_FOR_A_KEY, MOST_KEYS = 4, 512, 1 << 22
 """How many times the room there is when there was too little; or a key's for so many bytes of the log, up to a most:
 what is not used is only promised."""
-BYTES_OF_A_KEY = 64
 STRIDE, PIECE = 8 * 1024 * 1024, 2 * 1024 * 1024
 """Bytes that are folded before the caller hears of it; bytes of a file that are in memory at once."""
 
@@ -52,15 +52,17 @@ class Fold:
             ],
             np.int64,
         )
-        self.counts = np.zeros(11, np.int64)
+        self.counts = np.zeros(12, np.int64)
         self.counts[layout.FREE] = -1
         self._likely_keys = min(size // BYTES_FOR_A_KEY, MOST_KEYS)
         keys = 1 << max(FIRST_KEYS, min(size // 1024, MOST_FIRST_KEYS)).bit_length()
-        lines, slots, self.arena, tombs = _rooms(64 * keys, 16 * keys, BYTES_OF_A_KEY * keys, 8 * keys)
+        lines, slots, self.arena, tombs = _rooms(64 * keys, 16 * keys, FIRST_BYTES, 8 * keys)
         self.entries, self.tombs = lines.view(np.int64).reshape(keys, 8), tombs.view(np.int64)
         self.more = np.zeros((keys, 4), np.int64)
         self.slots = slots.view(np.int64)
         self.slots[:] = -1
+        self.names = np.empty((FIRST_NAMES, 2), np.int64)
+        self.name_slots = np.full(2 * FIRST_NAMES, -1, np.int64)
         self.nodes = np.empty((2048, 8), np.int64)
         self.node_more = np.zeros((2048, 4), np.int64)
         self.producers = np.zeros((FIRST_PRODUCERS, 3), np.int64)
@@ -71,6 +73,7 @@ class Fold:
         self.is_cut = False
         self._classic = classic
         self._texts: dict[bytes, str] = {}
+        self._names: dict[int, tuple[str, str]] = {}
 
     def segment(self, data: Array, passed: Callable[[int], None] = lambda at: None) -> bool:
         """Takes the next segment's bytes (uint8, read-only). False: the readable loader is to load the partition.
@@ -109,7 +112,8 @@ class Fold:
         while status in (FULL, PACKED, PAUSED) and not self.is_cut:
             status, at = fold.fold_segment(
                 data, at, STRIDE, is_last, self.rules, self.counts, self.slots, self.entries, self.more, self.tombs,
-                self.arena, self.nodes, self.node_more, self.producers, self.row_places, self.block,
+                self.names, self.name_slots, self.arena, self.nodes, self.node_more, self.producers, self.row_places,
+                self.block,
             )  # fmt: skip
             self.others.take(data, self.row_places[: self.counts[layout.ROWS]])
             self.counts[layout.ROWS] = 0
@@ -128,7 +132,7 @@ class Fold:
         size = int.from_bytes(data[at + 8 : at + 12].tobytes(), "big") + 12
         count = int.from_bytes(data[at + 57 : at + 61].tobytes(), "big")
         new_keys = count + BLOCK
-        if self._lacks_keys(new_keys) or self._lacks_bytes(size):
+        if self._lacks_keys(new_keys) or self._lacks_names(new_keys) or self._lacks_bytes(size):
             self._drop_dead()
         if (keys := int(self.counts[layout.ENTRIES]) + new_keys) > len(self.entries):
             room = max(GROWTH * len(self.entries), 2 * keys, self._likely_keys)
@@ -137,9 +141,12 @@ class Fold:
             self.more, self.tombs = longer(self.more, room), longer(self.tombs, room)
         if 2 * keys > len(self.slots):
             self._rehash(keys)
+        if self._lacks_names(new_keys):
+            self.names = longer(self.names, GROWTH * (len(self.names) + new_keys))
+            self._name_again()
         if self._lacks_bytes(size):
             room = max(GROWTH * len(self.arena), 2 * (int(self.counts[layout.ARENA]) + size))
-            self.arena = longer(self.arena, max(room, BYTES_OF_A_KEY * self._likely_keys))
+            self.arena = longer(self.arena, room)
         if self.counts[layout.NODES] + new_keys > len(self.nodes):
             room = 2 * max(len(self.nodes), int(self.counts[layout.NODES]) + new_keys)
             self.nodes, self.node_more = longer(self.nodes, room), longer(self.node_more, room)
@@ -152,13 +159,20 @@ class Fold:
         keys = int(self.counts[layout.ENTRIES]) + count
         return keys > len(self.entries) or 2 * keys > len(self.slots)
 
+    def _lacks_names(self, count: int) -> bool:
+        return int(self.counts[layout.NAMES]) + count > min(len(self.names), len(self.name_slots) // 2)
+
     def _lacks_bytes(self, size: int) -> bool:
         return bool(self.counts[layout.ARENA] + size > len(self.arena))
 
     def _rehash(self, keys: int) -> None:
         """Makes the slots anew, for some times as many keys."""
         self.slots = np.full(max(FIRST_KEYS, 1 << (4 * keys).bit_length()), -1, np.int64)
-        table.rehash(self.entries, self.counts[layout.ENTRIES], self.arena, self.slots)
+        table.rehash(self.entries, self.counts[layout.ENTRIES], self.names, self.slots)
+
+    def _name_again(self) -> None:
+        self.name_slots = np.full(1 << (2 * len(self.names) - 1).bit_length(), -1, np.int64)
+        table.name_again(self.names, self.counts[layout.NAMES], self.arena, self.name_slots)
 
     def _drop_dead(self) -> None:
         """Forgets keys without an offset or anything pending, and texts of old, where that halves something.
@@ -177,10 +191,14 @@ class Fold:
         for array in (self.entries, self.more, self.tombs):
             array[:left] = array[:count][wanted]
         arena = np.empty_like(self.arena)
-        self.counts[layout.ARENA] = table.copy_texts(self.entries, left, self.arena, arena, 0)
+        names, numbers = np.empty_like(self.names), np.full(int(self.counts[layout.NAMES]), -1, np.int64)
+        self.counts[[layout.NAMES, layout.ARENA]] = table.copy_texts(
+            self.entries, left, self.names, numbers, names, self.arena, arena
+        )
         transactions.move_pending(self.nodes, self.producers, renamed, self.arena, arena, self.counts)
-        self.arena = arena
+        self.names, self.arena = names, arena
         self.counts[layout.ENTRIES], self.counts[layout.GARBAGE] = left, 0
+        self._name_again()
         self._rehash(left)
 
     def _drop_producers(self) -> None:
@@ -192,19 +210,21 @@ class Fold:
             self.producers[transactions.place_of(producer, self.counts, self.producers), 1] = node
 
     def _groups(self) -> tuple[Array, Array]:
-        """The groups that keys name (see grouped.py), and which one each entry names."""
-        count = int(self.counts[layout.ENTRIES])
-        group_of = np.empty(count, np.int64)
-        groups = np.empty((count, 4), np.int64)
-        slots = np.full(1 << (2 * count + 1).bit_length(), -1, np.int64)
-        return groups[: group_keys(self.entries, count, self.arena, slots, groups, group_of)], group_of
+        """The groups that keys name (see grouped.py), and which one each name has."""
+        count, many = self.counts[[layout.ENTRIES, layout.NAMES]].tolist()
+        group_of = np.empty(many, np.int64)
+        groups = np.empty((many, 4), np.int64)
+        slots = np.full(1 << (2 * many + 1).bit_length(), -1, np.int64)
+        return groups[
+            : group_keys(self.entries, count, self.names, many, self.arena, slots, groups, group_of)
+        ], group_of
 
     def saved(self) -> dict[str, Array]:
         """The arrays that `restored` needs, and no more; `others` are the caller's."""
         count, used = int(self.counts[layout.ENTRIES]), int(self.counts[layout.ARENA])
         whole = {name: getattr(self, name) for name in ("counts", "nodes", "node_more", "producers")}
         keys = {name: getattr(self, name)[:count] for name in ("entries", "more", "tombs")}
-        return {**whole, **keys, "arena": self.arena[:used]}
+        return {**whole, **keys, "names": self.names[: self.counts[layout.NAMES]], "arena": self.arena[:used]}
 
     @classmethod
     def restored(cls, rules: Dialect, saved: Mapping[str, Array]) -> Fold:
@@ -212,6 +232,7 @@ class Fold:
         fold = cls(rules)
         for name, array in saved.items():
             setattr(fold, name, array)
+        fold._name_again()
         fold._rehash(len(fold.entries))
         return fold
 
@@ -219,6 +240,7 @@ class Fold:
         """What was read so far is dealt with: `others` will be those that come from now on."""
         self.others = KeptRecords(self._group_values)
         self.__dict__.pop("_arena", None)
+        self._names.clear()
 
     def committed(self) -> tuple[dict[str, KeptOffsets], dict[str, int]]:
         """By group, what is committed; and the newest record that committed anything, whatever became of it (-1: none).
@@ -263,13 +285,15 @@ class Fold:
                 node = row[layout.NEXT]
         return out
 
-    def _key(self, place: int) -> tuple[str, TopicPartition]:
+    def _key(self, key: int) -> tuple[str, TopicPartition]:
         """The group and the topic's partition of a key."""
-        key = self._bytes(place)
-        group = 2 + int.from_bytes(key[:2], "big")
-        topic = group + 2 + int.from_bytes(key[group : group + 2], "big")
-        partition = int.from_bytes(key[topic:], "big", signed=True)
-        return self._text(key[2:group]), TopicPartition(self._text(key[group + 2 : topic]), partition)
+        number, partition = key >> 32, key & layout.PARTITION
+        name = self._names.get(number)
+        if name is None:
+            text = self._bytes(int(self.names[number, layout.PLACE]))
+            group = 2 + int.from_bytes(text[:2], "big")
+            name = self._names[number] = self._text(text[2:group]), self._text(text[group + 2 :])
+        return name[0], TopicPartition(name[1], partition - (partition >> 31 << 32))
 
     def _offset(self, row: list[int], more: list[int]) -> OffsetAndMetadata:
         flags = row[layout.EPOCH]

@@ -23,7 +23,7 @@ from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.snapshots.states import PartitionState
 
-FORMAT = 1
+FORMAT = 2
 _JSON = "snapshot.json"
 CHECKPOINT = "checkpoint"
 """A folder that a stream may have there."""

@@ -107,7 +107,7 @@ def _record(rnd: random.Random, odd: bool, modern: bool) -> tuple[bytes, bytes |
         protocol = ("range", "m0") if members else (None, None)
         value = GroupMetadataValue(rnd.choice(("consumer", "connect")), rnd.randrange(5), *protocol, 77, members)
         return encode(Record(2, GroupMetadataKey(group), None if rnd.random() < 0.3 else value, 3))
-    key = OffsetCommitKey(group, rnd.choice(("t", "topic")), rnd.randrange(3))
+    key = OffsetCommitKey(group, rnd.choice(("t", "topic")), rnd.choice((0, 0, 1, 1, 2, 9, -1, 2**31 - 1)))
     if rnd.random() < 0.2:
         return encode(Record(1, key, None, None))
     version = rnd.choice((0, 1, 2, 3, 3, 3, 4))

@@ -77,7 +77,8 @@ def test_a_log_cut_anywhere_loads_the_same(seed):
 def test_room_grows_while_a_log_is_folded(monkeypatch):
     """With next to no room at first, every array has to grow, and the result is the same."""
     monkeypatch.setattr(state, "FIRST_KEYS", 1)
-    monkeypatch.setattr(state, "BYTES_OF_A_KEY", 1)
+    monkeypatch.setattr(state, "FIRST_NAMES", 1)
+    monkeypatch.setattr(state, "FIRST_BYTES", 1)
     monkeypatch.setattr(state, "STRIDE", 1)
     monkeypatch.setattr(state, "FIRST_PRODUCERS", 8)
     monkeypatch.setattr(state, "ROWS", 1)
@@ -132,7 +133,8 @@ def test_memory_holds_what_lives(coordinator):
     assert shape(given) == shape(wanted)
     fold = state.Fold(rules)
     assert fold.segment(readable(data))
-    assert len(fold.entries) <= 16_384 and len(fold.arena) < 4_000_000 and len(fold.producers) <= 16_384
+    assert len(fold.entries) <= 16_384 and len(fold.names) <= 16_384 and len(fold.producers) <= 16_384
+    assert len(fold.arena) < 4_000_000
     assert len(fold.row_places) == state.ROWS
 
 

@@ -67,6 +67,9 @@ def test_random_logs_that_grow(coordinator, compiled):
     for seed in range(300):
         data, rnd = random_log(seed), random.Random(seed)
         state = None
+        bases = [batch.base_offset for batch in log_of_buffers([(NAME, data)], 3)]
+        if bases != sorted(bases):  # damage: going on is by offsets
+            continue
         for cut in (*sorted(rnd.randrange(len(data) + 1) for _ in range(4)), len(data)):
             log = log_of_buffers([(NAME, data[:cut])], 3)
             state = advanced(state, log, rules, compiled)
@@ -149,7 +152,7 @@ def test_what_lies_on_disk(tmp_path):
         state.write_bytes(damaged)
         with pytest.raises(kg.InvalidLog, match="no state"):
             snapshots.Snapshot.read(folder)
-    (folder / "snapshot.json").write_text('{"format": 1}')
+    (folder / "snapshot.json").write_text('{"format": 2}')
     with pytest.raises(kg.InvalidLog):
         snapshots.Snapshot.read(folder)
 

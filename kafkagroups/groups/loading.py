@@ -72,7 +72,7 @@ class Cache(ABC):
         self.observer = observer
         self.groups: dict[str, AnyGroup] = {}
         self.orphans: dict[str, Orphan] = {}
-        self.named: dict[str, list[int | None]] = {}
+        self.named: dict[str, tuple[int | None, ...]] = {}
         """In which partitions a group has records."""
 
     @abstractmethod
@@ -89,13 +89,13 @@ class Cache(ABC):
         group_id = group_of(record)
         if group_id is None:
             return record, ""
-        self.name_group(partition, group_id)
+        self.name_groups(partition, [group_id])
         return record, group_id
 
-    def name_group(self, partition: int | None, group_id: str) -> None:
-        where = self.named.setdefault(group_id, [])
-        if not where or where[-1] != partition:
-            where.append(partition)
+    def name_groups(self, partition: int | None, group_ids: Iterable[str]) -> None:
+        for group_id in group_ids:
+            if (where := self.named.get(group_id, ()))[-1:] != (partition,):
+                self.named[group_id] = (*where, partition)
 
 
 @dataclass
@@ -243,7 +243,7 @@ class NewCache(Cache):
         for group_id in dict.fromkeys([*shard.groups, *offsets.committed, *pending]):
             if group_id in self.groups or not self._answers(group_id, shard.partition):
                 continue
-            committed, waiting = offsets.committed.get(group_id, {}), offsets.pending_of(group_id)
+            committed, waiting = offsets.committed.get(group_id, {}), offsets.pending_of(group_id) if pending else {}
             if group_id in shard.groups:
                 group = self.groups[group_id] = shard.groups[group_id]
                 # whatever was committed under a share group's name, it is answered without offsets

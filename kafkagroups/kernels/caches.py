@@ -53,8 +53,7 @@ class Scanned:
         except (LoadFailed, BadBytes):
             taken = False
         named, cache.named = cache.named, named
-        for group_id in named if taken else ():
-            cache.name_group(partition, group_id)
+        cache.name_groups(partition, named if taken else ())
         return taken
 
     def onto(self, cache: AnyCache, shard: AnyShard, since: int = 0) -> bool:
@@ -62,8 +61,8 @@ class Scanned:
         if not cache.rules.since(0, 10, 1):
             return False
         shard.offsets = self.offsets
-        for group_id in self.last_values:
-            cache.name_group(shard.partition, group_id)
+        cache.name_groups(shard.partition, self.last_values)
+        cache.name_groups(shard.partition, (each.plain for each in self.others if each.plain is not None))
         if isinstance(cache, ClassicCache) and isinstance(shard, ClassicShard):
             self._onto_classic(cache, shard)
         elif isinstance(shard, Shard):
@@ -72,12 +71,12 @@ class Scanned:
 
     def _onto_classic(self, cache: ClassicCache, shard: ClassicShard) -> None:
         for each in self.others:
-            if each.is_plain:
-                group_id = _plain(cache, shard, each)
+            if each.plain is not None:
+                _replay_plain(cache, shard, each.plain, each)
                 if each.value is None:
-                    shard.removed[group_id] = None
+                    shard.removed[each.plain] = None
                 else:
-                    shard.removed.pop(group_id, None)
+                    shard.removed.pop(each.plain, None)
             else:
                 record, group_id = cache.decode(shard.partition, None, _log_record(each))
                 cache.replay_group(shard, each.offset, record, group_id)
@@ -86,8 +85,10 @@ class Scanned:
         partition = shard.partition
         steps: list[tuple[int, Record | KeptRecord | None, str]] = []
         for each in self.others:
-            record, group_id = (each, "") if each.is_plain else cache.decode(partition, None, _log_record(each))
-            steps.append((each.offset, record, group_id))
+            if each.plain is not None:
+                steps.append((each.offset, each, each.plain))
+            else:
+                steps.append((each.offset, *cache.decode(partition, None, _log_record(each))))
         # What a newer group's record does depends on whether a commit had made a group of that name by then.
         entwined = {group for _, record, group in steps if isinstance(record, Record) and _is_newer(record)}
         entwined &= self.last_values.keys()
@@ -100,7 +101,7 @@ class Scanned:
                 shard.groups.setdefault(group_id, Group(group_id, partition))
                 continue
             if isinstance(record, KeptRecord):
-                group_id = _plain(cache, shard, record)
+                _replay_plain(cache, shard, group_id, record)
             elif isinstance(record.key, GroupMetadataKey | GroupIdKey):
                 shard.replay_group(group_id, offset, record, cache.rules)
             else:
@@ -125,13 +126,10 @@ def _is_newer(record: Record) -> bool:
     return isinstance(record.key, GroupIdKey)
 
 
-def _plain(cache: AnyCache, shard: AnyShard, kept: KeptRecord) -> str:
-    """A group's plain record, which nobody need decode: the group is known, or no longer. Gives its name."""
-    group_id = kept.key[4 : 4 + int.from_bytes(kept.key[2:4], "big")].decode()
-    cache.name_group(shard.partition, group_id)
+def _replay_plain(cache: AnyCache, shard: AnyShard, group_id: str, kept: KeptRecord) -> None:
+    """A group's plain record, which nobody need decode: the group is known, or no longer."""
     groups: dict[str, AnyGroup] = shard.groups
     if kept.value is None:
         groups.pop(group_id, None)
     else:
         groups[group_id] = KeptGroup(group_id, shard.partition, kept, cache.rules)
-    return group_id

@@ -11,12 +11,12 @@ from kafkagroups.records.serde import decode
 
 
 class KeptRecord(NamedTuple):
-    """A record. `is_plain`: one of type 2 that every coordinator since 0.10.1 reads."""
+    """A record. `plain` is the group of one of type 2 that every coordinator since 0.10.1 reads."""
 
     offset: int
     key: bytes
     value: bytes | None
-    is_plain: bool
+    plain: str | None
 
 
 OF_RECORD = ("state", "generation", "protocol_type", "protocol", "leader", "current_state_timestamp", "members")

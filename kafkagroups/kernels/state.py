@@ -56,13 +56,12 @@ class Fold:
         self.counts[layout.FREE] = -1
         self._likely_keys = min(size // BYTES_FOR_A_KEY, MOST_KEYS)
         keys = 1 << max(FIRST_KEYS, min(size // 1024, MOST_FIRST_KEYS)).bit_length()
-        lines, slots, self.arena, tombs = _rooms(64 * keys, 16 * keys, FIRST_BYTES, 8 * keys)
+        lines, self.arena, tombs = _rooms(64 * keys, FIRST_BYTES, 8 * keys)
         self.entries, self.tombs = lines.view(np.int64).reshape(keys, 8), tombs.view(np.int64)
         self.more = np.zeros((keys, 4), np.int64)
-        self.slots = slots.view(np.int64)
-        self.slots[:] = -1
+        self.slots = _slots(2 * keys)
         self.names = np.empty((FIRST_NAMES, 2), np.int64)
-        self.name_slots = np.full(2 * FIRST_NAMES, -1, np.int64)
+        self.name_slots = _slots(2 * FIRST_NAMES)
         self.nodes = np.empty((2048, 8), np.int64)
         self.node_more = np.zeros((2048, 4), np.int64)
         self.producers = np.zeros((FIRST_PRODUCERS, 3), np.int64)
@@ -167,11 +166,11 @@ class Fold:
 
     def _rehash(self, keys: int) -> None:
         """Makes the slots anew, for some times as many keys."""
-        self.slots = np.full(max(FIRST_KEYS, 1 << (4 * keys).bit_length()), -1, np.int64)
+        self.slots = _slots(max(FIRST_KEYS, 1 << (4 * keys).bit_length()))
         table.rehash(self.entries, self.counts[layout.ENTRIES], self.names, self.slots)
 
     def _name_again(self) -> None:
-        self.name_slots = np.full(1 << (2 * len(self.names) - 1).bit_length(), -1, np.int64)
+        self.name_slots = _slots(1 << (2 * len(self.names) - 1).bit_length())
         table.name_again(self.names, self.counts[layout.NAMES], self.arena, self.name_slots)
 
     def _drop_dead(self) -> None:
@@ -255,7 +254,7 @@ class Fold:
 
         kept, newest = {}, {}
         for (place, size, last, live), end in zip(groups.tolist(), ends.tolist(), strict=True):
-            name = decode_utf8(self.arena[place : place + size].tobytes())
+            name = decode_utf8(self._arena[place : place + size])
             newest[name] = last
             if live:
                 kept[name] = KeptOffsets(self, order[end - live : end])
@@ -330,6 +329,12 @@ class Fold:
 
 def _limit(value: int | None) -> int:
     return layout.MOST if value is None else max(-layout.MOST, min(value, layout.MOST))
+
+
+def _slots(count: int) -> Array:
+    slots = _rooms(8 * count)[0].view(np.int64)
+    slots[:] = -1
+    return slots
 
 
 def _rooms(*sizes: int) -> list[Array]:

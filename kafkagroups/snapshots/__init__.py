@@ -44,8 +44,7 @@ class Snapshot:
         read = {}
         for partition, state in self.states.items():
             loaded = read[partition] = replace(state.loaded)
-            for name in state.names:
-                cache.name_group(partition, name)
+            cache.name_groups(partition, state.names)
             try:
                 if state.shard is not None:
                     cache.add(whole_shard(state))

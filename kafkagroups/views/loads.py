@@ -51,7 +51,7 @@ class Groups(Mapping[str, AnyGroup]):
     groups: dict[str, AnyGroup] = field(default_factory=dict)
     orphans: dict[str, Orphan] = field(default_factory=dict)
     elsewhere: dict[str, list[int | None]] = field(default_factory=dict)
-    named: dict[str, list[int | None]] = field(default_factory=dict)
+    named: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
 
     @property
     def failed(self) -> dict[int | None, str]:
@@ -198,7 +198,7 @@ def join(parts: Sequence[Groups], path: str, partitions: int | None = None) -> G
         whole.groups |= part.groups
         whole.orphans |= part.orphans
         for group_id, where in part.named.items():
-            whole.named.setdefault(group_id, []).extend(where)
+            whole.named[group_id] = (*whole.named.get(group_id, ()), *where)
     whole.partitions = dict(sorted(whole.partitions.items(), key=lambda entry: entry[0] or 0))
     whole.elsewhere = _elsewhere(whole.named, whole.groups, partitions)
     return whole
@@ -231,10 +231,12 @@ def _counted(
 
 
 def _elsewhere(
-    named: dict[str, list[int | None]], groups: dict[str, AnyGroup], partitions: int | None
+    named: dict[str, tuple[int | None, ...]], groups: dict[str, AnyGroup], partitions: int | None
 ) -> dict[str, list[int | None]]:
     out = {}
     for group_id, where in named.items():
+        if len(where) == 1 and not partitions:
+            continue
         answering = partition_for(group_id, partitions) if partitions and where[0] is not None else where[0]
         if group_id in groups:
             answering = groups[group_id].partition

@@ -77,10 +77,8 @@ from kafkagroups.kernels.values import put_value
 
 @kernel
 def fold_segment(
-    data: Any, start: int, stride: int, is_last: bool, rules: Any, counts: Any, slots: Any, entries: Any, more: Any,
-    tombs: Any, names: Any, name_slots: Any, arena: Any, nodes: Any, node_more: Any, producers: Any, rows: Any,
-    block: Any,
-) -> tuple[int, int]:  # fmt: skip
+    data: Any, start: int, stride: int, is_last: bool, tables: Any, rows: Any, block: Any
+) -> tuple[int, int]:
     """Folds the batches of one segment from `start` on, about a stride of bytes. Gives a status and where it stopped.
 
     FULL, PACKED, PAUSED: call again from there, with more room, or from behind the batch; SHORT, unless this is the
@@ -88,10 +86,8 @@ def fold_segment(
     `until_time` allows has been read. OK before the end: zeros follow. `rows` gets the records of other types: offset,
     key, its size, value, its size.
     """
-    limits = (
-        min(len(entries), len(slots) // 2), len(arena), len(nodes), len(producers) // 2, len(rows),
-        min(len(names), len(name_slots) // 2),
-    )  # fmt: skip
+    rules, counts, slots = tables.rules, tables.counts, tables.slots
+    limits = _limits(tables, rows)
     mask = len(slots) - 1
     at, end = start, len(data)
     waiting, pledged, status = 0, 0, OK
@@ -130,10 +126,7 @@ def fold_segment(
         is_control = (attributes & 0x20) != 0
         has_room = _has_room(size + pledged, count, promised, counts, limits)
         if waiting and (is_control or not has_room or waiting + count > BLOCK):
-            status = _fold(
-                data, block, waiting, rules, counts, slots, entries, more, tombs, names, name_slots, arena, nodes,
-                node_more, producers,
-            )  # fmt: skip
+            status = _fold(data, block, waiting, tables)
             waiting, pledged, promised = 0, 0, 0
             if status != OK:
                 return status, at
@@ -151,7 +144,7 @@ def fold_segment(
                 kind = int16(data, key + 2)
                 if (number == 0) if rules[CLASSIC] else (kind in (COMMIT, ABORT)):
                     commits = kind == COMMIT
-                    end_transaction(producer, commits, rules, counts, entries, more, tombs, nodes, node_more, producers)
+                    end_transaction(producer, commits, tables)
         else:
             pledged += size
             promised += 1
@@ -176,10 +169,7 @@ def fold_segment(
                 if size_of_name < 0:
                     return ODD, at
                 if waiting == BLOCK:  # within a batch that is larger than a block
-                    status = _fold(
-                        data, block, waiting, rules, counts, slots, entries, more, tombs, names, name_slots, arena,
-                        nodes, node_more, producers,
-                    )  # fmt: skip
+                    status = _fold(data, block, waiting, tables)
                     waiting = 0
                     if status != OK:
                         return status, at
@@ -205,10 +195,7 @@ def fold_segment(
         counts[NEXT_OFFSET] = last + 1
         at = stop
     if waiting and status != ODD:
-        folded = _fold(
-            data, block, waiting, rules, counts, slots, entries, more, tombs, names, name_slots, arena, nodes,
-            node_more, producers,
-        )  # fmt: skip
+        folded = _fold(data, block, waiting, tables)
         status = folded if folded != OK else status
     return status, at
 
@@ -219,6 +206,19 @@ def _is_zero(data: Any, at: int, end: int) -> bool:
         if data[place]:
             return False
     return True
+
+
+@inlined
+def _limits(tables: Any, rows: Any) -> tuple[int, int, int, int, int, int]:
+    """How many entries, bytes, nodes, producers, rows and names there is room for."""
+    return (
+        min(len(tables.entries), len(tables.slots) // 2),
+        len(tables.arena),
+        len(tables.nodes),
+        len(tables.producers) // 2,
+        len(rows),
+        min(len(tables.names), len(tables.name_slots) // 2),
+    )
 
 
 @inlined
@@ -236,11 +236,9 @@ def _has_room(size: int, count: int, promised: int, counts: Any, limits: Any) ->
 
 
 @kernel
-def _fold(
-    data: Any, block: Any, waiting: int, rules: Any, counts: Any, slots: Any, entries: Any, more: Any, tombs: Any,
-    names: Any, name_slots: Any, arena: Any, nodes: Any, node_more: Any, producers: Any,
-) -> int:  # fmt: skip
+def _fold(data: Any, block: Any, waiting: int, tables: Any) -> int:
     """Folds the block: three steps, each AHEAD of the next."""
+    rules, slots, entries, nodes = tables.rules, tables.slots, tables.entries, tables.nodes
     mask = len(slots) - 1
     classic = rules[CLASSIC] != 0
     before = np.int64(-1)
@@ -253,23 +251,20 @@ def _fold(
         if 0 <= behind < waiting and block[behind, NAME_SIZE] >= 0:
             entry = slots[block[behind, HASH] & mask]
             if entry >= 0:
-                place = names[entries[entry & 0x7FFFFFFF, NAME] >> 32, PLACE] >> 20
-                prefetch(arena, place)
-                prefetch(arena, place + 56)
+                place = tables.names[entries[entry & 0x7FFFFFFF, NAME] >> 32, PLACE] >> 20
+                prefetch(tables.arena, place)
+                prefetch(tables.arena, place + 56)
         at = step - 2 * AHEAD
         if at < 0:
             continue
-        entry = entry_of(
-            data, block[at, HASH], before, block[at, NAME_AT], block[at, NAME_SIZE], mask, counts, slots, entries,
-            tombs, names, name_slots, arena,
-        )  # fmt: skip
+        entry = entry_of(data, block[at, HASH], before, block[at, NAME_AT], block[at, NAME_SIZE], tables)
         if entry < 0:
             return ODD
         before = entries[entry, NAME] >> 32
         producer, offset, value_size = block[at, PRODUCER], block[at, OFFSET], block[at, VALUE_SIZE]
         if value_size < 0 and (producer == NOBODY or not classic):
             entries[entry, RECORD] = -1  # a tombstone; in a transaction a classic one waits
-            tombs[entry] = offset
+            tables.tombs[entry] = offset
             continue
         highest = rules[TYPE0_VALUES] if data[block[at, NAME_AT] - 1] == 0 else rules[OFFSET_VALUES]
         status = OK
@@ -277,16 +272,14 @@ def _fold(
             entries[entry, SEEN] = offset
         if producer == NOBODY:
             entries[entry, RECORD], entries[entry, BATCH] = offset, block[at, FIRST]
-            status = put_value(data, block[at, VALUE], value_size, highest, rules, counts, entries, more, entry, arena)
+            status = put_value(data, block[at, VALUE], value_size, highest, tables, entries, tables.more, entry)
         else:
-            node = new_node(producer, value_size < 0, counts, nodes, producers)
+            node = new_node(producer, value_size < 0, tables)
             if node >= 0:
                 nodes[node, ENTRY] = ~entry if value_size < 0 else entry
                 nodes[node, RECORD], nodes[node, BATCH], nodes[node, NOTE] = offset, block[at, FIRST], 0
             if value_size >= 0:
-                status = put_value(
-                    data, block[at, VALUE], value_size, highest, rules, counts, nodes, node_more, node, arena
-                )
+                status = put_value(data, block[at, VALUE], value_size, highest, tables, nodes, tables.node_more, node)
         if status != OK:
             return status
     return OK

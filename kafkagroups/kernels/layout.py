@@ -8,6 +8,10 @@ nodes     8 int64 for each pending commit, a list for each producer with an open
 producers id, first node, whether the place is taken: open addressing
 """
 
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
 SEEN, NAME, COMMITTED, RECORD, BATCH, TIME, NOTE, EPOCH = range(8)
 """An entry: newest record with a value, name << 32 | partition, committed offset, its record (-1: none) and its batch's
 first, time, metadata, leader epoch with flags."""
@@ -22,6 +26,24 @@ ENTRIES, ARENA, NODES, FREE, PRODUCERS, BATCHES, RECORDS, NEXT_OFFSET, ROWS, GAR
 """The counts of a fold."""
 CLASSIC, OFFSET_VALUES, TYPE0_VALUES, KNOWS_TOPIC_IDS, UNTIL, UNTIL_TIME, CHECKS_CRC, NEEDS_A_MARKER = range(8)
 """Its rules."""
+
+
+class Tables(NamedTuple):
+    """The arrays of a fold, as kernels get them."""
+
+    rules: Any
+    counts: Any
+    slots: Any
+    entries: Any
+    more: Any
+    tombs: Any
+    names: Any
+    name_slots: Any
+    arena: Any
+    nodes: Any
+    node_more: Any
+    producers: Any
+
 
 AHEAD = 12
 """How many records are on their way from memory at once."""

@@ -109,11 +109,7 @@ class Fold:
         """Folds what is whole in a piece of a segment; a status, and where it stopped."""
         at, status = 0, FULL
         while status in (FULL, PACKED, PAUSED) and not self.is_cut:
-            status, at = fold.fold_segment(
-                data, at, STRIDE, is_last, self.rules, self.counts, self.slots, self.entries, self.more, self.tombs,
-                self.names, self.name_slots, self.arena, self.nodes, self.node_more, self.producers, self.row_places,
-                self.block,
-            )  # fmt: skip
+            status, at = fold.fold_segment(data, at, STRIDE, is_last, self._tables(), self.row_places, self.block)
             self.others.take(data, self.row_places[: self.counts[layout.ROWS]])
             self.counts[layout.ROWS] = 0
             if status == FULL:
@@ -125,6 +121,9 @@ class Fold:
             passed(at)
         self.is_cut = self.is_cut or status == CUT
         return status, at
+
+    def _tables(self) -> layout.Tables:
+        return layout.Tables(*(getattr(self, name) for name in layout.Tables._fields))
 
     def _grow(self, data: Array, at: int) -> None:
         """Makes room for the batch at a position, and for much more."""

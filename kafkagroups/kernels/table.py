@@ -40,25 +40,13 @@ def key_hash(name: int, partition: int) -> int:
 
 
 @inlined
-def entry_of(
-    data: Any,
-    hashed: int,
-    before: int,
-    key: int,
-    size: int,
-    mask: int,
-    counts: Any,
-    slots: Any,
-    entries: Any,
-    tombs: Any,
-    names: Any,
-    name_slots: Any,
-    arena: Any,
-) -> int:
+def entry_of(data: Any, hashed: int, before: int, key: int, size: int, tables: Any) -> int:
     """The entry of a key, made when there is none; -1 for a key that is no plain text.
 
     `size` is its name's, or negative, where the name is that of the row before.
     """
+    counts, slots, entries, names = tables.counts, tables.slots, tables.entries, tables.names
+    mask = len(slots) - 1
     tag = _tag(hashed)
     slot = hashed & mask
     partition = int32(data, key + abs(size)) & PARTITION
@@ -72,18 +60,18 @@ def entry_of(
             else:
                 place = names[there >> 32, PLACE]
                 is_same = there & PARTITION == partition and place & SIZE == size
-                is_same = is_same and same_text(data, key, arena, place >> 20, size)
+                is_same = is_same and same_text(data, key, tables.arena, place >> 20, size)
             if is_same:
                 found = entry
                 break
         slot = slot + STEP & mask
     if found < 0:
-        name = before if size < 0 else _name_of(data, key, size, counts, names, name_slots, arena)
+        name = before if size < 0 else _name_of(data, key, size, tables)
         if name >= 0:
             found = counts[ENTRIES]
             counts[ENTRIES] += 1
             slots[slot] = tag << 32 | found
-            _new_entry(name << 32 | partition, found, entries, tombs)
+            _new_entry(name << 32 | partition, found, tables)
     return found
 
 
@@ -93,8 +81,9 @@ def _tag(hashed: int) -> int:
 
 
 @kernel
-def _name_of(data: Any, key: int, size: int, counts: Any, names: Any, slots: Any, arena: Any) -> int:
+def _name_of(data: Any, key: int, size: int, tables: Any) -> int:
     """The number of a name, a new one where there is none; -1: it is no plain text."""
+    counts, names, slots, arena = tables.counts, tables.names, tables.name_slots, tables.arena
     hashed = short_hash(data, key, size)
     slot = hashed & len(slots) - 1
     while slots[slot] >= 0:
@@ -118,12 +107,13 @@ def _name_of(data: Any, key: int, size: int, counts: Any, names: Any, slots: Any
 
 
 @kernel
-def _new_entry(key: int, entry: int, entries: Any, tombs: Any) -> None:
+def _new_entry(key: int, entry: int, tables: Any) -> None:
+    entries = tables.entries
     for column in range(8):
         entries[entry, column] = 0
     entries[entry, SEEN], entries[entry, NAME] = -1, key
     entries[entry, RECORD], entries[entry, BATCH] = -1, -1
-    tombs[entry] = -1
+    tables.tombs[entry] = -1
 
 
 @kernel

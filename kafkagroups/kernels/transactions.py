@@ -28,8 +28,9 @@ from kafkagroups.kernels.table import moved
 
 
 @kernel
-def new_node(producer: int, dead: bool, counts: Any, nodes: Any, producers: Any) -> int:
+def new_node(producer: int, dead: bool, tables: Any) -> int:
     """A new node at the head of the producer's list; -1 for a tombstone where nothing waits."""
+    counts, nodes, producers = tables.counts, tables.nodes, tables.producers
     place = place_of(producer, counts, producers)
     if dead and producers[place, 1] < 0:
         return -1
@@ -59,11 +60,11 @@ def place_of(producer: int, counts: Any, producers: Any) -> int:
 
 
 @kernel
-def end_transaction(
-    producer: int, commits: bool, rules: Any, counts: Any, entries: Any, more: Any, tombs: Any, nodes: Any,
-    node_more: Any, producers: Any,
-) -> None:  # fmt: skip
+def end_transaction(producer: int, commits: bool, tables: Any) -> None:
     """A marker: what the producer has pending is decided, the newest of each key alone. Its nodes are free again."""
+    counts, entries, more, nodes, producers = (
+        tables.counts, tables.entries, tables.more, tables.nodes, tables.producers,
+    )  # fmt: skip
     place = place_of(producer, counts, producers)
     node = producers[place, 1]
     producers[place, 1] = -1
@@ -74,16 +75,16 @@ def end_transaction(
         if more[entry, 3] != counts[MARK]:
             more[entry, 3] = counts[MARK]
             there = entries[entry, RECORD]
-            if rules[CLASSIC]:
+            if tables.rules[CLASSIC]:
                 newer = there < 0 or entries[entry, BATCH] < nodes[node, BATCH]
             else:
-                newer = nodes[node, RECORD] > tombs[entry] and there < nodes[node, RECORD]
+                newer = nodes[node, RECORD] > tables.tombs[entry] and there < nodes[node, RECORD]
             if named >= 0 and commits and newer:
                 counts[GARBAGE] += entries[entry, NOTE] & SIZE
                 for column in range(COMMITTED, EPOCH + 1):
                     entries[entry, column] = nodes[node, column]
                 for column in range(3):
-                    more[entry, column] = node_more[node, column]
+                    more[entry, column] = tables.node_more[node, column]
                 nodes[node, NOTE] = 0
         counts[GARBAGE] += nodes[node, NOTE] & SIZE
         following = nodes[node, NEXT]

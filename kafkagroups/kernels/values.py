@@ -24,10 +24,7 @@ from kafkagroups.kernels.scan import ODD, OK, int16, int32, int64, uvarint
 
 
 @inlined
-def put_value(
-    data: Any, at: int, value_size: int, highest: int, rules: Any, counts: Any, table: Any, extra: Any, row: int,
-    arena: Any,
-) -> int:  # fmt: skip
+def put_value(data: Any, at: int, value_size: int, highest: int, tables: Any, table: Any, extra: Any, row: int) -> int:
     """Reads an offset's value into a row of entries or nodes (their columns are the same). ODD when it is not plain."""
     end = at + value_size
     if value_size < 2 + 8 + 1 + 8:
@@ -70,18 +67,19 @@ def put_value(
         if data[at] == 1:
             if at + 19 > end or data[at + 1] != 0 or data[at + 2] != 16:
                 return ODD
-            if rules[KNOWS_TOPIC_IDS]:
+            if tables.rules[KNOWS_TOPIC_IDS]:
                 extra[row, 1], extra[row, 2] = load64(data, at + 3), load64(data, at + 11)
                 flags = np.int64(HAS_TOPIC) if extra[row, 1] or extra[row, 2] else np.int64(0)
     table[row, EPOCH] = (epoch & 0xFFFFFFFF) | flags
     if size or table[row, NOTE]:
-        _keep_note(data, note, size, counts, table, row, arena)
+        _keep_note(data, note, size, tables, table, row)
     return OK
 
 
 @kernel
-def _keep_note(data: Any, note: int, size: int, counts: Any, table: Any, row: int, arena: Any) -> None:
+def _keep_note(data: Any, note: int, size: int, tables: Any, table: Any, row: int) -> None:
     """Copies metadata into the arena, over the row's old one where it fits."""
+    counts, arena = tables.counts, tables.arena
     old = table[row, NOTE]
     place = old >> 20
     counts[GARBAGE] += old & SIZE

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from benchmarks import machine, once, report, runs
 from benchmarks.ways import WAYS
+from kafkagroups.cli.synth import count
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "--records", type=number, nargs="+", default=[1_000_000], metavar="N", help="1M, 10M …: a run each"
+        "--records", type=count, nargs="+", default=[1_000_000], metavar="N", help="1M, 10M …: a run each"
     )
     parser.add_argument(
         "--partitions", type=int, nargs="+", choices=(50, 1), default=[50, 1], help="of the topic (both)"
@@ -74,12 +75,6 @@ def empty(place: Path) -> None:
             shutil.rmtree(each)
         else:
             each.unlink()
-
-
-def number(text: str) -> int:
-    """1000000, 1M or 200k."""
-    unit = {"k": 1000, "M": 1_000_000}.get(text[-1:], 1)
-    return int(float(text.rstrip("kM")) * unit)
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ NAME = "synth"
 HELP = "write a synthetic topic of any size: segments that a broker loads"
 EXAMPLES = """\
 examples:
-  kafkagroups synth --out topic --records 1000000
-  kafkagroups synth --out topic --records 10000000 --groups 10000 --keys 100 --width varied --skew 0 --generations
-  kafkagroups synth --out topic --records 1000000 --transactional 0.5 --modern 0.2 --metadata 0.1 --codec lz4
-  kafkagroups synth --out topic --records 1000000 --hot 0.5      half of the groups live in one partition
+  kafkagroups synth --out topic --records 1M
+  kafkagroups synth --out topic --records 10M --groups 10000 --keys 100 --width varied --skew 0 --generations
+  kafkagroups synth --out topic --records 1M --transactional 0.5 --modern 0.2 --metadata 0.1 --codec lz4
+  kafkagroups synth --out topic --records 1M --hot 0.5      half of the groups live in one partition
 
 The same options give the same bytes. Shares are from 0 to 1."""
 LONG = 1_000_000
@@ -29,7 +29,9 @@ LONG = 1_000_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, metavar="DIR", help="a new or empty folder for the partitions' folders")
-    parser.add_argument("--records", required=True, type=int, metavar="N", help="how many, markers among them")
+    parser.add_argument(
+        "--records", required=True, type=count, metavar="N", help="how many (200k, 10M), markers among them"
+    )
 
     def add(where: Any, flag: str, kind: Callable[[str], Any], metavar: str, help_text: str, **more: Any) -> None:
         where.add_argument(flag, type=kind, metavar=metavar, default=argparse.SUPPRESS, help=help_text, **more)
@@ -72,6 +74,15 @@ def run(args: argparse.Namespace) -> int:
         _print(args.out, written)
     sys.stdout.flush()
     return 0
+
+
+def count(text: str) -> int:
+    """1000000, 1M or 200k."""
+    unit = {"k": 1000, "M": 1_000_000}.get(text[-1:], 1)
+    try:
+        return int(text) if unit == 1 else round(float(text[:-1]) * unit)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"a number like 1000, 200k or 1M was expected, not {text!r}") from None
 
 
 def _width(text: str) -> int | None:

@@ -72,7 +72,7 @@ class Cache(ABC):
         self.observer = observer
         self.groups: dict[str, AnyGroup] = {}
         self.orphans: dict[str, Orphan] = {}
-        self.named: dict[str, tuple[int | None, ...]] = {}
+        self.named: dict[str, list[int | None]] = {}
         """In which partitions a group has records."""
 
     @abstractmethod
@@ -94,8 +94,8 @@ class Cache(ABC):
 
     def name_groups(self, partition: int | None, group_ids: Iterable[str]) -> None:
         for group_id in group_ids:
-            if (where := self.named.get(group_id, ()))[-1:] != (partition,):
-                self.named[group_id] = (*where, partition)
+            if (where := self.named.setdefault(group_id, []))[-1:] != [partition]:
+                where.append(partition)
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """The fold: the last writer of each key wins, transactions wait for their marker. Compiled, for one log partition.
 
 The rules are those of groups/offsets.py; the two coordinators differ where `CLASSIC` stands. A block of records is
-folded in three steps that lie apart, so that memory has time to come: slot, entry, key. No views of rows are made: they
-would cost more than the work.
+folded in three steps that lie apart, so that memory has time to come: slot, entry, and the name, where it is not that
+of the row before. No views of rows are made: they would cost more than the work.
 """
 
 from __future__ import annotations

@@ -51,11 +51,11 @@ class KeptRecords:
 
     def __iter__(self) -> Iterator[KeptRecord]:
         rows = self._rows[: self._counts[_KEPT]]
-        arena = self._arena[: self._counts[_BYTES]].tobytes()
+        arena = memoryview(self._arena)
         for row in rows[np.argsort(rows[:, _NUMBER])].tolist():
             value = row[_PLACE] + row[_KEY_SIZE]
-            key = arena[row[_PLACE] : value]
-            content = None if row[_VALUE_SIZE] < 0 else arena[value : value + row[_VALUE_SIZE]]
+            key = bytes(arena[row[_PLACE] : value])
+            content = None if row[_VALUE_SIZE] < 0 else bytes(arena[value : value + row[_VALUE_SIZE]])
             plain = key[4 : 4 + int.from_bytes(key[2:4], "big")].decode() if row[_PLAIN] else None
             yield KeptRecord(row[_OFFSET], key, content, plain)
 

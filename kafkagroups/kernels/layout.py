@@ -1,6 +1,6 @@
 """What stands where in the arrays of a fold, and its few constants.
 
-slots     int64, open addressing: the upper half of a key's hash and its entry, -1 free
+slots     int64, open addressing: 31 bits of a key's hash above its entry, -1 free
 entries   8 int64 for each key, one cache line; more: 4 more, seldom looked at
 names     a key without its partition, the group and the topic: its place and its hash; name_slots: as slots
 arena     uint8: names, and metadata that is not empty; a place in it is position << 20 | size
@@ -22,7 +22,8 @@ NEXT, ENTRY = range(2)
 HAS_EXPIRE, HAS_TOPIC = 1 << 32, 1 << 33
 """Flags above the leader epoch: `more` has an expire timestamp (0), a topic id (1, 2); its 3 is the last marker."""
 
-ENTRIES, ARENA, NODES, FREE, PRODUCERS, BATCHES, RECORDS, NEXT_OFFSET, ROWS, GARBAGE, MARK, NAMES = range(12)
+COUNTS = range(12)
+ENTRIES, ARENA, NODES, FREE, PRODUCERS, BATCHES, RECORDS, NEXT_OFFSET, ROWS, GARBAGE, MARK, NAMES = COUNTS
 """The counts of a fold."""
 CLASSIC, OFFSET_VALUES, TYPE0_VALUES, KNOWS_TOPIC_IDS, UNTIL, UNTIL_TIME, CHECKS_CRC, NEEDS_A_MARKER = range(8)
 """Its rules."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -63,7 +63,7 @@ def scan(
     until_time: int | None = None,
     threads: int = 0,
     passed: Callable[[int], None] = lambda more: None,
-) -> Iterator[Scanned | None]:
+) -> Generator[Scanned | None, None, None]:
     """Each log folded, in order; some at once in `threads` (0: as many as there are CPUs). None: as fold_log.
 
     `passed` hears of bytes that were read, from any thread.

@@ -77,6 +77,7 @@ def entry_of(data: Any, hashed: int, before: int, key: int, size: int, tables: A
 
 @inlined
 def _tag(hashed: int) -> int:
+    """What a slot has of a hash: both halves, since neighbours' upper halves are alike."""
     return (hashed >> 32 ^ hashed) & 0x7FFFFFFF
 
 

@@ -46,7 +46,7 @@ def new_node(producer: int, dead: bool, tables: Any) -> int:
 
 @kernel
 def place_of(producer: int, counts: Any, producers: Any) -> int:
-    """The place of a producer in the open-addressed table of (id + 1, first node)."""
+    """The place of a producer in the open-addressed table."""
     mask = len(producers) - 1
     place = (np.uint64(producer) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(33)) & np.uint64(mask)
     at = np.int64(place)

@@ -113,10 +113,14 @@ def read_state(path: Path, rules: Dialect) -> PartitionState:
     """UsageError: it cannot be opened. InvalidLog: it is damaged."""
     import numpy as np
 
+    from kafkagroups.kernels.saved import check as check_arrays
+
     try:
         with np.load(path, allow_pickle=False) as saved:
             arrays = {array: saved[array] for array in saved.files}
         loaded, names, shard = _Unpickler(io.BytesIO(arrays.pop("rest").tobytes())).load()
+        if arrays:
+            check_arrays(arrays)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
     except (zipfile.BadZipFile, pickle.UnpicklingError, ValueError, KeyError, EOFError, RuntimeError) as error:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -51,7 +52,7 @@ class Groups(Mapping[str, AnyGroup]):
     groups: dict[str, AnyGroup] = field(default_factory=dict)
     orphans: dict[str, Orphan] = field(default_factory=dict)
     elsewhere: dict[str, list[int | None]] = field(default_factory=dict)
-    named: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
+    named: dict[str, list[int | None]] = field(default_factory=dict)
 
     @property
     def failed(self) -> dict[int | None, str]:
@@ -106,7 +107,7 @@ class Folded(Protocol):
         """False, and nothing has changed: only Cache.load can tell."""
 
 
-Scan = Callable[..., Iterator[Folded | None]]
+Scan = Callable[..., Generator[Folded | None, None, None]]
 """Folds logs, in order: (logs, rules, until, until_time); None for one that the readable loader is to load."""
 
 
@@ -149,20 +150,21 @@ def load_logs(
     cache = empty_cache(rules, observer, partitions)
     read: dict[int | None, LoadedPartition] = {}
     folded = scan(logs, rules, until, until_time) if scan else (None for _ in logs)
-    for log, fast in zip(logs, folded, strict=True):
-        loaded = read[log.partition] = LoadedPartition(len(log.segments), 0, 0, log.start_offset, log.start_offset)
-        if fast is not None and fast.into(cache, log.partition):
-            loaded.batches, loaded.records = fast.batches, fast.records
-            loaded.next_offset = fast.next_offset
-            continue
-        batches = _counted(take(log, until, until_time), log.partition, loaded, observer, passed)
-        try:
-            cache.load(log.partition, batches)
-        except (LoadFailed, BadBytes) as error:
-            loaded.error = str(error)
-            for _ in batches:
-                pass  # the counts are the log's, however far the load came
-        loaded.damage = log.damage
+    with closing(folded):
+        for log, fast in zip(logs, folded, strict=True):
+            loaded = read[log.partition] = LoadedPartition(len(log.segments), 0, 0, log.start_offset, log.start_offset)
+            if fast is not None and fast.into(cache, log.partition):
+                loaded.batches, loaded.records = fast.batches, fast.records
+                loaded.next_offset = fast.next_offset
+                continue
+            batches = _counted(take(log, until, until_time), log.partition, loaded, observer, passed)
+            try:
+                cache.load(log.partition, batches)
+            except (LoadFailed, BadBytes) as error:
+                loaded.error = str(error)
+                for _ in batches:
+                    pass  # the counts are the log's, however far the load came
+            loaded.damage = log.damage
     return known_groups(cache, read, path, partitions)
 
 
@@ -198,7 +200,7 @@ def join(parts: Sequence[Groups], path: str, partitions: int | None = None) -> G
         whole.groups |= part.groups
         whole.orphans |= part.orphans
         for group_id, where in part.named.items():
-            whole.named[group_id] = (*whole.named.get(group_id, ()), *where)
+            whole.named.setdefault(group_id, []).extend(where)
     whole.partitions = dict(sorted(whole.partitions.items(), key=lambda entry: entry[0] or 0))
     whole.elsewhere = _elsewhere(whole.named, whole.groups, partitions)
     return whole
@@ -231,7 +233,7 @@ def _counted(
 
 
 def _elsewhere(
-    named: dict[str, tuple[int | None, ...]], groups: dict[str, AnyGroup], partitions: int | None
+    named: dict[str, list[int | None]], groups: dict[str, AnyGroup], partitions: int | None
 ) -> dict[str, list[int | None]]:
     out = {}
     for group_id, where in named.items():

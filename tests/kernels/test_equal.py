@@ -1,5 +1,6 @@
 """The compiled engine gives what the readable loader gives: on every captured log, and on random ones."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.api import load, loaded_columns
-from kafkagroups.kernels import logs, state
+from kafkagroups.kernels import logs, room, state
 from kafkagroups.kernels.crc32c import crc32c_instruction, crc32c_tables, has_instruction
 from kafkagroups.kernels.unpack import readable
 from kafkagroups.log.batch import LogRecord
@@ -76,12 +77,12 @@ def test_a_log_cut_anywhere_loads_the_same(seed):
 
 def test_room_grows_while_a_log_is_folded(monkeypatch):
     """With next to no room at first, every array has to grow, and the result is the same."""
-    monkeypatch.setattr(state, "FIRST_KEYS", 1)
-    monkeypatch.setattr(state, "FIRST_NAMES", 1)
-    monkeypatch.setattr(state, "FIRST_BYTES", 1)
+    monkeypatch.setattr(room, "FIRST_KEYS", 1)
+    monkeypatch.setattr(room, "FIRST_NAMES", 1)
+    monkeypatch.setattr(room, "FIRST_BYTES", 1)
     monkeypatch.setattr(state, "STRIDE", 1)
-    monkeypatch.setattr(state, "FIRST_PRODUCERS", 8)
-    monkeypatch.setattr(state, "ROWS", 1)
+    monkeypatch.setattr(room, "FIRST_PRODUCERS", 8)
+    monkeypatch.setattr(room, "ROWS", 1)
     for seed in range(100):
         data = random_log(seed, batches=120)
         rules = dialect("new", None)
@@ -135,7 +136,22 @@ def test_memory_holds_what_lives(coordinator):
     assert fold.segment(readable(data))
     assert len(fold.entries) <= 16_384 and len(fold.names) <= 16_384 and len(fold.producers) <= 16_384
     assert len(fold.arena) < 4_000_000
-    assert len(fold.row_places) == state.ROWS
+    assert len(fold.row_places) == room.ROWS
+
+
+def test_the_collector_runs_again_when_a_load_is_over():
+    """Also when it ends, in the readable loader, with an error that somebody keeps."""
+    data, kept = random_log(8, 120), []
+
+    def interrupt(more):
+        raise KeyboardInterrupt
+
+    some = [log_of_buffers([("s.log", each)], n) for n, each in enumerate((data + b"\1", data))]
+    try:
+        load_logs(some, dialect("new", None), scan=logs.scan, passed=interrupt)
+    except KeyboardInterrupt as error:
+        kept.append(error)
+    assert kept and gc.isenabled()
 
 
 def test_a_second_reading_stays_inside_what_was_folded():

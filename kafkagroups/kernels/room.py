@@ -18,7 +18,7 @@ from kafkagroups.kernels.scan import BLOCK
 Array = np.ndarray[Any, Any]
 FIRST_KEYS, FIRST_PRODUCERS, ROWS = 4096, 64, 4096
 MOST_FIRST_KEYS = (1 << 15) - 1
-FIRST_NAMES, FIRST_BYTES = 2048, 1 << 18
+FIRST_NAMES, FIRST_NODES, FIRST_BYTES = 2048, 2048, 1 << 18
 GROWTH, BYTES_FOR_A_KEY, MOST_KEYS = 4, 512, 1 << 22
 """How many times the room there is when there was too little; or a key's for so many bytes of the log, up to a most:
 what is not used is only promised."""
@@ -41,8 +41,8 @@ class Room:
         self.slots = _slots(2 * keys)
         self.names = np.empty((FIRST_NAMES, 2), np.int64)
         self.name_slots = _slots(2 * FIRST_NAMES)
-        self.nodes = np.empty((2048, 8), np.int64)
-        self.node_more = np.zeros((2048, 4), np.int64)
+        self.nodes = np.zeros((FIRST_NODES, 8), np.int64)
+        self.node_more = np.zeros((FIRST_NODES, 4), np.int64)
         self.producers = np.zeros((FIRST_PRODUCERS, 3), np.int64)
         self.row_places = np.empty((ROWS, 5), np.int64)
         self.block = np.empty((BLOCK, 8), np.int64)
@@ -142,10 +142,10 @@ class Room:
 
     def saved(self) -> dict[str, Array]:
         """The arrays that `restored` needs, and no more; `others` are the caller's."""
-        count, used = int(self.counts[layout.ENTRIES]), int(self.counts[layout.ARENA])
-        whole = {name: getattr(self, name) for name in ("counts", "nodes", "node_more", "producers")}
-        keys = {name: getattr(self, name)[:count] for name in ("entries", "more", "tombs")}
-        return {**whole, **keys, "names": self.names[: self.counts[layout.NAMES]], "arena": self.arena[:used]}
+        lengths = dict.fromkeys(("entries", "more", "tombs"), layout.ENTRIES)
+        lengths |= {"names": layout.NAMES, "arena": layout.ARENA, "nodes": layout.NODES, "node_more": layout.NODES}
+        used = {name: getattr(self, name)[: self.counts[count]] for name, count in lengths.items()}
+        return {**used, "counts": self.counts, "producers": self.producers}
 
     def restore(self, saved: Mapping[str, Array]) -> None:
         """Takes what `saved` gave."""

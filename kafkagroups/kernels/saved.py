@@ -10,44 +10,49 @@ import numpy as np
 from kafkagroups.kernels import layout
 
 Array = np.ndarray[Any, Any]
-_COLUMNS = {"counts": 0, "entries": 8, "more": 4, "tombs": 0, "names": 2, "arena": 0, "nodes": 8, "node_more": 4}
-_SHAPES = {**_COLUMNS, "producers": 3}
-"""The columns of each array; 0: it has one dimension."""
+_COLUMNS = {"entries": 8, "more": 4, "names": 2, "nodes": 8, "node_more": 4, "producers": 3}
+_NAMES = (*_COLUMNS, "counts", "tombs", "arena")
+"""Those without columns have one dimension."""
 
 
 def check(saved: Mapping[str, Array]) -> None:
     """ValueError: these are not the arrays of a fold."""
-    _expect(saved.keys() == _SHAPES.keys(), f"arrays {', '.join(_SHAPES)}")
-    for name, columns in _SHAPES.items():
-        kind = np.uint8 if name == "arena" else np.int64
-        array = saved[name]
-        is_right = array.dtype == kind and array.shape[1:] == ((columns,) if columns else ()) and array.ndim > 0
-        _expect(is_right and array.flags.c_contiguous, f"an array of {columns or 1} columns in {name!r}")
+    _expect(saved.keys() == set(_NAMES), f"arrays {', '.join(_NAMES)}")
+    for name in _NAMES:
+        array, kind = saved[name], "uint8" if name == "arena" else "int64"
+        columns = (_COLUMNS[name],) if name in _COLUMNS else ()
+        is_right = array.dtype == kind and array.ndim > 0 and array.shape[1:] == columns
+        _expect(is_right and array.flags.c_contiguous, f"rows of shape {columns}, {kind}, in {name!r}")
     counts, entries, names, arena = (saved[name] for name in ("counts", "entries", "names", "arena"))
     nodes, producers = saved["nodes"], saved["producers"]
     _expect(len(counts) == len(layout.COUNTS), f"{len(layout.COUNTS)} counts")
-    many, used = len(entries), int(counts[layout.NODES])
+    many = len(entries)
     _expect(counts[layout.ROWS] == 0, "no rows that wait")
     _expect(0 <= counts[layout.GARBAGE] < 1 << 62, "bytes of texts that are not needed")
     _expect(counts[layout.ENTRIES] == many == len(saved["more"]) == len(saved["tombs"]), "as many entries as counted")
     _expect(counts[layout.NAMES] == len(names) and counts[layout.ARENA] == len(arena), "as many names as counted")
-    _expect(0 <= used <= len(nodes) == len(saved["node_more"]), "as many nodes as counted")
+    _expect(counts[layout.NODES] == len(nodes) == len(saved["node_more"]), "as many nodes as counted")
     named = entries[:, layout.NAME] >> 32
     _expect(((named >= 0) & (named < len(names))).all(), "entries of names that are there")
     _expect(np.bincount(named, minlength=len(names)).all(), "an entry of each name")
     _check_names(names[:, layout.PLACE], arena)
-    _check_places(entries[:, layout.NOTE], len(arena))
-    _check_pending(counts, nodes[:used], producers, many, len(arena))
+    waits = _pending(counts, nodes, producers, many)
+    places = np.concatenate([names[:, layout.PLACE], entries[:, layout.NOTE], nodes[waits, layout.NOTE]])
+    start, end = _bounds(places[places != 0], len(arena))
+    order = np.argsort(start)
+    _expect((start[order][1:] >= end[order][:-1]).all(), "texts side by side")
 
 
-def _check_places(places: Array, end: int) -> None:
+def _bounds(places: Array, end: int) -> tuple[Array, Array]:
+    """Where texts begin and end."""
     start, size = places >> 20, places & layout.SIZE
-    _expect(((start >= 0) & (start + size <= end)).all(), "texts inside the arena")
+    _expect(((start >= 0) & (start <= end - size)).all(), "texts inside the arena")
+    return start, start + size
 
 
 def _check_names(places: Array, arena: Array) -> None:
-    _check_places(places, len(arena))
-    start, size = places >> 20, places & layout.SIZE
+    start, end = _bounds(places, len(arena))
+    size = end - start
     _expect((size >= 4).all(), "names of a group and a topic")
     group = _int16(arena, start)
     _expect(((group >= 0) & (group + 4 <= size)).all(), "groups inside their names")
@@ -59,8 +64,8 @@ def _int16(arena: Array, at: Array) -> Array:
     return (arena[at].astype(np.int64) << 8 | arena[at + 1]) - (arena[at] >> 7).astype(np.int64) * (1 << 16)
 
 
-def _check_pending(counts: Array, nodes: Array, producers: Array, entries: int, end: int) -> None:
-    """The lists of nodes: inside the array, and no node in two places, so that each list ends."""
+def _pending(counts: Array, nodes: Array, producers: Array, entries: int) -> Array:
+    """Which nodes wait. Their lists are inside the array, and no node is in two places, so that each list ends."""
     taken = producers[:, 2] != 0
     size = len(producers)
     _expect(size > 0 and size & size - 1 == 0, "a power of two of producers")
@@ -74,7 +79,7 @@ def _check_pending(counts: Array, nodes: Array, producers: Array, entries: int, 
         there = nodes[there, layout.NEXT]
     entry = nodes[waits, layout.ENTRY]
     _expect((np.where(entry < 0, ~entry, entry) < entries).all(), "pending commits of keys that are there")
-    _check_places(nodes[waits, layout.NOTE], end)
+    return waits
 
 
 def _expect(is_so: Any, what: str) -> None:

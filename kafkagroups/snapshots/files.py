@@ -22,6 +22,7 @@ from typing import Any
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.snapshots.states import PartitionState
+from kafkagroups.views.loads import LoadedPartition
 
 FORMAT = 2
 _JSON = "snapshot.json"
@@ -119,11 +120,23 @@ def read_state(path: Path, rules: Dialect) -> PartitionState:
         with np.load(path, allow_pickle=False) as saved:
             arrays = {array: saved[array] for array in saved.files}
         loaded, names, shard = _Unpickler(io.BytesIO(arrays.pop("rest").tobytes())).load()
+        if not isinstance(loaded, LoadedPartition) or not isinstance(names, list):
+            raise ValueError("a partition and its groups' names were expected")
         if arrays:
             check_arrays(arrays)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
-    except (zipfile.BadZipFile, pickle.UnpicklingError, ValueError, KeyError, EOFError, RuntimeError) as error:
+    except (
+        zipfile.BadZipFile,
+        pickle.UnpicklingError,
+        ValueError,
+        KeyError,
+        EOFError,
+        RuntimeError,
+        TypeError,
+        AttributeError,
+        IndexError,
+    ) as error:
         raise InvalidLog(f"no state can be read from this: {error}", file=str(path)) from None
     if not arrays:
         return PartitionState(loaded, names, shard)
@@ -132,13 +145,18 @@ def read_state(path: Path, rules: Dialect) -> PartitionState:
     return PartitionState(loaded, names, shard, Fold.restored(rules, arrays))
 
 
+_VALUES = ("kafkagroups.groups.", "kafkagroups.records.", "kafkagroups.kernels.kept_group")
+_MORE_VALUES = (("kafkagroups.views.loads", "LoadedPartition"), ("kafkagroups.log.segments", "Damage"))
+"""What a state consists of: modules of values, and two classes."""
+
+
 class _Unpickler(pickle.Unpickler):
-    """Makes instances of this package's classes and nothing else: a file from elsewhere cannot run anything."""
+    """Makes instances of the classes that states consist of: a file from elsewhere cannot run anything."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if module.startswith("kafkagroups."):
+        if module.startswith(_VALUES) or (module, name) in _MORE_VALUES:
             with suppress(AttributeError, ImportError):
                 found = super().find_class(module, name)
                 if isinstance(found, type) and found.__module__ == module:
                     return found
-        raise pickle.UnpicklingError(f"{module}.{name} is no class of this package")
+        raise pickle.UnpicklingError(f"{module}.{name} is no class of a state")

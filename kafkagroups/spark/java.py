@@ -18,7 +18,7 @@ from kafkagroups.errors import UsageError
 OLDEST_JAVA = 17
 INSTALL_JAVA = (
     "Debian and Ubuntu: `apt install openjdk-17-jre-headless`; macOS: `brew install openjdk@17`; "
-    "conda: `conda install openjdk=17`. Of the lessons only Spark cells (in 00 and 03) need Java"
+    "conda: `conda install openjdk=17`. Of the lessons only Spark cells (in 00, 03, 09 and 10) need Java"
 )
 
 

@@ -1,6 +1,6 @@
 """Where logs are: files of this machine, or of any file system that pyarrow knows.
 
-    harbour/4.3.1, file:///data/log        this machine's files, mapped when they are read
+    harbour/4.3.1, file:///data/log        this machine's files, read piece by piece
     s3:// gs:// abfss:// hdfs://           `pyarrow.fs.FileSystem.from_uri` opens it, its query parameters included:
                                            s3://bucket/log?endpoint_override=127.0.0.1:9000&scheme=http
 

@@ -270,7 +270,7 @@ def by_hand(partition):
 # The bars tell what a **million** records take. The two slow ones run over a part and are scaled; that flatters them a little, for a small dictionary is quick. *least of three* is fair:
 # it is what the machine can do when nobody disturbs it. Each has to find as many offsets as the others, or its bar is worth nothing.
 #
-# Kafka's own dump tool, the thing one has at hand at night, is not run here: it would take longer than the lesson. Its bar is *quoted* from the benchmark (`docs/performance.md`), which ran it on another machine and
+# Kafka's own dump tool, the thing one has at hand at night, is not run here: it needs Kafka's jars. Its bar is *quoted* from the benchmark (`docs/performance.md`), which ran it on another machine and
 # one partition.
 
 # %%
@@ -302,7 +302,7 @@ race
 # has them all made: that is what Spark is going to do, too.)
 #
 # The **first** load is another matter: numba compiles, once on each machine, for some seconds up to half a minute, and every new process takes a while to fetch the machine code. So `engine="auto"`
-# leaves logs below 16 MB to the readable loader. And two threads are two only while the other core is idle.
+# leaves logs below 16 MB to the readable loader. And a second thread gains little at a million: what Python does for each partition and group, one thread at a time, takes as long as the fold.
 #
 # ## On Spark
 #

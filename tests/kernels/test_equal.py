@@ -79,6 +79,7 @@ def test_room_grows_while_a_log_is_folded(monkeypatch):
     """With next to no room at first, every array has to grow, and the result is the same."""
     monkeypatch.setattr(room, "FIRST_KEYS", 1)
     monkeypatch.setattr(room, "FIRST_NAMES", 1)
+    monkeypatch.setattr(room, "FIRST_NODES", 1)
     monkeypatch.setattr(room, "FIRST_BYTES", 1)
     monkeypatch.setattr(state, "STRIDE", 1)
     monkeypatch.setattr(room, "FIRST_PRODUCERS", 8)

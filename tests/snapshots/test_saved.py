@@ -12,67 +12,90 @@ from kafkagroups.records.dialect import dialect
 from kafkagroups.snapshots import Snapshot, advanced, files
 from tests.kernels.random_logs import passing_keys, random_log
 
-RULES = dialect("classic", None)
-NUMBERS = (-(1 << 63), -(1 << 40), -2, -1, 0, 1, 3, 1 << 20, 1 << 32, 1 << 52, (1 << 63) - 1)
+NUMBERS = (-(1 << 63), -(1 << 40), -2, -1, 0, 1, 3, 20, 1 << 20, 40 << 20 | 20, 1 << 32, 1 << 52, (1 << 63) - 1)
 
 
-def saved(tmp_path, data):
+def log_of(data):
+    return log_of_buffers([("s.log", data)], 3)
+
+
+def saved(tmp_path, data, rules):
     """The file of a state after this log, and its arrays."""
     path = tmp_path / "3.1.state"
-    files.write_state(path, advanced(None, log_of_buffers([("s.log", data)], 3), RULES, True))
+    files.write_state(path, advanced(None, log_of(data), rules, True))
     with np.load(path) as arrays:
         return path, {name: arrays[name] for name in arrays.files}
 
 
-def read(path, arrays):
+def read(path, arrays, rules):
     with open(path, "wb") as file:
         np.savez(file, **arrays)
-    return files.read_state(path, RULES)
+    return files.read_state(path, rules)
 
 
-@pytest.mark.parametrize("log", ["random", "passing"])
-def test_changed_numbers_are_refused_or_harmless(log, tmp_path):
-    """One number of an array is another: no state can be read, or one that answers and goes on."""
-    data = passing_keys(300) if log == "passing" else b""
-    seed = 0
-    while not data:
+def with_pending(rules):
+    """A random log whose first half leaves commits pending."""
+    for seed in range(1000):
         data = random_log(seed, 120)
-        state = advanced(None, log_of_buffers([("s.log", data)], 3), RULES, True)
-        seed, data = seed + 1, data if state.fold is not None and state.fold.pending() else b""
-    path, arrays = saved(tmp_path, data[: len(data) // 2])
-    assert read(path, arrays).fold is not None
-    whole = log_of_buffers([("s.log", data)], 3)
+        state = advanced(None, log_of(data[: len(data) // 2]), rules, True)
+        if state.fold is not None and state.fold.pending():
+            return data
+    raise AssertionError
+
+
+@pytest.mark.parametrize("coordinator", ["classic", "new"])
+@pytest.mark.parametrize("log", ["random", "passing"])
+def test_changed_numbers_are_refused_or_harmless(log, coordinator, tmp_path):
+    """One number of an array is another: no state can be read, or one that answers and goes on."""
+    rules = dialect(coordinator, None)
+    data = passing_keys(300) if log == "passing" else with_pending(rules)
+    path, arrays = saved(tmp_path, data[: len(data) // 2], rules)
+    assert read(path, arrays, rules).fold is not None
     rnd, refused = random.Random(log), 0
-    names = [name for name, array in arrays.items() if array.dtype == np.int64 and array.size]
+    names = [name for name, array in arrays.items() if name != "rest" and array.size]
     for _ in range(400):
         changed = {name: array.copy() for name, array in arrays.items()}
         there = changed[rnd.choice(names)].reshape(-1)
-        there[rnd.randrange(len(there))] = rnd.choice(NUMBERS)
+        number = rnd.choice(NUMBERS)
+        there[rnd.randrange(len(there))] = number if there.dtype == np.int64 else number & 0xFF
+        if rnd.random() < 0.3:
+            changed["counts"][layout.GARBAGE] = 1 << 40  # dead keys are dropped as soon as can be
         try:
-            state = read(path, changed)
+            state = read(path, changed, rules)
         except kg.InvalidLog:
             refused += 1
             continue
-        Snapshot(RULES, {3: state}).groups()
-        Snapshot(RULES, {3: advanced(state, whole, RULES, True)}).groups()
+        Snapshot(rules, {3: state}).groups()
+        Snapshot(rules, {3: advanced(state, log_of(data), rules, True)}).groups()
     assert 20 < refused < 380
 
 
-@pytest.mark.parametrize("name", ["counts", "entries", "names", "arena", "nodes", "producers"])
+@pytest.mark.parametrize("name", ["counts", "entries", "more", "tombs", "names", "arena", "nodes", "producers"])
 def test_arrays_of_another_shape_are_refused(name, tmp_path):
     """An array that is missing, too short, of another type or turned."""
-    path, arrays = saved(tmp_path, passing_keys(300))
+    rules = dialect("classic", None)
+    path, arrays = saved(tmp_path, passing_keys(300), rules)
     for wrong in (arrays[name][:1], arrays[name].astype(np.int32), np.array([arrays[name]])):
         with pytest.raises(kg.InvalidLog, match="expected"):
-            read(path, {**arrays, name: wrong})
+            read(path, {**arrays, name: wrong}, rules)
     with pytest.raises(kg.InvalidLog, match="arrays"):
-        read(path, {other: array for other, array in arrays.items() if other != name})
+        read(path, {other: array for other, array in arrays.items() if other != name}, rules)
 
 
 def test_lists_that_do_not_end_are_refused(tmp_path):
     """A pending commit that follows itself would be followed for ever."""
-    path, arrays = saved(tmp_path, passing_keys(300))
+    rules = dialect("classic", None)
+    path, arrays = saved(tmp_path, passing_keys(300), rules)
     node = arrays["producers"][arrays["producers"][:, 2] != 0, 1].max()
     arrays["nodes"][node, layout.NEXT] = node
     with pytest.raises(kg.InvalidLog, match="that end"):
-        read(path, arrays)
+        read(path, arrays, rules)
+
+
+def test_texts_that_overlap_are_refused(tmp_path):
+    """They would need more room than there is when they are copied, and one would change another."""
+    rules = dialect("classic", None)
+    path, arrays = saved(tmp_path, passing_keys(300), rules)
+    arrays["entries"][0, layout.NOTE] = arrays["names"][0, layout.PLACE]
+    with pytest.raises(kg.InvalidLog, match="side by side"):
+        read(path, arrays, rules)

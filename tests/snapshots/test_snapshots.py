@@ -161,11 +161,20 @@ def test_a_pickle_from_elsewhere_runs_nothing(tmp_path):
     """A state file that names functions, of this package's modules too, is refused before it calls one."""
     import numpy as np
 
+    segment = tmp_path / f"{0:020}.log"
+    segment.write_bytes(bytes(100))  # a LogWriter would cut it
+    writer = b"ckafkagroups.log.writer\nLogWriter\n(S'%s'\ntR." % str(tmp_path).encode()
     bad = b"cos\nsystem\n(S'echo'\ntR."
-    for content in (bad, b"ckafkagroups.spark.gateway\nos.system\n(S'echo'\ntR.", b"cbuiltins\neval\n(S'1'\ntR."):
+    for content in (
+        bad,
+        b"ckafkagroups.spark.gateway\nos.system\n(S'echo'\ntR.",
+        b"cbuiltins\neval\n(S'1'\ntR.",
+        writer,
+    ):
         np.savez(tmp_path / "state.npz", rest=np.frombuffer(content, np.uint8))
-        with pytest.raises(kg.InvalidLog, match="no class of this package"):
+        with pytest.raises(kg.InvalidLog, match="no class of a state"):
             files.read_state(tmp_path / "state.npz", dialect("new", None))
+    assert segment.read_bytes() == bytes(100)
 
 
 def test_load_with_a_snapshot(tmp_path, capsys):

@@ -7,18 +7,18 @@ big; `compact` writes what its log cleaner would leave. `partition_for` says whe
 rooms beneath: `records` (one record), `log` (one partition on disk), `groups` (what the records mean).
 """
 
+from kafkagroups.anatomy.annotate import annotate, decode, deviations
+from kafkagroups.anatomy.spans import Span
 from kafkagroups.api import compact, diff, explain, load, stats
 from kafkagroups.errors import ApiError, Deviation, InvalidLog, InvalidRecord, KafkagroupsError, UsageError
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.loading.groups import Groups
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import open_log
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
 from kafkagroups.records.dialect import dialect
 from kafkagroups.records.serde import Record, encode, from_json, to_json
 from kafkagroups.records.writers import value_version
-from kafkagroups.views.annotate import annotate, decode, deviations
-from kafkagroups.views.loads import Groups
-from kafkagroups.views.spans import Span
 
 __all__ = [
     "ApiError",

@@ -8,29 +8,26 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from kafkagroups import rows
-from kafkagroups.columns import Column, arrow_schema, columns_of, record_batches
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.history.diff import diff as states_differ
+from kafkagroups.history.fates import Explanation, Fates
+from kafkagroups.history.stats import BY, Stats
 from kafkagroups.kernels.buffers import size
+from kafkagroups.loading.engines import engine_of
+from kafkagroups.loading.groups import Groups, LoadedPartition, Scan, load_logs, opened
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
 from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 from kafkagroups.log.segments import SEGMENT_BYTES, Buffers, Log, log_of_buffers, open_logs
 from kafkagroups.records.dialect import dialect
-from kafkagroups.views.answer import group_json, offset_json
-from kafkagroups.views.diff import diff as states_differ
-from kafkagroups.views.fates import Explanation, Fates
-from kafkagroups.views.loads import Groups, LoadedPartition, Scan, load_logs, opened
-from kafkagroups.views.stats import BY, Stats
+from kafkagroups.tables import rows
+from kafkagroups.tables.answers import group_json, offset_json
+from kafkagroups.tables.columns import Column, arrow_schema, columns_of, record_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-ENGINES = ("auto", "python", "compiled")
-COMPILED_FROM = 16 * 1024 * 1024
-"""From how many bytes on `auto` takes the compiled engine: below, importing numba costs more than it saves."""
 
 
 def load(
@@ -84,24 +81,6 @@ def _told(progress: Progress, total: int) -> Callable[[int], None]:
             progress("loading", done, total)
 
     return passed
-
-
-def engine_of(engine: str, size: int) -> Scan | None:
-    """The compiled fold for so many bytes, when it is asked for, or pays; None: the readable loader.
-
-    UsageError: an unknown engine.
-    """
-    if engine not in ENGINES:
-        raise UsageError(f"the engine is one of {', '.join(ENGINES)}, not {engine!r}")
-    if engine == "python" or (engine == "auto" and size < COMPILED_FROM):
-        return None
-    try:
-        from kafkagroups.kernels.logs import scan
-    except ImportError:
-        if engine == "auto":
-            return None
-        raise UsageError("the compiled engine needs numba: pip install numba") from None
-    return scan
 
 
 def _engine(engine: str, logs: Sequence[Log]) -> Scan | None:

@@ -88,7 +88,7 @@ class Deviation:
 class InvalidRecord(BadBytes):
     """A key or a value that a Kafka reader refuses, or for its `deviations` a strict one.
 
-    `cause` is what it stumbled over, a kind and its numbers, for Kafka's own words (views/kafka_words.py); empty
+    `cause` is what it stumbled over, a kind and its numbers, for Kafka's own words (kafka_tools/words.py); empty
     where the bytes just end.
     """
 

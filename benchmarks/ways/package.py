@@ -9,8 +9,8 @@ from functools import partial
 import kafkagroups as kg
 from benchmarks.topics import Topic
 from kafkagroups.api import load_columns
+from kafkagroups.loading.groups import Groups
 from kafkagroups.log.segments import open_logs
-from kafkagroups.views.loads import Groups
 
 
 def live(groups: Groups) -> int:

@@ -6,12 +6,12 @@ import argparse
 import json
 from typing import Any
 
+from kafkagroups.anatomy.annotate import annotate, decode
 from kafkagroups.cli import options
 from kafkagroups.cli.tables import table
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.serde import to_json
-from kafkagroups.views.annotate import annotate, decode
 
 NAME = "decode"
 HELP = "decode a record from the hex of its key and value, byte by byte"

@@ -9,7 +9,7 @@ from kafkagroups.api import diff, load
 from kafkagroups.cli import options
 from kafkagroups.cli.tables import printable, table
 from kafkagroups.errors import UsageError
-from kafkagroups.views.loads import Groups
+from kafkagroups.loading.groups import Groups
 
 NAME = "diff"
 HELP = "say what differs between two logs, two moments of one, or the two coordinators on one"

@@ -8,18 +8,19 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from kafkagroups.cli import dump_log, formatter, options
-from kafkagroups.cli.jvm import ToolDied
+from kafkagroups.cli import options
 from kafkagroups.cli.tables import printable
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.loading import group_of
+from kafkagroups.kafka_tools import dump_log, formatters
+from kafkagroups.kafka_tools.jvm import ToolDied
+from kafkagroups.loading.groups import take
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.fields import kafka_version
 from kafkagroups.records.serde import RECORD_TYPES, Record, decode, key_to_json, value_to_json
-from kafkagroups.views.loads import take
 
 NEWEST_TOOL = "4.3.1"
 NAME = "dump"
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
                 elif args.format == "dump-log":
                     dump_log.dump(log, sys.stdout, tool)
                 else:
-                    for line in formatter.lines(log, tool):
+                    for line in formatters.lines(log, tool):
                         print(line)
                     _note_damage(log, errors)
         except UsageError as error:

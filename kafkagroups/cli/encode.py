@@ -7,13 +7,13 @@ import functools
 from dataclasses import replace
 from typing import Any
 
+from kafkagroups.anatomy.written_by import writers_of
 from kafkagroups.cli import options
 from kafkagroups.errors import UsageError
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.fields import kafka_version
 from kafkagroups.records.serde import Record, encode, from_json
 from kafkagroups.records.writers import value_version
-from kafkagroups.views.written_by import writers_of
 
 NAME = "encode"
 HELP = "encode records, as `decode --jsonl` prints them, to bytes"

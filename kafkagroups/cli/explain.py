@@ -10,9 +10,9 @@ from kafkagroups.cli import options
 from kafkagroups.cli.tables import printable, table
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.history.fates import Explanation, RecordFate, history_json
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.serde import RECORD_TYPES
-from kafkagroups.views.fates import Explanation, RecordFate, history_json
 
 NAME = "explain"
 HELP = "say which record made a group or an offset what it is, and what became of the others"

@@ -10,13 +10,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.api import ENGINES, load
+from kafkagroups.api import load
 from kafkagroups.cli import options
 from kafkagroups.cli.tables import printable, table
 from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.loading.engines import ENGINES
+from kafkagroups.loading.groups import Groups
 from kafkagroups.records.dialect import Dialect
-from kafkagroups.views.answer import group_json, offsets_json, pending_json
-from kafkagroups.views.loads import Groups
+from kafkagroups.tables.answers import group_json, offsets_json, pending_json
 
 NAME = "load"
 HELP = "load a log as a broker's coordinator does, and show the groups that it would know"
@@ -91,7 +92,7 @@ def _parquet_folder(text: str) -> str:
 
 
 def _write(args: argparse.Namespace, rules: Dialect) -> int:
-    from kafkagroups.cli import to_parquet
+    from kafkagroups.tables import parquet as to_parquet
 
     if len(args.paths) > 1:
         raise UsageError(f"--to takes one PATH, not {len(args.paths)}")
@@ -115,7 +116,7 @@ def _write(args: argparse.Namespace, rules: Dialect) -> int:
 
 def _gone_on(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
     """What a snapshot knows after what the log has got since."""
-    from kafkagroups.snapshots import Snapshot, files
+    from kafkagroups.loading.snapshots import Snapshot, files
 
     snapshot = Snapshot(rules, {})
     if files.is_there(args.snapshot):

@@ -11,9 +11,9 @@ from kafkagroups.api import stats
 from kafkagroups.cli import options
 from kafkagroups.cli.tables import printable, table
 from kafkagroups.errors import UsageError
+from kafkagroups.history.stats import BY, LOAD_RATE, Count, PartitionStats, Stats
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.serde import RECORD_TYPES
-from kafkagroups.views.stats import BY, LOAD_RATE, Count, PartitionStats, Stats
 
 SHOWN = 20
 """How many rows a person sees without --top."""

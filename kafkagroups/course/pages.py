@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.errors import UsageError
+from kafkagroups.loading.groups import Groups
 from kafkagroups.log.segments import open_log
-from kafkagroups.views.loads import Groups
 
 
 def data(name: str) -> str:

@@ -14,13 +14,13 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from kafkagroups.anatomy.annotate import Annotation, annotate
+from kafkagroups.anatomy.batches import annotate_batch
+from kafkagroups.anatomy.spans import Span
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import read_batches
-from kafkagroups.views.annotate import Annotation, annotate
-from kafkagroups.views.annotate_batch import annotate_batch
-from kafkagroups.views.spans import Span
 
 MONO = "font-family:monospace;white-space:pre;line-height:1.5"
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kafkagroups.columns import BATCH_BYTES, BATCH_ROWS, END_MS, FIRST_MS, Column, array_of, arrow_schema
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.kernels import layout
 from kafkagroups.kernels.compiled import kernel
@@ -17,6 +16,7 @@ from kafkagroups.kernels.intrinsics import copy
 from kafkagroups.kernels.scan import int16, is_plain_text
 from kafkagroups.kernels.state import Fold
 from kafkagroups.records.text import decode_utf8
+from kafkagroups.tables.columns import BATCH_BYTES, BATCH_ROWS, END_MS, FIRST_MS, Column, array_of, arrow_schema
 
 Array = np.ndarray[Any, Any]
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8)

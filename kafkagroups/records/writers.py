@@ -1,4 +1,4 @@
-"""Which value version a broker of which Kafka writes; views/written_by.py is the reverse.
+"""Which value version a broker of which Kafka writes; anatomy/written_by.py is the reverse.
 
 One table says both: writer_versions.json. A broker that is set to an older inter.broker.protocol.version (up to 3.9
 brokers could be) writes as that Kafka did, so "2.0" here is a 2.0 broker or a newer one that was told to be one.

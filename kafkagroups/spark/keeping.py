@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from kafkagroups.api import COMPILED_FROM
+from kafkagroups.loading.engines import COMPILED_FROM
+from kafkagroups.loading.snapshots import files
+from kafkagroups.loading.snapshots.states import PartitionState, advanced
 from kafkagroups.log.segments import log_of_buffers, segment_name
 from kafkagroups.records.dialect import Dialect, dialect
-from kafkagroups.rows import number as number_of
-from kafkagroups.snapshots import files
-from kafkagroups.snapshots.states import PartitionState, advanced
 from kafkagroups.spark.session import register, session as get_session
+from kafkagroups.tables.rows import number as number_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

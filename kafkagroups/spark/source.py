@@ -32,15 +32,16 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from kafkagroups.api import ENGINES, engine_of, load_columns
-from kafkagroups.columns import Column, arrow_schema, columns_of
+from kafkagroups.api import load_columns
 from kafkagroups.errors import UsageError
 from kafkagroups.kernels.buffers import size
+from kafkagroups.loading.engines import ENGINES, engine_of
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialect import dialect
-from kafkagroups.rows import OF_GROUPS, number
 from kafkagroups.spark.paths import find_all
+from kafkagroups.tables.columns import Column, arrow_schema, columns_of
+from kafkagroups.tables.rows import OF_GROUPS, number
 
 if TYPE_CHECKING:
     import pyarrow as pa

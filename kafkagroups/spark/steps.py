@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Window, functions as F
 
-from kafkagroups.columns import END_MS, FIRST_MS, columns_of
+from kafkagroups.tables.columns import END_MS, FIRST_MS, columns_of
 
 JSON = """value struct<data struct<offset: long, leaderEpoch: int, metadata: string, commitTimestamp: long,
     expireTimestamp: long, topicId: string, protocolType: string, generation: int, protocol: string, leader: string,

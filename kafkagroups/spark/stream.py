@@ -22,15 +22,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from kafkagroups.columns import record_batches
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialect import dialect
-from kafkagroups.rows import number, record_rows
 from kafkagroups.spark.growth import Found, Mark, behind, first_segment, paths, reached, size_of
 from kafkagroups.spark.paths import find, here
 from kafkagroups.spark.source import Options, bins, freeze
+from kafkagroups.tables.columns import record_batches
+from kafkagroups.tables.rows import number, record_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,14 +8,15 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkagroups.api import engine_of, loaded_columns
-from kafkagroups.columns import columns_of
+from kafkagroups.api import loaded_columns
 from kafkagroups.kernels.buffers import size
+from kafkagroups.loading.engines import engine_of
+from kafkagroups.loading.groups import Groups, join, load_logs, opened
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.spark.paths import find
 from kafkagroups.spark.session import jobs, register, session as get_session
-from kafkagroups.views.loads import Groups, join, load_logs, opened
+from kafkagroups.tables.columns import columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

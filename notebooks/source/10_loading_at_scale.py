@@ -40,8 +40,9 @@ from pathlib import Path
 from struct import unpack_from
 
 import kafkagroups as kg
-from kafkagroups import course, snapshots, synth
+from kafkagroups import course, synth
 from kafkagroups.api import loaded_columns
+from kafkagroups.loading import snapshots
 
 
 def step(offsets, line):

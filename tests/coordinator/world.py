@@ -20,10 +20,10 @@ from kafkagroups.coordinator import (
     Settings,
     TopicPartition,
 )
+from kafkagroups.coordinator.living import as_loaded
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, Embedded, encode_embedded
 from kafkagroups.records.group_metadata import GroupMetadataKey
-from kafkagroups.views.living import as_loaded
 
 NOW = 1_700_000_000_000
 WRITTEN = (ClassicState.STABLE, ClassicState.EMPTY)

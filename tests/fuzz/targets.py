@@ -9,13 +9,13 @@ from functools import partial
 from crc32c import crc32c
 
 import kafkagroups as kg
+from kafkagroups.anatomy.batches import annotate_batch
 from kafkagroups.kernels import logs
+from kafkagroups.loading.groups import load_logs
 from kafkagroups.log.segments import log_of_buffers, read_batches
 from kafkagroups.records.consumer_protocol import encode_embedded
 from kafkagroups.records.control import decode_control_key, decode_end_transaction_marker
-from kafkagroups.views.annotate_batch import annotate_batch
-from kafkagroups.views.answer import group_json
-from kafkagroups.views.loads import load_logs
+from kafkagroups.tables.answers import group_json
 from tests.captured import captured, rows
 from tests.kernels.random_logs import random_log
 from tests.kernels.same import shape

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 import kafkagroups as kg
-from kafkagroups.views.diff import diff
+from kafkagroups.history.diff import diff
 from tests.groups.small_logs import MINUTE, START, write
 
 DAY = 24 * 60 * MINUTE

@@ -9,7 +9,7 @@ import json
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.views.answer import group_json, offsets_json, pending_json
+from kafkagroups.tables.answers import group_json, offsets_json, pending_json
 from tests.captured import captured
 
 ALL = json.loads((captured("crafted") / "crafted" / "cases.json").read_text())

@@ -6,9 +6,9 @@ import re
 import pytest
 
 import kafkagroups as kg
+from kafkagroups.anatomy.written_by import writers_of, written_by
 from kafkagroups.records.fields import kafka_version
 from kafkagroups.records.writers import value_version
-from kafkagroups.views.written_by import writers_of, written_by
 from tests.captured import captured
 from tests.cli.conftest import run as command  # noqa: F401  # a fixture
 

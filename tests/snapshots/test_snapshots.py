@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import snapshots, synth
+from kafkagroups import synth
 from kafkagroups.cli import main
+from kafkagroups.loading import snapshots
+from kafkagroups.loading.groups import load_logs
+from kafkagroups.loading.snapshots import files
+from kafkagroups.loading.snapshots.states import advanced
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.dialect import dialect
-from kafkagroups.snapshots import files
-from kafkagroups.snapshots.states import advanced
-from kafkagroups.views.loads import load_logs
 from tests.captured import captured
 from tests.kernels.random_logs import random_log
 from tests.kernels.same import shape

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import kafkagroups as kg
 from kafkagroups.cli.load import to_json
-from kafkagroups.columns import TABLES
 from kafkagroups.records.control import decode_control_key
+from kafkagroups.tables.columns import TABLES
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LOADED = ("offsets", "pending", "groups", "members", "partitions")

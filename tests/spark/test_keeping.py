@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups import snapshots, synth
+from kafkagroups import synth
+from kafkagroups.loading import snapshots
 from tests.kernels.same import shape
 
 pytestmark = pytest.mark.java

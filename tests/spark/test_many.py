@@ -6,10 +6,10 @@ import pytest
 
 from kafkagroups import spark as kgs
 from kafkagroups.api import loaded_columns
-from kafkagroups.columns import columns_of
+from kafkagroups.loading.groups import load_logs
 from kafkagroups.log.segments import open_logs
 from kafkagroups.records.dialect import dialect
-from kafkagroups.views.loads import load_logs
+from kafkagroups.tables.columns import columns_of
 from tests.spark.expected import LOADED
 
 pytestmark = pytest.mark.java

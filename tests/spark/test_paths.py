@@ -10,10 +10,10 @@ import kafkagroups as kg
 from kafkagroups import spark as kgs
 from kafkagroups.api import load_columns
 from kafkagroups.cli import main
-from kafkagroups.columns import TABLES
 from kafkagroups.kernels.buffers import size
 from kafkagroups.log.segments import open_logs
 from kafkagroups.spark.paths import find, here
+from kafkagroups.tables.columns import TABLES
 from tests.captured import captured
 from tests.spark.expected import LOADED, collected, in_order, rows
 from tests.spark.s3_server import serving

@@ -11,10 +11,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import kafkagroups as kg
 from kafkagroups import spark as kgs
-from kafkagroups.columns import arrow_schema
 from kafkagroups.log.segments import open_logs, segment_name
 from kafkagroups.spark import growth
 from kafkagroups.spark.source import BATCHES, ConsumerOffsets
+from kafkagroups.tables.columns import arrow_schema
 from tests.kernels.test_equal import LONG
 from tests.spark.growing import Growing
 

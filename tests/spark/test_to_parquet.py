@@ -8,7 +8,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.cli import main
-from kafkagroups.columns import arrow_schema, columns_of
+from kafkagroups.tables.columns import arrow_schema, columns_of
 from tests.spark.expected import LOADED, in_order, rows
 
 DATA = "data/harbour/3.9.2"

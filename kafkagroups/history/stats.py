@@ -17,13 +17,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from kafkagroups.anatomy.written_by import writers_of, written_by
 from kafkagroups.groups.observer import Fate
+from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.segments import Log, base_offset_of
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.writers import Range
-from kafkagroups.views.fates import Fates, RecordFate
-from kafkagroups.views.written_by import writers_of, written_by
 
 BY = ("group", "topic", "type", "partition")
 LOAD_RATE = 400_000

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.loading.groups import LoadedPartition
+from kafkagroups.loading.snapshots.states import PartitionState
 from kafkagroups.records.dialect import Dialect
-from kafkagroups.snapshots.states import PartitionState
-from kafkagroups.views.loads import LoadedPartition
 
 FORMAT = 2
 _JSON = "snapshot.json"
@@ -146,7 +146,7 @@ def read_state(path: Path, rules: Dialect) -> PartitionState:
 
 
 _VALUES = ("kafkagroups.groups.", "kafkagroups.records.", "kafkagroups.kernels.kept_group")
-_MORE_VALUES = (("kafkagroups.views.loads", "LoadedPartition"), ("kafkagroups.log.segments", "Damage"))
+_MORE_VALUES = (("kafkagroups.loading.groups", "LoadedPartition"), ("kafkagroups.log.segments", "Damage"))
 """What a state consists of: modules of values, and two classes."""
 
 

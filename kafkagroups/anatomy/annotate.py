@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from html import escape
 
+from kafkagroups.anatomy.spans import Span, deviations_of, spans_of
 from kafkagroups.errors import Deviation, InvalidRecord
 from kafkagroups.records import serde
 from kafkagroups.records.dialect import Dialect, dialect
 from kafkagroups.records.serde import Record
-from kafkagroups.views.spans import Span, deviations_of, spans_of
 
 
 class Annotation(list[Span]):

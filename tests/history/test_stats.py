@@ -9,13 +9,13 @@ import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.api import stats
 from kafkagroups.cli.stats import to_json
+from kafkagroups.history.stats import shares
 from kafkagroups.log.record_batch import encoded
 from kafkagroups.log.segments import open_logs
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, decode_control_key
-from kafkagroups.views.stats import shares
 from tests.captured import captured
-from tests.views.test_fates import LOGS
+from tests.history.test_fates import LOGS
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])

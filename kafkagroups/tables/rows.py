@@ -15,7 +15,7 @@ from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.serde import decode, to_json
-from kafkagroups.views.answer import described_json, subscribed_and_assigned
+from kafkagroups.tables.answers import described_json, subscribed_and_assigned
 
 Row = tuple[Any, ...]
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from kafkagroups.api import loaded_columns
 from kafkagroups.errors import UsageError
+from kafkagroups.loading.groups import Groups, failure
 from kafkagroups.log.writer import new_folder
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.spark.paths import file_system, here, name_of, told
-from kafkagroups.views.loads import Groups, failure
 
 TABLES = ("offsets", "pending", "groups", "members", "partitions")
 

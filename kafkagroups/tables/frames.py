@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.views.answer import group_json, offset_json, subscribed_and_assigned
+from kafkagroups.tables.answers import group_json, offset_json, subscribed_and_assigned
 
 if TYPE_CHECKING:
     import pandas as pd

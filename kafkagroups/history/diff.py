@@ -12,7 +12,7 @@ from typing import Any
 
 from kafkagroups.groups.loading import Orphan
 from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.views.answer import group_json, offsets_json, pending_json
+from kafkagroups.tables.answers import group_json, offsets_json, pending_json
 
 State = tuple[Mapping[str, AnyGroup], Mapping[str, Orphan]]
 """What a coordinator holds: the groups that it knows, and what it keeps of those that it does not."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkagroups.cli.jvm import ToolDied, jackson
 from kafkagroups.errors import InvalidRecord
+from kafkagroups.kafka_tools.jvm import ToolDied, jackson
+from kafkagroups.kafka_tools.words import kafka_words
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.records.consumer_protocol import (
     HIGHEST_VERSION,
@@ -22,7 +23,6 @@ from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.serde import Record, Unread, decode, key_to_json, value_to_json
 from kafkagroups.records.structs import reader, to_json
-from kafkagroups.views.kafka_words import kafka_words
 
 
 def contents(log_record: LogRecord, rules: Dialect) -> str:

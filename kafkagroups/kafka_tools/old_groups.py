@@ -5,9 +5,9 @@ Source: GroupMetadata.loadGroup, add (tags 1.0.1 to 3.7.0), and 2.8.2's tool on 
 
 from __future__ import annotations
 
-from kafkagroups.cli.jvm import ToolDied, Version
 from kafkagroups.groups.map_orders import hash_map_order
 from kafkagroups.groups.member import unreadable_subscription
+from kafkagroups.kafka_tools.jvm import ToolDied, Version
 from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadata
 
 

@@ -4,10 +4,10 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.api import explain
+from kafkagroups.history.fates import Fates, history_json
+from kafkagroups.loading.groups import load_logs
 from kafkagroups.log.segments import open_logs
-from kafkagroups.views.answer import group_json, offset_json
-from kafkagroups.views.fates import Fates, history_json
-from kafkagroups.views.loads import load_logs
+from kafkagroups.tables.answers import group_json, offset_json
 from tests.captured import captured
 from tests.groups.test_load_runs import DATA
 

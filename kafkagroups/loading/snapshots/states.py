@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
 from kafkagroups.groups.loading import ClassicShard, Shard
 from kafkagroups.groups.offsets import Offsets
+from kafkagroups.loading.groups import LoadedPartition, empty_cache
 from kafkagroups.log.batch import Batch, record_count
 from kafkagroups.log.segments import BytesLike, Damage, Log, base_offset_of, read_batches
 from kafkagroups.records.dialect import Dialect
-from kafkagroups.views.loads import LoadedPartition, empty_cache
 
 if TYPE_CHECKING:
     from kafkagroups.kernels.state import Fold

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkagroups.cli.jvm import ToolDied, Version, hexadecimal, jackson, string
-from kafkagroups.cli.old_group import loaded_members
+from kafkagroups.kafka_tools.jvm import ToolDied, Version, hexadecimal, jackson, string
+from kafkagroups.kafka_tools.old_groups import loaded_members
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.records.consumer_protocol import decode_assignment
 from kafkagroups.records.dialect import Dialect

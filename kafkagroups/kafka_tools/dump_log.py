@@ -22,9 +22,9 @@ import struct
 from collections.abc import Iterator
 from typing import TextIO
 
-from kafkagroups.cli import dump_json, dump_text
-from kafkagroups.cli.jvm import ToolDied, Version, string
 from kafkagroups.errors import BadBytes, InvalidLog, UsageError
+from kafkagroups.kafka_tools import dump_json, dump_text
+from kafkagroups.kafka_tools.jvm import ToolDied, Version, string
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.message_set import OVERHEAD

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from kafkagroups.anatomy.spans import Span
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.record_batch import HEADER_SIZE, parse_batch, read_varint
-from kafkagroups.views.spans import Span
 
 _HEADER = (
     ("baseOffset", "q", "the first record's offset in the partition"),

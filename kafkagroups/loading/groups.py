@@ -81,13 +81,13 @@ class Groups(Mapping[str, AnyGroup]):
 
     def offsets_frame(self) -> pd.DataFrame:
         """A pandas DataFrame with a row for each committed offset: group, topic, partition and what was committed."""
-        from kafkagroups.views.frames import offsets_frame
+        from kafkagroups.tables.frames import offsets_frame
 
         return offsets_frame(self.groups.values())
 
     def members_frame(self) -> pd.DataFrame:
         """A pandas DataFrame with a row for each member of each group."""
-        from kafkagroups.views.frames import members_frame
+        from kafkagroups.tables.frames import members_frame
 
         return members_frame(self.groups.values())
 

@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kafkagroups.cli.dump_json import known_json
-from kafkagroups.cli.jvm import ToolDied, Version, jackson, option, string
-from kafkagroups.cli.old_group import loaded_members
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.map_orders import SCALA_2_13
+from kafkagroups.kafka_tools.dump_json import known_json
+from kafkagroups.kafka_tools.jvm import ToolDied, Version, jackson, option, string
+from kafkagroups.kafka_tools.old_groups import loaded_members
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialect import Dialect, dialect

@@ -14,14 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kafkagroups.api import engine_of
 from kafkagroups.errors import LoadFailed, UsageError
 from kafkagroups.kernels.buffers import size
+from kafkagroups.loading.engines import engine_of
+from kafkagroups.loading.groups import Groups, empty_cache, known_groups
+from kafkagroups.loading.snapshots import files
+from kafkagroups.loading.snapshots.states import PartitionState, advanced, whole_shard
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.records.dialect import Dialect, dialect
-from kafkagroups.snapshots import files
-from kafkagroups.snapshots.states import PartitionState, advanced, whole_shard
-from kafkagroups.views.loads import Groups, empty_cache, known_groups
 
 __all__ = ["PartitionState", "Snapshot", "advanced", "take"]
 

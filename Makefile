@@ -1,6 +1,6 @@
 # Needs make 3.81, a POSIX shell and Python 3.11–3.13. PYTHON=/path/to/python chooses another Python.
 .DEFAULT_GOAL := help
-.PHONY: help lab demo test check long bench lint brokers notebooks size locks clean FORCE
+.PHONY: help lab demo test check long bench lint brokers notebooks map size locks clean FORCE
 
 PY := .venv/bin/python
 NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/sanitize.cfg --nbval-cell-timeout 120
@@ -48,7 +48,10 @@ brokers: ## the jars of the brokers that tests start, once, where Maven is there
 notebooks: .venv/.develop ## the notebooks anew from notebooks/source (LESSONS="00 03": only these)
 	$(PY) tools/notebooks.py $(LESSONS)
 
-size: ## lines of code, room by room
+map: ## the map of the package, also written into docs/architecture.md
+	@$(firstword $(wildcard $(PY)) python3) tools/map.py --write
+
+size: ## lines of code of each package
 	@$(firstword $(wildcard $(PY)) python3) tools/size.py
 
 # --no-config and the missing index keep this machine's own settings out of the files

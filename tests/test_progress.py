@@ -12,10 +12,10 @@ from kafkagroups import synth
 
 CHILD = """
 import time
-from kafkagroups.cli.options import LONG, bar
-with bar() as progress:
+from kafkagroups.cli.progress import LARGE_LOG, progress_bar
+with progress_bar() as report:
     for done in range(5):
-        progress("loading", done * LONG, 4 * LONG)
+        report("loading", done * LARGE_LOG, 4 * LARGE_LOG)
         time.sleep(0.2)
 """
 

@@ -12,11 +12,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 import kafkagroups as kg
 from kafkagroups import spark as kgs, synth
 from kafkagroups.cli import main as kafkagroups
+from kafkagroups.cli.progress import progress_bar
 from kafkagroups.cli.tables import table
 from kafkagroups.groups.group import Group
 from kafkagroups.spark.java import NoJava, find_java
@@ -81,7 +81,7 @@ def on_spark(records: int) -> None:
         begin = time.perf_counter()
         with ThreadPoolExecutor() as pool:
             job = pool.submit(session.sql(QUERY).collect)
-            watch(session.sparkContext.statusTracker(), job)
+            show_tasks(session.sparkContext.statusTracker(), job)
         seconds = time.perf_counter() - begin
         session.stop()
     print("\nThe groups that committed last:\n")
@@ -97,18 +97,14 @@ QUERY = """
     FROM offsets GROUP BY group, partition ORDER BY max(committed_offset) DESC LIMIT 8"""
 
 
-def watch(tracker, job: Future) -> None:
-    """A bar of the tasks that are done, until the job is."""
-    columns = (TextColumn("{task.description}"), BarColumn(40), TextColumn("{task.completed}/{task.total} tasks"))
-    with Progress(*columns, TimeElapsedColumn()) as progress:
-        bar = progress.add_task("loading", total=TASKS)
-        while not job.done():
+def show_tasks(tracker, job: Future) -> None:
+    """Show how many of Spark's tasks are done, until the job ends."""
+    with progress_bar("tasks", least=0) as report:
+        while report and not job.done():
             for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()):
                 if stage and stage.numTasks == TASKS:
-                    progress.update(bar, completed=stage.numCompletedTasks)
+                    report("loading", stage.numCompletedTasks, TASKS)
             time.sleep(0.1)
-        if not job.exception():
-            progress.update(bar, completed=TASKS)
 
 
 def main() -> None:

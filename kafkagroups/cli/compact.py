@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 from kafkagroups.api import compact
 from kafkagroups.cli import options
+from kafkagroups.cli.progress import progress_bar
 from kafkagroups.cli.tables import printable, table
 from kafkagroups.log.cleaner import Compaction
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     given = {name: value for name, value in vars(args).items() if name not in ("path", "out", "json", "run")}
-    with options.bar() as progress:
+    with progress_bar() as progress:
         done = compact(args.path, args.out, progress=progress, **given)
     if args.json:
         answer = asdict(done)

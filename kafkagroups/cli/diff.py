@@ -7,6 +7,7 @@ import json
 
 from kafkagroups.api import diff, load
 from kafkagroups.cli import options
+from kafkagroups.cli.progress import spinner
 from kafkagroups.cli.tables import printable, table
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import Groups
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    with options.busy(" and ".join(args.paths)):
+    with spinner(" and ".join(args.paths)):
         a, b = _sides(args)
     found = diff(a, b)
     if args.json:

@@ -7,6 +7,7 @@ import json
 
 from kafkagroups.api import explain
 from kafkagroups.cli import options
+from kafkagroups.cli.progress import spinner
 from kafkagroups.cli.tables import printable, table
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     worst = 0
     for path in args.paths:
         try:
-            with options.busy(path):
+            with spinner(path):
                 told = explain(path, args.group, args.topic, args.partition, **whose, **until)
         except UsageError as error:
             options.complain(error)

@@ -12,6 +12,7 @@ from typing import Any
 
 from kafkagroups.api import load
 from kafkagroups.cli import options
+from kafkagroups.cli.progress import progress_bar, spinner
 from kafkagroups.cli.tables import printable, table
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.loading.engines import ENGINES
@@ -101,7 +102,7 @@ def _write(args: argparse.Namespace, rules: Dialect) -> int:
     if args.engine != "spark" or args.until is not None or args.until_time is not None:
         written = to_parquet.write(_loaded(path, rules, args), args.to)
     else:
-        with options.busy(path):
+        with spinner(path):
             written = to_parquet.write_by_spark(path, rules, args.partitions, args.master, args.to)
     if args.json:
         print(json.dumps({"path": path, "to": args.to, "rows": written.rows}))
@@ -129,17 +130,17 @@ def _gone_on(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
 
 def _loaded(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
     if args.snapshot:
-        with options.busy(path):
+        with spinner(path):
             return _gone_on(path, rules, args)
     stops = {"partitions": args.partitions, "until": args.until, "until_time": args.until_time}
     if args.engine != "spark":
         if "://" in path and not os.path.exists(path):
             raise UsageError(f"{path.partition('://')[0]}:// is read by --engine spark only")
-        with options.bar() as progress:
+        with progress_bar() as progress:
             return load(path, rules.coordinator, rules.kafka, engine=args.engine, progress=progress, **stops)
     from kafkagroups import spark
 
-    with options.busy(path):
+    with spinner(path):
         return spark.load_groups(path, rules.coordinator, rules.kafka, master=args.master, **stops)
 
 

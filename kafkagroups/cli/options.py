@@ -7,13 +7,11 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from kafkagroups.cli.tables import printable
 from kafkagroups.errors import InvalidRecord, UsageError
-from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.records.dialect import DEFAULT_KAFKA, Dialect, dialect
 from kafkagroups.records.fields import kafka_version
 
@@ -110,45 +108,3 @@ def calendar(ms: int) -> str:
         return "" if ms < 0 else datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):
         return str(ms)
-
-
-@contextmanager
-def busy(what: str) -> Iterator[None]:
-    """On a terminal, a sign that something is being read; nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(printable(f"reading {what} …")):
-        yield
-
-
-LONG = 4 * 1024 * 1024
-"""From how many bytes on a bar shows how far the work is."""
-
-
-@contextmanager
-def bar() -> Iterator[Progress | None]:
-    """A bar with rate and time left on a terminal, where there is much to read; it is gone when the work is done."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich import progress as rich
-    from rich.console import Console
-
-    columns = (rich.TextColumn("{task.description:>5}"), rich.BarColumn(), rich.DownloadColumn())
-    rate = (rich.TransferSpeedColumn(), rich.TimeRemainingColumn())
-    with rich.Progress(*columns, *rate, console=Console(stderr=True), transient=True) as drawn:
-        tasks, shown = {}, 0
-
-        def progress(step: str, done: int, total: int) -> None:
-            nonlocal shown
-            if total < LONG or 0 < done - shown < total // 100:
-                return
-            if step not in tasks:
-                tasks[step] = drawn.add_task(step, total=total)
-            drawn.update(tasks[step], completed=done)
-            shown = done
-
-        yield progress

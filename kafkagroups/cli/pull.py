@@ -7,16 +7,16 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from kafkagroups.cli import options
+from kafkagroups.cli.progress import progress_bar
 from kafkagroups.cli.tables import table
 from kafkagroups.errors import UsageError
 from kafkagroups.live.client import MECHANISMS, PROTOCOLS, Security
-from kafkagroups.live.pull import Progress, Pulled, pull
+from kafkagroups.live.pull import Pulled, pull
 
 NAME = "pull"
 HELP = "bring the topic of a running cluster as segments, byte for byte, control batches included"
@@ -66,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
         key_password=os.environ.get("KAFKAGROUPS_KEY_PASSWORD"),
         check_hostname=not args.any_hostname,
     )
-    with _bar() as progress:
+    with progress_bar("offsets", least=0) as report:
+        progress = partial(report, "pulling") if report else None
         pulled = pull(args.bootstrap, args.out, partitions=args.partitions, security=security, progress=progress)
     if args.json:
         print(json.dumps({"partitions": {str(number): asdict(part) for number, part in pulled.partitions.items()}}))
@@ -98,21 +99,6 @@ def _password(file: str | None) -> str | None:
     except (OSError, UnicodeError) as error:
         raise UsageError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
     return lines[0] if lines else ""
-
-
-@contextmanager
-def _bar() -> Iterator[Progress | None]:
-    """A bar on a terminal, gone when the work is done."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("pulling"), BarColumn(), MofNCompleteColumn(), TextColumn("offsets"), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("")
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _print(out: str, pulled: Pulled) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kafkagroups.api import stats
 from kafkagroups.cli import options
+from kafkagroups.cli.progress import spinner
 from kafkagroups.cli.tables import printable, table
 from kafkagroups.errors import UsageError
 from kafkagroups.history.stats import BY, LOAD_RATE, Count, PartitionStats, Stats
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     worst = 0
     for path in args.paths:
         try:
-            with options.busy(path):
+            with spinner(path):
                 counted = stats(
                     path, args.by, coordinator=rules.coordinator, kafka=rules.kafka, partitions=args.partitions
                 )

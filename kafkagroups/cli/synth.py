@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from kafkagroups.cli.progress import progress_bar
 from kafkagroups.cli.tables import printable, table
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.synth import Progress, write
+from kafkagroups.synth import write
 
 NAME = "synth"
 HELP = "write a synthetic topic of any size: segments that a broker loads"
@@ -23,8 +24,8 @@ examples:
   kafkagroups synth --out topic --records 1M --hot 0.5      half of the groups live in one partition
 
 The same options give the same bytes. Shares are from 0 to 1."""
-LONG = 1_000_000
-"""From how many records on a bar shows how far the work is."""
+LARGE_TOPIC = 1_000_000
+"""Fewer records are written before a progress bar would help."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     given = {name: value for name, value in vars(args).items() if name not in ("out", "records", "json", "run")}
-    with _bar(args.records) as progress:
+    with progress_bar("records", least=LARGE_TOPIC) as report:
+        progress = partial(report, "writing") if report else None
         written = write(args.out, args.records, progress=progress, **given)
     if args.json:
         print(json.dumps(written))
@@ -92,21 +94,6 @@ def _width(text: str) -> int | None:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"a number or the word varied was expected, not {text!r}") from None
-
-
-@contextmanager
-def _bar(records: int) -> Iterator[Progress | None]:
-    """A bar on a terminal, where there is much to write; it is gone when the work is done."""
-    if records < LONG or not sys.stderr.isatty():
-        yield None
-        return
-    from rich import progress as rich
-    from rich.console import Console
-
-    columns = (rich.TextColumn("writing"), rich.BarColumn(), rich.MofNCompleteColumn(), rich.TextColumn("records"))
-    with rich.Progress(*columns, rich.TimeRemainingColumn(), console=Console(stderr=True), transient=True) as drawn:
-        task = drawn.add_task("", total=records)
-        yield lambda done, total: drawn.update(task, completed=done, total=total)
 
 
 def _print(out: str, written: dict[str, Any]) -> None:

@@ -1,0 +1,67 @@
+"""Progress displays on a terminal: a bar for counted work, a spinner for the rest; nothing in a pipe or a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from kafkagroups.cli.tables import printable
+
+LARGE_LOG = 4 * 1024 * 1024
+"""A load of fewer bytes is over before a bar would help."""
+
+
+class Report(Protocol):
+    """A function that is called with the step's name, and how much of it is done."""
+
+    def __call__(self, step: str, done: int, total: int, /) -> None: ...
+
+
+@contextmanager
+def spinner(what: str) -> Iterator[None]:
+    """Show that `what` is being read, if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(printable(f"reading {what} …")):
+        yield
+
+
+@contextmanager
+def progress_bar(unit: str = "bytes", least: int = LARGE_LOG) -> Iterator[Report | None]:
+    """Yield a function that moves a bar, or None if stderr is not a terminal.
+
+    Steps of less than `least` units show no bar. The bar disappears when the work is done.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich import progress as rich
+    from rich.console import Console
+
+    columns: list[rich.ProgressColumn] = [rich.TextColumn("{task.description:>7}"), rich.BarColumn()]
+    if unit == "bytes":
+        columns += [rich.DownloadColumn(), rich.TransferSpeedColumn()]
+    else:
+        columns += [rich.MofNCompleteColumn(), rich.TextColumn(unit)]
+    columns.append(rich.TimeRemainingColumn())
+
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, rich.TaskID] = {}
+        last_shown = 0
+
+        def report(step: str, done: int, total: int, /) -> None:
+            nonlocal last_shown
+            is_small_change = 0 < done - last_shown < total // 100
+            if total < least or is_small_change:
+                return
+            if step not in tasks:
+                tasks[step] = bars.add_task(step, total=total)
+            bars.update(tasks[step], completed=done, total=total)
+            last_shown = done
+
+        yield report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -16,7 +16,7 @@ from kafkagroups.history.fates import Explanation, Fates
 from kafkagroups.history.stats import BY, Stats
 from kafkagroups.kernels.buffers import size
 from kafkagroups.loading.engines import engine_of
-from kafkagroups.loading.groups import Groups, LoadedPartition, Scan, load_logs, opened
+from kafkagroups.loading.groups import Groups, Scan, load_logs, opened
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
 from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
@@ -24,7 +24,8 @@ from kafkagroups.log.segments import SEGMENT_BYTES, Buffers, Log, log_of_buffers
 from kafkagroups.records.dialect import dialect
 from kafkagroups.tables import rows
 from kafkagroups.tables.answers import group_json, offset_json
-from kafkagroups.tables.columns import Column, arrow_schema, columns_of, record_batches
+from kafkagroups.tables.arrow import read_table
+from kafkagroups.tables.columns import arrow_schema, columns_of, record_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -225,44 +226,14 @@ def load_columns(
     rules = dialect(coordinator, kafka)
     log = buffers if isinstance(buffers, Log) else log_of_buffers(buffers, partition)
     scan = _engine(engine, [log])
-    if table == "records":
-        content = rows.record_rows(log, rules, with_json=any(column.name == "json" for column in chosen))
-        batches = record_batches(table, chosen, content)
-    else:
-        batches = _batches(load_logs([log], rules, partitions=partitions, scan=scan), table, chosen)
-    return pa.RecordBatchReader.from_batches(arrow_schema(chosen), batches)
+    if table != "records":
+        return read_table(
+            load_logs([log], rules, partitions=partitions, scan=scan), table, [column.name for column in chosen]
+        )
+    content = rows.record_rows(log, rules, with_json=any(column.name == "json" for column in chosen))
+    return pa.RecordBatchReader.from_batches(arrow_schema(chosen), record_batches(table, chosen, content))
 
 
 def loaded_columns(groups: Groups, table: str) -> pa.RecordBatchReader:
     """The same of what is loaded already; every table but `records`."""
-    import pyarrow as pa
-
-    columns = columns_of(table)
-    return pa.RecordBatchReader.from_batches(arrow_schema(columns), _batches(groups, table, columns))
-
-
-def _batches(groups: Groups, table: str, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-    """Rows of the table; offsets that the compiled engine keeps become columns as they are."""
-    if table in rows.OF_GROUPS:
-        known = [groups[group_id] for group_id in sorted(groups)]
-        if table == "offsets" and (kept := [group for group in known if hasattr(group.offsets, "fold")]):
-            from kafkagroups.kernels.columns import offset_batches
-
-            yield from offset_batches(kept, columns)
-            known = [group for group in known if not hasattr(group.offsets, "fold")]
-        yield from record_batches(table, columns, rows.OF_GROUPS[table](known))
-    else:
-        yield from record_batches(table, columns, _rows(groups, table))
-
-
-def _rows(groups: Groups, table: str) -> Iterable[rows.Row]:
-    if table == "ids":
-        return [(rows.number(partition), group) for group, where in groups.named.items() for partition in where]
-    return [
-        (rows.number(partition), p.segments, p.batches, p.records, p.start_offset, p.next_offset, p.error, _text(p))
-        for partition, p in groups.partitions.items()
-    ]
-
-
-def _text(loaded: LoadedPartition) -> str | None:
-    return None if loaded.damage is None else str(loaded.damage)
+    return read_table(groups, table)

@@ -93,17 +93,19 @@ def _parquet_folder(text: str) -> str:
 
 
 def _write(args: argparse.Namespace, rules: Dialect) -> int:
-    from kafkagroups.tables import parquet as to_parquet
+    from kafkagroups.tables.parquet import check_empty, write_tables
 
     if len(args.paths) > 1:
         raise UsageError(f"--to takes one PATH, not {len(args.paths)}")
     (path,) = args.paths
-    to_parquet.check_empty(args.to)
+    check_empty(args.to)
     if args.engine != "spark" or args.until is not None or args.until_time is not None:
-        written = to_parquet.write(_loaded(path, rules, args), args.to)
+        written = write_tables(_loaded(path, rules, args), args.to)
     else:
+        from kafkagroups.spark.parquet import load_and_write
+
         with spinner(path):
-            written = to_parquet.write_by_spark(path, rules, args.partitions, args.master, args.to)
+            written = load_and_write(path, rules, args.partitions, args.master, args.to)
     if args.json:
         print(json.dumps({"path": path, "to": args.to, "rows": written.rows}))
     else:

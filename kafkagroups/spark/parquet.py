@@ -7,8 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafkagroups.errors import UsageError
-from kafkagroups.spark.paths import here
-from kafkagroups.spark.session import jobs
+from kafkagroups.loading.groups import failure
+from kafkagroups.log.places import local_path
+from kafkagroups.records.dialect import Dialect
+from kafkagroups.spark.session import jobs, session
+from kafkagroups.spark.tables import load
+from kafkagroups.tables.parquet import TABLES, WrittenTables
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -17,6 +21,20 @@ if TYPE_CHECKING:
 
 
 TIMES = "spark.sql.parquet.outputTimestampType"
+
+
+def load_and_write(path: str, rules: Dialect, partitions: int | None, master: str | None, folder: str) -> WrittenTables:
+    """Load a log with Spark and write its tables as Parquet. Only counts come back to this process."""
+    tables = load(path, rules.coordinator, rules.kafka, partitions=partitions, session=session(master))
+    rows = write_parquet(tables, TABLES, folder)
+    problems = []
+    for row in bad_partitions(tables, folder):
+        number = None if row["partition"] == -1 else row["partition"]
+        if row["damage"]:
+            problems.append(row["damage"])
+        if row["error"]:
+            problems.append(failure(path, number, rules.kafka, row["error"]))
+    return WrittenTables(rows, problems)
 
 
 def write_parquet(tables: Tables, names: Sequence[str], folder: str) -> dict[str, int]:
@@ -51,5 +69,5 @@ def bad_partitions(tables: Tables, folder: str) -> list[Row]:
 
 
 def _place(folder: str) -> str:
-    name = here(folder)
+    name = local_path(folder)
     return folder if name is None else f"file://{os.path.abspath(name)}"

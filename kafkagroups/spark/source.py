@@ -3,7 +3,7 @@
     table            one of columns.TABLES (offsets); of a stream (stream.py) records or batches
     coordinator      classic or new (new), and `kafka` its version (3.9.2 or 4.3.1)
     path, paths      partition directories, .log files, or folders of partition directories: what `.load(…)` is given,
-                     on this machine or elsewhere (paths.py)
+                     on this machine or elsewhere (log/places.py)
     cwd              where relative paths begin (the folder in which Spark's Java was started)
     partitions       the topic's partition count: then the new coordinator answers a group from its home only
     engine           auto, python or compiled, as in `kafkagroups.load` (auto: by the bytes of all logs)
@@ -37,9 +37,9 @@ from kafkagroups.errors import UsageError
 from kafkagroups.kernels.buffers import size
 from kafkagroups.loading.engines import ENGINES, engine_of
 from kafkagroups.log.partitioning import partition_for
+from kafkagroups.log.places import find_all_logs
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialect import dialect
-from kafkagroups.spark.paths import find_all
 from kafkagroups.tables.columns import Column, arrow_schema, columns_of
 from kafkagroups.tables.rows import OF_GROUPS, number
 
@@ -177,7 +177,7 @@ class ConsumerOffsetsReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """The log partitions in at most `tasks` tasks of about the same number of bytes."""
         wanted = self._wanted_partitions()
-        found = find_all(self.options.paths, self.options.cwd)
+        found = find_all_logs(self.options.paths, self.options.cwd)
         chosen = [log for log in found if wanted is None or number(log.partition) in wanted]
         whole = sum(map(size, chosen))
         return [Task(logs, whole) for logs in bins(((size(log), log) for log in chosen), self.options.tasks)]

@@ -24,10 +24,10 @@ from pyspark.sql.types import StructType
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
+from kafkagroups.log.places import find_logs, local_path
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialect import dialect
 from kafkagroups.spark.growth import Found, Mark, behind, first_segment, paths, reached, size_of
-from kafkagroups.spark.paths import find, here
 from kafkagroups.spark.source import Options, bins, freeze
 from kafkagroups.tables.columns import record_batches
 from kafkagroups.tables.rows import number, record_rows
@@ -54,7 +54,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options, schema: StructType) -> None:
         if options.table not in ("records", "batches"):
             raise UsageError(f"a stream has table records or batches, not {options.table}")
-        if elsewhere := [path for path in options.paths if here(path) is None]:
+        if elsewhere := [path for path in options.paths if local_path(path) is None]:
             raise UsageError(f"a stream reads files of this machine, not {elsewhere[0]}")
         self.options = options
         self.schema = schema
@@ -145,9 +145,9 @@ class Stretch(Log):
 def _found(path: str, folder: str) -> list[Log]:
     """The logs at a path; none yet in a folder that is there."""
     try:
-        return find(path, folder)
+        return find_logs(path, folder)
     except UsageError:
-        if os.path.isdir(os.path.join(folder, here(path) or "")):
+        if os.path.isdir(os.path.join(folder, local_path(path) or "")):
             return []
         raise
 

@@ -12,9 +12,9 @@ from kafkagroups.api import loaded_columns
 from kafkagroups.kernels.buffers import size
 from kafkagroups.loading.engines import engine_of
 from kafkagroups.loading.groups import Groups, join, load_logs, opened
+from kafkagroups.log.places import find_logs
 from kafkagroups.log.segments import Log
 from kafkagroups.records.dialect import Dialect
-from kafkagroups.spark.paths import find
 from kafkagroups.spark.session import jobs, register, session as get_session
 from kafkagroups.tables.columns import columns_of
 
@@ -33,7 +33,7 @@ def load(
 ) -> Tables:
     """The tables of a log as `kafkagroups.load` of the same arguments has them; each is made when it is asked for.
 
-    `path` may be a URI of a file system that pyarrow knows (paths.py). UsageError: no such path, no log in it, an
+    `path` may be a URI of a file system that pyarrow knows (log/places.py). UsageError: no such path, no log in it, an
     unknown coordinator or engine; whatever `session()` says.
     """
     logs, rules = _opened(path, coordinator, kafka, partitions, engine=engine)
@@ -53,7 +53,7 @@ def _opened(
 ) -> tuple[list[Log], Dialect]:
     """Logs that are found from another folder too: in a worker, and after Python has changed its own."""
     engine_of(engine, 0)  # is there such an engine?
-    return opened(path, coordinator, kafka, partitions, until, partial(find, folder=os.getcwd()))
+    return opened(path, coordinator, kafka, partitions, until, partial(find_logs, folder=os.getcwd()))
 
 
 class Tables:

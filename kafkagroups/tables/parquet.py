@@ -1,7 +1,7 @@
-"""`kafkagroups load --to parquet:DIR`: the tables of a log as Parquet, DIR/<table>/….parquet.
+"""Parquet files of a log's tables, DIR/<table>/part-0.parquet: what `kafkagroups load --to parquet:DIR` writes.
 
-With Spark its tasks write them, and nothing but counts comes back; with any other engine they are written from the
-groups in memory. DIR may be a URI: one that pyarrow knows, with Spark one that its Hadoop knows as well.
+`DIR` is a folder of this machine or a URI that pyarrow knows. With `--engine spark`, Spark's tasks write the files
+(spark/parquet.py).
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.api import loaded_columns
 from kafkagroups.errors import UsageError
-from kafkagroups.loading.groups import Groups, failure
+from kafkagroups.loading.groups import Groups
+from kafkagroups.log.places import file_system, local_path, remote_errors, shown_uri
 from kafkagroups.log.writer import new_folder
-from kafkagroups.records.dialect import Dialect
-from kafkagroups.spark.paths import file_system, here, name_of, told
+from kafkagroups.tables.arrow import read_table
 
 TABLES = ("offsets", "pending", "groups", "members", "partitions")
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenTables:
     """How many rows each table has, and the problems of the load, a line each."""
 
     rows: dict[str, int]
@@ -29,50 +28,36 @@ class Written:
 
 
 def check_empty(folder: str) -> None:
-    """UsageError when something is in DIR, or it cannot be made."""
-    if (name := here(folder)) is not None:
+    """Raise a UsageError if the folder has content or cannot be created."""
+    name = local_path(folder)
+    if name is not None:
         new_folder(Path(name))
         return
     from pyarrow.fs import FileSelector
 
     system, path = file_system(folder)
-    with told(folder):
+    with remote_errors(folder):
         if system.get_file_info(FileSelector(path, allow_not_found=True)):
-            raise UsageError(f"{name_of(folder)}: a new or an empty folder was expected")
+            raise UsageError(f"{shown_uri(folder)}: a new or an empty folder was expected")
 
 
-def write(groups: Groups, folder: str) -> Written:
-    """Writes the tables of groups that were loaded, a file each."""
+def write_tables(groups: Groups, folder: str) -> WrittenTables:
+    """Write the tables of loaded groups, one file per table."""
     from pyarrow.fs import LocalFileSystem
     from pyarrow.parquet import ParquetWriter
 
-    name = here(folder)
+    name = local_path(folder)
     system, path = (LocalFileSystem(), name) if name is not None else file_system(folder)
     rows = {}
-    with told(folder):
+    with remote_errors(folder):
         for table in TABLES:
             system.create_dir(f"{path}/{table}")
-            batches = loaded_columns(groups, table)
+            batches = read_table(groups, table)
             with ParquetWriter(f"{path}/{table}/part-0.parquet", batches.schema, filesystem=system) as file:
-                rows[table] = sum(_put(file, batch) for batch in batches)
-    return Written(rows, groups.problems)
+                rows[table] = sum(_write_batch(file, batch) for batch in batches)
+    return WrittenTables(rows, groups.problems)
 
 
-def _put(file: Any, batch: Any) -> int:
+def _write_batch(file: Any, batch: Any) -> int:
     file.write_batch(batch)
     return int(batch.num_rows)
-
-
-def write_by_spark(path: str, rules: Dialect, partitions: int | None, master: str | None, folder: str) -> Written:
-    """Spark loads the log and writes the tables."""
-    from kafkagroups import spark
-    from kafkagroups.spark.parquet import bad_partitions, write_parquet
-
-    tables = spark.load(path, rules.coordinator, rules.kafka, partitions=partitions, session=spark.session(master))
-    rows = write_parquet(tables, TABLES, folder)
-    problems = []
-    for row in bad_partitions(tables, folder):
-        problems += [row["damage"]] if row["damage"] else []
-        number = None if row["partition"] == -1 else row["partition"]
-        problems += [failure(path, number, rules.kafka, row["error"])] if row["error"] else []
-    return Written(rows, problems)

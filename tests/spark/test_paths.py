@@ -11,8 +11,8 @@ from kafkagroups import spark as kgs
 from kafkagroups.api import load_columns
 from kafkagroups.cli import main
 from kafkagroups.kernels.buffers import size
+from kafkagroups.log.places import find_logs, local_path
 from kafkagroups.log.segments import open_logs
-from kafkagroups.spark.paths import find, here
 from kafkagroups.tables.columns import TABLES
 from tests.captured import captured
 from tests.spark.expected import LOADED, collected, in_order, rows
@@ -52,7 +52,7 @@ def test_the_layouts_are_those_of_a_folder(bucket, store):
     broker = bucket / "backups" / "broker 1"
     one = open_logs(broker)[0]
     for key in ("backups/broker%201", "backups/broker%201/", f"backups/broker%201/{Path(one.path).name}"):
-        for there, local in zip(find(store(key)), open_logs(bucket / key.replace("%20", " ")), strict=True):
+        for there, local in zip(find_logs(store(key)), open_logs(bucket / key.replace("%20", " ")), strict=True):
             assert (there.partition, there.start_offset, size(there)) == (
                 local.partition,
                 local.start_offset,
@@ -63,13 +63,13 @@ def test_the_layouts_are_those_of_a_folder(bucket, store):
             assert [bytes(there.content[name]) for name in names] == [
                 Path(file).read_bytes() for file in local.segments
             ]
-    (file,) = find(store(f"backups/broker%201/{Path(one.segments[0]).relative_to(broker)}"))
+    (file,) = find_logs(store(f"backups/broker%201/{Path(one.segments[0]).relative_to(broker)}"))
     assert (file.partition, len(file.segments), size(file)) == (one.partition, 1, size(one))
 
 
 def test_the_tables_of_a_log_elsewhere(bucket, store):
     """Every table, of either engine, from buffers that are fetched when they are asked for."""
-    for log in find(store("backups/broker%201")):
+    for log in find_logs(store("backups/broker%201")):
         (local,) = open_logs(bucket / "backups" / "broker 1" / f"__consumer_offsets-{log.partition}")
         content = {segment: Path(segment).read_bytes() for segment in local.segments}
         for table in TABLES:
@@ -81,7 +81,7 @@ def test_the_tables_of_a_log_elsewhere(bucket, store):
 
 def test_a_segment_is_named_without_password_and_query(store):
     """Damage says in which object; the log's start is in its name, as on disk."""
-    (log,) = find(store("late"))
+    (log,) = find_logs(store("late"))
     (row,) = load_columns(log.content, table="partitions", partition=log.partition).read_all().to_pylist()
     assert (row["partition"], row["segments"], row["start_offset"]) == (7, 2, 42)
     assert row["damage"].startswith("s3://me@log/late/__consumer_offsets-7/00000000000000000042.log, byte 0: the log")
@@ -99,14 +99,14 @@ def test_a_segment_is_named_without_password_and_query(store):
 def test_a_place_without_a_log_is_named(store, key, said):
     """The same mistakes as on disk, told in the same words."""
     with pytest.raises(kg.UsageError) as caught:
-        find(store(key))
+        find_logs(store(key))
     assert said in str(caught.value) and "hidden" not in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("uri", "said"),
     [
-        ("foo://bucket/log", "foo:// is no file system that is known here, but s3, gs, abfss, hdfs"),
+        ("foo://bucket/log", "foo:// is an unknown file system; expected one of s3, gs, abfss, hdfs"),
         ("s3://bucket/log?colour=red", "s3:// cannot be opened: Unexpected query parameter in S3 URI: 'colour'"),
         ("s3://[/log", "s3://[/log: Invalid"),
         ("file:///no/such/log", "/no/such/log: no such file or folder"),
@@ -116,7 +116,7 @@ def test_a_place_without_a_log_is_named(store, key, said):
 def test_a_place_that_cannot_be_is_named(uri, said):
     """Unknown schemes, wrong parameters, files that are not there: the caller's mistakes."""
     with pytest.raises(kg.UsageError) as caught:
-        find(uri)
+        find_logs(uri)
     assert str(caught.value).startswith(said)
 
 
@@ -131,14 +131,14 @@ def test_hdfs_without_its_library_says_what_it_needs(monkeypatch, tmp_path):
         if "libjvm" not in str(error) and "libhdfs" not in str(error):
             pytest.skip("this machine has libhdfs")
     with pytest.raises(kg.UsageError, match="libhdfs"):
-        find("hdfs://127.0.0.1:1/log")
+        find_logs("hdfs://127.0.0.1:1/log")
 
 
 def test_files_of_this_machine_may_be_uris():
     """file:// and no scheme are the same place."""
-    (log, *_) = find(f"file://{RUN}")
+    (log, *_) = find_logs(f"file://{RUN}")
     assert log.content is None and log.segments[0].startswith(str(RUN))
-    assert (here("file:///a%20b"), here("C:/x"), here("s3://b/x")) == ("/a b", "C:/x", None)
+    assert (local_path("file:///a%20b"), local_path("C:/x"), local_path("s3://b/x")) == ("/a b", "C:/x", None)
 
 
 @pytest.mark.java

@@ -1,0 +1,206 @@
+"""Where logs are: paths of this machine, and URIs of any file system that pyarrow opens (s3, gs, abfss, hdfs).
+
+    harbour/4.3.1, file:///data/log        Files of this machine. They are read piece by piece.
+    s3:// gs:// abfss:// hdfs://           `pyarrow.fs.FileSystem.from_uri` opens the URI, with its query parameters:
+                                           s3://bucket/log?endpoint_override=127.0.0.1:9000&scheme=http
+
+The folder layouts are those of `log.segments.open_logs`. A remote segment is one buffer. The process that loads the
+segment reads it when it gets there. Messages name a URI without its password and its query.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from kafkagroups.errors import UsageError
+from kafkagroups.log.segments import PARTITION_FOLDER, SEGMENT_NAME, BytesLike, Log, open_logs
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileInfo, FileSystem
+
+KNOWN_SCHEMES = ("s3", "gs", "abfss", "hdfs", "file")
+LISTING_THREADS = 16
+"""How many remote folders are listed at the same time. Each request waits for the network."""
+
+_uri = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def local_path(path: str) -> str | None:
+    """Return the path of a file or folder of this machine, without `file://`; None for a remote URI."""
+    if not _uri.match(path):
+        return path
+    return unquote(_split(path).path) if path.lower().startswith("file:") else None
+
+
+def find_logs(path: str | os.PathLike[str], folder: str = "") -> list[Log]:
+    """Return the logs at a path. A relative path begins in `folder`. Spark tasks can read these logs, too.
+
+    UsageError: there is no such path or no log in it, or the file system is unknown or gives an error.
+    """
+    given = os.fspath(path)
+    name = local_path(given)
+    if name is None:
+        return _find_remote_logs(given)
+    whole = os.path.join(folder, name)
+    return [
+        Log(
+            name + log.path.removeprefix(whole),
+            [name + segment.removeprefix(whole) for segment in log.segments],
+            log.partition,
+            folder=folder,
+        )
+        for log in open_logs(whole)
+    ]
+
+
+def find_all_logs(paths: Sequence[str], folder: str = "") -> list[Log]:
+    """Return the logs of all paths, in order. Remote paths are searched at the same time."""
+    any_remote = any(local_path(path) is None for path in paths)
+    with ThreadPoolExecutor(LISTING_THREADS if any_remote else 1) as pool:
+        return [log for logs in pool.map(lambda path: find_logs(path, folder), paths) for log in logs]
+
+
+@dataclass(frozen=True)
+class RemoteSegments(Mapping[str, BytesLike]):
+    """The segments of a remote log: name to bytes. The bytes are fetched at each access."""
+
+    uris: Mapping[str, str]
+    size: int
+
+    def __getitem__(self, name: str) -> BytesLike:
+        uri = self.uris[name]
+        system, path = file_system(uri)
+        with remote_errors(uri), system.open_input_file(path) as file:
+            return memoryview(file.read_buffer(file.size()))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.uris)
+
+    def __len__(self) -> int:
+        return len(self.uris)
+
+
+def shown_uri(uri: str) -> str:
+    """Return a URI for messages: without password, query and fragment."""
+    parts = _split(uri)
+    return f"{parts.scheme}://{re.sub(':[^@]*@', '@', parts.netloc)}{parts.path}"
+
+
+def _split(uri: str) -> SplitResult:
+    try:
+        return urlsplit(uri)
+    except ValueError as error:
+        raise UsageError(_without_secrets(f"{uri}: {error}")) from None
+
+
+def _find_remote_logs(uri: str) -> list[Log]:
+    from pyarrow.fs import FileType
+
+    system, path = file_system(uri)
+    with remote_errors(uri):
+        place = system.get_file_info(path)
+    if place.type == FileType.NotFound:
+        raise UsageError(f"{shown_uri(uri)}: no such file or folder")
+    if place.type == FileType.File:
+        if place.extension != "log":
+            raise UsageError(f"{shown_uri(uri)}: a .log file or a folder was expected")
+        return [_remote_log(uri, posixpath.basename(posixpath.dirname(path)), {uri: place.size})]
+    entries = _list_folder(uri)
+    folders = [
+        _join(uri, entry.base_name)
+        for entry in entries
+        if entry.type == FileType.Directory and PARTITION_FOLDER.fullmatch(entry.base_name)
+    ]
+    with ThreadPoolExecutor(LISTING_THREADS) as pool:
+        listings = list(pool.map(_list_folder, folders))
+    candidates = [_log_in_folder(folder, listing) for folder, listing in zip(folders, listings, strict=True)]
+    found = [log for log in candidates if log is not None]
+    if not found:
+        log = _log_in_folder(uri, entries)
+        found = [] if log is None else [log]
+    if not found:
+        raise UsageError(f"{shown_uri(uri)}: neither a segment nor a folder __consumer_offsets-N with one")
+    return sorted(found, key=lambda log: log.partition or 0)
+
+
+def _list_folder(uri: str) -> list[FileInfo]:
+    from pyarrow.fs import FileSelector
+
+    system, path = file_system(uri)
+    with remote_errors(uri):
+        entries: list[FileInfo] = system.get_file_info(FileSelector(path))
+    return entries
+
+
+def _log_in_folder(uri: str, entries: list[FileInfo]) -> Log | None:
+    """Return the log of a folder with these files; None if no file is a segment."""
+    segments = sorted((entry.base_name, entry.size) for entry in entries if SEGMENT_NAME.fullmatch(entry.base_name))
+    if not segments:
+        return None
+    folder = posixpath.basename(_split(uri).path.rstrip("/"))
+    return _remote_log(uri, folder, {_join(uri, name): size for name, size in segments})
+
+
+def _remote_log(uri: str, folder: str, segments: dict[str, int]) -> Log:
+    """Return the log of these segments (URI to size). The name of its `folder` gives the partition number."""
+    numbered = PARTITION_FOLDER.fullmatch(folder)
+    content = RemoteSegments({shown_uri(segment): segment for segment in segments}, sum(segments.values()))
+    return Log(uri, list(content), int(numbered[1]) if numbered else None, content)
+
+
+def _join(uri: str, name: str) -> str:
+    parts = _split(uri)
+    return parts._replace(path=f"{parts.path.rstrip('/')}/{name}").geturl()
+
+
+def file_system(uri: str) -> tuple[FileSystem, str]:
+    """Return the file system of a URI, and the path in it. UsageError if pyarrow cannot open it."""
+    parts = _split(uri)
+    system, root = _open_root(parts._replace(path="/root", fragment="").geturl())
+    path = root.removesuffix("root") + unquote(parts.path.strip("/"))
+    return system, path.rstrip("/") or "/"
+
+
+@cache
+def _open_root(uri: str) -> tuple[FileSystem, str]:
+    from pyarrow import ArrowException
+    from pyarrow.fs import FileSystem
+
+    scheme = _split(uri).scheme
+    try:
+        system, path = FileSystem.from_uri(uri)
+        return system, path
+    except (OSError, ArrowException) as error:
+        reason = _first_line(error)
+    if reason.startswith("Unrecognized filesystem type"):
+        raise UsageError(f"{scheme}:// is an unknown file system; expected one of {', '.join(KNOWN_SCHEMES)}")
+    if scheme in ("hdfs", "viewfs"):
+        reason += "; it needs Hadoop's libhdfs and a Java's libjvm (HADOOP_HOME or ARROW_LIBHDFS_DIR, JAVA_HOME)"
+    raise UsageError(f"{scheme}:// cannot be opened: {reason}")
+
+
+@contextmanager
+def remote_errors(uri: str) -> Iterator[None]:
+    """Turn an error of another file system into a UsageError of one line that names the URI."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{shown_uri(uri)}: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return _without_secrets(str(error).strip().partition("\n")[0])
+
+
+def _without_secrets(text: str) -> str:
+    """Remove the user and password of a URI from a message."""
+    return re.sub("://.*@", "://", text)

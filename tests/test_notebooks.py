@@ -85,7 +85,7 @@ def test_a_lesson_is_small_enough(notebook):
 
 
 def test_no_lesson_writes_a_path(notebook):
-    """Data is found by its name, `course.data("harbour/1.0.1")`, wherever the notebook lies."""
+    """Data is found by its name, `course.find_data("harbour/1.0.1")`, wherever the notebook lies."""
     for cell in notebook.cells:
         if cell.cell_type == "code":
             assert "../" not in cell.source and "data/" not in cell.source

@@ -20,7 +20,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-from kafkagroups.course.checks import EXERCISES
+from kafkagroups.course.exercises import EXERCISES
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "notebooks" / "source"
@@ -38,7 +38,7 @@ def build(source: Path, kind: str) -> NotebookNode:
             cell.metadata["tags"] = sorted({*cell.metadata.get("tags", ()), "exercise"})
             name = cell.source.splitlines()[0].removeprefix(MARK).strip()
             if kind == "solved":
-                cell.source = f"{MARK}{name}\n{EXERCISES[name].text}"
+                cell.source = f"{MARK}{name}\n{EXERCISES[name].solution}"
     kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
     notebook.metadata = NotebookNode(kernelspec=kernel, language_info={"name": "python"})
     return notebook

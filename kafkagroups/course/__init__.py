@@ -1,91 +1,99 @@
-"""What the lessons need beside the package: data, predictions, checks of exercises, things to look at.
+"""The tools of the lessons: data, predictions, checks of exercises, simulated brokers and widgets.
 
-Everything prints short, deterministic text and never raises at a learner: an exercise that goes wrong is told so.
+A lesson imports `course` and calls the names listed here. They print short text that is the same in every run, apart
+from the loading times of lesson 10. `check`, `hint` and `solution` never raise an error.
 """
 
 from kafkagroups.course.broker import CountedLogs, answered, commit_again, coordinator, crashed, written
-from kafkagroups.course.checks import check, hint, provided, solution
-from kafkagroups.course.compaction import CompactionSlider
+from kafkagroups.course.byte_breaker import ByteBreaker
+from kafkagroups.course.byte_explorers import BatchExplorer, RecordExplorer
+from kafkagroups.course.checks import check, ensure_correct, hint, solution
+from kafkagroups.course.cleaner_passes import (
+    abort_transaction,
+    list_countable_records,
+    repeat_real_passes,
+    write_pinned_log,
+)
+from kafkagroups.course.compaction_slider import CompactionSlider
 from kafkagroups.course.conversations import commits, conversation, fetches
-from kafkagroups.course.deletions import deleted_while_pending, over_the_weekend
-from kafkagroups.course.expiry import ExpiryClock
+from kafkagroups.course.deletions import delete_while_pending
+from kafkagroups.course.expiry_clock import ExpiryClock
 from kafkagroups.course.fetch_table import FetchTable
 from kafkagroups.course.flight import Flight, look
-from kafkagroups.course.group_life import copied_van
+from kafkagroups.course.folders import find_data, link_older_segments, make_scratch_folder
+from kafkagroups.course.growth import grow_replicas
+from kafkagroups.course.incidents import run_copied_van, run_weekend
 from kafkagroups.course.life import Life
 from kafkagroups.course.life_stepper import LifeStepper
-from kafkagroups.course.lines import lines, lines_after_cleaning
-from kafkagroups.course.loader import Loader
-from kafkagroups.course.pages import beside, confirm, data, fetched, hexdump, record_bytes, server_log
-from kafkagroups.course.race import Curves, Race, seconds
-from kafkagroups.course.recorded import play
-from kafkagroups.course.small_logs import (
-    abort,
-    answers,
-    counted,
-    grow,
-    pinned_log,
-    real_passes,
-    scratch,
-    small_log,
-    without_newest_segments,
+from kafkagroups.course.load_stepper import LoadStepper
+from kafkagroups.course.load_times import BenchmarkCurves, LoadTimes, measure_seconds
+from kafkagroups.course.log_lines import read_cleaned_lines, read_lines
+from kafkagroups.course.notebook_helpers import (
+    compare,
+    confirm,
+    fetch_offsets,
+    hexdump,
+    print_server_log,
+    read_record,
 )
+from kafkagroups.course.partition_histogram import PartitionHistogram
+from kafkagroups.course.recorded import play
+from kafkagroups.course.small_logs import load_small_log, write_small_log
 from kafkagroups.course.what_if import TWO_CONSUMERS, crash_table, played, two_kafkas
-from kafkagroups.course.widgets import BatchExplorer, ByteBreaker, PartitionHistogram, RecordExplorer
 
 __all__ = [
     "TWO_CONSUMERS",
     "BatchExplorer",
+    "BenchmarkCurves",
     "ByteBreaker",
     "CompactionSlider",
     "CountedLogs",
-    "Curves",
     "ExpiryClock",
     "FetchTable",
     "Flight",
     "Life",
     "LifeStepper",
-    "Loader",
+    "LoadStepper",
+    "LoadTimes",
     "PartitionHistogram",
-    "Race",
     "RecordExplorer",
-    "abort",
+    "abort_transaction",
     "answered",
-    "answers",
-    "beside",
     "check",
     "commit_again",
     "commits",
+    "compare",
     "confirm",
     "conversation",
     "coordinator",
-    "copied_van",
-    "counted",
     "crash_table",
     "crashed",
-    "data",
-    "deleted_while_pending",
-    "fetched",
+    "delete_while_pending",
+    "ensure_correct",
+    "fetch_offsets",
     "fetches",
-    "grow",
+    "find_data",
+    "grow_replicas",
     "hexdump",
     "hint",
-    "lines",
-    "lines_after_cleaning",
+    "link_older_segments",
+    "list_countable_records",
+    "load_small_log",
     "look",
-    "over_the_weekend",
-    "pinned_log",
+    "make_scratch_folder",
+    "measure_seconds",
     "play",
     "played",
-    "provided",
-    "real_passes",
-    "record_bytes",
-    "scratch",
-    "seconds",
-    "server_log",
-    "small_log",
+    "print_server_log",
+    "read_cleaned_lines",
+    "read_lines",
+    "read_record",
+    "repeat_real_passes",
+    "run_copied_van",
+    "run_weekend",
     "solution",
     "two_kafkas",
-    "without_newest_segments",
+    "write_pinned_log",
+    "write_small_log",
     "written",
 ]

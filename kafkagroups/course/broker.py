@@ -23,8 +23,9 @@ from kafkagroups.coordinator import (
 from kafkagroups.coordinator.gate import Authorizer, allow_all
 from kafkagroups.coordinator.logs import Appended
 from kafkagroups.coordinator.results import CommitErrors, OffsetFetchResult
-from kafkagroups.course.lines import Lines, lines_of
-from kafkagroups.course.small_logs import START, scratch
+from kafkagroups.course.folders import make_scratch_folder
+from kafkagroups.course.lesson_clock import START
+from kafkagroups.course.log_lines import Lines, read_batch_lines
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -54,7 +55,7 @@ def coordinator(
     chosen = replace(settings(kafka, {}), **changed)
     ids = count(1)
     if logs is None or isinstance(logs, str | Path):
-        folder = scratch()
+        folder = make_scratch_folder()
         for log in () if logs is None else Path(logs).glob("__consumer_offsets-*"):
             shutil.copytree(log, folder / log.name)  # what the coordinator writes must not change a lesson's data
         logs = DiskLogs(folder, chosen.offsets_topic_compression_codec, fences=chosen.since(2, 0))
@@ -115,7 +116,7 @@ def follower(broker: GroupCoordinator, group: str, end: int | None = None) -> Gr
 def written(broker: GroupCoordinator, group: str) -> Lines:
     """The lines of the partition in which the group lives."""
     log = broker.manager.logs.read(broker.manager.partition_for(group))
-    return Lines(line for batch in log for line in lines_of(batch))
+    return Lines(line for batch in log for line in read_batch_lines(batch))
 
 
 def commit_again(broker: GroupCoordinator, batch: Batch) -> Answer[CommitErrors]:

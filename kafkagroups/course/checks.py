@@ -1,8 +1,8 @@
-"""Checks: a learner's function or answer against the package's own, on bytes that a broker wrote.
+"""Check, hint and solution: what a learner calls in an exercise's cell.
 
-`check` prints one of four outcomes and never raises: passed, failed (the input, what came, the likely slip), error
-(what the code raised), not attempted. A slip is a wrong function or answer that people write; when a learner's result
-equals it, its sentence is shown. The checks are tested with starters, solutions and slips (tests/course).
+`check` compares the learner's function or value with the package's own, on bytes that a broker wrote. It prints one of
+four outcomes: passed, failed, error or not attempted. It never raises. tests/course runs it on every starter, solution
+and known mistake.
 """
 
 from __future__ import annotations
@@ -12,38 +12,46 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from kafkagroups.course import (
-    compaction,
-    deleting,
-    fetching,
-    group_life,
-    loading,
-    log,
-    partitions,
-    records,
-    scaling,
-    storing,
-)
-from kafkagroups.course.exercise import Exercise
+from kafkagroups.course.exercises import EXERCISES
+from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.errors import KafkagroupsError
 
-LESSONS = (records, partitions, log, storing, fetching, group_life, deleting, compaction, loading, scaling)
-EXERCISES = {exercise.name: exercise for lesson in LESSONS for exercise in lesson.EXERCISES}
+_LONGEST_VALUE = 90
+_TYPE_NAMES = {int: "a whole number", str: "a text"}
 
 
 def check(name: str, attempt: Any) -> None:
-    """Prints how an attempt at an exercise stands."""
+    """Print one line that says whether an exercise is solved.
+
+    Parameters
+    ----------
+    name
+        The exercise's name.
+    attempt
+        The learner's function or value. `...` and None mean "not attempted yet".
+    """
     exercise = _find(name)
     if exercise is None:
         return
     try:
-        print((_check_function if callable(exercise.right) else _check_answer)(exercise, attempt))
+        if callable(exercise.correct):
+            print(_check_function(exercise, attempt))
+        else:
+            print(_check_value(exercise, attempt))
     except Exception as error:
-        print(f"! {name}: your answer cannot be looked at: {type(error).__name__}: {error}")
+        print(f"! {name}: your answer cannot be printed: {type(error).__name__}: {error}")
 
 
 def hint(name: str, number: int = 1) -> None:
-    """Prints a hint: 1 is the smallest."""
+    """Print a hint for an exercise.
+
+    Parameters
+    ----------
+    name
+        The exercise's name.
+    number
+        Which hint. 1 is the smallest.
+    """
     exercise = _find(name)
     if exercise is None:
         return
@@ -51,25 +59,44 @@ def hint(name: str, number: int = 1) -> None:
     if not 1 <= number <= len(hints):
         print(f"{name} has {len(hints)} hints")
         return
-    more = f'   (the next one: course.hint("{name}", {number + 1}))' if number < len(hints) else ""
-    print(f"hint {number} of {len(hints)}: {hints[number - 1]}{more}")
+    next_hint = f'   (the next one: course.hint("{name}", {number + 1}))' if number < len(hints) else ""
+    print(f"hint {number} of {len(hints)}: {hints[number - 1]}{next_hint}")
 
 
-def provided(name: str, attempt: Any) -> Any:
-    """The learner's own function where it is right, else the package's; prints which."""
+def ensure_correct(name: str, attempt: Any) -> Any:
+    """Return a function that the rest of the lesson can rely on, and print which one it is.
+
+    Parameters
+    ----------
+    name
+        The exercise's name.
+    attempt
+        The learner's function.
+
+    Returns
+    -------
+    Callable
+        The learner's function if it is correct, else the package's own.
+    """
     exercise = _find(name)
     if exercise is None or _check_function(exercise, attempt).startswith("✓"):
         print(f"the lesson goes on with your {name}")
         return attempt
     print(f"your {name} is not ready; the lesson goes on with the package's")
-    return exercise.right
+    return exercise.correct
 
 
 def solution(name: str) -> None:
-    """Prints a solution."""
+    """Print the solution of an exercise.
+
+    Parameters
+    ----------
+    name
+        The exercise's name.
+    """
     exercise = _find(name)
     if exercise is not None:
-        print(exercise.text)
+        print(exercise.solution)
 
 
 def _find(name: str) -> Exercise | None:
@@ -82,72 +109,100 @@ def _not_attempted(exercise: Exercise) -> str:
     return f'· {exercise.name}: not attempted yet. course.hint("{exercise.name}") helps'
 
 
-def _check_answer(exercise: Exercise, attempt: Any) -> str:
+def _check_value(exercise: Exercise, attempt: Any) -> str:
     if attempt is ... or attempt is None:
         return _not_attempted(exercise)
-    if type(attempt) is not type(exercise.right):
-        wanted = {int: "a whole number", str: "a text"}.get(type(exercise.right), type(exercise.right).__name__)
-        return f"✗ {exercise.name}: not {_short(attempt)}; {wanted} is wanted, without quotes or dots."
-    if exercise.judge is None:
-        slip = next((sentence for sentence, wrong in exercise.slips.items() if wrong == attempt), None)
-        is_right = attempt == exercise.right
+    expected_type = type(exercise.correct)
+    if type(attempt) is not expected_type:
+        expected = _TYPE_NAMES.get(expected_type, expected_type.__name__)
+        return f"✗ {exercise.name}: not {_shorten(attempt)}; {expected} is expected, without quotes or dots."
+    if exercise.find_mistake is None:
+        is_correct = attempt == exercise.correct
+        mistakes = (sentence for sentence, wrong in exercise.known_mistakes.items() if wrong == attempt)
+        mistake = next(mistakes, None)
     else:
-        slip = exercise.judge(attempt)
-        is_right = slip is None
-    if is_right:
+        mistake = exercise.find_mistake(attempt)
+        is_correct = mistake is None
+    if is_correct:
         return f"✓ {exercise.name}: right"
-    return f"✗ {exercise.name}: not {_short(attempt)}." + (f" Likely slip: {slip}" if slip else "")
+    return f"✗ {exercise.name}: not {_shorten(attempt)}." + _format_mistake(mistake)
 
 
 def _check_function(exercise: Exercise, attempt: Any) -> str:
+    if attempt is ... or attempt is None:
+        return _not_attempted(exercise)
     if not callable(attempt):
-        return _not_attempted(exercise) if attempt in (..., None) else f"✗ {exercise.name}: a function was expected"
+        return f"✗ {exercise.name}: a function was expected"
     results = []
     for arguments in exercise.cases:
         try:
-            results.append(attempt(*deepcopy(arguments)))  # it may change what it is given
+            results.append(attempt(*deepcopy(arguments)))  # The learner's function may change its arguments.
         except (Exception, SystemExit) as error:
-            said = f"{type(error).__name__}: {error}"
-            tomb = " (None is a tombstone: there is no value to read)" if None in arguments else ""
-            return f"! {exercise.name}: for {_shown(arguments)} your code raised {said}{tomb}"
+            message = f"{type(error).__name__}: {error}"
+            tombstone = " (None is a tombstone: there is no value to read)" if None in arguments else ""
+            return f"! {exercise.name}: for {_format_arguments(arguments)} your code raised {message}{tombstone}"
     if all(result is None or result is ... for result in results):
         return _not_attempted(exercise)
     for arguments, result in zip(exercise.cases, results, strict=True):
-        wanted = _result(exercise.right, arguments)
-        if _told(wanted) != _told(result):
-            line = f"✗ {exercise.name}: for {_shown(arguments)} it gives {_short(result)}, Kafka {_short(wanted)}."
-            return line + _likely(exercise, results, arguments, result)
+        expected = _call(exercise.correct, arguments)
+        if not _are_same(expected, result):
+            line = f"✗ {exercise.name}: for {_format_arguments(arguments)} it gives {_shorten(result)}, "
+            line += f"Kafka {_shorten(expected)}."
+            return line + _format_mistake(_find_known_mistake(exercise, results, arguments, result))
     return f"✓ {exercise.name}: right on all {len(exercise.cases)} cases"
 
 
-def _likely(exercise: Exercise, results: list[Any], failing: tuple[Any, ...], given: Any) -> str:
-    """The slip that gives the same at the first failing case; of several the one that agrees most often."""
+def _find_known_mistake(
+    exercise: Exercise, results: list[Any], failed_case: tuple[Any, ...], failed_result: Any
+) -> str | None:
+    """Return the sentence of a known mistake that gives the same result in the failed case.
 
-    def agreement(wrong: Callable[..., Any]) -> int:
-        return sum(
-            _told(_result(wrong, case)) == _told(result) for case, result in zip(exercise.cases, results, strict=True)
-        )
+    If there are several, it is the one that agrees with the learner's function in the most cases.
+    """
 
-    slips = {s: wrong for s, wrong in exercise.slips.items() if _told(_result(wrong, failing)) == _told(given)}
-    return f" Likely slip: {max(slips, key=lambda sentence: agreement(slips[sentence]))}" if slips else ""
+    def count_agreements(wrong: Callable[..., Any]) -> int:
+        pairs = zip(exercise.cases, results, strict=True)
+        return sum(_are_same(_call(wrong, arguments), result) for arguments, result in pairs)
+
+    candidates = {
+        sentence: wrong
+        for sentence, wrong in exercise.known_mistakes.items()
+        if _are_same(_call(wrong, failed_case), failed_result)
+    }
+    return max(candidates, key=lambda sentence: count_agreements(candidates[sentence]), default=None)
 
 
-def _result(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+def _format_mistake(sentence: str | None) -> str:
+    return f" Likely mistake: {sentence}" if sentence else ""
+
+
+def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Return a function's result, or the type of the error that it raised."""
     try:
         return function(*arguments)
     except (KafkagroupsError, ValueError, IndexError, ArithmeticError) as error:
         return type(error)
 
 
-def _told(value: Any) -> str:
-    """What is compared. 1 and 1.0 and True are equal to Python, and not the same answer; a dict has no order."""
+def _are_same(a: Any, b: Any) -> bool:
+    """Return whether two results are the same answer.
+
+    Python's `==` is not enough, because 1, 1.0 and True are equal but not the same answer. The order of a dict's keys
+    does not count.
+    """
+    return _represent(a) == _represent(b)
+
+
+def _represent(value: Any) -> str:
     return repr(sorted(value.items(), key=repr)) if isinstance(value, dict) else repr(value)
 
 
-def _shown(arguments: tuple[Any, ...]) -> str:
-    return ", ".join(_short(argument) for argument in arguments)
+def _format_arguments(arguments: tuple[Any, ...]) -> str:
+    return ", ".join(_shorten(argument) for argument in arguments)
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = f'bytes.fromhex("{value.hex()}")' if isinstance(value, bytes) else repr(value)
-    return textwrap.shorten(text, 90, placeholder="…") if " " in text else text[:90] + "…" * (len(text) > 90)
+    if " " in text:
+        return textwrap.shorten(text, _LONGEST_VALUE, placeholder="…")
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"

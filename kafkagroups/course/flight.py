@@ -22,8 +22,8 @@ from kafkagroups.coordinator import (
 from kafkagroups.coordinator.logs import Appended
 from kafkagroups.coordinator.results import CommitErrors
 from kafkagroups.course.broker import coordinator, follower
-from kafkagroups.course.lines import lines_of
-from kafkagroups.course.small_logs import scratch
+from kafkagroups.course.folders import make_scratch_folder
+from kafkagroups.course.log_lines import read_batch_lines
 from kafkagroups.course.widgets import MONO, Stepper
 from kafkagroups.errors import UsageError
 
@@ -100,7 +100,7 @@ def look(broker: GroupCoordinator, group: str, partition: TopicPartition) -> Non
 def _log(broker: GroupCoordinator, group: str, partition: TopicPartition) -> list[str]:
     told = []
     for batch in broker.manager.logs.read(broker.manager.partition_for(group)):
-        for line in lines_of(batch):
+        for line in read_batch_lines(batch):
             if line.about in ("commit", "abort"):
                 told.append(f"{line.about}!")
             elif line.group == group and line.partition == str(partition):
@@ -130,7 +130,7 @@ class Flight(Stepper):
     """
 
     def __init__(self, *script: str, kafka: str = "3.9.2") -> None:
-        self.logs = _Watched(DiskLogs(scratch()))
+        self.logs = _Watched(DiskLogs(make_scratch_folder()))
         self.broker = coordinator(self.logs, kafka)
         self.commits: Commits = {}
         self.waiting: list[int] = []

@@ -19,7 +19,7 @@ from kafkagroups.coordinator import (
 )
 from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
 from kafkagroups.course.broker import coordinator, written
-from kafkagroups.course.lines import Lines
+from kafkagroups.course.log_lines import Lines
 from kafkagroups.course.shares import read_topics, share_out, shown_share, subscription
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import ClassicGroup

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.coordinator import Errors
-from kafkagroups.course.lines import lines
-from kafkagroups.course.pages import data
-from kafkagroups.course.small_logs import scratch
+from kafkagroups.course.folders import find_data, make_scratch_folder
+from kafkagroups.course.log_lines import read_lines
 from kafkagroups.replay.conversation import Json, Player, read
 
 
@@ -51,7 +50,7 @@ class Played:
         """Prints what sweeps deleted: when, of which group, and whether the group went with its last offset."""
         for line in self.lines:
             for each in line["appended"] if line.get("why") == "expiry" else ():
-                log = lines(self.log / f"__consumer_offsets-{each['partition']}")
+                log = read_lines(self.log / f"__consumer_offsets-{each['partition']}")
                 gone = [record.about for record in log if each["first"] <= record.at <= each["last"]]
                 offsets = gone.count("offset")
                 what = [f"{offsets} offset{'s' * (offsets > 1)}"] * (offsets > 0) + ["the group"] * ("group" in gone)
@@ -71,9 +70,9 @@ class Played:
 
 def play(name: str) -> Played:
     """Plays `data/conversations/NAME.jsonl.xz` on a coordinator of its broker's version. UsageError: not there."""
-    folder = scratch()
+    folder = make_scratch_folder()
     plain = folder / "conversation.jsonl"
-    plain.write_bytes(lzma.decompress(Path(data(f"conversations/{name}.jsonl.xz")).read_bytes()))
+    plain.write_bytes(lzma.decompress(Path(find_data(f"conversations/{name}.jsonl.xz")).read_bytes()))
     header, lines = read(plain)
     answers, mine, my_appends = {}, {}, []
     for line in Player(header, lines, folder / "log").play():

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from kafkagroups.coordinator import DiskLogs, GroupCoordinator, HeldLogs
 from kafkagroups.course.broker import coordinator, crashed, follower
+from kafkagroups.course.folders import make_scratch_folder
 from kafkagroups.course.life import Consumer, Event, Life
-from kafkagroups.course.small_logs import scratch
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.records.fields import kafka_version
 
@@ -177,7 +177,7 @@ def crash_table(kafka: str = "3.9.2", acts: Sequence[Act] = TWO_CONSUMERS) -> No
     """
     script = acts_for(acts, kafka)
     for many, act in enumerate(script, 1):
-        logs = HeldLogs(DiskLogs(scratch()), holds=False)
+        logs = HeldLogs(DiskLogs(make_scratch_folder()), holds=False)
         life = played(script[: many - 1], kafka, coordinator(logs, kafka))
         before = life.written
         logs.holds = act.request in ("sync", "leave")  # all that can write the group's record

@@ -92,7 +92,7 @@ groups = ["billing", "shipping", "dashboard", "fraud-check", "mailer"]
 for group in groups:
     print(f"{group:<12} {kg.partition_for(group, partitions=50):>2}")
 
-course.beside(five_different, len({kg.partition_for(group) for group in groups}) == 5)
+course.compare(five_different, len({kg.partition_for(group) for group in groups}) == 5)
 
 # %% [markdown]
 # `billing` and `fraud-check` share one, although 46 are free: the number comes from a hash of the name, and
@@ -104,7 +104,7 @@ course.beside(five_different, len({kg.partition_for(group) for group in groups})
 ours = {group: [kg.partition_for(group)] for group in groups}
 
 for version, coordinator in [("1.0.1", "classic"), ("3.9.2", "classic"), ("4.3.1", "new")]:
-    files = kg.load(course.data(f"harbour/{version}"), coordinator, kafka=version)
+    files = kg.load(course.find_data(f"harbour/{version}"), coordinator, kafka=version)
     course.confirm(ours, {group: files.named[group] for group in groups}, version, did="stored")
 
 # %% [markdown]
@@ -135,7 +135,7 @@ course.check("home_of_promo", home_of_promo)
 # At the end of the course you will be able to say of each number which bytes made it so.
 
 # %%
-loaded = kg.load(course.data("harbour/3.9.2"), coordinator="classic")
+loaded = kg.load(course.find_data("harbour/3.9.2"), coordinator="classic")
 
 for group in sorted(loaded):
     print(f"{group:<12} {loaded[group].state.value:<7} {len(loaded[group].members)} members, {len(loaded[group].offsets)} offsets")
@@ -149,7 +149,7 @@ for group in sorted(loaded):
 
 # %%
 for until in [21, 22, 44]:
-    moment = kg.load(course.data("harbour/3.9.2/__consumer_offsets-9"), coordinator="classic", until=until)
+    moment = kg.load(course.find_data("harbour/3.9.2/__consumer_offsets-9"), coordinator="classic", until=until)
     billing = moment["billing"]
     offset = billing.offsets[kg.TopicPartition("orders", 0)].offset
     print(f"after {until} records: {billing.state.value:<6}, generation {billing.generation}, orders-0 at {offset}")
@@ -193,7 +193,7 @@ try:
     spark = kgs.session()
     kgs.register(spark)
     table = spark.read.format("consumer_offsets").option("table", "groups").option("coordinator", "classic")
-    table.load(course.data("harbour/3.9.2")).select("partition", "group", "state", "members", "offsets").orderBy("group").show()
+    table.load(course.find_data("harbour/3.9.2")).select("partition", "group", "state", "members", "offsets").orderBy("group").show()
     spark.stop()
 except kg.UsageError as error:
     print(f"No Spark here: {error}")

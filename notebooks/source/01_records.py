@@ -34,8 +34,8 @@
 import kafkagroups as kg
 from kafkagroups import course
 
-log = course.data("harbour/3.9.2/__consumer_offsets-9")
-key, value = course.record_bytes(log, 42)
+log = course.find_data("harbour/3.9.2/__consumer_offsets-9")
+key, value = course.read_record(log, 42)
 
 print("key")
 course.hexdump(key)
@@ -72,7 +72,7 @@ course.RecordExplorer(key, value)
 import json
 from pathlib import Path
 
-answers = json.loads(Path(course.data("harbour/3.9.2/answers.json")).read_text())
+answers = json.loads(Path(course.find_data("harbour/3.9.2/answers.json")).read_text())
 said = answers["offsets"]["billing"]["orders-0"]
 record = kg.decode(key, value)
 mine = {"offset": record.value.offset, "leader_epoch": record.value.leader_epoch, "metadata": record.value.metadata}
@@ -102,7 +102,7 @@ def read_string(data, position):
 # %%
 course.check("read_string", read_string)
 # course.hint("read_string")
-read_string = course.provided("read_string", read_string)
+read_string = course.ensure_correct("read_string", read_string)
 
 # %% [markdown]
 # `null` and `""` are two things, here as everywhere in Kafka.
@@ -127,7 +127,7 @@ course.check("decode_commit", decode_commit)
 # Its third commit, as a broker of 1.0.1 stored it (version 1):
 
 # %%
-cafe = {v: course.record_bytes(course.data(f"harbour/{v}/__consumer_offsets-21"), 2) for v in ["1.0.1", "3.9.2", "4.3.1"]}
+cafe = {v: course.read_record(course.find_data(f"harbour/{v}/__consumer_offsets-21"), 2) for v in ["1.0.1", "3.9.2", "4.3.1"]}
 
 course.RecordExplorer(*cafe["1.0.1"])
 
@@ -159,8 +159,8 @@ for version, (cafe_key, cafe_value) in cafe.items():
 version_of_stock_audit = ...
 
 # %%
-audit_key, audit_value = course.record_bytes(course.data("harbour/4.3.1/__consumer_offsets-22"), 0)
-course.beside(version_of_stock_audit, kg.decode(audit_key, audit_value).value_version)
+audit_key, audit_value = course.read_record(course.find_data("harbour/4.3.1/__consumer_offsets-22"), 0)
+course.compare(version_of_stock_audit, kg.decode(audit_key, audit_value).value_version)
 
 # %% [markdown]
 # Version 1 never died: it is the only one with a place for that wish. (`stock-audit` committed again, with a wish of an hour. That one was still
@@ -224,7 +224,7 @@ course.check("read_compact", read_compact)
 # the same bricks but one: raw *bytes* have a length of four bytes, a text of two. Find the generation, and who leads:
 
 # %%
-group_key, group_value = course.record_bytes(log, 35)
+group_key, group_value = course.read_record(log, 35)
 course.RecordExplorer(group_key, group_value)
 
 # %% [markdown]
@@ -260,7 +260,7 @@ for member in group.members:
 
 # %%
 for offset in range(5, 9):
-    record = kg.decode(*course.record_bytes(course.data("harbour/3.9.2/__consumer_offsets-12"), offset))
+    record = kg.decode(*course.read_record(course.find_data("harbour/3.9.2/__consumer_offsets-12"), offset))
     print(offset, record.name, record.key, "→", record.value)
 
 # %% [markdown]
@@ -282,7 +282,7 @@ for offset in range(5, 9):
 # explorer, `assignedPartitions[0].partitions[1]` is the second partition of the first topic; topics stand by their ids.)
 
 # %%
-loyalty = course.data("harbour/4.3.1/__consumer_offsets-24")
+loyalty = course.find_data("harbour/4.3.1/__consumer_offsets-24")
 for batch in kg.open_log(loyalty):
     for stored in batch.records:
         record = kg.decode(stored.key, stored.value)
@@ -291,7 +291,7 @@ for batch in kg.open_log(loyalty):
             has, gives = ([list(t.partitions) for t in ts] for ts in (now.assigned_partitions, now.partitions_pending_revocation))
             print(stored.offset, record.key.member_id[:4], f"epoch {now.member_epoch}, state {now.state}: has {has}, gives back {gives}")
 
-course.RecordExplorer(*course.record_bytes(loyalty, 15))
+course.RecordExplorer(*course.read_record(loyalty, 15))
 
 # %% [markdown]
 # `PHUI` had 0, 1 and 2. At offset 15 it is told to give 2 back (state 1), while `ws8i` waits for it with nothing (state 2). At 16 it has

@@ -52,7 +52,7 @@ hash_of_BB = ...
 # %%
 from kafkagroups.records.text import java_hash
 
-course.beside(hash_of_BB, java_hash("BB"))
+course.compare(hash_of_BB, java_hash("BB"))
 
 # %% [markdown]
 # Two names, one hash: a hash makes no promise that they differ.
@@ -98,7 +98,7 @@ print("Kafka:", kg.partition_for("polygenelubricants"), "  Python, where abs(-2*
 # Write `partition_of(group, partitions)`, with `hash_of`: yours, if it is right.
 
 # %%
-hash_of = course.provided("hash_of", hash_of)
+hash_of = course.ensure_correct("hash_of", hash_of)
 
 # %%
 # exercise: partition_of
@@ -137,7 +137,7 @@ course.PartitionHistogram(names, partitions=50)
 moved = ...
 
 # %%
-course.beside(moved, sum(kg.partition_for(group, 50) != kg.partition_for(group, 60) for group in shop))
+course.compare(moved, sum(kg.partition_for(group, 50) != kg.partition_for(group, 60) for group in shop))
 
 # %%
 for group in shop:

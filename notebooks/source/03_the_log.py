@@ -34,7 +34,7 @@ from pathlib import Path
 import kafkagroups as kg
 from kafkagroups import course
 
-promo = Path(course.data("harbour/1.0.1/__consumer_offsets-37/00000000000000000000.log")).read_bytes()
+promo = Path(course.find_data("harbour/1.0.1/__consumer_offsets-37/00000000000000000000.log")).read_bytes()
 course.hexdump(promo[:96])
 
 # %% [markdown]
@@ -46,10 +46,10 @@ course.hexdump(promo[:96])
 second_batch = ...
 
 # %%
-course.beside(second_batch, 12 + 0x111)
+course.compare(second_batch, 12 + 0x111)
 
 # %%
-batches = list(kg.open_log(course.data("harbour/1.0.1/__consumer_offsets-37")))
+batches = list(kg.open_log(course.find_data("harbour/1.0.1/__consumer_offsets-37")))
 
 for batch in batches:
     print(f"byte {batch.position:>3}, {batch.size} bytes: offsets {batch.base_offset} to {batch.last_offset}")
@@ -135,7 +135,7 @@ course.ByteBreaker(promo, broken=420)
 # partition 9, which `billing` and `fraud-check` share:
 
 # %%
-path = course.data("harbour/1.0.1/__consumer_offsets-9")
+path = course.find_data("harbour/1.0.1/__consumer_offsets-9")
 shared = (Path(path) / "00000000000000000000.log").read_bytes()
 
 for batch in kg.open_log(path):
@@ -174,7 +174,7 @@ course.check("commit_marker", commit_marker)
 # %%
 import json
 
-answers = json.loads(Path(course.data("harbour/1.0.1/answers.json")).read_text())
+answers = json.loads(Path(course.find_data("harbour/1.0.1/answers.json")).read_text())
 for partition, offset in answers["offsets"]["fraud-check"].items():
     print(partition, offset["offset"], offset["metadata"])
 
@@ -203,7 +203,7 @@ course.check("tombstone", tombstone)
 # Beside each broker's files lies a diary of what was done to it and what that wrote. Its step "spring is over", the end of `promo`'s topic, says:
 
 # %%
-steps = json.loads(Path(course.data("harbour/1.0.1/acts.json")).read_text())
+steps = json.loads(Path(course.find_data("harbour/1.0.1/acts.json")).read_text())
 wrote = next(step["wrote"] for step in steps if step["step"] == "spring is over")
 mine = [{"partition": 37, "first": batches[-1].base_offset, "last": batches[-1].last_offset}]
 course.confirm(mine, wrote, "1.0.1")

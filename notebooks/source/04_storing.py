@@ -36,7 +36,7 @@
 from kafkagroups import course
 from kafkagroups.coordinator import DiskLogs, Errors, HeldLogs, OffsetCommit, TopicPartition
 
-log = HeldLogs(DiskLogs(course.scratch()))
+log = HeldLogs(DiskLogs(course.make_scratch_folder()))
 broker = course.coordinator(log)
 orders_0 = TopicPartition("orders", 0)
 
@@ -53,7 +53,7 @@ course.look(broker, "dashboard", orders_0)
 while_in_flight = ...
 
 # %%
-course.beside(while_in_flight, broker.offset_fetch("dashboard").offsets.get(orders_0, -1))
+course.compare(while_in_flight, broker.offset_fetch("dashboard").offsets.get(orders_0, -1))
 
 log.release()
 print(answer)
@@ -95,9 +95,9 @@ this_broker, next_broker = ..., ...
 # %%
 late = course.Flight("commit 5", "confirm 5", "commit 6", "late 6")
 print("this broker:", end=" ")
-course.beside(this_broker, int(late.moments[-1].places.cache))
+course.compare(this_broker, int(late.moments[-1].places.cache))
 print("the next one:", end=" ")
-course.beside(next_broker, int(late.moments[-1].whole))
+course.compare(next_broker, int(late.moments[-1].whole))
 late
 
 # %% [markdown]
@@ -148,7 +148,7 @@ in_the_end = ...
 
 # %%
 crossed = course.Flight("commit 5", "confirm 5", "commit 6", "commit 7", "confirm 7", "confirm 6")
-course.beside(in_the_end, int(crossed.moments[-1].places.cache))
+course.compare(in_the_end, int(crossed.moments[-1].places.cache))
 crossed
 
 # %%
@@ -237,7 +237,7 @@ def fits(metadata, limit):
 # %%
 course.check("fits", fits)
 # course.hint("fits")
-fits = course.provided("fits", fits)
+fits = course.ensure_correct("fits", fits)
 
 mine = [fits(commit.metadata, 4096) for commit in course.commits(talk)]
 theirs = [commit.broker is not Errors.OFFSET_METADATA_TOO_LARGE for commit in course.commits(talk)]
@@ -252,7 +252,7 @@ course.confirm(mine, theirs, "3.9.2")
 # %%
 import kafkagroups as kg
 
-real = kg.open_log(course.data("harbour/3.9.2/__consumer_offsets-38"))
+real = kg.open_log(course.find_data("harbour/3.9.2/__consumer_offsets-38"))
 again = course.coordinator(now_ms=0)
 for batch in real:
     course.commit_again(again, batch)
@@ -297,7 +297,7 @@ after_the_marker = ...
 
 # %%
 mixed = course.Flight("commit 5", "confirm 5", "txn 6", "confirm 6", "commit 4", "confirm 4", "marker")
-course.beside(after_the_marker, int(mixed.moments[-1].places.cache))
+course.compare(after_the_marker, int(mixed.moments[-1].places.cache))
 mixed
 
 # %% [markdown]
@@ -311,7 +311,7 @@ mixed
 import textwrap
 from pathlib import Path
 
-server_lines = Path(course.data("harbour/3.9.2"), "server-lines.txt").read_text().splitlines()
+server_lines = Path(course.find_data("harbour/3.9.2"), "server-lines.txt").read_text().splitlines()
 warning = next(line for line in server_lines if "Mixing" in line)
 print(textwrap.fill(warning.partition("] ")[2], 90), "\n")
 

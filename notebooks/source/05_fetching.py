@@ -42,14 +42,14 @@ read_for_a_fetch = ...
 from kafkagroups import course
 from kafkagroups.coordinator import Errors, TopicPartition
 
-shop = course.data("harbour/3.9.2")
+shop = course.find_data("harbour/3.9.2")
 logs = course.CountedLogs(shop)
 broker = course.coordinator(logs)
 read_by_loading = logs.records_read
 
 billing = broker.offset_fetch("billing")
 print(read_by_loading, "records were read to load all 50 partitions")
-course.beside(read_for_a_fetch, logs.records_read - read_by_loading)
+course.compare(read_for_a_fetch, logs.records_read - read_by_loading)
 
 # %%
 import json
@@ -71,7 +71,7 @@ import time
 import kafkagroups as kg
 from kafkagroups import synth
 
-busy = course.scratch()
+busy = course.make_scratch_folder()
 synth.write(busy, records=50_000, partitions=1, groups=100, seed=5)
 began = time.perf_counter()
 groups = kg.load(busy)
@@ -136,7 +136,7 @@ course.check("who_answers", who_answers)
 # This is what a client heard that asked the 1.0.1 broker about `billing` all the time, from the first millisecond after it was started again. The columns: FindCoordinator, OffsetFetch, ListGroups.
 
 # %%
-steps = json.loads(Path(course.data("harbour/1.0.1/acts.json")).read_text())
+steps = json.loads(Path(course.find_data("harbour/1.0.1/acts.json")).read_text())
 
 for answer in next(step["answer"] for step in steps if step["step"] == "the broker is started again"):
     told = [answer.get(question, "") for question in ("connection", "FindCoordinator", "OffsetFetch billing", "ListGroups")]
@@ -161,7 +161,7 @@ nobody_there = ...
 
 # %%
 found = broker.offset_fetch("nobody", [TopicPartition("orders", 0)]).offsets[TopicPartition("orders", 0)]
-course.beside(nobody_there, (found.offset, found.error.name))
+course.compare(nobody_there, (found.offset, found.error.name))
 
 # %% [markdown]
 # −1, metadata "", `NONE`. A new group must start somewhere, and it is new only once: the coordinator cannot know whether it should have been there. The consumer then does what its
@@ -196,7 +196,7 @@ course.confirm([each.ours for each in talk], [each.broker for each in talk], "3.
 orders_0 = ...
 
 # %%
-course.beside(orders_0, "not mentioned")
+course.compare(orders_0, "not mentioned")
 course.FetchTable(broker, list(said["offsets"]), at="fraud-check")
 
 # %%
@@ -333,7 +333,7 @@ version_1 = ...
 talk = course.conversation("1.0.1-versions")
 last = [each for each in talk if each.request.get("groupId") == "zk"]
 
-course.beside(version_1, last[-1].broker["topics"][0]["partitions"][0]["committedOffset"])
+course.compare(version_1, last[-1].broker["topics"][0]["partitions"][0]["committedOffset"])
 for each in last:
     print(f"{each.api} v{each.version}: {each.broker['topics'][0]['partitions'][0]}")
 course.confirm([each.ours for each in talk], [each.broker for each in talk], "1.0.1")

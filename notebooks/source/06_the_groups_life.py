@@ -80,7 +80,7 @@ life.wait(3)
 records_so_far = ...
 
 # %%
-course.beside(records_so_far, len(life.written))
+course.compare(records_so_far, len(life.written))
 print()
 
 life.sync("billing-1")
@@ -113,8 +113,8 @@ life.join("billing-2")
 life.commit("billing-1", {"orders-0": 8})
 
 print()
-course.beside(commit_while_they_join, life.events[-1].answer)
-steps = {step["step"]: step for step in json.loads(Path(course.data("harbour/3.9.2/acts.json")).read_text())}
+course.compare(commit_while_they_join, life.events[-1].answer)
+steps = {step["step"]: step for step in json.loads(Path(course.find_data("harbour/3.9.2/acts.json")).read_text())}
 course.confirm(life.events[-1].answer, steps["billing-1 commits in the middle of it"]["answer"]["error"], "3.9.2")
 
 # %% [markdown]
@@ -159,7 +159,7 @@ course.two_kafkas("1.0.1", "3.9.2")
 leader_is_out_at = ...
 
 # %%
-course.beside(leader_is_out_at, 55)
+course.compare(leader_is_out_at, 55)
 course.LifeStepper(at=12)
 
 # %% [markdown]
@@ -206,7 +206,7 @@ seconds_waited = ...
 recorded = course.play("3.9.2-rebalance")
 recorded.tell(43, 59)
 request = next(line for line in recorded.lines if line.get("n") == 44)
-course.beside(seconds_waited, round((request["response_ms"] - request["ms"]) / 1000))
+course.compare(seconds_waited, round((request["response_ms"] - request["ms"]) / 1000))
 
 print("\n" + str(recorded))
 course.confirm(recorded.mine, recorded.brokers, "3.9.2")
@@ -262,7 +262,7 @@ vans.join("van-1", instance="van-1", as_new=True)
 vans.sync("van-1")
 
 generations = [line.value for line in vans.written if line.about == "group"]
-harbour = course.lines(course.data("harbour/3.9.2/__consumer_offsets-8"))
+harbour = course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-8"))
 course.confirm(generations, [line.value for line in harbour if line.about == "group"], "3.9.2", did="wrote")
 
 print("\nthe old process, if it should still live, hears:", vans.coordinator.heartbeat("shipping", 2, old.member_id, group_instance_id="van-1").name)
@@ -302,7 +302,7 @@ course.crash_table()
 from kafkagroups.coordinator import DiskLogs
 from kafkagroups.simulation import Consumer, accidents, poll_for
 
-logs = DiskLogs(course.scratch())
+logs = DiskLogs(course.make_scratch_folder())
 broker = course.coordinator(logs)
 topics = {"orders": 3, "payments": 2}
 fleet = [Consumer(broker, "packing", f"packing-{n}", list(topics), topics, session_timeout_ms=10_000, rebalance_timeout_ms=20_000) for n in [1, 2, 3]]
@@ -343,7 +343,7 @@ compare("all started again, and a minute of quiet")
 # Each van has an instance id; a spare one should have had its own. The group's records, each with its place in the log (commits stand in between). **Which instance id do two processes share?** Write it down below, as a text: `"van-1"`.
 
 # %%
-shipping = course.copied_van()
+shipping = course.run_copied_van()
 for line in shipping.written:
     if line.about == "group":
         members = shipping.record(line.at).value.members

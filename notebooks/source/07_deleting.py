@@ -51,8 +51,8 @@ mailer.delete()
 mailer.delete()
 
 print()
-course.beside(records_of_the_deletion, len(mailer.events[-2].wrote))
-course.confirm(mailer.written, course.lines(course.data("harbour/3.9.2/__consumer_offsets-12")), "3.9.2", did="wrote")
+course.compare(records_of_the_deletion, len(mailer.events[-2].wrote))
+course.confirm(mailer.written, course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-12")), "3.9.2", did="wrote")
 
 # %% [markdown]
 # Three answers: **NON_EMPTY_GROUP** while somebody is in it; NONE; **GROUP_ID_NOT_FOUND** for a group that is not known (any more). 1.0.1 has no such request: there a group ends by time alone.
@@ -67,7 +67,7 @@ records_of_a_simple_group = ...
 dashboard = course.Life("dashboard")
 dashboard.commit("nobody", {"orders-0": 5, "orders-1": 6})
 dashboard.delete()
-course.beside(records_of_a_simple_group, len(dashboard.events[-1].wrote))
+course.compare(records_of_a_simple_group, len(dashboard.events[-1].wrote))
 
 # %% [markdown]
 # Its offsets were all there was in the log; its generation is 0.
@@ -104,7 +104,7 @@ promo.leave("promo")
 promo.coordinator.partitions_deleted([kg.TopicPartition("promo-spring", 0)])
 
 print(promo.written)
-course.confirm(promo.written, course.lines(course.data("harbour/3.9.2/__consumer_offsets-37")), "3.9.2", did="wrote")
+course.confirm(promo.written, course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-37")), "3.9.2", did="wrote")
 
 # %% [markdown]
 # ## Exercise: the batch
@@ -150,7 +150,7 @@ mailer_goes_on_the_days = ...  # (by 1.0.1, by 3.9.2)
 course.ExpiryClock(14)
 
 # %%
-course.beside(mailer_goes_on_the_days, (7, 11))
+course.compare(mailer_goes_on_the_days, (7, 11))
 
 # %% [markdown]
 # ## Exercise: what expires
@@ -223,7 +223,7 @@ sleeper.sync("mailer")
 sleeper.commit("mailer", {"orders-0": 7, "orders-1": 7})
 sleeper.leave("mailer")
 
-with course.server_log():
+with course.print_server_log():
     broker.clock.advance(7 * day)
     print("removed:", broker.manager.cleanup_expired())
 print(*sleeper.written[-3:], sep="\n")
@@ -242,7 +242,7 @@ after_the_crash = ...
 from kafkagroups.coordinator import DiskLogs, Errors, HeldLogs, OffsetCommit
 
 orders = kg.TopicPartition("orders", 0)
-logs = HeldLogs(DiskLogs(course.scratch()), holds=False)
+logs = HeldLogs(DiskLogs(course.make_scratch_folder()), holds=False)
 broker = course.coordinator(logs)
 broker.offset_commit("dashboard", {orders: OffsetCommit(5)})
 
@@ -251,7 +251,7 @@ print("DeleteGroups:", broker.delete_groups(["dashboard"])["dashboard"].name)
 print("the living coordinator:", dict(broker.offset_fetch("dashboard").offsets))
 
 heir = course.crashed(broker)
-course.beside(after_the_crash, heir.offset_fetch("dashboard").offsets[orders].offset)
+course.compare(after_the_crash, heir.offset_fetch("dashboard").offsets[orders].offset)
 
 # %% [markdown]
 # It is back. For a **sweep** that does no harm: the next coordinator's sweep finds it expired once more. A person who has deleted a group should look again after a failover.
@@ -264,15 +264,15 @@ course.beside(after_the_crash, heir.offset_fetch("dashboard").offsets[orders].of
 
 # %%
 rows = {
-    "OffsetDelete": course.deleted_while_pending("OffsetDelete"),
-    "DeleteGroups": course.deleted_while_pending("DeleteGroups"),
-    "topic": course.deleted_while_pending("topic"),
-    "OffsetDelete, 41 plain and in flight": course.deleted_while_pending("OffsetDelete", plain=True),
-    "the same, nothing committed before": course.deleted_while_pending("OffsetDelete", plain=True, before=False),
+    "OffsetDelete": course.delete_while_pending("OffsetDelete"),
+    "DeleteGroups": course.delete_while_pending("DeleteGroups"),
+    "topic": course.delete_while_pending("topic"),
+    "OffsetDelete, 41 plain and in flight": course.delete_while_pending("OffsetDelete", plain=True),
+    "the same, nothing committed before": course.delete_while_pending("OffsetDelete", plain=True, before=False),
 }
 for what, outcome in rows.items():
     print(f"{what}\n    {outcome.log}")
-    print(f"    the client of 41 hears {outcome.heard}; live: {outcome.live}, ", end="")
+    print(f"    the client of 41 receives {outcome.commit_error}; live: {outcome.live}, ", end="")
     print(f"after a load: {outcome.loaded}, this log loaded by 4.x: {outcome.loaded_by_the_new}")
 
 # %%
@@ -305,7 +305,7 @@ moving.commit("nobody", {"orders-0": 5})
 moving.join("billing-1")
 moving.join("billing-1")
 before = len(moving.written)
-with course.server_log():
+with course.print_server_log():
     moving.coordinator.resign(moving.coordinator.manager.partition_for("billing"))
 print("records written:", len(moving.written) - before, "· billing-1's JoinGroup hears", moving.consumers["billing-1"].heard)
 print("a commit now:", moving.coordinator.offset_commit("billing", {orders: OffsetCommit(6)}).value[orders].name)
@@ -331,7 +331,7 @@ course.check("weekend", weekend)
 
 # %%
 for kafka in ["1.0.1", "3.9.2"]:
-    print(kafka, "on Monday at 8:", course.over_the_weekend(kafka))
+    print(kafka, "on Monday at 8:", course.run_weekend(kafka))
 
 # %% [markdown]
 # Who assigns its partitions itself has no members in the broker's eyes; for such a group it is still the commit that counts. It should commit now and then even when nothing is new, or the retention be longer than the longest silence.

@@ -35,8 +35,8 @@ from pathlib import Path
 import kafkagroups as kg
 from kafkagroups import course
 
-before = course.data("harbour/cleaning/before-clean/__consumer_offsets-38")
-cleaned = course.data("harbour/cleaning/after-clean/__consumer_offsets-38")
+before = course.find_data("harbour/cleaning/before-clean/__consumer_offsets-38")
+cleaned = course.find_data("harbour/cleaning/after-clean/__consumer_offsets-38")
 
 for segment in kg.open_log(before).segments:
     print(Path(segment).name, f"{Path(segment).stat().st_size:>6,} bytes")
@@ -50,7 +50,7 @@ print("records:", sum(batch.count for batch in kg.open_log(before)))
 records_left = ...
 
 # %%
-course.beside(records_left, sum(batch.count for batch in kg.open_log(cleaned)))
+course.compare(records_left, sum(batch.count for batch in kg.open_log(cleaned)))
 
 # %% [markdown]
 # More than seven. The next pages find out why, record by record.
@@ -72,15 +72,15 @@ def survivors(records, active):
 # %%
 course.check("survivors", survivors)
 # course.hint("survivors")
-survivors = course.provided("survivors", survivors)
+survivors = course.ensure_correct("survivors", survivors)
 
 # %% [markdown]
-# Now on the real log. `course.counted` gives the records that the map may count: no markers, and no records of aborted transactions, which go at
+# Now on the real log. `course.list_countable_records` gives the records that the map may count: no markers, and no records of aborted transactions, which go at
 # once. The same list, of what the broker's cleaner left:
 
 # %%
-mine = survivors(course.counted(before), active=498)
-theirs = [offset for offset, key, value in course.counted(cleaned)]
+mine = survivors(course.list_countable_records(before), active=498)
+theirs = [offset for offset, key, value in course.list_countable_records(cleaned)]
 
 print(mine)
 course.confirm(mine, theirs, "4.3.1", did="cleaned, and left")
@@ -96,7 +96,7 @@ course.confirm(mine, theirs, "4.3.1", did="cleaned, and left")
 # `fraud-check` left one open in the night the broker died; `stats` finds it:
 
 # %%
-count = kg.stats(course.data("harbour/3.9.2/__consumer_offsets-9")).partitions[9]
+count = kg.stats(course.find_data("harbour/3.9.2/__consumer_offsets-9")).partitions[9]
 
 print("the log ends at", count.next_offset, "and is stable up to", count.last_stable_offset)
 print(count.open_transactions)
@@ -145,9 +145,9 @@ course.check("removed_by", removed_by)
 # A letter is a record before the pass: **CAPITALS stay, small letters go**, `=` was not touched, `·` is no record. *Before you move the slider*: which records need three passes to go?
 
 # %%
-passes = course.real_passes(course.scratch())
+passes = course.repeat_real_passes(course.make_scratch_folder())
 for each, copy in [(passes[0], "after-clean"), (passes[2], "after-clean-2")]:
-    real = Path(course.data(f"harbour/cleaning/{copy}/__consumer_offsets-38"))
+    real = Path(course.find_data(f"harbour/cleaning/{copy}/__consumer_offsets-38"))
     ours, brokers = ({file.name: file.read_bytes() for file in folder.glob("*.log")} for folder in (each.after, real))
     course.confirm(ours, brokers, "4.3.1", did="cleaned, and left byte for byte")
 
@@ -163,9 +163,9 @@ course.CompactionSlider(passes)
 # with another group. `C` supersedes `X`. Three passes, an hour apart:
 
 # %%
-logs = [course.small_log(course.scratch(), "XMC")]
+logs = [course.write_small_log(course.make_scratch_folder(), "XMC")]
 for hour in range(3):
-    logs.append(course.scratch())
+    logs.append(course.make_scratch_folder())
     kg.compact(logs[-2], logs[-1], now_ms=1700000000000 + hour * 3600000, delete_retention_ms=60000)
 
 sizes = [[(batch.count, batch.size) for batch in kg.open_log(log)][:3] for log in logs]
@@ -187,15 +187,15 @@ for number, (x, m, c) in enumerate(sizes):
 kilobytes = ...
 
 # %%
-replicas = course.scratch()
+replicas = course.make_scratch_folder()
 lines = ["records  live offsets   cleaned: before, after a pass      never cleaned"]
-for grown in course.grow(replicas):
+for grown in course.grow_replicas(replicas):
     kb = [round(size / 1000) for size in (grown.before_pass, grown.after_pass, grown.never_cleaned)]
     bars = "█" * -(-kb[1] // 60), "█" * -(-kb[2] // 60)
     lines.append(f"{grown.records:>7,} {grown.live:>8} {kb[0]:>15} kB {kb[1]:>8} kB {bars[0]:<5} {kb[2]:>10} kB {bars[1]}")
 
 print("\n".join(lines))
-course.beside(kilobytes, kb[1])
+course.compare(kilobytes, kb[1])
 
 # %% [markdown]
 # The log that is cleaned follows the number of **live keys**, the other one follows **time**. When a topic grows all the same, one of these is why:
@@ -248,12 +248,12 @@ two_letters = ...
 from itertools import product
 
 logs = ["".join(letters) for letters in product("CTXMADK", repeat=2)]
-answers = {log: course.answers(log, coordinator="new") for log in logs}
+answers = {log: course.load_small_log(log, coordinator="new") for log in logs}
 found = [log for log in logs if len(set(answers[log])) > 1]
 
 for log in found:
     print(log, "as written, after one pass, after two:", answers[log])
-course.beside(two_letters, *found)
+course.compare(two_letters, *found)
 
 # %% [markdown]
 # Of 49 logs, one gives another offset. (Others only lose a group that holds nothing, from the list of groups.) `D` hides the offset: the new coordinator (4.x) forgets a group with all it has. But the keys are different, so for the cleaner `D` supersedes nothing. `D` itself
@@ -267,7 +267,7 @@ course.beside(two_letters, *found)
 # The classic coordinator (up to 3.9) has a counterexample that real brokers can write. An offset is deleted while a transaction on it is open: `XTM`.
 
 # %%
-answers = {coordinator: course.answers("XTM", coordinator) for coordinator in ("classic", "new")}
+answers = {coordinator: course.load_small_log("XTM", coordinator) for coordinator in ("classic", "new")}
 for coordinator, given in answers.items():
     print(f"{coordinator:<8} as written, after one pass, after two:", given)
 
@@ -281,7 +281,7 @@ for coordinator, given in answers.items():
 # segments. Something is in there that was not before. And a pass takes whole segments: **up to which offset can the cleaner work?** (The first one that it leaves alone.)
 
 # %%
-log = course.pinned_log(course.scratch())
+log = course.write_pinned_log(course.make_scratch_folder())
 count = kg.stats(log).partitions[None]
 
 print("segments begin at", [int(Path(segment).stem) for segment in kg.open_log(log).segments], "and the log ends at", count.next_offset)
@@ -299,8 +299,8 @@ course.check("cleaner_stops_at", cleaner_stops_at)
 # Who is it? An administrator ends such a transaction by hand: `kafka-transactions.sh find-hanging` names the producer, `abort` writes the marker.
 
 # %%
-ended = course.abort(log, producer=count.open_transactions[0].producer_id)
-passes = {"before the abort": kg.compact(log, course.scratch()), "after it": kg.compact(ended, course.scratch())}
+ended = course.abort_transaction(log, producer=count.open_transactions[0].producer_id)
+passes = {"before the abort": kg.compact(log, course.make_scratch_folder()), "after it": kg.compact(ended, course.make_scratch_folder())}
 
 print(count.open_transactions)
 for when, done in passes.items():

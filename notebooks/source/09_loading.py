@@ -42,7 +42,7 @@ from pathlib import Path
 import kafkagroups as kg
 from kafkagroups import course
 
-shop = course.data("harbour/3.9.2")
+shop = course.find_data("harbour/3.9.2")
 before, after = (json.loads(Path(shop, name).read_text()) for name in ["before.json", "answers.json"])
 
 billing = before["groups"]["billing"]
@@ -57,14 +57,14 @@ members_after = ...
 
 # %%
 loaded = kg.load(shop, coordinator="classic")
-course.beside(members_after, len(loaded["billing"].members))
+course.compare(members_after, len(loaded["billing"].members))
 print("the state of billing:", loaded["billing"].state.value)
 
 states = {group: loaded[group].state.value if group in loaded else "Dead" for group in after["groups"]}
 print("\nthe state of every group, after the crash:")
 course.confirm(states, {group: said["state"] for group, said in after["groups"].items()}, "3.9.2")
 print("every offset, *before* the crash:")
-course.confirm(course.fetched(loaded, before["offsets"]), before["offsets"], "3.9.2")
+course.confirm(course.fetch_offsets(loaded, before["offsets"]), before["offsets"], "3.9.2")
 
 # %% [markdown]
 # Every offset is back, also those that `billing-1` committed at the very end. The rebalance is not: a group's record is written **once** for each
@@ -75,7 +75,7 @@ course.confirm(course.fetched(loaded, before["offsets"]), before["offsets"], "3.
 # not be there, and the next broker would know the *previous* generation:
 
 # %%
-nine = course.data("harbour/3.9.2/__consumer_offsets-9")
+nine = course.find_data("harbour/3.9.2/__consumer_offsets-9")
 for until in [35, 36]:
     group = kg.load(nine, coordinator="classic", until=until)["billing"]
     print(f"after {until} records: generation {group.generation}, {[member.client_id for member in group.members.values()]}")
@@ -91,10 +91,10 @@ for who, answer in steps["ghosts knock"]["answer"].items():
 #
 # ## Replay, by your own hand
 #
-# Here is partition 12, where `mailer` came, committed, left, and was deleted. `course.lines` gives a line for each record:
+# Here is partition 12, where `mailer` came, committed, left, and was deleted. `course.read_lines` gives a line for each record:
 
 # %%
-for line in course.lines(course.data("harbour/3.9.2/__consumer_offsets-12")):
+for line in course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-12")):
     print(line)
 
 # %% [markdown]
@@ -117,13 +117,13 @@ def replay(lines):
 # %%
 course.check("replay", replay)
 # course.hint("replay")
-replay = course.provided("replay", replay)
+replay = course.ensure_correct("replay", replay)
 
 # %% [markdown]
 # Now the whole shop, all its partitions. Two offsets come out wrong, both of one group. *Which group, and why?* Guess before you run it.
 
 # %%
-mine = replay(course.lines(shop))
+mine = replay(course.read_lines(shop))
 theirs = {(group, name): there["offset"] for group, offsets in after["offsets"].items() for name, there in offsets.items()}
 
 for key in sorted(mine.keys() | theirs.keys()):
@@ -153,9 +153,9 @@ for key in sorted(mine.keys() | theirs.keys()):
 payments_0 = ...
 
 # %%
-course.beside(payments_0, loaded["fraud-check"].offsets[kg.TopicPartition("payments", 0)].offset)
+course.compare(payments_0, loaded["fraud-check"].offsets[kg.TopicPartition("payments", 0)].offset)
 
-course.Loader(nine, "classic", first=22, last=33, at=31)
+course.LoadStepper(nine, "classic", first=22, last=33, at=31)
 
 # %% [markdown]
 # At 31 the transaction was committed, and all the same 29 did not count. An offset has its place from the moment it is written; the marker only says *whether* it
@@ -172,13 +172,13 @@ def replay_transactions(lines):
 # %%
 course.check("replay_transactions", replay_transactions)
 # course.hint("replay_transactions")
-replay_transactions = course.provided("replay_transactions", replay_transactions)
+replay_transactions = course.ensure_correct("replay_transactions", replay_transactions)
 
 # %%
 print("every offset of the shop, by that loop:")
-course.confirm(replay_transactions(course.lines(shop)), theirs, "3.9.2")
+course.confirm(replay_transactions(course.read_lines(shop)), theirs, "3.9.2")
 print("and what waits, when a consumer asks for stable offsets only:")
-waits = course.fetched(loaded, after["offsets"], stable=True)
+waits = course.fetch_offsets(loaded, after["offsets"], stable=True)
 course.confirm(waits, after["stable_every_live_partition_named"], "3.9.2")
 print("fraud-check:", {name: said if isinstance(said, str) else said["offset"] for name, said in sorted(waits["fraud-check"].items())})
 
@@ -190,7 +190,7 @@ print("fraud-check:", {name: said if isinstance(said, str) else said["offset"] f
 # `dashboard` has never joined anything: it chooses its partitions itself, and only commits. Which groups have a record of their own, and what does the load make of them?
 
 # %%
-lines = course.lines(shop)
+lines = course.read_lines(shop)
 for name in sorted(after["groups"]):
     own = [line.value for line in lines if line.about == "group" and line.group == name]
     print(f"{name:<12} generations {own!s:<24} → {states[name]}")
@@ -207,7 +207,7 @@ for name in sorted(after["groups"]):
 # %%
 
 for version in ["1.0.1", "3.9.2", "4.3.1"]:
-    classic, new = (kg.load(course.data(f"harbour/{version}"), coordinator) for coordinator in ["classic", "new"])
+    classic, new = (kg.load(course.find_data(f"harbour/{version}"), coordinator) for coordinator in ["classic", "new"])
     differ = kg.diff(classic, new)
     print(f"on the log of {version}:", {what: sorted(groups) for what, groups in differ.items() if groups} or "no difference")
 
@@ -216,7 +216,7 @@ for version in ["1.0.1", "3.9.2", "4.3.1"]:
 # 3.9.2 and a real 4.3.1 broker loaded them. The second and third an ordinary broker may write any day. (The names are chosen for the partition they fall into.)
 
 # %%
-made = json.loads(Path(course.data("crafted/answers.json")).read_text())
+made = json.loads(Path(course.find_data("crafted/answers.json")).read_text())
 
 cases = {
     "d-c-gt": "an offset, then the group's tombstone",
@@ -225,12 +225,12 @@ cases = {
     "t-idem": "a producer id, but no transaction",
 }
 for case, what in cases.items():
-    print(f"\n{what}\n    {course.lines(course.data(f'crafted/{case}'))}")
+    print(f"\n{what}\n    {course.read_lines(course.find_data(f'crafted/{case}'))}")
     for coordinator, version in [("classic", "3.9.2"), ("new", "4.3.1")]:
-        groups = kg.load(course.data(f"crafted/{case}"), coordinator)
+        groups = kg.load(course.find_data(f"crafted/{case}"), coordinator)
         name, said = made[case]["groups"][0], made[case][coordinator]
         state = groups[name].state.value if name in groups else "Dead"
-        offsets = course.fetched(groups, [name])[name]
+        offsets = course.fetch_offsets(groups, [name])[name]
         print(f"    {coordinator}: {state}, {({key: there['offset'] for key, there in offsets.items()}) or 'no offset'}", end="   ")
         course.confirm((state, offsets), (said["groups"][name]["state"], said["offsets"][name]), version)
 
@@ -254,15 +254,15 @@ for case, what in cases.items():
 # *Predict*: a consumer of `g` asks the 3.9.2 broker for it. Does it get the offset, an error, or "nothing was ever committed"?
 
 # %%
-broken = course.data("crafted/f-txn-after")
-print(*course.lines(broken), sep="\n")
+broken = course.find_data("crafted/f-txn-after")
+print(*course.read_lines(broken), sep="\n")
 
 for coordinator, version in [("classic", "3.9.2"), ("new", "4.3.1")]:
     groups = kg.load(broken, coordinator)
     said = made["f-txn-after"][coordinator]
     print(f"\n{coordinator}: the load fails at {groups.failed[379].partition('.log, ')[2]}")
     refused = {"error": "NOT_COORDINATOR"} if coordinator == "new" and groups.failed else None
-    offsets = {name: refused or there for name, there in course.fetched(groups, said["offsets"]).items()}
+    offsets = {name: refused or there for name, there in course.fetch_offsets(groups, said["offsets"]).items()}
     print("the offsets of g:", offsets["f-txn-after.g.eg"], end="   ")
     course.confirm(offsets, said["offsets"], version)
 
@@ -281,11 +281,11 @@ for coordinator, version in [("classic", "3.9.2"), ("new", "4.3.1")]:
 # %%
 
 for moment in ["before-clean", "after-clean"]:
-    path = course.data(f"harbour/cleaning/{moment}")
+    path = course.find_data(f"harbour/cleaning/{moment}")
     count = kg.stats(path).partitions[38]
     print(f"{moment}: {count.records} records, {count.bytes} bytes; the offsets:", end=" ")
-    said = json.loads(Path(course.data(f"harbour/cleaning/{moment}-answers.json")).read_text())["offsets"]
-    course.confirm(course.fetched(kg.load(path, "new"), said), said, "4.3.1")
+    said = json.loads(Path(course.find_data(f"harbour/cleaning/{moment}-answers.json")).read_text())["offsets"]
+    course.confirm(course.fetch_offsets(kg.load(path, "new"), said), said, "4.3.1")
 
 # %% [markdown]
 # The same answers from 18 records as from 499. A broker loads about 0.4 million records a second (measured on two cores, 3.9.2 and 4.3.1 alike): a clean partition takes
@@ -316,7 +316,7 @@ def board(lines):
     return offsets
 
 
-print("the board, on the whole log:", board(course.lines(nine))["fraud-check", "payments-0"])
+print("the board, on the whole log:", board(course.read_lines(nine))["fraud-check", "payments-0"])
 
 # %%
 # exercise: taken_away
@@ -328,11 +328,11 @@ course.check("taken_away", taken_away)
 
 # %%
 
-clean = course.lines_after_cleaning(nine, active=32)  # as if the newest segment had begun at 32
-gone = [line for line in course.lines(nine) if line not in clean and line.group == "fraud-check"]
+clean = course.read_cleaned_lines(nine, active=32)  # as if the newest segment had begun at 32
+gone = [line for line in course.read_lines(nine) if line not in clean and line.group == "fraud-check"]
 print("taken away:", *gone, sep="\n    ")
 for name, loop in {"the board": board, "your loop": replay_transactions}.items():
-    print(f"{name}: {loop(course.lines(nine))['fraud-check', 'payments-0']}, and cleaned: {loop(clean)['fraud-check', 'payments-0']}")
+    print(f"{name}: {loop(course.read_lines(nine))['fraud-check', 'payments-0']}, and cleaned: {loop(clean)['fraud-check', 'payments-0']}")
 
 print("\nwhat `kafkagroups explain` says of payments-0:")
 for record in kg.explain(nine, "fraud-check", "payments", 0, coordinator="classic").history:

@@ -54,7 +54,7 @@ def step(offsets, line):
     return offsets
 
 
-mailer = course.lines(course.data("harbour/4.3.1/__consumer_offsets-12"))
+mailer = course.read_lines(course.find_data("harbour/4.3.1/__consumer_offsets-12"))
 print(*mailer, sep="\n")
 print("\nwhat counts at the end:", reduce(step, mailer, {}))
 
@@ -68,7 +68,7 @@ offsets_of_mailer = ...
 
 # %%
 first, second = reduce(step, mailer[:5], {}), reduce(step, mailer[5:], {})
-course.beside(offsets_of_mailer, len(first | second))
+course.compare(offsets_of_mailer, len(first | second))
 
 # %% [markdown]
 # The dead came back. The second machine met three tombstones, had nothing to remove, and forgot them. A **part** of a log has to know more than an answer
@@ -85,7 +85,7 @@ def merge(left, right):
 # %%
 course.check("merge", merge)
 # course.hint("merge")
-merge = course.provided("merge", merge)
+merge = course.ensure_correct("merge", merge)
 
 # %% [markdown]
 # It is a maximum, by `at`. `merge(a, b)` is `merge(b, a)`, and whether you merge *a* with *b* first or *b* with *c* is all one: in the words of algebra it is
@@ -118,11 +118,11 @@ def in_any_order(parts, seed):
     return {key: value for key, (at, value) in parts[0].items() if value is not None}
 
 
-logs = sorted(Path(course.data("harbour/4.3.1")).glob("__consumer_offsets-*"))
-parts = [part for log in logs for part in changes(course.lines(log))]
+logs = sorted(Path(course.find_data("harbour/4.3.1")).glob("__consumer_offsets-*"))
+parts = [part for log in logs for part in changes(course.read_lines(log))]
 print(len(parts), "parts, merged in 20 orders:", len({str(sorted(in_any_order(parts, seed).items())) for seed in range(20)}), "answer")
 
-said = json.loads(Path(course.data("harbour/4.3.1/answers.json")).read_text())["offsets"]
+said = json.loads(Path(course.find_data("harbour/4.3.1/answers.json")).read_text())["offsets"]
 theirs = {(group, name): there["offset"] for group, offsets in said.items() for name, there in offsets.items()}
 course.confirm(in_any_order(parts, 0), theirs, "4.3.1")
 
@@ -146,12 +146,12 @@ course.confirm(in_any_order(parts, 0), theirs, "4.3.1")
 # %%
 def maximum(letters):
     """What the fold of the parts says of that one offset."""
-    log = course.small_log(course.scratch(), letters)
-    return in_any_order(changes(course.lines(log)), seed=0).get(("g", "t-0"))
+    log = course.write_small_log(course.make_scratch_folder(), letters)
+    return in_any_order(changes(course.read_lines(log)), seed=0).get(("g", "t-0"))
 
 
 for letters in ["CX", "CXM", "XCM", "CXA", "CT"]:
-    [classic], [new] = (course.answers(letters, coordinator, passes=0) for coordinator in ["classic", "new"])
+    [classic], [new] = (course.load_small_log(letters, coordinator, passes=0) for coordinator in ["classic", "new"])
     print(f"{letters:<5} the maximum: {maximum(letters)!s:<5} new: {new!s:<5} classic: {classic}")
 
 # %% [markdown]
@@ -172,10 +172,10 @@ course.check("counterexample", counterexample)
 
 # %%
 for letters in ["CXTM", "CXMT"]:
-    [classic], [new] = (course.answers(letters, coordinator, passes=0) for coordinator in ["classic", "new"])
+    [classic], [new] = (course.load_small_log(letters, coordinator, passes=0) for coordinator in ["classic", "new"])
     print(f"{letters}  the maximum: {maximum(letters)!s:<5} new: {new!s:<5} classic: {classic}")
 
-course.Loader(str(course.small_log(course.scratch(), "CXTM")), "classic")
+course.LoadStepper(str(course.write_small_log(course.make_scratch_folder(), "CXTM")), "classic")
 
 # %% [markdown]
 # The same records, and only the marker has moved. For a maximum that is nothing: the tombstone stands behind both commits, and is the newest. The classic coordinator decides about the `X`
@@ -197,7 +197,7 @@ course.Loader(str(course.small_log(course.scratch(), "CXTM")), "classic")
 # The price: a partition is never split. Here is a topic of a million records, of a thousand groups of which, as in life, few are busy and most are not.
 
 # %%
-topic = course.scratch() / "topic"
+topic = course.make_scratch_folder() / "topic"
 written = synth.write(topic, 1_000_000, groups=1000, keys=100, width=None, generations=0.01, segment_bytes=200_000, seed=10)
 
 records = {int(number): partition["records"] for number, partition in written["partitions"].items()}
@@ -213,7 +213,7 @@ print(f"the largest partition, {largest}: {records[largest]:,} records; one in t
 cores_that_help = ...
 
 # %%
-course.beside(cores_that_help, ceil(sum(records.values()) / records[largest]))
+course.compare(cores_that_help, ceil(sum(records.values()) / records[largest]))
 
 # %% [markdown]
 # More cores, or more machines, would stand about. (A broker does not even have several: one thread loads its partitions, one after the other.)
@@ -275,16 +275,16 @@ def by_hand(partition):
 # one partition.
 
 # %%
-race = course.Race()
+race = course.LoadTimes()
 
-mine = race.run("your loop, in Python", lambda: by_hand(topic / f"__consumer_offsets-{largest}"), records[largest])
-read = race.run("kg.load, the loader to read", lambda: kg.load(topic / f"__consumer_offsets-{middle}", engine="python"), records[middle])
+mine = race.measure("your loop, in Python", lambda: by_hand(topic / f"__consumer_offsets-{largest}"), records[largest])
+read = race.measure("kg.load, the loader to read", lambda: kg.load(topic / f"__consumer_offsets-{middle}", engine="python"), records[middle])
 
 whole = partial(kg.load, topic, engine="compiled")
-once = course.seconds(whole, rounds=1)
-one = race.run("kg.load, compiled, 1 thread", lambda: whole(threads=1), rounds=3)
-two = race.run("kg.load, compiled, 2 threads", lambda: whole(threads=2), rounds=3)
-table = race.run("1 thread, and Arrow columns of all", lambda: loaded_columns(whole(threads=1), "offsets").read_all(), rounds=3)
+once = course.measure_seconds(whole, rounds=1)
+one = race.measure("kg.load, compiled, 1 thread", lambda: whole(threads=1), rounds=3)
+two = race.measure("kg.load, compiled, 2 threads", lambda: whole(threads=2), rounds=3)
+table = race.measure("1 thread, and Arrow columns of all", lambda: loaded_columns(whole(threads=1), "offsets").read_all(), rounds=3)
 
 
 def count(groups):
@@ -294,7 +294,7 @@ def count(groups):
 print("offsets of the largest partition:", len(mine), "by your loop,", count(kg.load(topic / f"__consumer_offsets-{largest}")), "by the package")
 print("offsets of all:", count(one), count(two), table.num_rows, "and as the generator knows:", written["live_offsets"])
 print(f"the very first compiled load, with the compiler or its cache: {once:.2f} s")
-race.quote("kafka-dump-log 4.3.1", "dump-log")
+race.add_benchmark("kafka-dump-log 4.3.1", "dump-log")
 race
 
 # %% [markdown]
@@ -316,8 +316,8 @@ try:
     spark = kgs.session("local[2]")
     kgs.register(spark)
     table = spark.read.format("consumer_offsets").option("table", "offsets").load(str(topic))
-    race.run("Spark local[2], its first job", lambda: table.write.format("noop").mode("overwrite").save())
-    race.run("Spark local[2], warm", lambda: table.write.format("noop").mode("overwrite").save(), rounds=2)
+    race.measure("Spark local[2], its first job", lambda: table.write.format("noop").mode("overwrite").save())
+    race.measure("Spark local[2], warm", lambda: table.write.format("noop").mode("overwrite").save(), rounds=2)
     print("offsets of all, by Spark:", table.count())
 except kg.UsageError as error:
     print(f"No Spark here: {error}")
@@ -335,7 +335,7 @@ race
 from kafkagroups.spark import steps
 
 try:
-    nine = course.data("harbour/4.3.1/__consumer_offsets-9")
+    nine = course.find_data("harbour/4.3.1/__consumer_offsets-9")
     spark = kgs.session("local[2]")
     kgs.register(spark)
     table = spark.read.format("consumer_offsets").option("table", "records").load(nine).persist()
@@ -368,7 +368,7 @@ except kg.UsageError as error:
 # How does cost grow? Here is what the benchmark measured on one machine (`make bench` does it on yours). Both axes are logarithmic: a straight line that climbs one square a square is *twice as much, twice as long*.
 
 # %%
-course.Curves()
+course.BenchmarkCurves()
 
 # %% [markdown]
 # ## How long would a hundred million take?
@@ -384,14 +384,14 @@ def milliseconds(small, large, records):
 # %%
 course.check("milliseconds", milliseconds)
 # course.hint("milliseconds")
-milliseconds = course.provided("milliseconds", milliseconds)
+milliseconds = course.ensure_correct("milliseconds", milliseconds)
 
 # %%
 times = [batch.max_timestamp for batch in kg.open_log(topic / f"__consumer_offsets-{largest}")]
 tenth = partial(whole, threads=1, until_time=times[len(times) // 10])
 
-small = sum(partition.records for partition in tenth().partitions.values()), 1000 * course.seconds(tenth, rounds=9)
-large = sum(records.values()), 1000 * course.seconds(partial(whole, threads=1), rounds=9)
+small = sum(partition.records for partition in tenth().partitions.values()), 1000 * course.measure_seconds(tenth, rounds=9)
+large = sum(records.values()), 1000 * course.measure_seconds(partial(whole, threads=1), rounds=9)
 print(f"the first {small[0]:,} records in {small[1] / 1000:.3f} s, all {large[0]:,} in {large[1] / 1000:.3f} s")
 print(f"so 100 million in {milliseconds(small, large, 100_000_000) / 1000:.1f} s, says the line")
 
@@ -405,7 +405,7 @@ print(f"so 100 million in {milliseconds(small, large, 100_000_000) / 1000:.1f} s
 # and its next offset. Below, *yesterday* is the topic without the newest segment of each partition:
 
 # %%
-yesterday, state = course.without_newest_segments(topic), course.scratch() / "state"
+yesterday, state = course.link_older_segments(topic), course.make_scratch_folder() / "state"
 
 before = snapshots.take(yesterday)
 before.save(state)
@@ -423,8 +423,8 @@ print(f"yesterday {read_before:,} records were read, today {read_after - read_be
 differ = kg.diff(after.groups(), kg.load(topic))
 print("and what a load of everything says:", {what: len(groups) for what, groups in differ.items() if groups} or "no difference")
 
-print(f"\nread the snapshot and go on: {course.seconds(go_on):.2f} s")
-print(f"load everything: {course.seconds(whole):.2f} s")
+print(f"\nread the snapshot and go on: {course.measure_seconds(go_on):.2f} s")
+print(f"load everything: {course.measure_seconds(whole):.2f} s")
 
 # %% [markdown]
 # Hardly a gain here, if any! A snapshot costs by what is **alive**, a load by what was **written**. In this topic a key was written eleven times; read a snapshot of that, and

@@ -42,9 +42,9 @@ def test_it_opens_a_copy_of_a_real_log_and_answers_as_that_broker():
         assert {str(each): there.offset for each, there in found.items()} == {
             name: there["offset"] for name, there in offsets.items()
         }
-    before = len(course.lines(SHOP))
+    before = len(course.read_lines(SHOP))
     broker.offset_commit("dashboard", {ORDERS: OffsetCommit(5)})
-    assert course.written(broker, "dashboard")[-1].value == 5 and len(course.lines(SHOP)) == before
+    assert course.written(broker, "dashboard")[-1].value == 5 and len(course.read_lines(SHOP)) == before
 
 
 def test_the_defaults_are_those_of_the_version():

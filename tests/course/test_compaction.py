@@ -6,8 +6,8 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.course.checks import EXERCISES
-from kafkagroups.course.small_logs import Pass
+from kafkagroups.course.cleaner_passes import Pass
+from kafkagroups.course.exercises import EXERCISES
 from tests.course.test_widgets import bundle
 
 REAL = Path(__file__).parents[2] / "data" / "harbour" / "cleaning"
@@ -20,7 +20,7 @@ def files(folder):
 
 @pytest.fixture(scope="module")
 def passes(tmp_path_factory):
-    return course.real_passes(tmp_path_factory.mktemp("passes"))
+    return course.repeat_real_passes(tmp_path_factory.mktemp("passes"))
 
 
 def test_the_passes_made_again_are_the_brokers(passes):
@@ -33,8 +33,8 @@ def test_the_passes_made_again_are_the_brokers(passes):
 
 def test_the_survivors_of_the_real_log_are_the_brokers(passes):
     """The exercise's rule, on data/harbour/cleaning."""
-    left = [offset for offset, _, _ in course.counted(REAL / "after-clean" / PARTITION)]
-    assert EXERCISES["survivors"].right(course.counted(REAL / "before-clean" / PARTITION), 498) == left
+    left = [offset for offset, _, _ in course.list_countable_records(REAL / "after-clean" / PARTITION)]
+    assert EXERCISES["survivors"].correct(course.list_countable_records(REAL / "before-clean" / PARTITION), 498) == left
 
 
 def test_the_slider_tells_what_each_pass_did(passes):
@@ -57,7 +57,7 @@ def test_the_slider_tells_what_each_pass_did(passes):
 
 def test_a_tombstone_that_a_newer_value_removes_is_no_expired_one(tmp_path):
     """Case 12 of the cleaner's facts: superseded, whatever its horizon."""
-    log = course.small_log(tmp_path / "log", "CTC")
+    log = course.write_small_log(tmp_path / "log", "CTC")
     out = tmp_path / "out"
     done = kg.compact(log, out)
     text = course.CompactionSlider([Pass("pass 1", log, out, done.next_dirty_offset)]).static_text()
@@ -66,7 +66,7 @@ def test_a_tombstone_that_a_newer_value_removes_is_no_expired_one(tmp_path):
 
 def test_a_producers_last_batch_stays_empty(tmp_path):
     """FACTS of the cleaner, 20: kept as a header of 61 bytes, with its marker."""
-    kg.compact(course.small_log(tmp_path / "log", "XMC"), tmp_path / "out")
+    kg.compact(course.write_small_log(tmp_path / "log", "XMC"), tmp_path / "out")
     assert [(batch.count, batch.size) for batch in kg.open_log(tmp_path / "out")][:2] == [(0, 61), (1, 78)]
 
 
@@ -83,25 +83,25 @@ def test_a_producers_last_batch_stays_empty(tmp_path):
 )
 def test_the_counterexamples(letters, coordinator, answers):
     """As the search of tests/groups/test_compaction.py finds them."""
-    assert course.answers(letters, coordinator) == answers
+    assert course.load_small_log(letters, coordinator) == answers
 
 
 def test_an_unknown_letter_is_told(tmp_path):
-    with pytest.raises(kg.UsageError, match="a letter of C, X, T, D, K, M, A"):
-        course.small_log(tmp_path / "log", "CQ")
+    with pytest.raises(kg.UsageError, match="use the letters C, X, T, D, K, M, A"):
+        course.write_small_log(tmp_path / "log", "CQ")
 
 
 def test_the_incidents_answer_is_the_cleaners(tmp_path):
     """Where the pass stops is where the exercise says; after the abort marker it goes through."""
-    log = course.pinned_log(tmp_path / "log")
-    assert kg.compact(log, tmp_path / "a").next_dirty_offset == EXERCISES["cleaner_stops_at"].right
-    done = kg.compact(course.abort(log, 77), tmp_path / "b")
+    log = course.write_pinned_log(tmp_path / "log")
+    assert kg.compact(log, tmp_path / "a").next_dirty_offset == EXERCISES["cleaner_stops_at"].correct
+    done = kg.compact(course.abort_transaction(log, 77), tmp_path / "b")
     assert done.next_dirty_offset == 500 and done.after.bytes < 2_000
     assert len(kg.load(log)["dashboard"].offsets) == 2, "the other groups answer as before"
 
 
 def test_two_replicas_grow_apart_and_answer_alike(tmp_path):
-    *_, last = course.grow(tmp_path, records=4_000, groups=5, rounds=4)
+    *_, last = course.grow_replicas(tmp_path, records=4_000, groups=5, rounds=4)
     assert last.never_cleaned > 5 * last.after_pass and last.records == 4_000
     never, cleaned = (kg.load(tmp_path / name) for name in ("never-cleaned", "cleaned"))
     assert sum(len(group.offsets) for group in never.values()) == last.live > 0

@@ -6,8 +6,8 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.course.checks import EXERCISES
-from kafkagroups.course.expiry import KAFKAS, LAST, THINGS, gone
+from kafkagroups.course.exercises import EXERCISES
+from kafkagroups.course.expiry_clock import KAFKAS, LAST, THINGS, gone
 from tests.course.test_widgets import DATA, bundle
 
 
@@ -51,7 +51,7 @@ def test_the_expiry_clock_turns():
 @pytest.mark.parametrize("how", ["OffsetDelete", "DeleteGroups", "topic"])
 def test_what_waits_in_a_transaction_comes_back(how):
     """3.9.2-deletes, requests 66 to 73 and 94; of a topic: 3.9.2-topicdel; 4.x: crafted case x-t-m."""
-    outcome = course.deleted_while_pending(how)
+    outcome = course.delete_while_pending(how)
     assert [(line.about, line.value) for line in outcome.log] == [
         ("offset", 1),
         ("offset", 41),
@@ -68,7 +68,7 @@ def test_what_waits_in_a_transaction_comes_back(how):
 def test_a_plain_commit_in_flight_while_its_offset_is_deleted(how, before, loaded):
     """removeOffsets and onOffsetCommitAppend (3.9): nothing is pending any more, so it is not cached, and its client
     hears NONE; a tombstone stands behind it only if something was committed."""
-    outcome = course.deleted_while_pending(how, plain=True, before=before)
+    outcome = course.delete_while_pending(how, plain=True, before=before)
     assert outcome[1:4] == ("NONE", None, loaded)
     assert [line.value for line in outcome.log] == ([1, 41, None] if before else [41])
 
@@ -83,9 +83,9 @@ def test_what_sweeps_deleted_is_told_by_offsets_and_groups(capsys):
 
 def test_the_weekend_is_the_exercises():
     """Of the three groups 3.9.2 takes the simple one's offset, 1.0.1 also that of a group that lives."""
-    left = course.over_the_weekend("3.9.2")
-    assert [group for group, offsets in left.items() if not offsets] == [EXERCISES["weekend"].right]
-    left = course.over_the_weekend("1.0.1")
+    left = course.run_weekend("3.9.2")
+    assert [group for group, offsets in left.items() if not offsets] == [EXERCISES["weekend"].correct]
+    left = course.run_weekend("1.0.1")
     assert [group for group, offsets in left.items() if not offsets] == ["mailer", "dashboard"]
 
 
@@ -93,7 +93,7 @@ def test_deletions_are_written_as_the_shops():
     """Partition 12 of the story (act 5): three offset tombstones and the group's, one batch."""
     batches = list(kg.open_log(DATA / "3.9.2" / "__consumer_offsets-12"))
     assert [batch.count for batch in batches][-1] == 4
-    assert [line.about for line in course.lines(DATA / "3.9.2" / "__consumer_offsets-12")][-4:] == [
+    assert [line.about for line in course.read_lines(DATA / "3.9.2" / "__consumer_offsets-12")][-4:] == [
         *["offset"] * 3,
         "group",
     ]
@@ -120,7 +120,7 @@ def test_the_servers_log_is_heard_only_in_the_meantime(capsys):
     log = logging.getLogger("kafkagroups.coordinator")
     before = log.level, list(log.handlers)
     broker = course.coordinator()
-    with course.server_log():
+    with course.print_server_log():
         broker.resign(9)
     broker.resign(10)
     assert (log.level, list(log.handlers)) == before

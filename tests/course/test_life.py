@@ -6,7 +6,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.course.checks import EXERCISES
+from kafkagroups.course.exercises import EXERCISES
 from kafkagroups.course.life_stepper import MOVES, drawn, legal_moves
 from kafkagroups.course.what_if import coordinator_dies, without
 from kafkagroups.groups.states import VALID_PREVIOUS_STATES
@@ -176,7 +176,7 @@ def test_join_over_is_what_the_coordinator_does(members):
         if generation == 2 and over is None:
             over = life.now_s - began, [name for name in ids if ids[name] not in there]
         life.wait(1)
-    assert over == EXERCISES["join_over"].right(members)
+    assert over == EXERCISES["join_over"].correct(members)
 
 
 def test_what_1_0_1_answers_differently(capsys):
@@ -234,10 +234,10 @@ def test_a_life_prints_each_request_once(capsys):
 
 def test_the_copied_van_is_the_exercises():
     """Only one instance has more than one member id in the records."""
-    life = course.copied_van()
+    life = course.run_copied_van()
     ids = {}
     for line in life.written:
         if line.about == "group":
             for member in life.record(line.at).value.members:
                 ids.setdefault(member.group_instance_id, set()).add(member.member_id)
-    assert [name for name, each in ids.items() if len(each) > 1] == [EXERCISES["copied"].right]
+    assert [name for name, each in ids.items() if len(each) > 1] == [EXERCISES["copied"].correct]

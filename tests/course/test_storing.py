@@ -6,7 +6,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.course.checks import EXERCISES
+from kafkagroups.course.exercises import EXERCISES
 from tests.course.test_widgets import DATA, bundle
 
 
@@ -128,7 +128,7 @@ def test_a_conversation_is_answered_as_its_broker_did(name):
 def test_the_broker_refuses_metadata_as_the_exercise_says():
     """3.9.2-commits 10 to 15: 4096 and 4097 of m, of ü, of 𝄞."""
     refused = {c.n for c in course.commits(course.conversation("3.9.2-commits")) if c.broker.name.endswith("TOO_LARGE")}
-    fits = EXERCISES["fits"].right
+    fits = EXERCISES["fits"].correct
     assert refused == {
         c.n for c in course.commits(course.conversation("3.9.2-commits")) if not fits(c.metadata, 4096)
     } == {11, 12, 15}  # fmt: skip

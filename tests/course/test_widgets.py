@@ -14,7 +14,7 @@ SEGMENT = (DATA / "1.0.1" / "__consumer_offsets-37" / "00000000000000000000.log"
 NINE = str(DATA / "3.9.2" / "__consumer_offsets-9")
 CRAFTED = DATA.parent / "crafted"
 MADE = json.loads((CRAFTED / "answers.json").read_text())
-KEY, VALUE = course.record_bytes(str(DATA / "3.9.2" / "__consumer_offsets-9"), 42)
+KEY, VALUE = course.read_record(str(DATA / "3.9.2" / "__consumer_offsets-9"), 42)
 
 
 def bundle(widget):
@@ -83,7 +83,7 @@ def test_a_histogram_counts_groups_and_finds_one():
 def test_a_loader_knows_at_each_record_what_a_load_up_to_there_gives():
     """Stepping is loading: after the last record of a batch the state is that of `load(until=…)`."""
     for coordinator in ("classic", "new"):
-        loader = course.Loader(NINE, coordinator)
+        loader = course.LoadStepper(NINE, coordinator)
         offsets = [step.line.at for step in loader.steps]
         assert offsets == list(range(44)) and loader.record.value == 43
         for batch in kg.open_log(NINE):
@@ -101,7 +101,7 @@ def test_a_loader_knows_at_each_record_what_a_load_up_to_there_gives():
 
 def test_a_loader_steps_around_and_tells_each_record_in_its_static_form():
     """The four transactions of the shop's fraud-check (acts.json, act 4): what every record did."""
-    loader = course.Loader(NINE, first=22, last=33, at=31)
+    loader = course.LoadStepper(NINE, first=22, last=33, at=31)
     said = bundle(loader)["text/plain"]
     for did in (
         "24: producer 1 commits                       → 22 and 23 now count\n",
@@ -124,7 +124,7 @@ def test_a_loader_steps_around_and_tells_each_record_in_its_static_form():
 def test_a_loader_tells_a_load_that_fails():
     """A value of version 9 (crafted f-txn-after) fails the load on both coordinators."""
     for coordinator in ("classic", "new"):
-        loader = course.Loader(str(CRAFTED / "f-txn-after"), coordinator)
+        loader = course.LoadStepper(str(CRAFTED / "f-txn-after"), coordinator)
         assert "a record that cannot be read" in loader.static_text() and "→ the load fails" in loader.static_text()
         assert loader.steps[-1].state[0] == "the load fails: 0 to 4 was expected, found 9"
 
@@ -134,16 +134,16 @@ def test_lines_tell_every_record():
     for version in ("1.0.1", "3.9.2", "4.3.1"):
         folder = DATA / version
         records = sum(len(batch.records) for log in folder.glob("__consumer_offsets-*") for batch in kg.open_log(log))
-        assert len(course.lines(folder)) == records
-    mailer = course.lines(DATA / "3.9.2" / "__consumer_offsets-12")
+        assert len(course.read_lines(folder)) == records
+    mailer = course.read_lines(DATA / "3.9.2" / "__consumer_offsets-12")
     assert [(line.about, line.value) for line in mailer][4:] == [("group", 2), *[("offset", None)] * 3, ("group", None)]
-    assert "record of type 5 of loyalty" in repr(course.lines(DATA / "4.3.1" / "__consumer_offsets-24"))
+    assert "record of type 5 of loyalty" in repr(course.read_lines(DATA / "4.3.1" / "__consumer_offsets-24"))
 
 
 def test_the_cleaner_takes_the_boards_record_away():
     """The incident of lesson 09: 29 is overwritten by 30, and its marker at 31 stays."""
-    whole = {line.at for line in course.lines(NINE)}
-    clean = {line.at for line in course.lines_after_cleaning(NINE, active=32)}
+    whole = {line.at for line in course.read_lines(NINE)}
+    clean = {line.at for line in course.read_cleaned_lines(NINE, active=32)}
     assert 29 in whole - clean and {28, 30, 31, 32, 33} <= clean
 
 
@@ -157,19 +157,19 @@ def test_crafted_logs_load_as_both_brokers_answered(case, coordinator, version):
     if groups.failed and coordinator == "new":
         assert not groups and all(answer == {"error": "NOT_COORDINATOR"} for answer in said["offsets"].values())
         return
-    assert course.fetched(groups, said["offsets"]) == said["offsets"]
+    assert course.fetch_offsets(groups, said["offsets"]) == said["offsets"]
     states = {name: groups[name].state.value if name in groups else "Dead" for name in said["groups"]}
     assert states == {name: group["state"] for name, group in said["groups"].items()}
-    stable = course.fetched(groups, said["stable"], stable=True)
+    stable = course.fetch_offsets(groups, said["stable"], stable=True)
     for name, partitions in said["stable"].items():
         for partition, answer in partitions.items():
             assert (stable[name].get(partition) == "UNSTABLE_OFFSET_COMMIT") == ("error" in answer)
 
 
 def test_pages_say_what_is_beside_what(capsys, monkeypatch, tmp_path):
-    course.beside(..., 9)
-    course.beside(9, 9)
-    course.beside(7, 9)
+    course.compare(..., 9)
+    course.compare(9, 9)
+    course.compare(7, 9)
     course.confirm(1, 1, "3.9.2")
     course.confirm(1, 2, "3.9.2")
     course.hexdump(b"\x00abc" * 5, 16)
@@ -178,4 +178,4 @@ def test_pages_say_what_is_beside_what(capsys, monkeypatch, tmp_path):
     assert out[3] == "✓ a 3.9.2 broker answered the same" and out[4].startswith("✗")
     assert out[5] == "    16  00 61 62 63 00 61 62 63  00 61 62 63 00 61 62 63  ·abc·abc·abc·abc"
     monkeypatch.chdir(DATA.parent.parent / "notebooks")
-    assert course.data("harbour/1.0.1") == "../data/harbour/1.0.1"
+    assert course.find_data("harbour/1.0.1") == "../data/harbour/1.0.1"

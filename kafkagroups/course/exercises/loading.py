@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kafkagroups.course.exercise import Exercise
-from kafkagroups.course.lines import Line, Lines
+from kafkagroups.course.exercises.exercise import Exercise
+from kafkagroups.course.log_lines import Line, Lines
 from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets, TopicPartition
 
 Answer = dict[Any, Any]
@@ -175,7 +175,7 @@ EXERCISES = (
             (Lines([_o(0, None), Line(1, "group", "a", value=1), _o(2, 5)]),),
             (Lines([_o(0, 5), _o(1, None), _o(2, 3)]),),
         ),
-        slips={
+        known_mistakes={
             "two groups may read the same partition: the key is (group, partition)": _fold(_by(lambda x: x.partition)),
             "the newest line is what counts, not the oldest": _fold(_oldest),
             "an offset may go back: the newest line counts, not the largest number": _fold(_largest),
@@ -203,7 +203,7 @@ EXERCISES = (
             (Lines([_o(0, 10, 7), _end(1, "abort"), _o(2, 20, 7, "orders-1"), _end(3, "commit")]),),
             (Lines([_o(0, 10, 7), _o(1, 20, 7), _end(2, "commit"), _o(3, None)]),),
         ),
-        slips={
+        known_mistakes={
             "an offset in a transaction waits for its marker": _slipped("at once"),
             "an abort takes back what waits": _slipped("abort counts"),
             "the place of the offset's own line decides which is newer, not the marker's": _slipped("marker decides"),
@@ -224,7 +224,7 @@ EXERCISES = (
             "The cleaner keeps the newest line of each key, and asks nobody about transactions that were committed.",
             "The board believes in the line that stands *before* 30 and is taken over at 31.",
         ),
-        slips={
+        known_mistakes={
             "that is the newest line of its key: it stays": 30,
             "that is the marker; without its data it has nothing to take over": 31,
             "that one is of payments-1, and the newest of it": 28,

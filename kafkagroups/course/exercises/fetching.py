@@ -12,7 +12,7 @@ from kafkagroups.coordinator import (
     offset_for_leader_epoch,
 )
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.course.exercise import Exercise
+from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.groups.offsets import OffsetAndMetadata
 from kafkagroups.log.partitioning import partition_for
 
@@ -155,7 +155,7 @@ EXERCISES = (
             ("mailer", set(), {9}),
             ("shipping", {8}, {8}),
         ),
-        slips={
+        known_mistakes={
             "look at `loading` first: what is loaded now is not owned yet": _answers(
                 lambda group: partition_for(group, 50), loading_first=False
             ),
@@ -187,7 +187,7 @@ EXERCISES = (
             ({}, set(), ["orders-0"], True),
             ({}, {"orders-0"}, "all", True),
         ),
-        slips={
+        known_mistakes={
             "who did not ask for stable offsets gets what is committed": _slipped("always"),
             "an older offset is there, but with requireStable it is not told: a newer one is on its way": _slipped(
                 "old is fine"
@@ -215,7 +215,7 @@ EXERCISES = (
             ([(0, 0), (3, 20), (4, 40)], 60, 5),
             ([(3, 20), (4, 40)], 60, 1),
         ),
-        slips={
+        known_mistakes={
             "that is where the epoch begins": _other_end("start"),
             "an epoch that this leader does not know has no end: -1": _other_end("newer"),
             "an epoch in which nothing was written ends where the next one starts": _other_end("must be there"),

@@ -1,12 +1,11 @@
-"""The exercises of lesson 06: the vote, the end of a rebalance's first half, and a van that was copied."""
+"""The exercises of lesson 06: the vote for a protocol, the end of the join phase, and a copied static member."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from kafkagroups.course.exercise import Exercise
-from kafkagroups.course.life import Life
+from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.classic_member import ClassicMember
 
@@ -92,7 +91,7 @@ EXERCISES = (
                 ],
             ),
         ),
-        slips={
+        known_mistakes={
             "only what every member supports can be chosen": lambda members: _most(names[0] for names in members),
             "everybody votes, not only the first member (or the leader)": lambda members: _common(members)[0],
             "a member votes for its first *candidate*, also when that is not the first of its list": lambda members: (
@@ -122,7 +121,7 @@ EXERCISES = (
             ([("a", 100, 0, None), ("b", 100, 130, None)],),
             ([("a", 300, 0, None), ("b", 300, None, "van-2"), ("c", 300, None, None)],),
         ),
-        slips={
+        known_mistakes={
             "it is over as soon as everybody has joined": lambda members: _over(members, max, early=False),
             "the *largest* time-out of all members counts, not the smallest": lambda members: _over(members, min),
             "the time-outs of all members count, not only of those who are late": lambda members: _over(
@@ -152,27 +151,9 @@ EXERCISES = (
             "A record of the same generation: so no rebalance wrote it. What differs from the record before it?",
             "Whose member id is a new one in each of them?",
         ),
-        slips={
+        known_mistakes={
             "its member id is the same in every record: nobody takes its place": "van-1",
             "that one came later, once, and has kept its member id since": "van-3",
         },
     ),
 )
-
-
-def copied_van() -> Life:
-    """Lesson 06's incident: three static vans of shipping, and a copy of one of them on another machine."""
-    life = Life("shipping", tells=False)
-    for names in (["van-1"], ["van-1", "van-2"], ["van-1", "van-2", "van-3"]):
-        for name in reversed(names):
-            life.join(name, instance=name, topics=("orders", "stock"))
-        life.wait(3)
-        for name in names:
-            life.sync(name)
-    for round_ in range(4):
-        life.wait(20)
-        life.join("van-2", instance="van-2", topics=("orders", "stock"), as_new=True)
-        for name in ("van-1", "van-2", "van-3"):
-            life.heartbeat(name)
-        life.commit("van-1", {"orders-0": 10 + round_})
-    return life

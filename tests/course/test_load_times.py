@@ -10,7 +10,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course, synth
-from kafkagroups.course import race as room
+from kafkagroups.course import load_times
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,7 +21,7 @@ def watch(monkeypatch):
 
     def given(*took):
         times = iter([time for seconds in took for time in (0.0, seconds)])
-        monkeypatch.setattr(room, "perf_counter", lambda: next(times))
+        monkeypatch.setattr(load_times, "perf_counter", lambda: next(times))
 
     return given
 
@@ -37,10 +37,10 @@ def as_nbval_sees(text):
 def test_a_part_is_scaled_to_a_million_and_says_so(watch):
     """Of several rounds the least counts; what was loaded is given back."""
     watch(4.0, 3.0, 0.5)
-    race = course.Race()
-    assert race.run("whole", lambda: "loaded", rounds=2) == "loaded"
-    race.run("tenth", lambda: None, records=100_000)
-    whole, tenth = race.lines()[1:]
+    race = course.LoadTimes()
+    assert race.measure("whole", lambda: "loaded", rounds=2) == "loaded"
+    race.measure("tenth", lambda: None, records=100_000)
+    whole, tenth = race.format_lines()[1:]
     assert "3.00 s" in whole and "scaled" not in whole
     assert "5.00 s" in tenth and tenth.endswith("scaled from 100,000")
     assert whole.count("█") * 5 == tenth.count("█") * 3
@@ -49,10 +49,10 @@ def test_a_part_is_scaled_to_a_million_and_says_so(watch):
 def test_who_runs_again_has_one_bar(watch):
     """A cell that is run twice adds nothing."""
     watch(4.0, 2.0)
-    race = course.Race()
+    race = course.LoadTimes()
     for _ in range(2):
-        race.run("loop", lambda: None)
-    assert [runner.seconds for runner in race.runners] == [2.0]
+        race.measure("loop", lambda: None)
+    assert [time.seconds for time in race.times] == [2.0]
 
 
 def test_two_races_are_the_same_to_nbval(watch):
@@ -60,34 +60,34 @@ def test_two_races_are_the_same_to_nbval(watch):
     seen = []
     for took in [(0.25, 7.0), (312.5, 0.001)]:
         watch(*took)
-        race = course.Race()
-        race.run("one", lambda: None)
-        race.run("two", lambda: None, records=1000)
+        race = course.LoadTimes()
+        race.measure("one", lambda: None)
+        race.measure("two", lambda: None, records=1000)
         seen.append((as_nbval_sees(repr(race)), as_nbval_sees(race._repr_html_())))
     assert seen[0] == seen[1]
 
 
 def test_a_quoted_bar_says_that_it_is_quoted():
-    race = course.Race()
-    race.quote("dump tool", "dump-log")
-    assert race.lines()[1].endswith("quoted, another machine")
-    race.quote("nobody", "no such way")
-    assert len(race.runners) == 1
+    race = course.LoadTimes()
+    race.add_benchmark("dump tool", "dump-log")
+    assert race.format_lines()[1].endswith("quoted, another machine")
+    race.add_benchmark("nobody", "no such way")
+    assert len(race.times) == 1
 
 
 def test_curves_are_what_the_benchmark_wrote_down():
     """Every way that has times stands in the text; the figure is that of docs/performance.md."""
-    told = repr(course.Curves())
+    told = repr(course.BenchmarkCurves())
     runs = json.loads((ROOT / "benchmarks" / "measured.json").read_text())["runs"]
     ways = {way for run in runs for topic in run["topics"] for way, found in topic["ways"].items() if found["seconds"]}
     assert {line.split()[0] for line in told.splitlines()[1:]} == ways
-    assert course.Curves()._repr_html_() == (ROOT / "docs" / "performance.svg").read_text()
+    assert course.BenchmarkCurves()._repr_html_() == (ROOT / "docs" / "performance.svg").read_text()
 
 
 def test_a_topic_without_its_newest_segments(tmp_path):
     """What is left is the same topic earlier: each log ends where its newest segment began."""
     synth.write(tmp_path / "topic", 5000, partitions=3, segment_bytes=20_000)
-    before = course.without_newest_segments(tmp_path / "topic")
+    before = course.link_older_segments(tmp_path / "topic")
     for log in (tmp_path / "topic").iterdir():
         *_, newest = sorted(int(segment.stem) for segment in log.glob("*.log"))
         assert kg.load(before / log.name).partitions[int(log.name.split("-")[1])].next_offset == newest
@@ -101,7 +101,7 @@ def test_every_log_that_tells_the_coordinators_apart_is_right(letters, capsys):
 
 
 def test_a_straight_line_goes_through_both_its_points():
-    line = course.provided("milliseconds", ...)
+    line = course.ensure_correct("milliseconds", ...)
     points = [(1, 400), (10, 1300), (100, 10300)]
     for small, large in pairwise(points):
         assert [line(small, large, records) for records, _ in points] == [took for _, took in points]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkagroups.course.exercise import Exercise
+from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.fields import NEWEST
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -161,7 +161,7 @@ EXERCISES = (
         17,
         "next_record = 17",
         ("Kafka stores the place of the *next* record to read.",),
-        slips={
+        known_mistakes={
             "16 is the last record that was read; a committed offset is the next one": 16,
             "18 would leave record 17 unread": 18,
         },
@@ -171,7 +171,10 @@ EXERCISES = (
         37,
         'home_of_promo = kg.partition_for("promo")',
         ('kg.partition_for("billing") gave 9. Ask the same for "promo".',),
-        slips={"that is where billing lives": 9, "the group's name is promo, in small letters": partition_for("Promo")},
+        known_mistakes={
+            "that is where billing lives": 9,
+            "the group's name is promo, in small letters": partition_for("Promo"),
+        },
     ),
     Exercise(
         "read_string",
@@ -190,7 +193,7 @@ EXERCISES = (
             (_text("0000", "x"), 0),
             (_text("ffff", "x"), 0),
         ),
-        slips={
+        known_mistakes={
             "the length is signed: ffff is -1, and that says null": _unsigned_length,
             "the position after it counts the two bytes of the length too": _forgot_the_length,
             "Kafka's numbers are big-endian: the high byte comes first": _little_endian,
@@ -207,7 +210,7 @@ EXERCISES = (
             "No value (None) is a tombstone: there is no offset, return None for it.",
         ),
         cases=((_COMMIT, _V3), (_COMMIT, _V1), (_CAFE, _V3), (_COMMIT, None)),
-        slips={
+        known_mistakes={
             "a key begins with 2 bytes of record type; the group comes after them": _commit_without_type,
             "a partition is an int32, and an int32 has 4 bytes": _short_partition,
             "an offset is an int64, and an int64 has 8 bytes": _half_an_offset,
@@ -220,7 +223,7 @@ EXERCISES = (
         50,
         "on_paper = 0x32    # = 50",
         ("The first two bytes are the version. The eight after them are the offset.", "0x32 is 3 * 16 + 2."),
-        slips={
+        known_mistakes={
             "32 are its hex digits; as a number they are 3 * 16 + 2": 32,
             "that is the version; the offset comes after it": 3,
         },
@@ -240,7 +243,7 @@ EXERCISES = (
             (b"\x00x", 0),
             (b"\xac\x02" + b"a" * 299 + b"rest", 0),
         ),
-        slips={
+        known_mistakes={
             "the varint is the length plus one": _not_minus_one,
             "a byte of 0x80 and more says that another one follows": _one_byte_only,
             "a varint has its low seven bits first": _high_bits_first,

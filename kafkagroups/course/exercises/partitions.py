@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkagroups.course.exercise import Exercise
+from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.text import java_hash
 
@@ -62,7 +62,7 @@ EXERCISES = (
             'Units are UTF-16, not characters: ☕ is one, 🥐 two. text.encode("utf-16-be") gives 2 bytes a unit.',
         ),
         cases=(("billing",), ("",), ("dashboard",), ("fraud-check",), ("café-☕",), ("🥐",), ("polygenelubricants",)),
-        slips={
+        known_mistakes={
             "Java's numbers overflow: keep 32 bits after each step": _no_overflow,
             "an int of Java is signed: from 2**31 on, take 2**32 away": _unsigned_hash,
             "🥐 is one character and two UTF-16 units": lambda text: _hash_of(map(ord, text)),
@@ -78,7 +78,7 @@ EXERCISES = (
             "One int of Java has no absolute value: -2**31. Kafka takes 0 for it.",
         ),
         cases=(("billing", 50), ("dashboard", 50), ("café-☕", 50), ("mailer", 7), ("polygenelubricants", 50)),
-        slips={
+        known_mistakes={
             "use `partitions`, not 50": lambda group, partitions: partition_for(group, 50),
             "& 0x7FFFFFFF is another way to lose the sign, not the absolute value": lambda group, partitions: (
                 (java_hash(group) & 0x7FFFFFFF) % partitions

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkagroups.coordinator.error_codes import Errors, error_of_commit_append, error_of_group_append
-from kafkagroups.course.exercise import Exercise
+from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.groups.group_offsets import GroupOffsets
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.records.text import utf16_length
@@ -114,7 +114,7 @@ EXERCISES = (
             'metadata.encode("utf-16-le") has two bytes for each unit.',
         ),
         cases=(("till", 4), ("tills", 4), ("", 0), ("ü" * 4, 4), ("𝄞𝄞", 4), ("𝄞𝄞𝄞", 4)),
-        slips={
+        known_mistakes={
             'the limit itself still fits: <=, not <; and "utf-16" begins with a mark': lambda metadata, limit: (
                 utf16_length(metadata) < limit
             ),
@@ -149,7 +149,7 @@ EXERCISES = (
                 "INVALID_PRODUCER_EPOCH",
             )
         ),
-        slips={
+        known_mistakes={
             "that is the log's own error; the client would take it for one of its own partition": lambda error: error,
             "that is how errors of a *group's* record are told": lambda error: (
                 error_of_group_append(Errors[error]).name
@@ -184,7 +184,7 @@ EXERCISES = (
             ([("commit", 9), ("stored", 9, 0), ("commit", 3), ("stored", 3, 1)],),
             ([("commit", 5), ("stored", 5, 0), ("commit", 6), ("commit", 7), ("failed", 7), ("stored", 6, 1)],),
         ),
-        slips={
+        known_mistakes={
             "whose record stands later in the log is newer, whoever is answered last": _slipped("last answer"),
             "an offset may go back: its place in the log decides, not its size": _slipped("largest"),
             "an answer clears its own pending entry, not a later commit's": _slipped("clears all"),

@@ -13,7 +13,7 @@ from kafkagroups.coordinator import (
     TopicPartition,
 )
 from kafkagroups.coordinator.logs import Appended
-from kafkagroups.course.exercise import Exercise
+from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.expiration import expired_offsets
 from kafkagroups.groups.group_offsets import GroupOffsets
@@ -151,7 +151,7 @@ EXERCISES = (
             ("Empty", 1, ["a-0"], ["a-0", "b-0"]),
             ("Empty", 2, [], []),
         ),
-        slips={
+        known_mistakes={
             "an offset is left: the group stays": lambda state, generation, offsets, doomed: [
                 *_tombstones(state, generation, offsets, doomed),
                 *["group"] * (len(doomed) > 0 and set(doomed) < set(offsets) and state == "Empty"),
@@ -194,7 +194,7 @@ EXERCISES = (
             (Sleeper("Stable", "consumer", ("b",), 5, {"a-0": (0, None)}), 8, 7),
             (Sleeper("Stable", "consumer", ("a",), 0, {"a-0": (0, 2), "b-0": (0, 30)}), 20, 7),
         ),
-        slips={
+        known_mistakes={
             "of an Empty group the time counts since it became Empty, not since the commit": _by(
                 lambda group, committed: committed, _spares
             ),
@@ -235,7 +235,7 @@ EXERCISES = (
             "Two of the three groups have members, at least at night. From when does their retention count?",
             "A group that chooses its partitions itself has no members, however busy it is.",
         ),
-        slips={
+        known_mistakes={
             "it is Stable all the time and reads letters: since 2.1 nothing of it goes": "mailer",
             "it is never Empty for a whole day: each night it joins again": "nightly",
         },

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafkagroups.course.exercise import Exercise
-from kafkagroups.course.small_logs import answers
+from kafkagroups.course.exercises.exercise import Exercise
+from kafkagroups.course.small_logs import load_small_log
 
 Key = tuple[str, str]
 Newest = dict[Key, tuple[int, int | None]]
@@ -46,7 +46,7 @@ def _disagreement(letters: str) -> str | None:
         return f"a log of the letters {', '.join(LETTERS)} is wanted"
     if len(letters) > MOST:
         return f"it can be done with {MOST} letters, and with fewer"
-    classic, newest = (answers(letters, coordinator, passes=0)[0] for coordinator in ("classic", "new"))
+    classic, newest = (load_small_log(letters, coordinator, passes=0)[0] for coordinator in ("classic", "new"))
     if classic != newest:
         return None
     if "M" not in letters or "X" not in letters:
@@ -113,7 +113,7 @@ EXERCISES = (
             ({_A: (5, None), _B: (1, 10)}, {_A: (3, 30)}),
             ({}, {_A: (5, None)}),
         ),
-        slips={
+        known_mistakes={
             "the parts come in any order: the larger `at` wins, not the right one": lambda a, b: {**a, **b},
             "the parts come in any order: the larger `at` wins, not the left one": lambda a, b: {**b, **a},
             "an offset may go back: the larger `at` decides, not the larger offset": _larger_offset,
@@ -130,14 +130,14 @@ EXERCISES = (
             "The maximum knows where each commit and each tombstone stands. When does the classic one look at an X?",
             "At M. It compares X with what is there *then*. If a tombstone took that away, nothing is there.",
         ),
-        slips={
+        known_mistakes={
             "a log of the letters C, X, T, M, A is wanted": "CXKM",
             "it can be done with 4 letters, and with fewer": "CXXTM",
             "without a transaction that is committed both see the same: X and, somewhere behind it, M": "CXTA",
             "two commits do not suffice, the newer one wins for both: something must take the newer one away": "CXCM",
             "both answer None. Between X and its M the tombstone must find something that it can't see": "XMT",
         },
-        judge=_disagreement,
+        find_mistake=_disagreement,
     ),
     Exercise(
         "milliseconds",
@@ -153,7 +153,7 @@ EXERCISES = (
             ((2, 1000), (4, 1000), 50),
             ((1, 250), (10, 2500), 40),
         ),
-        slips={
+        known_mistakes={
             "what is paid once, however long the log is, must not grow with it": _through_zero,
             "the small log's time is mostly its start: take both": _small_through_zero,
             "what is paid once must be paid": _slope_only,

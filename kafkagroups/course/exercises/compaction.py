@@ -1,17 +1,10 @@
-"""Lesson 08: its exercises, and the slider through passes of the cleaner."""
+"""The exercises of lesson 08: which records survive a pass of the cleaner, and where the cleaner stops."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
 from typing import Any
 
-import ipywidgets as widgets
-
-from kafkagroups.course.exercise import Exercise
-from kafkagroups.course.small_logs import COUNTED, Pass, walk
-from kafkagroups.course.widgets import MONO, Shown
-from kafkagroups.log.segments import open_log
+from kafkagroups.course.exercises.exercise import Exercise
 
 Records = list[tuple[int, Any, Any]]
 
@@ -92,7 +85,7 @@ EXERCISES = (
             ([(0, "a", "1"), (1, "b", "1"), (2, "a", "2"), (3, "a", "3")], 2),
             ([], 0),
         ),
-        slips={
+        known_mistakes={
             "the newest record of a key stays, not the first": _first_wins,
             "a tombstone is the newest record of its key, so this pass keeps it": _no_tombstones,
             "the map ends at `active`: what stands behind it supersedes nothing yet": _map_of_all,
@@ -119,7 +112,7 @@ EXERCISES = (
             ([0, 50, 100, 150], 60),
             ([0, 10], 60),
         ),
-        slips={
+        known_mistakes={
             "a pass that sets the horizon removes nothing, even if the horizon is now": _removed_at_once,
             "at the horizon itself it goes: >=, not >": _removed_after,
             "the horizon is set once; later passes leave it as it is": _horizon_moves,
@@ -134,90 +127,10 @@ EXERCISES = (
             "Neither the last stable offset itself nor the active segment: a pass takes whole segments.",
             "Which segment holds the last stable offset? The pass ends where that one begins.",
         ),
-        slips={
+        known_mistakes={
             "that is the last stable offset. A pass takes whole segments: where does the one that holds it begin?": 216,
             "there the active segment begins. Something else stops the cleaner earlier": 474,
             "the log ends there; the open transaction stops the cleaner long before": 500,
         },
     ),
 )
-
-
-class CompactionSlider(Shown):
-    """What each of some passes did with each record, and by which rule. The static form shows all passes."""
-
-    def __init__(self, passes: Sequence[Pass]) -> None:
-        self.passes = list(passes)
-        self.number = widgets.IntSlider(value=1, min=1, max=len(self.passes), description="pass")
-        self.view = widgets.HTML()
-        self.number.observe(lambda _: self._draw(), names="value")
-        self._draw()
-        super().__init__([self.number, self.view])
-
-    def _draw(self) -> None:
-        self.view.value = _block(_lines(self.passes[self.number.value - 1]))
-
-    def static_html(self) -> str:
-        return "".join(_block(_lines(each)) for each in self.passes)
-
-    def static_text(self) -> str:
-        return "\n\n".join("\n".join(_lines(each)) for each in self.passes)
-
-
-def _block(lines: list[str]) -> str:
-    return f'<div class="kg-passes" style="{MONO}">{escape(chr(10).join(lines))}\n</div>'
-
-
-ROW = 60
-VERDICTS = {
-    "value kept": ("V", "the newest of its key"),
-    "value gone": ("v", "a newer record of its key stands behind it"),
-    "aborted gone": ("a", "its transaction was aborted"),
-    "tombstone set": ("T", "a tombstone: its batch gets a delete horizon"),
-    "tombstone kept": ("T", "a tombstone that waits for its horizon"),
-    "tombstone gone": ("t", "a tombstone: its horizon is over"),
-    "marker kept": ("M", "a marker: at the start its transaction had a record"),
-    "marker set": ("M", "a marker without records: gets a delete horizon"),
-    "marker waits": ("M", "a marker that waits for its horizon"),
-    "marker gone": ("m", "a marker: its horizon is over"),
-    "untouched": ("=", "in the active segment, or behind an open transaction"),
-}
-
-
-def _lines(each: Pass) -> list[str]:
-    verdicts = _verdicts(each)
-    lines = [each.title, f"  before  {_size(each.before)}", f"  after   {_size(each.after)}", ""]
-    for verdict, (letter, why) in VERDICTS.items():
-        if many := sum(found == verdict for found in verdicts.values()):
-            lines.append(f"  {letter} {'dropped' if letter.islower() else 'kept':<8} {many:>4}  {why}")
-    lines.append("")
-    for first in range(0, max(verdicts) + 1, ROW):
-        row = "".join(VERDICTS[verdicts[at]][0] if at in verdicts else "·" for at in range(first, first + ROW))
-        if row.strip("·"):
-            lines.append(f"  {first:>5}  {row}")
-    return lines
-
-
-def _verdicts(each: Pass) -> dict[int, str]:
-    """Of every record before the pass: what it was taken for, and what became of it."""
-    had = {record.offset: batch.delete_horizon_ms for batch in open_log(each.before) for record in batch.records}
-    left = {record.offset: batch.delete_horizon_ms for batch in open_log(each.after) for record in batch.records}
-    seen = list(walk(each.before))
-    newest = {record.key: record.offset for kind, record in seen if kind in COUNTED and record.offset < each.end}
-    out = {}
-    for kind, record in seen:
-        offset = record.offset
-        fate = "kept" if offset in left else "gone"
-        if kind in ("tombstone", "marker") and left.get(offset) is not None:
-            fate = "set" if had[offset] is None else "waits" if kind == "marker" else "kept"
-        if kind == "tombstone" and offset < newest.get(record.key, -1):
-            kind = "value"
-        out[offset] = "untouched" if offset >= each.end else f"{kind} {fate}"
-    return out
-
-
-def _size(log: Any) -> str:
-    batches = list(open_log(log))
-    records = sum(len(batch.records) for batch in batches)
-    segments = len({batch.file for batch in batches})
-    return f"{sum(batch.size for batch in batches):>6,} bytes, {records:>3} records, {segments} segments"

@@ -6,7 +6,7 @@ from typing import Any
 
 from crc32c import crc32c
 
-from kafkagroups.course.exercise import Exercise
+from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.log.record_batch import read_varint
 
 
@@ -78,7 +78,7 @@ EXERCISES = (
             (b"\x00", 0),
             (b"\xf3\xc4\x15", 0),
         ),
-        slips={
+        known_mistakes={
             "zigzag is still to undo: an even number n is n // 2, an odd one -(n + 1) // 2": _no_zigzag,
             "the first byte holds the lowest seven bits, not the highest": _high_bits_first,
             "the position after it is wanted, counted from the start of data": lambda data, position: (
@@ -100,7 +100,7 @@ EXERCISES = (
             "It covers everything after itself: crc32c(batch[21:]).",
         ),
         cases=_BATCHES,
-        slips={
+        known_mistakes={
             "then no batch is ever right. Look at three things: which four bytes hold the checksum, which bytes it "
             "covers, and that bytes must become a number, without sign, before they are compared": lambda batch: False,
             "something must be compared: not every batch is right": lambda batch: True,
@@ -114,7 +114,7 @@ EXERCISES = (
             "A marker's batch is short: 78 bytes. Byte 22 of it, the attributes, is 30: transactional and control.",
             "Its record has the key 00 00 00 01: version 0, type 1. Type 0 is an abort.",
         ),
-        slips={
+        known_mistakes={
             "that marker's key ends in 00: an abort": 3203,
             "there its record begins; the batch begins 61 bytes before": 2975,
             "that is its offset in the partition; the byte where the batch begins is wanted": 24,
@@ -129,7 +129,7 @@ EXERCISES = (
             "A tombstone has a key and no value: its value's length is -1, and a varint writes that as 01.",
             "The first one deletes an offset: its key begins with 00 01. The other deletes the group.",
         ),
-        slips={
+        known_mistakes={
             "that one deletes the group: its key begins with 00 02": 5,
             "that is a byte of the file; the record's offset is wanted": 719,
             "there the batch begins; the record's offset is wanted": 658,

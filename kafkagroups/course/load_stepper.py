@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 import ipywidgets as widgets
 
-from kafkagroups.course.lines import Line, lines_of
+from kafkagroups.course.log_lines import Line, read_batch_lines
 from kafkagroups.course.widgets import MONO, Stepper
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.group import Group
@@ -48,7 +48,7 @@ def steps(path: str, coordinator: str, kafka: str | None) -> Iterator[Step]:
     whole: list[Batch] = []
     known = 0
     for batch in log:
-        for number, line in enumerate(lines_of(batch), 1):
+        for number, line in enumerate(read_batch_lines(batch), 1):
             heard = _Heard()
             cache: Cache = ClassicCache(rules, heard) if rules.coordinator == "classic" else NewCache(rules, heard)
             error = None
@@ -121,7 +121,7 @@ def _state(groups: Iterable[AnyGroup], error: str | None) -> Iterator[str]:
                 yield f"  {partition!s:<12}{offset.offset:>3}  by {offset.record_offset}, waits"
 
 
-class Loader(Stepper):
+class LoadStepper(Stepper):
     """Steps through a partition (of several the first) as a coordinator loads it, from record `first` to `last`.
 
     Its static form tells what each of them did, and what the coordinator knows after record `at` (None: the last).

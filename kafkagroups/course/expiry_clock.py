@@ -13,9 +13,9 @@ import ipywidgets as widgets
 
 from kafkagroups.coordinator import OffsetCommit, TopicPartition
 from kafkagroups.course.broker import coordinator
+from kafkagroups.course.lesson_clock import START
 from kafkagroups.course.life import Life
-from kafkagroups.course.small_logs import START
-from kafkagroups.course.widgets import MONO, Shown
+from kafkagroups.course.widgets import MONO, StaticWidget
 from kafkagroups.records.serde import decode
 
 DAY = 24 * 3_600_000
@@ -93,7 +93,7 @@ def gone(kafka: str) -> dict[tuple[str, str], float]:
     return out
 
 
-class ExpiryClock(Shown):
+class ExpiryClock(StaticWidget):
     """A day to turn to: what of the five groups is there on it, by the rules of 1.0.1 and of 3.9.2."""
 
     def __init__(self, day: int = LAST) -> None:

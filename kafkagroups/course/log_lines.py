@@ -1,10 +1,10 @@
-"""A log told line by line, as lesson 09 replays it: what a loader needs of each record, and no bytes."""
+"""A log as short lines, one per record: the form in which lessons 07 to 10 print and replay a log."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from kafkagroups.api import compact
@@ -18,10 +18,23 @@ from kafkagroups.records.serde import decode
 
 
 class Line(NamedTuple):
-    """One record: `at` is its offset in the log.
+    """One record of a log, without its bytes.
 
-    `about` is "offset" (`value`: the committed offset), "group" (`value`: the generation), "commit" or "abort" (a
-    marker), else what cannot be told here. `value` None is a tombstone. `producer` is a transaction's.
+    Attributes
+    ----------
+    at
+        The record's offset in the log.
+    about
+        "offset" for a committed offset, "group" for a group's record, "commit" or "abort" for a transaction marker.
+        For any other record it is a short description.
+    group
+        The group that the record belongs to.
+    partition
+        The partition of a committed offset, for example "orders-0".
+    value
+        The committed offset, or the group's generation. None if the record is a tombstone.
+    producer
+        The producer id of a transaction, else None.
     """
 
     at: int
@@ -32,42 +45,55 @@ class Line(NamedTuple):
     producer: int | None = None
 
     def __str__(self) -> str:
-        said = "deleted" if self.value is None else f"= {self.value}"
+        value = "deleted" if self.value is None else f"= {self.value}"
         if self.about == "offset":
-            by = "" if self.producer is None else f", producer {self.producer}"
-            return f"{self.at:>2}: {self.group} {self.partition} {said}{by}"
+            producer = "" if self.producer is None else f", producer {self.producer}"
+            return f"{self.at:>2}: {self.group} {self.partition} {value}{producer}"
         if self.about == "group":
-            return f"{self.at:>2}: {self.group}, " + (said if self.value is None else f"generation {self.value}")
+            return f"{self.at:>2}: {self.group}, " + (value if self.value is None else f"generation {self.value}")
         if self.about in ("commit", "abort"):
             return f"{self.at:>2}: producer {self.producer} {self.about}s"
         return f"{self.at:>2}: {self.about}"
 
 
 class Lines(list[Line]):
-    """Lines of a log, shown short."""
+    """A list of lines that prints itself on one line."""
 
     def __repr__(self) -> str:
         return " | ".join(str(line).strip() for line in self)
 
 
-def lines(path: str | Path) -> Lines:
-    """The lines of a partition, or of all partitions in a folder one behind the other. UsageError as `kg.load`."""
-    return Lines(line for log in open_logs(path) for batch in log for line in lines_of(batch))
+def read_lines(path: str | Path) -> Lines:
+    """Return one line for each record of a log.
+
+    Parameters
+    ----------
+    path
+        A partition folder, one `.log` file, or a folder of partition folders. The lines of several partitions follow
+        each other.
+
+    Raises
+    ------
+    UsageError
+        If there is no log at this path, as for `kafkagroups.load`.
+    """
+    return Lines(line for log in open_logs(path) for batch in log for line in read_batch_lines(batch))
 
 
-def lines_of(batch: Batch) -> Iterator[Line]:
+def read_batch_lines(batch: Batch) -> Iterator[Line]:
+    """Yield one line for each record of a batch."""
     for record in batch.records:
-        yield _marker(batch, record) if batch.is_control else _line(batch, record)
+        yield _marker_line(batch, record) if batch.is_control else _record_line(batch, record)
 
 
-def _marker(batch: Batch, record: LogRecord) -> Line:
+def _marker_line(batch: Batch, record: LogRecord) -> Line:
     kind = control_type(record)
     if kind in (ControlType.COMMIT, ControlType.ABORT):
         return Line(record.offset, kind.name.lower(), producer=batch.producer_id)
     return Line(record.offset, "a control record of Kafka's own")
 
 
-def _line(batch: Batch, log_record: LogRecord) -> Line:
+def _record_line(batch: Batch, log_record: LogRecord) -> Line:
     try:
         record = decode(log_record.key, log_record.value)
     except BadBytes:
@@ -83,18 +109,29 @@ def _line(batch: Batch, log_record: LogRecord) -> Line:
     return Line(log_record.offset, f"a record of type {record.type} of {group_of(record)}")
 
 
-def lines_after_cleaning(path: str | Path, active: int) -> Lines:
-    """The lines that one pass of the cleaner leaves of a partition whose active segment begins at offset `active`."""
+def read_cleaned_lines(path: str | Path, active: int) -> Lines:
+    """Return the lines that remain after one pass of the log cleaner.
+
+    The pass runs on a temporary copy, so the log itself does not change.
+
+    Parameters
+    ----------
+    path
+        A partition folder.
+    active
+        The offset at which the active segment begins. The cleaner does not touch the active segment.
+    """
     segments: dict[int, list[bytes]] = {}
-    with tempfile.TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder:
         log = open_log(path)
         for batch in log:
             data = Path(batch.file or "").read_bytes()[batch.position : batch.position + batch.size]
-            segments.setdefault(active if batch.base_offset >= active else log.start_offset, []).append(data)
+            base_offset = active if batch.base_offset >= active else log.start_offset
+            segments.setdefault(base_offset, []).append(data)
         before = Path(folder, "before", Path(path).name)
         before.mkdir(parents=True)
         for base_offset, batches in segments.items():
             Path(before, segment_name(base_offset)).write_bytes(b"".join(batches))
         after = Path(folder, "after", before.name)
         compact(before, after)
-        return lines(after)
+        return read_lines(after)

@@ -1,0 +1,165 @@
+"""Passes of the log cleaner over the shop's log, and the kinds of record that the cleaner distinguishes: lesson 08."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from kafkagroups.api import compact
+from kafkagroups.course.folders import find_data, make_scratch_folder
+from kafkagroups.course.small_logs import encode_commit, encode_marker, encode_records
+from kafkagroups.log.batch import TRANSACTIONAL, Batch, LogRecord
+from kafkagroups.log.producer_state import marker
+from kafkagroups.log.record_batch import encoded
+from kafkagroups.log.segments import open_log, segment_name
+from kafkagroups.log.writer import LogWriter
+from kafkagroups.records.control import ControlType
+
+COUNTED_KINDS = ("value", "tombstone")
+"""The kinds of record that the cleaner's offset map contains. Markers and aborted records are not in it."""
+_SHOP_LOG = "harbour/cleaning/{}/__consumer_offsets-38"
+
+
+class Pass(NamedTuple):
+    """One pass of the cleaner.
+
+    Attributes
+    ----------
+    title
+        The name that a widget shows.
+    before, after
+        The log before and after the pass.
+    end
+        The offset at which the pass stopped. From there on the log is unchanged.
+    """
+
+    title: str
+    before: Path
+    after: Path
+    end: int
+
+
+def classify_records(log: str | Path) -> Iterator[tuple[str, LogRecord]]:
+    """Yield each record of a log with its kind for the cleaner: "marker", "aborted", "tombstone" or "value".
+
+    Parameters
+    ----------
+    log
+        A partition folder.
+    """
+    kinds: dict[int, tuple[str, LogRecord]] = {}
+    in_transaction: dict[int, list[LogRecord]] = {}
+    for batch in open_log(log):
+        for record in batch.records:
+            kinds[record.offset] = _kind_of(batch, record), record
+        if batch.is_control:
+            ended = in_transaction.pop(batch.producer_id, [])
+            if marker(batch) is ControlType.ABORT:
+                kinds.update((record.offset, ("aborted", record)) for record in ended)
+        elif batch.is_transactional:
+            in_transaction.setdefault(batch.producer_id, []).extend(batch.records)
+    yield from kinds.values()
+
+
+def _kind_of(batch: Batch, record: LogRecord) -> str:
+    """Return the kind that a record has before its transaction ends."""
+    if batch.is_control:
+        return "marker"
+    return "tombstone" if record.value is None else "value"
+
+
+def list_countable_records(log: str | Path) -> list[tuple[int, bytes | None, bytes | None]]:
+    """Return offset, key and value of each record that the cleaner's offset map may contain.
+
+    Markers and records of aborted transactions are left out.
+
+    Parameters
+    ----------
+    log
+        A partition folder.
+    """
+    return [
+        (record.offset, record.key, record.value) for kind, record in classify_records(log) if kind in COUNTED_KINDS
+    ]
+
+
+def repeat_real_passes(folder: Path) -> list[Pass]:
+    """Repeat the three passes of the shop's 4.3.1 broker, at the same times.
+
+    Between its first and second pass the broker wrote ten records of day 12. Eight of them were superseded before the
+    log was copied, so only the other two are appended here.
+
+    Parameters
+    ----------
+    folder
+        Where the logs are written.
+
+    Notes
+    -----
+    Source: data/harbour/cleaning, server-lines.txt.
+    """
+    last = Path(find_data(_SHOP_LOG.format("after-clean-2")))
+    first_pass_ms = 1_795_256_324_030
+
+    before_1 = folder / "before-1"
+    shutil.copytree(find_data(_SHOP_LOG.format("before-clean")), before_1)
+    pass_1 = _run_pass("pass 1, 10:18:44", before_1, folder / "after-1", first_pass_ms, first_dirty=0)
+
+    before_2 = folder / "before-2"
+    shutil.copytree(pass_1.after, before_2)
+    day_12 = next(batch for batch in open_log(last) if batch.base_offset == 507)
+    (before_2 / segment_name(499)).write_bytes(encoded(day_12))
+    pass_2 = _run_pass("pass 2, 10:18:55", before_2, folder / "after-2", first_pass_ms + 11_451, first_dirty=498)
+
+    before_3 = folder / "before-3"
+    shutil.copytree(pass_2.after, before_3)
+    shutil.copy(last / segment_name(509), before_3)
+    pass_3 = _run_pass("pass 3, 10:19:01", before_3, folder / "after-3", first_pass_ms + 17_528, first_dirty=499)
+    return [pass_1, pass_2, pass_3]
+
+
+def _run_pass(title: str, before: Path, after: Path, now_ms: int, first_dirty: int) -> Pass:
+    result = compact(before, after, now_ms=now_ms, delete_retention_ms=2_000, first_dirty=first_dirty)
+    return Pass(title, before, after, result.next_dirty_offset)
+
+
+def write_pinned_log(folder: str | Path) -> Path:
+    """Write the shop's ten days with one transaction that never ended, and return the folder.
+
+    The segments have at most 8,000 bytes. The open transaction begins at offset 216.
+
+    Parameters
+    ----------
+    folder
+        Where to write the log.
+    """
+    shift = 0
+    with LogWriter(folder, segment_bytes=8_000) as log:
+        for batch in open_log(find_data(_SHOP_LOG.format("before-clean"))):
+            if batch.base_offset == 216:
+                time = batch.max_timestamp
+                log.append(encode_records(216, time, [encode_commit("till-sync", 7)], TRANSACTIONAL, 77))
+                shift = 1
+            # The base offset comes before the bytes that the checksum covers (lesson 03), so no checksum changes.
+            log.append((batch.base_offset + shift).to_bytes(8, "big") + encoded(batch)[8:])
+    return Path(folder)
+
+
+def abort_transaction(log: Path, producer: int) -> Path:
+    """Copy a log, append the abort marker of an open transaction in a new segment, and return the copy.
+
+    Parameters
+    ----------
+    log
+        A partition folder. It is not changed.
+    producer
+        The producer id of the transaction.
+    """
+    copy = make_scratch_folder() / "ended"
+    shutil.copytree(log, copy)
+    with LogWriter(copy, segment_bytes=1) as writer:
+        time = max(batch.max_timestamp for batch in open_log(log))
+        writer.append(encode_marker(writer.next_offset, time, ControlType.ABORT, producer))
+    return copy

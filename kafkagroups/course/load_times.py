@@ -1,0 +1,152 @@
+"""Loading times as bars and as text: what lesson 10 measures, and what the benchmark measured at every size.
+
+Bars and seconds belong to this machine at this moment. Only names and record counts are the same in every run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from time import perf_counter
+from typing import Any, TypeVar
+
+from kafkagroups.course.folders import find_upwards
+from kafkagroups.course.widgets import MONO
+
+Result = TypeVar("Result")
+MILLION = 1_000_000
+_BAR_WIDTH = 40
+_NAME_WIDTH = 36
+
+
+def measure_seconds(load: Callable[[], Any], rounds: int = 3) -> float:
+    """Return the shortest time of several rounds, in seconds.
+
+    The shortest time is the one that other programs disturbed least.
+
+    Parameters
+    ----------
+    load
+        The function to measure. It is called without arguments.
+    rounds
+        How often it is called.
+    """
+    return min(_run_timed(load)[0] for _ in range(rounds))
+
+
+def _run_timed(load: Callable[[], Result]) -> tuple[float, Result]:
+    start = perf_counter()
+    result = load()
+    return perf_counter() - start, result
+
+
+@dataclass(frozen=True)
+class LoadTime:
+    """The seconds that one way of loading takes for a million records, and a note about the measurement."""
+
+    name: str
+    seconds: float
+    note: str
+
+
+class LoadTimes:
+    """Bars that compare ways of loading by their seconds for a million records.
+
+    A measurement of fewer or more records is scaled to a million, and its bar says so.
+    """
+
+    def __init__(self) -> None:
+        self.times: list[LoadTime] = []
+
+    def measure(self, name: str, load: Callable[[], Result], records: int = MILLION, rounds: int = 1) -> Result:
+        """Measure one way of loading and add its bar.
+
+        Parameters
+        ----------
+        name
+            The name of the bar. A second measurement with the same name replaces the first.
+        load
+            The function to measure. It is called without arguments.
+        records
+            How many records `load` loads.
+        rounds
+            How often `load` is called. The shortest time counts.
+
+        Returns
+        -------
+        object
+            What the last call of `load` returned.
+        """
+        tries = [_run_timed(load) for _ in range(rounds)]
+        shortest = min(seconds for seconds, _ in tries)
+        note = "" if records == MILLION else f"scaled from {records:,}"
+        self._add(LoadTime(name, shortest * MILLION / records, note))
+        return tries[-1][1]
+
+    def add_benchmark(self, name: str, way: str) -> None:
+        """Add a bar for a time that the benchmark recorded, on the machine that docs/performance.md names.
+
+        Parameters
+        ----------
+        name
+            The name of the bar.
+        way
+            The benchmark's name for this way of loading. If there is no measurement of it, no bar is added.
+        """
+        curve = read_measurements().get(way, {})
+        if curve:
+            records = max(curve)
+            self._add(LoadTime(name, curve[records] * MILLION / records, "quoted, another machine"))
+
+    def _add(self, time: LoadTime) -> None:
+        self.times = [each for each in self.times if each.name != time.name] + [time]
+
+    def format_lines(self) -> list[str]:
+        """Return the title and one line with a bar for each way of loading."""
+        longest = max((time.seconds for time in self.times), default=1.0)
+        lines = ["seconds for a million records"]
+        for time in self.times:
+            bar = "█" * round(time.seconds / longest * _BAR_WIDTH) or "▏"
+            line = f"{time.name:<{_NAME_WIDTH}}{bar:<{_BAR_WIDTH}} {time.seconds:7.2f} s   {time.note}"
+            lines.append(line.rstrip())
+        return lines
+
+    def __repr__(self) -> str:
+        return "\n".join(self.format_lines())
+
+    def _repr_html_(self) -> str:
+        return f'<div class="kg-race" style="{MONO}">{escape(repr(self))}</div>'
+
+
+def read_measurements() -> dict[str, dict[int, float]]:
+    """Return the benchmark's measurements: for each way of loading, the shortest seconds by number of records.
+
+    If several topics have the same number of records, the first one counts.
+    """
+    measurements: dict[str, dict[int, float]] = {}
+    for run in json.loads(find_upwards("benchmarks/measured.json").read_text())["runs"]:
+        for topic in run["topics"]:
+            for way, measurement in topic["ways"].items():
+                seconds = measurement["seconds"]
+                if seconds:
+                    measurements.setdefault(way, {}).setdefault(topic["records"], min(seconds))
+    return measurements
+
+
+class BenchmarkCurves:
+    """Seconds against log size, as the benchmark measured them.
+
+    As HTML it is the figure of docs/performance.md; as text it has one line for each way of loading.
+    """
+
+    def __repr__(self) -> str:
+        lines = ["least seconds by records in the log"]
+        for way, curve in read_measurements().items():
+            points = (f"{records / MILLION:g} M {curve[records]:.2f} s" for records in sorted(curve))
+            lines.append(f"{way:<16}" + ", ".join(points))
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return find_upwards("docs/performance.svg").read_text()

@@ -1,0 +1,73 @@
+"""A widget that counts the groups on each partition and finds the partition of a typed group: lesson 02."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import zip_longest
+
+import ipywidgets as widgets
+
+from kafkagroups.course.widgets import StaticWidget, format_html
+from kafkagroups.log.partitioning import partition_for
+
+_COLUMNS = 3
+_LONGEST_BAR = 10
+
+
+class PartitionHistogram(StaticWidget):
+    """A bar for each partition that holds groups, a slider for the number of partitions, and a field for a group id.
+
+    Parameters
+    ----------
+    groups
+        The ids of the groups to count.
+    partitions
+        The number of partitions at first.
+    """
+
+    def __init__(self, groups: Iterable[str], partitions: int = 50) -> None:
+        self.groups = list(groups)
+        self.partitions = widgets.IntSlider(value=partitions, min=1, max=100, description="partitions")
+        self.group = widgets.Text(value="", description="group", placeholder="type a group id")
+        self.view = widgets.HTML()
+        for control in (self.partitions, self.group):
+            control.observe(lambda _: self._draw(), names="value")
+        self._draw()
+        super().__init__([widgets.HBox([self.partitions, self.group]), self.view])
+
+    def _draw(self) -> None:
+        self.view.value = self.static_html()
+
+    def _count_groups(self) -> dict[int, int]:
+        counts = dict.fromkeys(range(self.partitions.value), 0)
+        for group in self.groups:
+            counts[partition_for(group, self.partitions.value)] += 1
+        return counts
+
+    def _lines(self) -> list[str]:
+        counts = self._count_groups()
+        chosen = partition_for(self.group.value, self.partitions.value) if self.group.value else None
+        most = max(counts.values())
+        groups_per_block = max(1, -(-most // _LONGEST_BAR))
+        empty = sum(not count for count in counts.values())
+        title = (
+            f"{len(self.groups)} groups on {len(counts)} partitions: at most {most} on one, {empty} partitions empty"
+        )
+        if chosen is not None:
+            title += f"; {self.group.value} lives on {chosen}"
+        bars = []
+        for partition, count in counts.items():
+            mark = " ◀" if partition == chosen else ""
+            if count or mark:
+                blocks = "█" * -(-count // groups_per_block)
+                bars.append(f"{partition:>3} {blocks:<10} {count}{mark}")
+        rows = -(-len(bars) // _COLUMNS)
+        columns = [bars[start : start + rows] for start in range(0, len(bars), rows)]
+        table = zip_longest(*columns, fillvalue="")
+        return [title] + ["".join(f"{bar:<26}" for bar in row).rstrip() for row in table]
+
+    def static_html(self) -> str:
+        return format_html("kg-histogram", self._lines())
+
+    def static_text(self) -> str:
+        return "\n".join(self._lines())

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from benchmarks import machine, once, report, runs
 from benchmarks.ways import WAYS
-from kafkagroups.cli.synth import count
+from kafkagroups.cli.synth import parse_count
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "--records", type=count, nargs="+", default=[1_000_000], metavar="N", help="1M, 10M …: a run each"
+        "--records", type=parse_count, nargs="+", default=[1_000_000], metavar="N", help="1M, 10M …: a run each"
     )
     parser.add_argument(
         "--partitions", type=int, nargs="+", choices=(50, 1), default=[50, 1], help="of the topic (both)"

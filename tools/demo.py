@@ -17,7 +17,7 @@ import kafkagroups as kg
 from kafkagroups import spark as kgs, synth
 from kafkagroups.cli import main as kafkagroups
 from kafkagroups.cli.progress import progress_bar
-from kafkagroups.cli.tables import table
+from kafkagroups.cli.tables import print_table
 from kafkagroups.groups.group import Group
 from kafkagroups.spark.java import NoJava, find_java
 
@@ -45,7 +45,7 @@ def three_brokers() -> None:
     loaded = {version: kg.load(HARBOUR / version, coordinator, version) for version, coordinator in BROKERS.items()}
     names = sorted({name for groups in loaded.values() for name in groups})
     rows = [(name, *(in_words(groups.get(name)) for groups in loaded.values())) for name in names]
-    table(("group", *(f"Kafka {version}, {coordinator}" for version, coordinator in BROKERS.items())), rows)
+    print_table(("group", *(f"Kafka {version}, {coordinator}" for version, coordinator in BROKERS.items())), rows)
 
 
 def in_words(group: Group | None) -> str:
@@ -85,7 +85,7 @@ def on_spark(records: int) -> None:
         seconds = time.perf_counter() - begin
         session.stop()
     print("\nThe groups that committed last:\n")
-    table(("group", "partition", "topic-partitions", "largest offset", "last commit"), map(tuple, job.result()))
+    print_table(("group", "partition", "topic-partitions", "largest offset", "last commit"), map(tuple, job.result()))
     print(
         f"\n{records:,} records in {seconds:.1f} s: {records / seconds:,.0f} a second on {os.cpu_count()} cores,"
         "\nthe first job of a session, each task with the compiled loader."

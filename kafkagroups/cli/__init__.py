@@ -1,11 +1,14 @@
-"""The command line: one file per command, each with NAME, HELP, EXAMPLES, `add_arguments` and `run`.
+"""The command line: the parser, exit codes, and one module per command.
 
-Exit codes: 0 fine; 1 the data is bad (what could be read was printed, the first error is on stderr); 2 bad usage.
+Each command's module has NAME, HELP, EXAMPLES, `add_arguments` and `run`.
+
+Exit codes: 0 success; 1 bad data (what could be read was printed, the first error is on stderr); 2 bad usage.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from importlib import metadata
@@ -32,11 +35,11 @@ COMMANDS = (decode, encode, partition, dump, load, explain, diff, stats, compact
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs one command and gives its exit code. A user's mistake is one line on stderr, never a traceback."""
+    """Run one command and return its exit code. A user's mistake prints one line on stderr, never a traceback."""
     parser = _Parser(
         prog="kafkagroups",
-        description="Read what Kafka keeps in __consumer_offsets.",
-        epilog="kafkagroups COMMAND --help shows a command's options and examples.",
+        description="Read and explain Kafka's __consumer_offsets topic.",
+        epilog="`kafkagroups COMMAND --help` shows the options and examples of a command.",
     )
     parser.add_argument("--version", action="version", version=f"kafkagroups {metadata.version('kafkagroups')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -51,37 +54,39 @@ def main(argv: list[str] | None = None) -> int:
         command.add_arguments(sub)
         sub.set_defaults(run=command.run)
     for stream in (sys.stdout, sys.stderr):
-        if stream is None:
-            return 1  # closed: there is nobody to tell
-        if hasattr(stream, "reconfigure"):  # half a surrogate pair prints as ?, as Java does
+        if stream is None:  # The caller closed it, so no message can be printed.
+            return 1
+        if isinstance(stream, io.TextIOWrapper):
+            # As in Java, an unpaired surrogate is printed as "?".
             stream.reconfigure(encoding="utf-8", errors="replace")
+    if argv is None:
+        argv = [os.fsencode(argument).decode("utf-8", "replace") for argument in sys.argv[1:]]
     try:
-        given = (
-            [os.fsencode(argument).decode("utf-8", "replace") for argument in sys.argv[1:]] if argv is None else argv
-        )
-        args = parser.parse_args(given)
+        args = parser.parse_args(argv)
         status: int = args.run(args)
         sys.stdout.flush()
         return status
     except UsageError as error:
-        options.complain(error)
+        options.print_error(error)
         return 2
     except KafkagroupsError as error:
-        options.complain(error)
+        options.print_error(error)
         return 1
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # The reader, such as `head`, has ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        options.complain(f"the output cannot be written: {error.strerror}")
+        options.print_error(f"the output cannot be written: {error.strerror}")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        options.complain("interrupted")
+        options.print_error("interrupted")
         return 130
 
 
 class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]  # raises like the original, in one line
+    """A parser that prints its errors in one line."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]  # The original is declared NoReturn.
         print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)

@@ -1,4 +1,4 @@
-"""`kafkagroups compact`: what one pass of the log cleaner leaves of a partition."""
+"""The command `compact`: write the segments that one pass of the log cleaner leaves."""
 
 from __future__ import annotations
 
@@ -10,30 +10,36 @@ from dataclasses import asdict
 from kafkagroups.api import compact
 from kafkagroups.cli import options
 from kafkagroups.cli.progress import progress_bar
-from kafkagroups.cli.tables import printable, table
+from kafkagroups.cli.tables import escape, print_table
 from kafkagroups.log.cleaner import Compaction
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 
 NAME = "compact"
-HELP = "write what one pass of Kafka 4.3.1's log cleaner leaves of a partition"
+HELP = "clean a partition as one pass of Kafka 4.3.1's log cleaner does, into a new folder"
 EXAMPLES = """\
 examples:
   kafkagroups compact data/harbour/3.9.2/__consumer_offsets-9 --out cleaned
   kafkagroups compact LOG --out CLEANED --delete-retention-ms 0 --json
-  kafkagroups compact CLEANED --out AGAIN --first-dirty 42    a second pass: 42 is what the first one said"""
+  kafkagroups compact CLEANED --out AGAIN --first-dirty 42    a second pass; the first one printed 42"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a partition directory")
     parser.add_argument("--out", required=True, metavar="DIR", help="a new or empty folder for the segments")
     for flag, help_text in (
-        ("--now-ms", "the time of the pass (the newest time in the log)"),
-        ("--delete-retention-ms", "how long a tombstone stays once it was marked (86400000, a day)"),
-        ("--first-dirty", "up to which offset the log is clean (the log's start, also for an offset outside the log)"),
-        ("--first-uncleanable", "where the pass stops, moved down to its segment's start (as far as may be)"),
-        ("--segment-bytes", "the largest segment to make of several (104857600)"),
-        ("--map-entries", f"keys that fit in the offset map ({DEFAULT_CAPACITY}, a broker's default)"),
-        ("--producer-expiration-ms", "after which time a producer is forgotten (86400000; -1: never)"),
+        ("--now-ms", "the time of the pass in ms (the newest timestamp in the log)"),
+        ("--delete-retention-ms", "how long a marked tombstone is retained, in ms (86400000, one day)"),
+        ("--first-dirty", "the offset at which the dirty part begins (the log start; also if N is outside the log)"),
+        (
+            "--first-uncleanable",
+            "the offset at which the pass stops, moved down to the start of its segment (the last possible one)",
+        ),
+        ("--segment-bytes", "the largest size of a merged segment (104857600)"),
+        (
+            "--map-entries",
+            f"the number of keys that fit in the offset map ({DEFAULT_CAPACITY}, the default of a broker)",
+        ),
+        ("--producer-expiration-ms", "ms after which an idle producer expires (86400000; -1: never)"),
     ):
         parser.add_argument(flag, type=int, metavar="N", default=argparse.SUPPRESS, help=help_text)
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -51,20 +57,21 @@ def run(args: argparse.Namespace) -> int:
         _print(args, done)
     sys.stdout.flush()
     if done.damage:
-        options.complain(done.damage)
+        options.print_error(done.damage)
     return int(done.damage is not None)
 
 
 def _print(args: argparse.Namespace, done: Compaction) -> None:
-    print(printable(f"{args.path} after one pass of the cleaner, in {args.out}"))
+    print(escape(f"{args.path} after one pass of the cleaner, in {args.out}"))
     columns = ("segments", "batches", "records", "bytes")
-    before, after = ([asdict(size)[column] for column in columns] for size in (done.before, done.after))
-    gone = [a - b for a, b in zip(before, after, strict=True)]
-    table(("", *columns), [("before", *before), ("after", *after), ("gone", *gone)])
+    before = [asdict(done.before)[column] for column in columns]
+    after = [asdict(done.after)[column] for column in columns]
+    removed = [a - b for a, b in zip(before, after, strict=True)]
+    print_table(("", *columns), [("before", *before), ("after", *after), ("removed", *removed)])
     if not done.groups:
-        print("nothing was dirty: all is in the active segment, or waits for an open transaction")
+        print("Nothing was cleaned: every record is in the active segment or behind an open transaction.")
         return
     for group in done.groups:
         if len(group) > 1:
-            print(f"segments {', '.join(map(str, group))} became one")
-    print(f"next dirty offset {done.next_dirty_offset}: a second pass takes it as --first-dirty")
+            print(f"Segments {', '.join(map(str, group))} were merged.")
+    print(f"The next dirty offset is {done.next_dirty_offset}; a second pass needs it as --first-dirty.")

@@ -1,4 +1,4 @@
-"""`kafkagroups decode`: one record's bytes, as Kafka's JSON."""
+"""The command `decode`: a record's bytes, annotated byte by byte or as Kafka's JSON."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from kafkagroups.anatomy.annotate import annotate, decode
 from kafkagroups.cli import options
-from kafkagroups.cli.tables import table
+from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.serde import to_json
 
 NAME = "decode"
-HELP = "decode a record from the hex of its key and value, byte by byte"
+HELP = "decode a record from the hex digits of its key and value, byte by byte"
 EXAMPLES = """\
 examples:
   kafkagroups decode 0001000762696c6c696e6700066f726465727300000002 00030000000000000005ffffffff0000000001a1fd61df48
@@ -23,37 +23,41 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("key", metavar="KEYHEX", nargs="?", help="the key's bytes in hex")
-    parser.add_argument("value", metavar="VALUEHEX", nargs="?", help="the value's bytes in hex; none is a tombstone")
-    parser.add_argument("--jsonl", action="store_true", help='read lines {"key_hex":…,"value_hex":…} on stdin')
-    parser.add_argument("--json", action="store_true", help="one record's JSON, as --jsonl prints it")
-    parser.add_argument("--strict", action="store_true", help="refuse whatever Kafka's writer would not have written")
+    parser.add_argument("key", metavar="KEYHEX", nargs="?", help="the bytes of the key in hex")
+    parser.add_argument(
+        "value", metavar="VALUEHEX", nargs="?", help="the bytes of the value in hex; leave it out for a tombstone"
+    )
+    parser.add_argument("--jsonl", action="store_true", help='read lines {"key_hex":…,"value_hex":…} from stdin')
+    parser.add_argument("--json", action="store_true", help="print the record as JSON, as --jsonl does")
+    parser.add_argument(
+        "--strict", action="store_true", help="refuse every encoding that Kafka's own writer would not produce"
+    )
     options.add_coordinator(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = options.rules(args.coordinator, args.kafka)
+    rules = options.choose_dialect(args.coordinator, args.kafka)
     if args.jsonl == (args.key is not None):
-        raise UsageError("either KEYHEX or --jsonl was expected")
+        raise UsageError("expected either KEYHEX or --jsonl")
     if args.jsonl:
-        return options.answer_lines(lambda row: _decode_row(row, rules, args.strict))
-    key, value = options.unhex(args.key, "KEYHEX"), options.unhex(args.value, "VALUEHEX")
+        return options.convert_lines(lambda row: _decode_row(row, rules, args.strict))
+    key = options.parse_hex(args.key, "KEYHEX")
+    value = options.parse_hex(args.value, "VALUEHEX")
     try:
         record = decode(key, value, rules, strict=args.strict)
     except InvalidRecord as error:
         if args.json:
             print(json.dumps({"error": str(error)}))
-        for line in options.told(error):
-            options.complain(line)
+        for line in options.error_lines(error):
+            options.print_error(line)
         return 1
     if args.json:
         print(json.dumps(to_json(record, rules)))
         return 0
-    print(
-        f"{record.name}, record type {record.type}" + ("" if value is not None else ", a tombstone: the value is null")
-    )
+    tombstone = "" if value is not None else ", a tombstone: the value is null"
+    print(f"{record.name}, record type {record.type}{tombstone}")
     bytes_of = {"key": key or b"", "value": value or b""}
-    table(
+    print_table(
         ("", "byte", "bytes", "field", "type", "value", "meaning"),
         (
             (
@@ -73,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _decode_row(row: Any, rules: Dialect, strict: bool) -> dict[str, Any]:
     if not isinstance(row, dict) or "key_hex" not in row:
-        raise UsageError('{"key_hex": …, "value_hex": …} was expected')
-    key, value = options.unhex(row["key_hex"], "key_hex"), options.unhex(row.get("value_hex"), "value_hex")
+        raise UsageError('expected {"key_hex": …, "value_hex": …}')
+    key = options.parse_hex(row["key_hex"], "key_hex")
+    value = options.parse_hex(row.get("value_hex"), "value_hex")
     return to_json(decode(key, value, rules, strict=strict), rules)

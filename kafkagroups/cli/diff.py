@@ -8,7 +8,7 @@ import json
 from kafkagroups.api import diff, load
 from kafkagroups.cli import options
 from kafkagroups.cli.progress import spinner
-from kafkagroups.cli.tables import printable, table
+from kafkagroups.cli.tables import escape, print_table
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import Groups
 
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", metavar="PATH", nargs="+", help="two logs, or one with the options below")
     parser.add_argument("--coordinators", action="store_true", help="one log: a is the classic one, b the new one")
     parser.add_argument("--since", type=int, metavar="N", help="one log: a is the state as of this offset")
-    parser.add_argument("--since-time", type=options.milliseconds, metavar="T", help="one log: a is the state then")
+    parser.add_argument("--since-time", type=options.parse_time, metavar="T", help="one log: a is the state then")
     parser.add_argument("--until", type=int, metavar="N", help="both, or with --since b, as of this offset")
     options.add_until_time(parser)
     options.add_coordinator(parser)
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         for letter, side in (("a", a), ("b", b)):
             moment = " (as of --since)" if letter == "a" and (args.since, args.since_time) != (None, None) else ""
-            print(printable(f"{letter}: {side.path}{moment}, {side.coordinator} coordinator of Kafka {side.kafka}"))
+            print(escape(f"{letter}: {side.path}{moment}, {side.coordinator} coordinator of Kafka {side.kafka}"))
         for title, rows in (
             (("group", "a", "b"), [(name, *map(_group, pair)) for name, pair in found["groups"].items()]),
             *(
@@ -58,12 +58,12 @@ def run(args: argparse.Namespace) -> int:
             ),
         ):
             if rows:
-                table(title, rows)
+                print_table(title, rows)
         if not any(found.values()):
             print("No group, no offset and no pending commit differs.")
     problems = list(dict.fromkeys([*a.problems, *b.problems]))
     for line in problems:
-        options.complain(line)
+        options.print_error(line)
     return int(bool(problems))
 
 
@@ -73,7 +73,7 @@ def _sides(args: argparse.Namespace) -> tuple[Groups, Groups]:
         raise UsageError("two PATHs were expected, or one with --coordinators or with --since or --since-time")
     if args.coordinators and (args.coordinator or args.kafka):
         raise UsageError("--coordinators compares 3.9.2's and 4.3.1's; --coordinator and --kafka choose one")
-    rules = options.rules(args.coordinator, args.kafka)
+    rules = options.choose_dialect(args.coordinator, args.kafka)
 
     def side(path: str, coordinator: str, kafka: str | None, first: bool = False) -> Groups:
         until, until_time = (args.since, args.since_time) if first else (args.until, args.until_time)
@@ -94,7 +94,7 @@ def _group(shown: dict[str, object] | None) -> str:
         return "-"
     members = shown["members"]
     assert isinstance(members, list)
-    return printable(f"{shown['type']} {shown['state']} {shown['protocol'] or ''} {len(members)} members")
+    return escape(f"{shown['type']} {shown['state']} {shown['protocol'] or ''} {len(members)} members")
 
 
 def _commit(shown: object) -> str:
@@ -103,4 +103,4 @@ def _commit(shown: object) -> str:
     if isinstance(shown, list):
         return ", ".join(f"{commit['offset']} (producer {commit['producer_id']})" for commit in shown)
     assert isinstance(shown, dict)
-    return printable(f"{shown['offset']} {shown['metadata']}".strip())
+    return escape(f"{shown['offset']} {shown['metadata']}".strip())

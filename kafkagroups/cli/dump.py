@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kafkagroups.cli import options
-from kafkagroups.cli.tables import printable
+from kafkagroups.cli.tables import escape
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.loading import group_of
 from kafkagroups.kafka_tools import dump_log, formatters
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = options.rules(None, args.kafka)
+    rules = options.choose_dialect(None, args.kafka)
     limits = (args.group, args.type, args.first, args.until, args.until_time)
     if args.format != "text" and (args.json or any(limit is not None for limit in limits)):
         raise UsageError(f"--format {args.format} prints whole logs, without other options")
@@ -78,15 +78,15 @@ def run(args: argparse.Namespace) -> int:
                         print(line)
                     _note_damage(log, errors)
         except UsageError as error:
-            options.complain(error)
+            options.print_error(error)
             worst = 2
         except ToolDied as error:
             sys.stdout.flush()
-            options.complain(f"Kafka's tool dies here: {error}")
+            options.print_error(f"Kafka's tool dies here: {error}")
             return max(worst, 1)
     if errors:
         sys.stdout.flush()
-        options.complain(errors[0] + (f" (and {len(errors) - 1} more)" if errors[1:] else ""))
+        options.print_error(errors[0] + (f" (and {len(errors) - 1} more)" if errors[1:] else ""))
     return max(worst, int(bool(errors)))
 
 
@@ -195,7 +195,7 @@ def _text_line(
 ) -> str:
     if error:
         raw = f"key {_hex(log_record.key)}, value {_hex(log_record.value)}"
-        return f"  {log_record.offset}  cannot be decoded: {printable(error)}: {raw}"
+        return f"  {log_record.offset}  cannot be decoded: {escape(error)}: {raw}"
     if record is None:
         return f"  {log_record.offset}  marker: {control}"
     key, value = key_to_json(record), value_to_json(record)
@@ -206,4 +206,4 @@ def _text_line(
         what = f"v{value['version']} " + json.dumps(value["data"], ensure_ascii=False)
     else:
         what = value["hex"]
-    return printable(f"  {log_record.offset}  {record.name}  {about}  {what}")
+    return escape(f"  {log_record.offset}  {record.name}  {about}  {what}")

@@ -1,4 +1,4 @@
-"""`kafkagroups encode`: Kafka's JSON of a record, as bytes."""
+"""The command `encode`: the bytes of records that are given as Kafka's JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafkagroups.records.serde import Record, encode, from_json
 from kafkagroups.records.writers import value_version
 
 NAME = "encode"
-HELP = "encode records, as `decode --jsonl` prints them, to bytes"
+HELP = "encode records from the JSON that `decode --jsonl` prints"
 EXAMPLES = """\
 examples:
   kafkagroups decode --jsonl < records.jsonl | kafkagroups encode --jsonl
@@ -26,37 +26,39 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--jsonl", action="store_true", help="a record a line on stdin, key_hex and value_hex a line out"
+        "--jsonl",
+        action="store_true",
+        help="read one record per line from stdin; print one line with key_hex and value_hex for each",
     )
-    parser.add_argument("--kafka", metavar="VERSION", help="in the value versions that this Kafka writes")
+    parser.add_argument("--kafka", metavar="VERSION", help="use the value versions that this Kafka version writes")
 
 
 def run(args: argparse.Namespace) -> int:
     if not args.jsonl:
-        raise UsageError("encode reads records on stdin and wants --jsonl")
+        raise UsageError("encode reads records from stdin: add --jsonl")
     if args.kafka:
-        options.rules(None, args.kafka)
-    return options.answer_lines(functools.partial(_encode_row, kafka=args.kafka))
+        options.choose_dialect(None, args.kafka)
+    return options.convert_lines(functools.partial(_encode_row, kafka=args.kafka))
 
 
 def _encode_row(row: Any, kafka: str | None) -> dict[str, Any]:
     if kafka is None:
         key, value = encode(from_json(row))
     else:
-        key, value = encode(*_as_written_by(row, kafka))
+        key, value = encode(*_record_written_by(row, kafka))
     return {"key_hex": key.hex(), "value_hex": None if value is None else value.hex()}
 
 
-def _as_written_by(row: Any, kafka: str) -> tuple[Record, Dialect]:
-    """The record in the value version that this Kafka writes; the row need not name a version then."""
-    rules = options.rules(None, kafka)
+def _record_written_by(row: Any, kafka: str) -> tuple[Record, Dialect]:
+    """Return the record in the value version that this Kafka writes. The row may lack a version."""
+    rules = options.choose_dialect(None, kafka)
     try:
         data = row["value"]["data"]
         expires = data.get("expireTimestamp", -1) != -1
         chosen = value_version(int(row["key"]["type"]), kafka, expires=expires)
         row = {**row, "value": {"version": chosen, **row["value"]}}
     except (TypeError, KeyError, AttributeError, ValueError):
-        chosen = None  # a tombstone, an unread value, or something that from_json refuses
+        chosen = None  # A tombstone, a value that is not decoded, or a row that from_json refuses.
     record = from_json(row, rules)
     if chosen is not None:
         record = replace(record, value_version=chosen)

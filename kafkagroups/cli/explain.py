@@ -8,7 +8,7 @@ import json
 from kafkagroups.api import explain
 from kafkagroups.cli import options
 from kafkagroups.cli.progress import spinner
-from kafkagroups.cli.tables import printable, table
+from kafkagroups.cli.tables import escape, print_table
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.fates import Explanation, RecordFate, history_json
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = options.rules(args.coordinator, args.kafka)
+    rules = options.choose_dialect(args.coordinator, args.kafka)
     whose = {"coordinator": rules.coordinator, "kafka": rules.kafka, "partitions": args.partitions}
     until = {"until": args.until, "until_time": args.until_time}
     worst = 0
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
             with spinner(path):
                 told = explain(path, args.group, args.topic, args.partition, **whose, **until)
         except UsageError as error:
-            options.complain(error)
+            options.print_error(error)
             worst = 2
             continue
         if args.json:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             _print(path, told, args)
         for line in told.problems:
-            options.complain(line)
+            options.print_error(line)
         worst = max(worst, int(bool(told.problems)))
     return worst
 
@@ -75,30 +75,30 @@ def _print(path: str, told: Explanation, args: argparse.Namespace) -> None:
     if not told.history:
         home = f"group {told.group} lives in partition {partition_for(told.group, args.partitions or 50)}"
         count = "" if args.partitions else " if the topic has 50 (--partitions)"
-        print(printable(f"No record of {what} in {path}; {home}{count}."))
+        print(escape(f"No record of {what} in {path}; {home}{count}."))
         return
     back = _went_back(told.history)
     chosen = told.history if args.all else _worth_showing(told.history, back)
     rows = [_row(entry, id(entry) in back) for entry in chosen]
     names = ("part.", "record", "written (UTC)", "type", "about", "committed", "note", "producer", "fate", "by", "why")
     used = [number for number in range(len(names)) if number < 5 or any(row[number] != "" for row in rows)]
-    table([names[number] for number in used], [[row[number] for number in used] for row in rows])
+    print_table([names[number] for number in used], [[row[number] for number in used] for row in rows])
     if len(chosen) < len(told.history):
         left = f"{len(chosen)} of {len(told.history)} records: the last {SHOWN}, and where an offset went back (▼)."
         print(f"{left} --all shows every one.")
     elif back:
         print("▼: the offset went back.")
     if told.answer is None:
-        print(printable(f"{broker} answers nothing about {what}."))
+        print(escape(f"{broker} answers nothing about {what}."))
     elif args.topic:
         note = f", with the note {told.answer['metadata']!r}" if told.answer["metadata"] else ""
-        print(printable(f"{broker} answers {told.answer['offset']} for {what}{note}."))
+        print(escape(f"{broker} answers {told.answer['offset']} for {what}{note}."))
     else:
         state, offsets = told.answer["state"], len(told.answer["offsets"])
-        print(printable(f"{broker} answers that {what} is {state}, with {offsets} offsets."))
+        print(escape(f"{broker} answers that {what} is {state}, with {offsets} offsets."))
     for entry in told.waiting:
         print(
-            printable(
+            escape(
                 f"{entry.key}: record {entry.offset} waits for the end of producer {entry.producer_id}'s transaction; "
                 "asked for stable offsets, a broker answers UNSTABLE_OFFSET_COMMIT."
             )
@@ -137,7 +137,7 @@ def _row(entry: RecordFate, went_back: bool) -> tuple[object, ...]:
     return (
         "-" if entry.partition is None else entry.partition,
         entry.offset,
-        options.calendar(entry.timestamp),
+        options.format_time(entry.timestamp),
         name,
         entry.key or entry.member_id or "",
         "" if entry.committed is None else f"{entry.committed}{' ▼' * went_back}",

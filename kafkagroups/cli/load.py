@@ -13,7 +13,7 @@ from typing import Any
 from kafkagroups.api import load
 from kafkagroups.cli import options
 from kafkagroups.cli.progress import progress_bar, spinner
-from kafkagroups.cli.tables import printable, table
+from kafkagroups.cli.tables import escape, print_table
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.loading.engines import ENGINES
 from kafkagroups.loading.groups import Groups
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     worst = 0
-    rules = options.rules(args.coordinator, args.kafka)
+    rules = options.choose_dialect(args.coordinator, args.kafka)
     if args.master and args.engine != "spark":
         raise UsageError("--master is Spark's: it goes with --engine spark")
     if args.snapshot and (args.engine == "spark" or args.until is not None or args.until_time is not None or args.to):
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             groups = _loaded(path, rules, args)
         except (UsageError, InvalidLog) as error:
-            options.complain(error)
+            options.print_error(error)
             worst = 2
             continue
         if args.json:
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
             _print(groups)
         sys.stdout.flush()
         for line in groups.problems:
-            options.complain(line)
+            options.print_error(line)
             worst = max(worst, 1)
     return worst
 
@@ -110,10 +110,10 @@ def _write(args: argparse.Namespace, rules: Dialect) -> int:
         print(json.dumps({"path": path, "to": args.to, "rows": written.rows}))
     else:
         for name, rows in written.rows.items():
-            print(printable(f"{args.to}/{name}: {rows} rows"))
+            print(escape(f"{args.to}/{name}: {rows} rows"))
     sys.stdout.flush()
     for line in written.problems:
-        options.complain(line)
+        options.print_error(line)
     return int(bool(written.problems))
 
 
@@ -176,17 +176,17 @@ def _print(groups: Groups) -> None:
         epoch = shown["generation"] if shown["type"] == "classic" else shown["group_epoch"]
         partition = "-" if shown["partition"] is None else shown["partition"]
         rows.append((group_id, partition, shown["type"], shown["state"], protocol, epoch, *counts))
-    table(("group", "part.", "type", "state", "protocol", "epoch", "members", "offsets", "pending"), rows)
+    print_table(("group", "part.", "type", "state", "protocol", "epoch", "members", "offsets", "pending"), rows)
     committed = [
         (group_id, partition, offset.offset, offset.metadata, offset.record_offset)
         for group_id in sorted(groups)
         for partition, offset in sorted(groups[group_id].offsets.items())
     ]
     if committed:
-        table(("group", "topic-partition", "offset", "metadata", "record"), committed)
+        print_table(("group", "topic-partition", "offset", "metadata", "record"), committed)
     for what, names in (
         ("offsets kept of groups that are not known", groups.orphans),
         ("groups with records in other partitions", groups.elsewhere),
     ):
         if names:
-            print(printable(f"{what}: {', '.join(sorted(names))}"))
+            print(escape(f"{what}: {', '.join(sorted(names))}"))

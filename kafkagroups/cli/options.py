@@ -1,4 +1,4 @@
-"""What several commands share: options and how their values are read."""
+"""Shared command-line options: their definition, their values, JSON lines on stdin, errors on stderr."""
 
 from __future__ import annotations
 
@@ -6,81 +6,108 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kafkagroups.cli.tables import printable
+from kafkagroups.cli.tables import escape
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.records.dialect import DEFAULT_KAFKA, Dialect, dialect
 from kafkagroups.records.fields import kafka_version
 
+PATH_HELP = "a partition directory, a .log file, or a folder of partition directories"
+UNTIL_HELP = "only batches whose base offset is below N; a batch is taken as a whole; needs one partition"
+
+
+def add_paths(parser: argparse.ArgumentParser, more_help: str = "") -> None:
+    """Add the argument PATH, which may repeat."""
+    parser.add_argument("paths", metavar="PATH", nargs="+", help=PATH_HELP + more_help)
+
 
 def add_coordinator(parser: argparse.ArgumentParser) -> None:
+    """Add --coordinator and --kafka."""
     parser.add_argument(
         "--coordinator",
         choices=("classic", "new"),
-        help="whose rules: new, or classic where --kafka is below 4",
+        help="the coordinator whose rules apply (new; classic if --kafka is below 4)",
     )
     defaults = ", ".join(f"{kafka} for {name}" for name, kafka in DEFAULT_KAFKA.items())
-    parser.add_argument("--kafka", metavar="VERSION", help=f"of which Kafka version ({defaults})")
+    parser.add_argument("--kafka", metavar="VERSION", help=f"the coordinator's Kafka version ({defaults})")
+
+
+def add_partitions(parser: argparse.ArgumentParser) -> None:
+    """Add --partitions."""
+    parser.add_argument("--partitions", type=int, metavar="N", help="the partition count of the offsets topic")
 
 
 def add_until_time(parser: argparse.ArgumentParser) -> None:
+    """Add --until-time."""
     parser.add_argument(
         "--until-time",
-        type=milliseconds,
+        type=parse_time,
         metavar="T",
-        help="only batches up to this time: ms since 1970, or ISO 8601 in UTC",
+        help="only batches before the first one with a record after T: ms since 1970, or ISO 8601 in UTC",
     )
 
 
-def rules(coordinator: str | None, kafka: str | None) -> Dialect:
-    """The rules that were asked for. Without a coordinator, the version's own: below 4 that is the classic one."""
+def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
+    """Return the rules of --coordinator and --kafka; without a coordinator, the version decides."""
     if coordinator is None:
         coordinator = "classic" if kafka is not None and kafka_version(kafka) < (4,) else "new"
     return dialect(coordinator, kafka)
 
 
-def jsonl() -> Iterator[tuple[Any, str | None]]:
-    """The lines of stdin as (JSON value, None) or (None, what is wrong with the line). UTF-8, whatever the locale."""
+def read_json_lines() -> Iterator[tuple[Any, str | None]]:
+    """Yield (value, None) or (None, error) for each line of stdin, read as UTF-8 in every locale."""
     for line in sys.stdin.buffer:
         try:
             yield json.loads(line.decode()), None
         except (ValueError, RecursionError) as error:
-            yield None, f"no JSON in UTF-8: {error}"
+            yield None, f"expected JSON in UTF-8: {error}"
 
 
-def answer_lines(answer: Callable[[Any], dict[str, Any]]) -> int:
-    """Prints a line of JSON for each line of stdin, errors too; the first error is told on stderr, then it is 1."""
-    first = None
-    for number, (row, wrong) in enumerate(jsonl(), 1):
+def convert_lines(convert: Callable[[Any], dict[str, Any]]) -> int:
+    """Print one line of JSON for each line of stdin and return the exit code.
+
+    A line that cannot be converted gives `{"error": …}`. The first error is repeated on stderr.
+    """
+    first_error = None
+    for number, (row, json_error) in enumerate(read_json_lines(), 1):
         try:
-            if wrong:
-                raise UsageError(wrong)
-            out = answer(row)
+            if json_error:
+                raise UsageError(json_error)
+            out = convert(row)
         except (UsageError, InvalidRecord) as error:
-            out = {"error": "; ".join(told(error))}
-            first = first or f"line {number}: {error}"
+            out = {"error": "; ".join(error_lines(error))}
+            first_error = first_error or f"line {number}: {error}"
         print(json.dumps(out), flush=True)
-    if first:
-        complain(first)
-    return int(first is not None)
+    if first_error:
+        print_error(first_error)
+    return int(first_error is not None)
 
 
-def told(error: UsageError | InvalidRecord) -> list[str]:
-    """What is wrong, a line each: all that a strict reader found, else the one error."""
+def error_lines(error: UsageError | InvalidRecord) -> list[str]:
+    """Return one line for each deviation that a strict reader found, or the error itself."""
     deviations = error.deviations if isinstance(error, InvalidRecord) else ()
     return [str(deviation) for deviation in deviations] or [str(error)]
 
 
-def complain(what: object) -> None:
-    """One line on stderr, whatever the text holds."""
-    print(printable(f"kafkagroups: {what}"), file=sys.stderr)
+def print_error(message: object) -> None:
+    """Print one line on stderr; control characters are escaped."""
+    print(escape(f"kafkagroups: {message}"), file=sys.stderr)
 
 
-def unhex(text: object, name: str) -> bytes | None:
-    """The bytes of hex digits, None for None. UsageError otherwise."""
+def print_cut(next_offsets: Mapping[int | None, int]) -> None:
+    """Print the first offset that --until or --until-time left out, by partition."""
+    places = (
+        f"{offset}" if partition is None else f"{offset} in partition {partition}"
+        for partition, offset in next_offsets.items()
+    )
+    print(f"The first offset after the cut is {', '.join(places)}.")
+
+
+def parse_hex(text: object, name: str) -> bytes | None:
+    """Return the bytes of hex digits, or None for None. `name` is what the error calls the text."""
     if text is None:
         return None
     try:
@@ -88,23 +115,27 @@ def unhex(text: object, name: str) -> bytes | None:
             return bytes.fromhex(text)
     except ValueError:
         pass
-    raise UsageError(f"{name}: an even number of hex digits was expected, not {text!r}")
+    raise UsageError(f"{name}: expected an even number of hex digits, found {text!r}")
 
 
-def milliseconds(text: str) -> int:
-    """A time as ms since the epoch: the number itself, or ISO 8601 (UTC unless it says otherwise)."""
+def parse_time(text: str) -> int:
+    """Return a time in ms since 1970: the number itself, or ISO 8601 (in UTC unless it names a zone)."""
     if re.fullmatch(r"-?\d+", text):
         return int(text)
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"ms since the epoch or ISO 8601 was expected, not {text!r}") from None
-    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+        raise argparse.ArgumentTypeError(f"expected ms since 1970 or ISO 8601, found {text!r}") from None
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return round(time.timestamp() * 1000)
 
 
-def calendar(ms: int) -> str:
-    """A time in ms for people: UTC, to the second; "" for none and for what no calendar holds."""
+def format_time(ms: int) -> str:
+    """Return a time in UTC, to the second; "" for a negative time, and the number itself beyond the calendar."""
+    if ms < 0:
+        return ""
     try:
-        return "" if ms < 0 else datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):
         return str(ms)

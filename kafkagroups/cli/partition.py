@@ -1,15 +1,15 @@
-"""`kafkagroups partition`: where groups live."""
+"""The command `partition`: the partition of __consumer_offsets that stores a group."""
 
 from __future__ import annotations
 
 import argparse
 import json
 
-from kafkagroups.cli.tables import printable
+from kafkagroups.cli.tables import escape
 from kafkagroups.log.partitioning import partition_for
 
 NAME = "partition"
-HELP = "say on which partition of __consumer_offsets a group lives"
+HELP = "print the partition of __consumer_offsets that stores a group"
 EXAMPLES = """\
 examples:
   kafkagroups partition billing fraud-check
@@ -18,14 +18,17 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("groups", metavar="GROUP", nargs="+", help="a group id")
-    parser.add_argument("--partitions", type=int, default=50, metavar="N", help="offsets.topic.num.partitions (50)")
-    parser.add_argument("--json", action="store_true", help='a line each: {"group":…,"partition":…}')
+    parser.add_argument(
+        "--partitions", type=int, default=50, metavar="N", help="the value of offsets.topic.num.partitions (50)"
+    )
+    parser.add_argument("--json", action="store_true", help='one line per group: {"group":…,"partition":…}')
 
 
 def run(args: argparse.Namespace) -> int:
     for group in args.groups:
         partition = partition_for(group, args.partitions)
-        print(
-            json.dumps({"group": group, "partition": partition}) if args.json else f"{partition:>4}  {printable(group)}"
-        )
+        if args.json:
+            print(json.dumps({"group": group, "partition": partition}))
+        else:
+            print(f"{partition:>4}  {escape(group)}")
     return 0

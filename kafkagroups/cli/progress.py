@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from kafkagroups.cli.tables import printable
+from kafkagroups.cli.tables import escape
 
 LARGE_LOG = 4 * 1024 * 1024
 """A load of fewer bytes is over before a bar would help."""
@@ -27,7 +27,7 @@ def spinner(what: str) -> Iterator[None]:
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(printable(f"reading {what} …")):
+    with Console(stderr=True).status(escape(f"reading {what} …")):
         yield
 
 

@@ -1,4 +1,4 @@
-"""`kafkagroups replay`: a recorded conversation played against our coordinator."""
+"""The command `replay`: play a recorded conversation against this package's coordinator."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from pathlib import Path
 from kafkagroups.log.writer import new_folder
 
 NAME = "replay"
-HELP = "play a recorded conversation against a coordinator: what it answers and appends"
+HELP = "play a recorded conversation against a coordinator; print its answers and appends"
 EXAMPLES = """\
 examples:
-  kafkagroups replay CONVERSATION.jsonl --out LOG                a line a request, as a broker of that version answers
-  kafkagroups replay CONVERSATION.jsonl --out LOG --kafka 2.8.2  as another one would
-  kafkagroups dump LOG                                           what was appended"""
+  kafkagroups replay CONVERSATION.jsonl --out LOG                one line per request, as the recorded version answers
+  kafkagroups replay CONVERSATION.jsonl --out LOG --kafka 2.8.2  as another version answers
+  kafkagroups dump LOG                                           show what was appended"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("conversation", metavar="CONVERSATION.jsonl", help="requests and events, in order")
     parser.add_argument("--out", required=True, metavar="DIR", help="a new or empty folder for the coordinator's log")
-    parser.add_argument("--kafka", metavar="VERSION", help="whose rules: 1.0.1, 2.8.2, 3.9.2 (the recorded broker's)")
+    parser.add_argument(
+        "--kafka", metavar="VERSION", help="the rules of 1.0.1, 2.8.2 or 3.9.2 (those of the recorded broker)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    from kafkagroups.replay.conversation import Player, read  # the coordinator takes its time to import
+    from kafkagroups.replay.conversation import Player, read  # Its import is slow.
 
     header, lines = read(args.conversation)
     player = Player(header, lines, args.out, args.kafka)

@@ -1,4 +1,4 @@
-"""`kafkagroups stats`: why a log is so big, and so slow."""
+"""The command `stats`: why a log is big and slow to load."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from kafkagroups.api import stats
 from kafkagroups.cli import options
 from kafkagroups.cli.progress import spinner
-from kafkagroups.cli.tables import printable, table
+from kafkagroups.cli.tables import escape, print_table
 from kafkagroups.errors import UsageError
 from kafkagroups.history.stats import BY, LOAD_RATE, Count, PartitionStats, Stats
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.serde import RECORD_TYPES
 
 SHOWN = 20
-"""How many rows a person sees without --top."""
+"""The number of rows in the text output without --top."""
 NAME = "stats"
-HELP = "say why a log is so big, and so slow: live and dead bytes, open transactions, what the cleaner may not touch"
+HELP = "show why a log is big and slow: live and dead bytes, open transactions, what the cleaner cannot clean"
 EXAMPLES = """\
 examples:
   kafkagroups stats /var/lib/kafka/data/__consumer_offsets-12
@@ -28,20 +28,18 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths", metavar="PATH", nargs="+", help="a partition directory, a .log file or a folder of directories"
-    )
-    parser.add_argument("--by", choices=BY, default="group", help="what the rows are (group)")
+    options.add_paths(parser)
+    parser.add_argument("--by", choices=BY, default="group", help="what each row counts (group)")
     parser.add_argument("--top", type=int, metavar="N", help="only the N largest rows")
     options.add_coordinator(parser)
-    parser.add_argument("--partitions", type=int, metavar="N", help="the topic's partition count")
-    parser.add_argument("--json", action="store_true", help="one JSON object a PATH")
+    options.add_partitions(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object per PATH")
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = options.rules(args.coordinator, args.kafka)
+    rules = options.choose_dialect(args.coordinator, args.kafka)
     if args.top is not None and args.top < 1:
-        raise UsageError(f"--top: at least 1 row was expected, not {args.top}")
+        raise UsageError(f"--top: expected at least 1, found {args.top}")
     worst = 0
     for path in args.paths:
         try:
@@ -50,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
                     path, args.by, coordinator=rules.coordinator, kafka=rules.kafka, partitions=args.partitions
                 )
         except UsageError as error:
-            options.complain(error)
+            options.print_error(error)
             worst = 2
             continue
         if args.json:
@@ -58,13 +56,13 @@ def run(args: argparse.Namespace) -> int:
         else:
             _print(path, counted, args.top, rules)
         for line in counted.problems:
-            options.complain(line)
+            options.print_error(line)
             worst = max(worst, 1)
     return worst
 
 
 def to_json(counted: Stats, top: int | None) -> dict[str, Any]:
-    """What `stats --json` prints."""
+    """Return what `stats --json` prints."""
     partitions = {json.dumps(number): _partition_json(count) for number, count in counted.partitions.items()}
     return {
         "partitions": partitions,
@@ -86,12 +84,12 @@ def _partition_json(count: PartitionStats) -> dict[str, Any]:
 def _print(path: str, counted: Stats, top: int | None, rules: Dialect) -> None:
     most = SHOWN if top is None else top
     largest = sorted(counted.partitions.items(), key=lambda entry: -entry[1].bytes)
-    table(
+    print_table(
         ("part.", "segm.", "batches", "records", "bytes", "live", "tombst.", "last (UTC)", "written by"),
         [(_number(partition), *_partition(count)) for partition, count in largest[:most]],
     )
     rows = _largest(counted, None)
-    table(
+    print_table(
         (counted.by, "part.", "records", "bytes", "dead", "live", "live bytes", "tombst."),
         [
             (
@@ -109,38 +107,40 @@ def _print(path: str, counted: Stats, top: int | None, rules: Dialect) -> None:
         ],
     )
     if max(len(largest), len(rows)) > most:
-        print(f"The {most} largest are shown, of {len(largest)} partitions and {len(rows)} rows (--top N for others).")
-    print(f"Live and dead as a {rules.kafka} broker ({rules.coordinator} coordinator) loads it.")
+        print(f"Only the {most} largest of {len(largest)} partitions and {len(rows)} rows are shown; --top N shows N.")
+    print(f"A record is live if a Kafka {rules.kafka} broker ({rules.coordinator} coordinator) answers from it.")
     for partition, count in counted.partitions.items():
         for number, each in enumerate(count.open_transactions):
-            pins = "" if number else ": reading committed data and cleaning stop there"
+            pins = "" if number else "; read_committed consumers and the cleaner stop there"
             print(
-                printable(
+                escape(
                     f"partition {_number(partition)}: producer {each.producer_id} has an open transaction since "
-                    f"{options.calendar(each.since_ms)}, offset {each.first_offset} ({', '.join(each.groups)}){pins}"
+                    f"{options.format_time(each.since_ms)}, offset {each.first_offset} ({', '.join(each.groups)}){pins}"
                 )
             )
     records = sum(count.records for count in counted.partitions.values())
     size = sum(count.bytes for count in counted.partitions.values())
     pinned = sum(count.uncleanable_bytes for count in counted.partitions.values())
     freed = sum(count.freed_bytes for count in counted.partitions.values())
-    print(f"{path}: {pinned} of {size} bytes are out of the cleaner's reach (active segment, open transactions);")
-    print(f"of the others a pass would free about {freed}.")
+    print(f"{path}: the cleaner cannot clean {pinned} of {size} bytes (active segment, open transactions).")
+    print(f"One pass over the others would free about {freed} bytes.")
     print(
-        f"A broker takes about {records / LOAD_RATE:.1f} s to load {records} records "
-        f"(at {LOAD_RATE / 1e6:.1f} million a second, measured on two cores)."
+        f"A broker needs about {records / LOAD_RATE:.1f} s to load {records} records "
+        f"(at {LOAD_RATE / 1e6:.1f} million per second, measured on two cores)."
     )
 
 
 def _name(name: object, by: str) -> object:
     if name is None:
         return "(markers, unknown)" if by != "topic" else "(no offset)"
-    return RECORD_TYPES[name].name if by == "type" and isinstance(name, int) and name in RECORD_TYPES else name
+    if by == "type" and isinstance(name, int) and name in RECORD_TYPES:
+        return RECORD_TYPES[name].name
+    return name
 
 
 def _partition(count: PartitionStats) -> tuple[object, ...]:
-    last = "" if count.last_timestamp_ms is None else options.calendar(count.last_timestamp_ms)
-    live = _share(count.live_bytes, count.bytes)
+    last = "" if count.last_timestamp_ms is None else options.format_time(count.last_timestamp_ms)
+    live = _percent(count.live_bytes, count.bytes)
     sizes = (count.segments, count.batches, count.records, count.bytes, live, count.tombstones)
     return (*sizes, last, count.written_by)
 
@@ -149,5 +149,5 @@ def _number(partition: int | None) -> object:
     return "-" if partition is None else partition
 
 
-def _share(part: int, whole: int) -> str:
+def _percent(part: int, whole: int) -> str:
     return f"{part / whole:.0%}" if whole else "-"

@@ -1,4 +1,4 @@
-"""Tables for people: fitted to the terminal, never cut in a file or a pipe, colours only on a terminal."""
+"""Tables on stdout: fitted to the terminal, never cut in a file or a pipe, coloured only on a terminal."""
 
 from __future__ import annotations
 
@@ -9,39 +9,43 @@ from collections.abc import Iterable, Sequence
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
+_UNBREAKABLE = re.compile(r"[-0-9:.% ]*")
+"""Numbers, percentages and times: a cell of these is never folded."""
 
-_WHOLE = re.compile(r"[-0-9:.% ]*")
-"""Cells that must stay in one piece: numbers, shares and times."""
+LEAST_WIDTH = 12
+"""A column of longer names is not folded below this width."""
+
+WIDTH_IN_FILE = 200
 
 
-LEAST = 12
-"""How wide a column of names stays, if its names are."""
-
-
-def printable(text: str) -> str:
-    """The text with control characters as escapes: a group's name must not move the cursor or break a line."""
+def escape(text: str) -> str:
+    """Return the text with control characters escaped, so that a group's name cannot break a line."""
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Prints rows under their columns. Long names fold, numbers and times never; nothing is left out."""
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows below their column names. Long names are folded; nothing is left out."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    shown = [[printable(str(cell)) for cell in row] for row in rows]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    cells = [[escape(str(cell)) for cell in row] for row in rows]
     for number, column in enumerate(columns):
-        whole = all(_WHOLE.fullmatch(row[number]) for row in shown)
-        widest = max((len(row[number]) for row in shown), default=0)
-        drawn.add_column(column, overflow="fold", no_wrap=whole, min_width=widest if whole else min(widest, LEAST))
-    for row in shown:
-        drawn.add_row(*map(Text, row))
-    screen = sys.stdout.isatty()
+        is_unbreakable = all(_UNBREAKABLE.fullmatch(row[number]) for row in cells)
+        widest = max((len(row[number]) for row in cells), default=0)
+        least = widest if is_unbreakable else min(widest, LEAST_WIDTH)
+        table.add_column(column, overflow="fold", no_wrap=is_unbreakable, min_width=least)
+    for row in cells:
+        table.add_row(*map(Text, row))
+
+    is_terminal = sys.stdout.isatty()
     out = io.StringIO()
-    console = Console(file=out, force_terminal=screen or None, width=None if screen else 200)
-    least = Console(width=10_000).measure(drawn).minimum
-    console.width = max(console.width, least)  # a line too long is better than a number cut in two
-    console.print(drawn)
-    sys.stdout.write(out.getvalue())  # in one piece, so that a closed pipe is the caller's to notice
+    console = Console(file=out, force_terminal=is_terminal or None, width=None if is_terminal else WIDTH_IN_FILE)
+    least_width = Console(width=10_000).measure(table).minimum
+    # A line that is too long is better than a number that is cut in two.
+    console.width = max(console.width, least_width)
+    console.print(table)
+    # One write, so that the caller notices a closed pipe.
+    sys.stdout.write(out.getvalue())

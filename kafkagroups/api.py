@@ -9,11 +9,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from kafkagroups.errors import UsageError
-from kafkagroups.groups.observer import Fate
-from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.diff import diff as states_differ
-from kafkagroups.history.fates import Explanation, Fates
-from kafkagroups.history.stats import BY, Stats
+from kafkagroups.history.diff import compare
+from kafkagroups.history.explain import Explanation, choose_offset, explain_group
+from kafkagroups.history.stats import Stats, check_row_names, count_logs
 from kafkagroups.kernels.buffers import size
 from kafkagroups.loading.engines import engine_of
 from kafkagroups.loading.groups import Groups, Scan, load_logs, opened
@@ -23,7 +21,6 @@ from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 from kafkagroups.log.segments import SEGMENT_BYTES, Buffers, Log, log_of_buffers, open_logs
 from kafkagroups.records.dialect import dialect
 from kafkagroups.tables import rows
-from kafkagroups.tables.answers import group_json, offset_json
 from kafkagroups.tables.arrow import read_table
 from kafkagroups.tables.columns import arrow_schema, columns_of, record_batches
 
@@ -108,29 +105,16 @@ def explain(
     >>> [(record.offset, record.fate.value) for record in story.history][-2:]
     [(37, 'superseded'), (42, 'wins')]
     """
-    if (topic is None) != (partition is None):
-        raise UsageError("a topic and a partition name an offset: both or none were expected")
+    offset = choose_offset(topic, partition)
     logs, rules = opened(path, coordinator, kafka, partitions, until)
-    fates = Fates(rules, group)
-    groups = load_logs(
-        logs, rules, str(path), partitions=partitions, until=until, until_time=until_time, observer=fates
+    return explain_group(
+        logs, rules, group, offset, path=str(path), partitions=partitions, until=until, until_time=until_time
     )
-    fates.settle(groups.groups, groups.orphans, groups.failed)
-    known = groups.get(group)
-    history = list(fates)
-    answer: Any = known and group_json(known)
-    if topic is not None and partition is not None:
-        key = TopicPartition(topic, partition)
-        history = fates.of(key)
-        there = known.offsets.get(key) if known else None
-        answer = there and offset_json(there)
-    waiting = [entry for entry in history if entry.fate is Fate.PENDING]
-    return Explanation(group, rules.coordinator, rules.kafka, history, answer, waiting, groups.problems)
 
 
 def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
     """What differs between two loads: `{"groups": {name: [a, b]}, "offsets": {name: {key: [a, b]}}, "pending": …}`."""
-    return states_differ((a.groups, a.orphans), (b.groups, b.orphans))
+    return compare(a, b)
 
 
 def stats(
@@ -145,14 +129,9 @@ def stats(
 
     The other arguments are those of `load`; so are the errors.
     """
-    if by not in BY:
-        raise UsageError(f"rows are by {', '.join(BY)}, not {by!r}")
+    check_row_names(by)
     logs, rules = opened(path, coordinator, kafka, partitions)
-    counted = Stats(rules, by)
-    groups = load_logs(logs, rules, str(path), partitions=partitions, observer=counted)
-    counted.settle(groups.groups, groups.orphans, groups.failed)
-    counted.finish(logs, groups.problems)
-    return counted
+    return count_logs(logs, rules, by, path=str(path), partitions=partitions)
 
 
 def compact(

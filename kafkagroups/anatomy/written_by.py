@@ -58,7 +58,7 @@ def _newest_field(message: Message) -> Version:
     return newest
 
 
-def written_by(ranges: Iterable[Range]) -> str:
+def describe_writers(ranges: Iterable[Range]) -> str:
     """The Kafkas that can have written all of it, as text: "0.9 – 2.0", "4.1 – ", "2.3 – 4.0".
 
     A log that was written by one Kafka after another has no such version: then from the oldest that wrote to it to

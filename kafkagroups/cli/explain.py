@@ -11,7 +11,8 @@ from kafkagroups.cli.progress import spinner
 from kafkagroups.cli.tables import escape, print_table
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.fates import Explanation, RecordFate, history_json
+from kafkagroups.history.explain import Explanation
+from kafkagroups.history.fates import RecordFate, history_json
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.serde import RECORD_TYPES
 

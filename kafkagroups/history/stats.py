@@ -1,38 +1,45 @@
-"""Why is the log so big, and so slow: records, bytes, what of them still lives, and what an open transaction pins.
+"""Why a log is so big and so slow: records, bytes, what still lives, and what an open transaction pins.
 
-A record lives when a broker answers from it or waits for it: its fate is wins or pending. A batch's bytes on disk, its
-header included, are shared out among its records in proportion to their own; so the rows' bytes add up to the
-partition's. What belongs to no group (markers, unknown types) and batches without records stand in a row of null.
+- A record lives if a broker answers from it or waits for it: its fate is wins or pending.
+- The bytes of a batch on disk, with its header, are divided among its records in proportion to their own bytes. So the
+  bytes of all rows add up to the bytes of the partition.
+- Markers, unknown record types and empty batches belong to no group. They are in a row named null.
 
-The last stable offset is the first one of the oldest open transaction: consumers that read committed data stop there,
-and so does the cleaner, which also leaves the active segment alone. What a first pass over the rest would free is an
-estimate: the records whose key has a newer one there. Tombstones and markers wait for their time. The records tell who
-wrote them.
+The last stable offset is the first offset of the oldest open transaction. Consumers with `read_committed` stop there.
+The log cleaner stops there too, and it never cleans the active segment. `freed_bytes` estimates what a first pass over
+the rest would free: the records whose key has a newer record there. Tombstones and markers stay until their retention
+time is over. `written_by` names the Kafka versions that can have written the records.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kafkagroups.anatomy.written_by import writers_of, written_by
+from kafkagroups.anatomy.written_by import describe_writers, writers_of
+from kafkagroups.errors import UsageError
 from kafkagroups.groups.observer import Fate
 from kafkagroups.history.fates import Fates, RecordFate
+from kafkagroups.loading.groups import load_logs
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.segments import Log, base_offset_of
 from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.writers import Range
 
 BY = ("group", "topic", "type", "partition")
+"""What the rows of the statistics can be."""
 LOAD_RATE = 400_000
-"""Records a second that a broker loads, 3.9.2 and 4.3.1 alike: ten million in 26 s, measured on two cores."""
+"""Records per second that a broker loads, 3.9.2 and 4.3.1 alike: ten million in 26 s, measured on two cores."""
 
 
 @dataclass
 class OpenTransaction:
-    """A producer's transaction without a marker, from its first batch on. `groups` are those it commits for."""
+    """A producer's transaction without a marker. `first_offset` and `since_ms` are those of its first batch.
+
+    `groups` are the groups that it commits offsets for.
+    """
 
     producer_id: int
     first_offset: int
@@ -44,8 +51,8 @@ class OpenTransaction:
 class Count:
     """Records and bytes of something.
 
-    `live_*` are those that still count, `tombstones` the records without a value, of types that the coordinator reads.
-    `in_partitions` are the partitions of the topic that it stands in.
+    `live_*` are the records that a broker answers from or waits for. `tombstones` are the records without a value, of
+    types that the coordinator reads. `in_partitions` are the partitions of the offsets topic that it is in.
     """
 
     records: int = 0
@@ -58,9 +65,10 @@ class Count:
 
 @dataclass
 class PartitionStats(Count):
-    """A partition of the topic.
+    """A partition of the offsets topic.
 
-    `uncleanable_bytes` is what the cleaner may not touch now, `freed_bytes` about what a pass over the rest would free.
+    `uncleanable_bytes` is what the cleaner may not clean now. `freed_bytes` estimates what a pass over the rest would
+    free.
     """
 
     segments: int = 0
@@ -75,10 +83,27 @@ class PartitionStats(Count):
     written_by: str = ""
 
 
-class Stats(Fates):
-    """Counts while a loader reads; hand it to one, then `settle`, then `finish`.
+def check_row_names(by: str) -> None:
+    """Raise a UsageError unless rows can be `by` this."""
+    if by not in BY:
+        raise UsageError(f"rows are by one of {', '.join(BY)}, not by {by!r}")
 
-    `by` is what the rows are: "group", "topic", "type" or "partition". Only records that may still live are kept.
+
+def count_logs(
+    logs: Sequence[Log], rules: Dialect, by: str = "group", *, path: str = "", partitions: int | None = None
+) -> Stats:
+    """Load logs and return their statistics, with a row for each group, topic, type or partition."""
+    stats = Stats(rules, by)
+    groups = load_logs(logs, rules, path, partitions=partitions, observer=stats)
+    stats.settle(groups.groups, groups.orphans, groups.failed)
+    stats.finish(logs, groups.problems)
+    return stats
+
+
+class Stats(Fates):
+    """The statistics of logs. `partitions` has a PartitionStats for each partition, `rows` a Count for each `by`.
+
+    Give it to a loader, then call `settle`, then `finish`. Of the records, only those that may still live are kept.
     """
 
     def __init__(self, rules: Dialect, by: str = "group") -> None:
@@ -88,116 +113,155 @@ class Stats(Fates):
         self.rows: dict[object, Count] = {}
         self.problems: list[str] = []
         self._open: dict[int | None, dict[int, OpenTransaction]] = {}
-        self._ranges: dict[int | None, set[Range]] = {}
+        """By partition and producer id."""
+        self._writers: dict[int | None, set[Range]] = {}
+        """By partition: which Kafka versions can have written its records."""
         self._segments: dict[int | None, Counter[str]] = {}
         """By partition: the bytes of each segment, in the order of the log."""
         self._bases: dict[int | None, list[int]] = {}
         """By partition: the base offsets of these segments."""
-        self._lost: dict[int | None, Counter[tuple[str, int]]] = {}
-        """By partition: bytes of records whose key has a newer one, by their segment and that one's base offset."""
+        self._replaced: dict[int | None, Counter[tuple[str, int]]] = {}
+        """By partition: bytes of records whose key has a newer record.
+
+        They are counted by the segment of the older record and the base offset of the newer record's segment.
+        """
 
     def batch(self, partition: int | None, batch: Batch) -> None:
-        entries = self.entries(partition, batch)
+        entries = self.add_batch(partition, batch)
         count = self.partitions.setdefault(partition, PartitionStats())
         count.batches += 1
         count.bytes += batch.size
         count.records += record_count(batch)
         count.next_offset = batch.next_offset
-        segments, file = self._segments.setdefault(partition, Counter()), batch.file or ""
+        self._count_segment(partition, batch)
+        if not entries:
+            # The cleaner emptied the batch, or its records cannot be read.
+            self._row(None, partition).bytes += batch.size
+            return
+        writers = self._writers.setdefault(partition, set())
+        sizes = divide(batch.size, [entry.size for entry, _ in entries])
+        for (entry, record), size in zip(entries, sizes, strict=True):
+            if record is not None:
+                writers.add(writers_of(record))
+            entry.size = size
+            row = self._row(entry, partition)
+            row.records += 1
+            row.bytes += size
+            if entry.fate is Fate.TOMBSTONE:
+                row.tombstones += 1
+                count.tombstones += 1
+            if entry.fate is not None:
+                self._drop(entry)
+            if entry.timestamp != NO_TIMESTAMP:
+                _widen_times(count, entry.timestamp)
+        self._follow_transaction(partition, batch, [entry for entry, _ in entries])
+
+    def _count_segment(self, partition: int | None, batch: Batch) -> None:
+        segments = self._segments.setdefault(partition, Counter())
+        file = batch.file or ""
         if file not in segments:
             self._bases.setdefault(partition, []).append(base_offset_of(file))
         segments[file] += batch.size
-        if not entries:  # emptied by the cleaner, or unreadable
-            self._row(None, partition).bytes += batch.size
-            return
-        parts = shares(batch.size, [entry.size for entry, _ in entries])
-        ranges = self._ranges.setdefault(partition, set())
-        for (entry, record), share in zip(entries, parts, strict=True):
-            if record is not None:
-                ranges.add(writers_of(record))
-            entry.size = share
-            row = self._row(entry, partition)
-            row.records += 1
-            row.bytes += entry.size
-            for each in (row, count):
-                each.tombstones += entry.fate is Fate.TOMBSTONE
-            if entry.fate is not None:
-                del self.records[partition, entry.offset]
-            if entry.timestamp != NO_TIMESTAMP:
-                first_ms, last_ms = count.first_timestamp_ms, count.last_timestamp_ms
-                count.first_timestamp_ms = entry.timestamp if first_ms is None else min(first_ms, entry.timestamp)
-                count.last_timestamp_ms = entry.timestamp if last_ms is None else max(last_ms, entry.timestamp)
-        self._transactions(partition, batch, [entry for entry, _ in entries])
+
+    def _drop(self, entry: RecordFate) -> None:
+        """Forget a record that cannot live any more."""
+        place = (entry.partition, entry.offset)
+        others = [other for other in self.records[place] if other is not entry]
+        if others:
+            self.records[place] = others
+        else:
+            del self.records[place]
 
     def decide(self, offset: int, fate: Fate, by: int, *, same_key: bool = True) -> bool:
         if fate is Fate.WINS:
             return super().decide(offset, fate, by)
-        entry = self.records.pop((self.partition, offset), None)
-        if entry is not None and same_key:
-            bases = self._bases[self.partition]
-            newer = bases[max(bisect_right(bases, by) - 1, 0)]
-            self._lost.setdefault(self.partition, Counter())[entry.file or "", newer] += entry.size
-        return entry is not None
+        entries = self.entries_at(offset, by)
+        for entry in entries:
+            self._drop(entry)
+            if same_key:
+                bases = self._bases[self.partition]
+                newer_segment = bases[max(bisect_right(bases, by) - 1, 0)]
+                replaced = self._replaced.setdefault(self.partition, Counter())
+                replaced[entry.file or "", newer_segment] += entry.size
+        return bool(entries)
 
     def _row(self, entry: RecordFate | None, partition: int | None) -> Count:
-        name: object = partition if self.by == "partition" else None
-        if entry is not None and self.by == "topic":
-            name = None if entry.key is None else entry.key.topic
-        elif entry is not None and self.by in ("group", "type"):
-            name = entry.group if self.by == "group" else entry.type
-        row = self.rows.setdefault(name, Count())
+        row = self.rows.setdefault(self._row_name(entry, partition), Count())
         if partition not in row.in_partitions:
             row.in_partitions.append(partition)
         return row
 
-    def _transactions(self, partition: int | None, batch: Batch, entries: list[RecordFate]) -> None:
-        open_ones = self._open.setdefault(partition, {})
+    def _row_name(self, entry: RecordFate | None, partition: int | None) -> object:
+        if self.by == "partition":
+            return partition
+        if entry is None:
+            return None
+        if self.by == "topic":
+            return None if entry.key is None else entry.key.topic
+        return entry.group if self.by == "group" else entry.type
+
+    def _follow_transaction(self, partition: int | None, batch: Batch, entries: list[RecordFate]) -> None:
+        open_transactions = self._open.setdefault(partition, {})
         if batch.is_control:
             if any(entry.fate is Fate.MARKER for entry in entries):
-                open_ones.pop(batch.producer_id, None)
+                open_transactions.pop(batch.producer_id, None)
         elif batch.is_transactional:
-            since = batch.records[0].timestamp if batch.records else batch.max_timestamp
-            there = open_ones.setdefault(
-                batch.producer_id, OpenTransaction(batch.producer_id, batch.base_offset, since)
-            )
-            there.groups = sorted({*there.groups, *(entry.group for entry in entries if entry.group is not None)})
+            since_ms = batch.records[0].timestamp if batch.records else batch.max_timestamp
+            first = OpenTransaction(batch.producer_id, batch.base_offset, since_ms)
+            transaction = open_transactions.setdefault(batch.producer_id, first)
+            named = {entry.group for entry in entries if entry.group is not None}
+            transaction.groups = sorted(named.union(transaction.groups))
 
     def finish(self, logs: Iterable[Log], problems: list[str]) -> None:
-        """What can be said only at the end: fates are settled, transactions that are open stay so."""
+        """Count what is known only after `settle`: live records, and the transactions that are still open."""
         self.problems = problems
         for log in logs:
-            partition = log.partition
-            count = self.partitions.setdefault(partition, PartitionStats(next_offset=log.start_offset))
-            bases = [base_offset_of(segment) for segment in log.segments]
-            count.segments = len(bases)
-            count.open_transactions = sorted(self._open.get(partition, {}).values(), key=lambda each: each.first_offset)
-            stable = [each.first_offset for each in count.open_transactions]
-            count.last_stable_offset = min(stable, default=count.next_offset)
-            pinned = min(bases[-1], count.last_stable_offset)
-            first_uncleanable = max((base for base in bases if base <= pinned), default=bases[0])
-            for file, size in self._segments.get(partition, {}).items():
-                if base_offset_of(file) >= first_uncleanable:
-                    count.uncleanable_bytes += size
-            for (file, newer), size in self._lost.get(partition, {}).items():
-                if max(base_offset_of(file), newer) < first_uncleanable:
-                    count.freed_bytes += size
-            count.written_by = written_by(self._ranges.get(partition, ()))
-        for entry in self.records.values():
+            count = self.partitions.setdefault(log.partition, PartitionStats(next_offset=log.start_offset))
+            self._finish_partition(log, count)
+        for entry in self:
             if entry.fate in (Fate.WINS, Fate.PENDING):
-                for each in (self.partitions[entry.partition], self._row(entry, entry.partition)):
-                    each.live_records += 1
-                    each.live_bytes += entry.size
+                for count in (self.partitions[entry.partition], self._row(entry, entry.partition)):
+                    count.live_records += 1
+                    count.live_bytes += entry.size
+
+    def _finish_partition(self, log: Log, count: PartitionStats) -> None:
+        transactions = self._open.get(log.partition, {}).values()
+        count.open_transactions = sorted(transactions, key=lambda transaction: transaction.first_offset)
+        count.last_stable_offset = count.next_offset
+        if count.open_transactions:
+            count.last_stable_offset = count.open_transactions[0].first_offset
+        bases = [base_offset_of(segment) for segment in log.segments]
+        count.segments = len(bases)
+        pinned = min(bases[-1], count.last_stable_offset)
+        first_uncleanable = max((base for base in bases if base <= pinned), default=bases[0])
+        for file, size in self._segments.get(log.partition, {}).items():
+            if base_offset_of(file) >= first_uncleanable:
+                count.uncleanable_bytes += size
+        for (file, newer_segment), size in self._replaced.get(log.partition, {}).items():
+            if max(base_offset_of(file), newer_segment) < first_uncleanable:
+                count.freed_bytes += size
+        count.written_by = describe_writers(self._writers.get(log.partition, ()))
 
 
-def shares(whole: int, sizes: Iterable[int]) -> list[int]:
-    """A whole number shared out in proportion to sizes, exactly: the parts add up to it."""
+def _widen_times(count: PartitionStats, timestamp: int) -> None:
+    first_ms = count.first_timestamp_ms
+    last_ms = count.last_timestamp_ms
+    count.first_timestamp_ms = timestamp if first_ms is None else min(first_ms, timestamp)
+    count.last_timestamp_ms = timestamp if last_ms is None else max(last_ms, timestamp)
+
+
+def divide(whole: int, sizes: Iterable[int]) -> list[int]:
+    """Divide a whole number in proportion to sizes. The parts are whole numbers and add up to it."""
     weights = list(sizes)
     if not any(weights):
         weights = [1] * len(weights)
-    total, given, reached, out = sum(weights), 0, 0, []
+    total = sum(weights)
+    parts = []
+    reached = 0
+    given = 0
     for weight in weights:
         reached += weight
-        share = whole * reached // total - given
-        given += share
-        out.append(share)
-    return out
+        part = whole * reached // total - given
+        given += part
+        parts.append(part)
+    return parts

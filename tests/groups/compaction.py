@@ -5,7 +5,6 @@ import tempfile
 from pathlib import Path
 
 import kafkagroups as kg
-from kafkagroups.history.diff import diff
 from tests.groups.small_logs import MINUTE, START, write
 
 DAY = 24 * 60 * MINUTE
@@ -13,7 +12,7 @@ DAY = 24 * 60 * MINUTE
 
 def state(folder, coordinator):
     groups = kg.load(folder, coordinator)
-    return (groups.groups, groups.orphans), groups.failed
+    return groups, groups.failed
 
 
 def cleaned(folder, scratch, passes, first_time, map_entries=None):
@@ -47,7 +46,7 @@ def differs(steps, rolls, coordinator, passes=3, cut=None, map_entries=None):
                 shutil.copy(file, after)
         a, failed_before = state(whole, coordinator)
         b, failed_after = state(after, coordinator)
-        found = {name: keys for name, keys in diff(a, b).items() if keys}
+        found = {name: keys for name, keys in kg.diff(a, b).items() if keys}
         if bool(failed_before) != bool(failed_after):
             found["failed"] = (failed_before, failed_after)
         return found

@@ -9,11 +9,13 @@ import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.api import stats
 from kafkagroups.cli.stats import to_json
-from kafkagroups.history.stats import shares
-from kafkagroups.log.record_batch import encoded
+from kafkagroups.history.stats import divide
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch, encoded
 from kafkagroups.log.segments import open_logs
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, decode_control_key
+from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from tests.captured import captured
 from tests.history.test_fates import LOGS
 
@@ -83,7 +85,7 @@ def test_rows_add_up_whatever_they_are(by):
 
 
 def test_a_whole_is_shared_out_exactly():
-    assert shares(10, [1, 1, 1]) == [3, 3, 4] and shares(7, [0, 0]) == [3, 4] and shares(5, []) == []
+    assert divide(10, [1, 1, 1]) == [3, 3, 4] and divide(7, [0, 0]) == [3, 4] and divide(5, []) == []
 
 
 def test_what_a_pass_would_free_is_about_what_it_frees(tmp_path):
@@ -98,3 +100,19 @@ def test_what_a_pass_would_free_is_about_what_it_frees(tmp_path):
     freed = done.before.bytes - done.after.bytes
     assert told["bytes"] == done.before.bytes and freed > 0.5 * told["bytes"]
     assert 0.8 * freed < told["freed_bytes"] < 1.2 * freed
+
+
+@pytest.mark.parametrize("has_value", [(True, False), (False, True), (False, False), (True, True)])
+def test_two_records_with_the_same_offset_are_counted(tmp_path, has_value):
+    """A valid batch can hold two records with the same offset. `load` and `dump` read it, so `stats` counts it."""
+    records = []
+    for group, with_value in zip(("a", "b"), has_value, strict=True):
+        value = OffsetCommitValue(7, commit_timestamp=1000)
+        key, data = kg.encode(kg.Record(1, OffsetCommitKey(group, "orders", 0), value, 3))
+        records.append(LogRecord(5, 1000, key, data if with_value else None))
+    with LogWriter(tmp_path / "__consumer_offsets-0") as log:
+        log.append(encode_batch(records))
+    counted = stats(tmp_path / "__consumer_offsets-0")
+    assert counted.partitions[0].records == 2
+    assert counted.partitions[0].tombstones == has_value.count(False)
+    assert counted.partitions[0].live_records == has_value.count(True)

@@ -6,7 +6,7 @@ import re
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.anatomy.written_by import writers_of, written_by
+from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.records.fields import kafka_version
 from kafkagroups.records.writers import value_version
 from tests.captured import captured
@@ -57,7 +57,7 @@ def test_the_broker_of_a_run_is_among_those_that_can_have_written_its_records(ru
                 if "craft" not in name:
                     assert kafka_version(told) in writers_of(decoded), (file.name, record.offset, decoded)
                 ranges.append(writers_of(decoded))
-    assert ranges and " – " in written_by(ranges)
+    assert ranges and " – " in describe_writers(ranges)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_log_tells_the_range_of_kafkas_that_can_have_written_it(runs, said):
         if not batch.is_control
         for record in batch.records
     ]
-    assert written_by(ranges) == said
+    assert describe_writers(ranges) == said
 
 
 def test_a_kafka_that_lacks_a_type_writes_none():

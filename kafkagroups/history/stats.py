@@ -220,9 +220,9 @@ class Stats(Fates):
             self._finish_partition(log, count)
         for entry in self:
             if entry.fate in (Fate.WINS, Fate.PENDING):
-                for count in (self.partitions[entry.partition], self._row(entry, entry.partition)):
-                    count.live_records += 1
-                    count.live_bytes += entry.size
+                for living in (self.partitions[entry.partition], self._row(entry, entry.partition)):
+                    living.live_records += 1
+                    living.live_bytes += entry.size
 
     def _finish_partition(self, log: Log, count: PartitionStats) -> None:
         transactions = self._open.get(log.partition, {}).values()

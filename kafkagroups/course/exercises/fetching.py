@@ -1,4 +1,4 @@
-"""The exercises of lesson 05: who answers, what a fetch says while commits are on their way, where an epoch ended."""
+"""The exercises of lesson 05: which error a fetch gets, which offsets it returns, and where a leader epoch ends."""
 
 from __future__ import annotations
 
@@ -21,89 +21,119 @@ Fetched = dict[str, int | str]
 UNSTABLE = Errors.UNSTABLE_OFFSET_COMMIT.name
 
 
+def _new_broker() -> GroupCoordinator:
+    return GroupCoordinator(DiskLogs("nowhere"), Clock(), new_member_id=str)
+
+
+# who_answers
+
+
 def _who_answers(group: str, owned: Collection[int], loading: Collection[int]) -> str:
-    broker = GroupCoordinator(DiskLogs("nowhere"), Clock(), new_member_id=str)
-    broker.manager.owned, broker.manager.loading = set(owned), set(loading)
+    broker = _new_broker()
+    broker.manager.owned = set(owned)
+    broker.manager.loading = set(loading)
     return broker.offset_fetch(group).error.name
 
 
-def _answers(name: Callable[[str], int], *, loading_first: bool = True, loads: bool = True) -> Callable[..., str]:
+def _who_answers_with(
+    find_partition: Callable[[str], int], *, looks_at_loading: bool = True, loading_error: bool = True
+) -> Callable[..., str]:
+    """Return a `who_answers` with another hash, or with a mistake about partitions that are being loaded."""
+
     def who_answers(group: str, owned: Collection[int], loading: Collection[int]) -> str:
-        partition = name(group)
-        if loading_first and partition in loading:
-            return "COORDINATOR_LOAD_IN_PROGRESS" if loads else "NOT_COORDINATOR"
+        partition = find_partition(group)
+        if looks_at_loading and partition in loading:
+            return "COORDINATOR_LOAD_IN_PROGRESS" if loading_error else "NOT_COORDINATOR"
         return "NONE" if partition in owned else "NOT_COORDINATOR"
 
     return who_answers
 
 
-def _python_hash(group: str) -> int:
-    """A hash of characters that is not Java's."""
+def _java_partition(group: str) -> int:
+    return partition_for(group, 50)
+
+
+def _python_partition(group: str) -> int:
+    """Return a partition by a hash that is not Java's."""
     return sum(group.encode()) % 50
 
 
+def _block_all_while_loading(group: str, owned: Collection[int], loading: Collection[int]) -> str:
+    return "COORDINATOR_LOAD_IN_PROGRESS" if loading else _who_answers(group, owned, loading)
+
+
+# get_offsets
+
+
 def _get_offsets(committed: Offsets, pending: Collection[str], asked: str | Sequence[str], stable: bool) -> Fetched:
-    broker = GroupCoordinator(DiskLogs("nowhere"), Clock(), new_member_id=str)
+    broker = _new_broker()
     broker.manager.owned = {broker.manager.partition_for("g")}
     group = broker.manager.get_or_create("g")
-    group.offsets.committed = {_partition(name): _at(offset) for name, offset in committed.items()}
-    group.offsets.pending = {_partition(name): _at(0) for name in pending}
-    named = None if asked == "all" else [_partition(name) for name in asked]
-    found = broker.offset_fetch("g", named, require_stable=stable).offsets
-    return {str(each): there.error.name if there.error else there.offset for each, there in found.items()}
+    group.offsets.committed = {_parse_partition(name): _commit(offset) for name, offset in committed.items()}
+    group.offsets.pending = {_parse_partition(name): _commit(0) for name in pending}
+    partitions = None if asked == "all" else [_parse_partition(name) for name in asked]
+    fetched = broker.offset_fetch("g", partitions, require_stable=stable).offsets
+    return {
+        str(partition): answer.error.name if answer.error else answer.offset for partition, answer in fetched.items()
+    }
 
 
-def _partition(name: str) -> TopicPartition:
+def _parse_partition(name: str) -> TopicPartition:
     topic, _, number = name.rpartition("-")
     return TopicPartition(topic, int(number))
 
 
-def _at(offset: int) -> OffsetAndMetadata:
+def _commit(offset: int) -> OffsetAndMetadata:
     return OffsetAndMetadata(offset, "", 0, -1, None, None, 0, 0)
 
 
-def _slipped(slip: str) -> Callable[..., Fetched]:
-    """A fetch that is right but for one thing."""
+def _get_offsets_with(mistake: str) -> Callable[..., Fetched]:
+    """Return a `get_offsets` that makes one mistake."""
 
     def get_offsets(committed: Offsets, pending: Collection[str], asked: str | Sequence[str], stable: bool) -> Fetched:
-        known = {**committed, **dict.fromkeys(pending, -1)} if slip == "mentions" else committed
+        all_names = {**committed, **dict.fromkeys(pending, -1)} if mistake == "lists pending" else committed
         answers: Fetched = {}
-        for name in known if asked == "all" else asked:
-            unstable = (stable or slip == "always") and name in pending
-            if unstable and not (slip == "old is fine" and name in committed):
+        for name in all_names if asked == "all" else asked:
+            is_unstable = (stable or mistake == "always stable") and name in pending
+            if is_unstable and not (mistake == "returns older offset" and name in committed):
                 answers[name] = UNSTABLE
             elif name in committed:
                 answers[name] = committed[name]
-            elif slip != "leaves out":
-                answers[name] = "UNKNOWN_TOPIC_OR_PARTITION" if slip == "an error" else -1
-        if slip == "all or nothing" and UNSTABLE in answers.values():
+            elif mistake != "leaves out unknown":
+                answers[name] = "UNKNOWN_TOPIC_OR_PARTITION" if mistake == "error for unknown" else -1
+        if mistake == "one unstable makes all unstable" and UNSTABLE in answers.values():
             answers = dict.fromkeys(answers, UNSTABLE)
         return answers
 
     return get_offsets
 
 
+# end_of_epoch
+
+
 def _end_of_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> int:
     return offset_for_leader_epoch(epochs, log_end, epoch)[1]
 
 
-def _other_end(slip: str) -> Callable[..., int]:
+def _end_of_epoch_with(mistake: str) -> Callable[..., int]:
+    """Return an `end_of_epoch` that makes one mistake."""
+
     def end_of_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> int:
         starts = dict(epochs)
-        if slip == "start":
+        if mistake == "returns the start":
             return starts.get(epoch, _end_of_epoch(epochs, log_end, epoch))
-        if slip == "newer" and epoch > max(starts):
+        if mistake == "newer epoch ends at log end" and epoch > max(starts):
             return log_end
-        if slip == "must be there" and epoch not in starts:
+        if mistake == "unlisted epoch is unknown" and epoch not in starts:
             return -1
-        if slip == "below all" and epoch < min(starts):
+        if mistake == "older epoch is unknown" and epoch < min(starts):
             return -1
-        if slip == "next number" and epoch in starts:
+        if mistake == "next epoch is one larger" and epoch in starts:
             return starts.get(epoch + 1, log_end)
-        if slip == "last record":
-            end = _end_of_epoch(epochs, log_end, epoch)
-            return end - 1 if end > 0 else end
-        return _end_of_epoch(epochs, log_end, epoch)
+        end = _end_of_epoch(epochs, log_end, epoch)
+        if mistake == "returns the last record" and end > 0:
+            return end - 1
+        return end
 
     return end_of_epoch
 
@@ -130,11 +160,11 @@ def get_offsets(committed, pending, asked, stable):
 END_OF_EPOCH = """\
 def end_of_epoch(epochs, log_end, epoch):
     if epoch == epochs[-1][0]:
-        return log_end                             # it is still going on
+        return log_end                             # it has not ended
     for newer, start in epochs:
         if newer > epoch:
-            return start                           # the first epoch after it begins where it ended
-    return -1                                      # this leader has never heard of it"""
+            return start                           # it ended where the next epoch begins
+    return -1                                      # this leader does not know the epoch"""
 
 _SHOP = {"orders-0": 50, "orders-1": 51}
 
@@ -144,8 +174,8 @@ EXERCISES = (
         _who_answers,
         WHO_ANSWERS,
         (
-            "kg.partition_for(group, 50) is the partition of the group: look whether *that* is in the sets.",
-            "A partition that is being loaded is not owned yet. So look at `loading` first.",
+            "kg.partition_for(group, 50) is the partition of the group: check whether *this partition* is in the sets.",
+            "A partition that is being loaded is not owned yet. Check `loading` first.",
         ),
         cases=(
             ("billing", {9, 38}, set()),
@@ -156,16 +186,16 @@ EXERCISES = (
             ("shipping", {8}, {8}),
         ),
         known_mistakes={
-            "look at `loading` first: what is loaded now is not owned yet": _answers(
-                lambda group: partition_for(group, 50), loading_first=False
+            "look at `loading` first: a partition that is being loaded is not owned yet": _who_answers_with(
+                _java_partition, looks_at_loading=False
             ),
-            "a partition on its way in has an error of its own: the client must not look elsewhere": _answers(
-                lambda group: partition_for(group, 50), loads=False
+            "a partition that is being loaded has its own error: the client must not look elsewhere": _who_answers_with(
+                _java_partition, loading_error=False
             ),
-            "it is Java's hash of the name, as in lesson 02: kg.partition_for(group, 50)": _answers(_python_hash),
-            "one loading partition does not stop the others": lambda group, owned, loading: (
-                "COORDINATOR_LOAD_IN_PROGRESS" if loading else _who_answers(group, owned, loading)
+            "use Java's hash of the name, as in lesson 02: kg.partition_for(group, 50)": _who_answers_with(
+                _python_partition
             ),
+            "one partition that is being loaded does not stop the others": _block_all_while_loading,
         },
     ),
     Exercise(
@@ -173,8 +203,8 @@ EXERCISES = (
         _get_offsets,
         GET_OFFSETS,
         (
-            'Which partitions are looked at? All that are committed if asked == "all", else those that are asked for.',
-            "Unstable if `stable` is wanted and the partition is in `pending`; else what is committed, or -1.",
+            'Which partitions are in the answer? All committed ones if asked == "all", otherwise those in `asked`.',
+            "A partition is unstable if `stable` is true and it is in `pending`. Otherwise return its offset, or -1.",
         ),
         cases=(
             (_SHOP, set(), ["orders-0"], False),
@@ -188,14 +218,18 @@ EXERCISES = (
             ({}, {"orders-0"}, "all", True),
         ),
         known_mistakes={
-            "who did not ask for stable offsets gets what is committed": _slipped("always"),
-            "an older offset is there, but with requireStable it is not told: a newer one is on its way": _slipped(
-                "old is fine"
+            "without requireStable, a client gets the committed offset": _get_offsets_with("always stable"),
+            "with requireStable, an older committed offset is not returned while a newer one is pending": (
+                _get_offsets_with("returns older offset")
             ),
-            "asked for all, a partition that is only pending is not mentioned": _slipped("mentions"),
-            "one that is asked for by name is answered, with -1 if it has nothing": _slipped("leaves out"),
-            "nothing committed is no error: it is -1": _slipped("an error"),
-            "one unstable partition does not make the others unstable": _slipped("all or nothing"),
+            "a fetch of all offsets does not list a partition that is only pending": _get_offsets_with("lists pending"),
+            "a partition that is asked for by name is in the answer, with -1 if it has no offset": _get_offsets_with(
+                "leaves out unknown"
+            ),
+            "a partition without an offset is not an error: return -1": _get_offsets_with("error for unknown"),
+            "one unstable partition does not make the others unstable": _get_offsets_with(
+                "one unstable makes all unstable"
+            ),
         },
     ),
     Exercise(
@@ -204,8 +238,8 @@ EXERCISES = (
         END_OF_EPOCH,
         (
             "The newest epoch ends where the log ends.",
-            "Any older one ends where the first epoch with a larger number starts, also if it wrote nothing itself.",
-            "An epoch above the newest one this leader has not heard of: -1.",
+            "An older epoch ends where the next larger epoch in the list starts, even if nothing was written in it.",
+            "The leader does not know an epoch above its newest one: -1.",
         ),
         cases=(
             ([(0, 0), (3, 20), (4, 40)], 60, 4),
@@ -216,12 +250,16 @@ EXERCISES = (
             ([(3, 20), (4, 40)], 60, 1),
         ),
         known_mistakes={
-            "that is where the epoch begins": _other_end("start"),
-            "an epoch that this leader does not know has no end: -1": _other_end("newer"),
-            "an epoch in which nothing was written ends where the next one starts": _other_end("must be there"),
-            "the next epoch may have a number that is larger by more than one": _other_end("next number"),
-            "the end is the offset after the last record": _other_end("last record"),
-            "an epoch below all in the list ends where the first one begins": _other_end("below all"),
+            "that is where the epoch begins": _end_of_epoch_with("returns the start"),
+            "an epoch that this leader does not know has no end: -1": _end_of_epoch_with("newer epoch ends at log end"),
+            "an epoch in which nothing was written ends where the next one starts": _end_of_epoch_with(
+                "unlisted epoch is unknown"
+            ),
+            "the next epoch's number may be larger by more than one": _end_of_epoch_with("next epoch is one larger"),
+            "the end is the offset after the last record": _end_of_epoch_with("returns the last record"),
+            "an epoch older than all in the list ends where the first one begins": _end_of_epoch_with(
+                "older epoch is unknown"
+            ),
         },
     ),
 )

@@ -1,37 +1,59 @@
-"""The exercises of lesson 02: Java's hash and what follows from it."""
+"""The exercises of lesson 02: Java's hash of a group's name, and the partition that follows from it."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.text import java_hash
 
+# Known mistakes in hash_of
 
-def _hash_of(units: Any) -> int:
+
+def _hash_units(units: Iterable[int]) -> int:
+    """Return Java's hash of any sequence of numbers."""
     value = 0
     for unit in units:
         value = (31 * value + unit) & 0xFFFFFFFF
     return value - (1 << 32) if value & 0x80000000 else value
 
 
-def _no_overflow(text: str) -> int:
+def _forget_overflow(text: str) -> int:
     value = 0
     for character in text:
         value = 31 * value + ord(character)
     return value
 
 
-def _unsigned_hash(text: str) -> int:
+def _forget_sign(text: str) -> int:
     return java_hash(text) & 0xFFFFFFFF
 
 
-def _without_abs(group: str, partitions: int) -> int:
+def _hash_characters(text: str) -> int:
+    return _hash_units(map(ord, text))
+
+
+def _hash_utf8_bytes(text: str) -> int:
+    return _hash_units(text.encode())
+
+
+# Known mistakes in partition_of
+
+
+def _always_use_50(group: str, partitions: int) -> int:
+    return partition_for(group, 50)
+
+
+def _mask_sign_bit(group: str, partitions: int) -> int:
+    return (java_hash(group) & 0x7FFFFFFF) % partitions
+
+
+def _forget_abs(group: str, partitions: int) -> int:
     return java_hash(group) % partitions
 
 
-def _abs_of_the_least(group: str, partitions: int) -> int:
+def _use_python_abs(group: str, partitions: int) -> int:
     return abs(java_hash(group)) % partitions
 
 
@@ -41,14 +63,14 @@ def hash_of(text):
     value = 0
     for i in range(0, len(data), 2):
         unit = int.from_bytes(data[i:i + 2], "big")
-        value = (31 * value + unit) & 0xFFFFFFFF   # only 32 bits stay
+        value = (31 * value + unit) & 0xFFFFFFFF   # keep 32 bits
     return value - 2**32 if value >= 2**31 else value"""
 
 PARTITION_OF = """\
 def partition_of(group, partitions):
     value = hash_of(group)
     if value == -2**31:
-        return 0                                   # its absolute value is no int in Java
+        return 0                                   # its absolute value does not fit into Java's int
     return abs(value) % partitions"""
 
 EXERCISES = (
@@ -57,16 +79,17 @@ EXERCISES = (
         java_hash,
         JAVA_HASH,
         (
-            "value = 31 * value + unit, for each unit of the text, beginning with 0.",
-            "Java's int has 32 bits: keep them with & 0xFFFFFFFF, and from 2**31 on it is negative.",
-            'Units are UTF-16, not characters: ☕ is one, 🥐 two. text.encode("utf-16-be") gives 2 bytes a unit.',
+            "Begin with 0. For each unit of the text: value = 31 * value + unit.",
+            "Java's int has 32 bits: keep them with & 0xFFFFFFFF. A result of 2**31 or more is a negative int.",
+            "Units are UTF-16 units, not characters: ☕ is one unit, 🥐 is two. "
+            'text.encode("utf-16-be") has 2 bytes for each unit.',
         ),
         cases=(("billing",), ("",), ("dashboard",), ("fraud-check",), ("café-☕",), ("🥐",), ("polygenelubricants",)),
         known_mistakes={
-            "Java's numbers overflow: keep 32 bits after each step": _no_overflow,
-            "an int of Java is signed: from 2**31 on, take 2**32 away": _unsigned_hash,
-            "🥐 is one character and two UTF-16 units": lambda text: _hash_of(map(ord, text)),
-            "Java counts UTF-16 units, not UTF-8 bytes": lambda text: _hash_of(text.encode()),
+            "Java's numbers overflow: keep 32 bits after each step": _forget_overflow,
+            "Java's int is signed: subtract 2**32 from a result of 2**31 or more": _forget_sign,
+            "🥐 is one character and two UTF-16 units": _hash_characters,
+            "Java counts UTF-16 units, not UTF-8 bytes": _hash_utf8_bytes,
         },
     ),
     Exercise(
@@ -74,17 +97,15 @@ EXERCISES = (
         partition_for,
         PARTITION_OF,
         (
-            "Take the hash's absolute value, then the remainder by the number of partitions.",
-            "One int of Java has no absolute value: -2**31. Kafka takes 0 for it.",
+            "Take the hash's absolute value, then the remainder after a division by the number of partitions.",
+            "The int -2**31 has no absolute value in Java. Kafka uses 0 for it.",
         ),
         cases=(("billing", 50), ("dashboard", 50), ("café-☕", 50), ("mailer", 7), ("polygenelubricants", 50)),
         known_mistakes={
-            "use `partitions`, not 50": lambda group, partitions: partition_for(group, 50),
-            "& 0x7FFFFFFF is another way to lose the sign, not the absolute value": lambda group, partitions: (
-                (java_hash(group) & 0x7FFFFFFF) % partitions
-            ),
-            "the absolute value comes first; Python's % of a negative number is no Java's": _without_abs,
-            "abs(-2**31) does not fit into Java's int; Kafka takes 0": _abs_of_the_least,
+            "use `partitions`, not 50": _always_use_50,
+            "& 0x7FFFFFFF also removes the sign, but it does not give the absolute value": _mask_sign_bit,
+            "take the absolute value first: Python's % of a negative number is not Java's": _forget_abs,
+            "abs(-2**31) does not fit into Java's int; Kafka uses 0": _use_python_abs,
         },
     ),
 )

@@ -1,4 +1,4 @@
-"""The exercises of lesson 04: metadata that fits, what a failed append tells the client, two commits in flight."""
+"""The exercises of lesson 04: metadata that fits, the error of a failed append, and two commits in flight."""
 
 from __future__ import annotations
 
@@ -12,62 +12,91 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.records.text import utf16_length
 
 Events = list[tuple[Any, ...]]
+"""("commit", offset), ("stored", offset, position in the log) or ("failed", offset)."""
 State = tuple[int | None, int | None]
-_HERE = TopicPartition("orders", 0)
+"""The cached and the pending offset of one partition."""
+_PARTITION = TopicPartition("orders", 0)
+
+# fits
 
 
 def _fits(metadata: str, limit: int) -> bool:
     return utf16_length(metadata) <= limit
 
 
+def _exclude_the_limit(metadata: str, limit: int) -> bool:
+    return utf16_length(metadata) < limit
+
+
+def _count_characters(metadata: str, limit: int) -> bool:
+    return len(metadata) <= limit
+
+
+def _count_utf8_bytes(metadata: str, limit: int) -> bool:
+    return len(metadata.encode()) <= limit
+
+
+# commit_error
+
+
 def _commit_error(error: str) -> str:
     return error_of_commit_append(Errors[error], verifies=True).name
 
 
-def _changed(**other: str) -> Callable[[str], str]:
-    return lambda error: other.get(error, _commit_error(error))
+def _use_error_of_group_append(error: str) -> str:
+    return error_of_group_append(Errors[error]).name
+
+
+def _with_errors(**wrong: str) -> Callable[[str], str]:
+    """Return a function that is wrong for some errors of the log and correct for the others."""
+    return lambda error: wrong.get(error, _commit_error(error))
+
+
+# in_flight
 
 
 def _in_flight(events: Events) -> State:
-    offsets, staged = GroupOffsets(), {}
-    for what, offset, *place in events:
+    offsets = GroupOffsets()
+    prepared = {}
+    for what, offset, *position in events:
         if what == "commit":
-            staged[offset] = OffsetAndMetadata(offset, "", 0, -1, None, None, -1, -1)
-            offsets.prepare({_HERE: staged[offset]})
+            prepared[offset] = OffsetAndMetadata(offset, "", 0, -1, None, None, -1, -1)
+            offsets.prepare({_PARTITION: prepared[offset]})
         elif what == "stored":
-            offsets.complete(_HERE, staged[offset], place[0])
+            offsets.complete(_PARTITION, prepared[offset], position[0])
         else:
-            offsets.fail(_HERE, staged[offset])
-    return _number(offsets.committed.get(_HERE)), _number(offsets.pending.get(_HERE))
+            offsets.fail(_PARTITION, prepared[offset])
+    return _offset_of(offsets.committed.get(_PARTITION)), _offset_of(offsets.pending.get(_PARTITION))
 
 
-def _number(there: OffsetAndMetadata | None) -> int | None:
-    return None if there is None else there.offset
+def _offset_of(commit: OffsetAndMetadata | None) -> int | None:
+    return None if commit is None else commit.offset
 
 
-def _slipped(slip: str) -> Callable[[Events], State]:
-    """In flight, right but for one thing."""
+def _in_flight_with(mistake: str) -> Callable[[Events], State]:
+    """Return an `in_flight` that makes one mistake."""
 
     def in_flight(events: Events) -> State:
         cached: tuple[int, int] | None = None
         pending: int | None = None
-        for what, offset, *place in events:
+        for what, offset, *position in events:
             if what == "commit":
-                pending = offset if slip != "first stays" or pending is None else pending
+                if mistake != "keeps the first pending" or pending is None:
+                    pending = offset
             elif what == "stored":
-                is_newer = cached is None or cached[0] < place[0]
-                if slip == "last answer":
+                is_newer = cached is None or cached[0] < position[0]
+                if mistake == "last answer wins":
                     is_newer = True
-                elif slip == "largest":
+                elif mistake == "largest offset wins":
                     is_newer = cached is None or cached[1] < offset
-                if is_newer and (pending is not None or slip == "no look"):
-                    cached = place[0], offset
-                if pending == offset or slip == "clears all":
+                if is_newer and (pending is not None or mistake == "ignores pending"):
+                    cached = position[0], offset
+                if pending == offset or mistake == "success clears any pending":
                     pending = None
             else:
-                if slip == "failed counts" and pending == offset:
+                if mistake == "caches failed commits" and pending == offset:
                     cached = 99, offset
-                if pending == offset or slip == "fail clears all":
+                if pending == offset or mistake == "failure clears any pending":
                     pending = None
         return None if cached is None else cached[1], pending
 
@@ -92,17 +121,19 @@ def commit_error(append_error):
 
 IN_FLIGHT = """\
 def in_flight(events):
-    cached, cached_at, pending = None, -1, None
+    cached = None
+    cached_at = -1
+    pending = None
     for what, offset, *place in events:
         if what == "commit":
             pending = offset
         elif what == "stored":
             if pending is not None and cached_at < place[0]:
-                cached, cached_at = offset, place[0]
+                cached = offset
+                cached_at = place[0]
         if what != "commit" and pending == offset:
-            pending = None                         # its own entry, nobody else's
+            pending = None                         # only the entry of this commit
     return cached, pending"""
-
 
 EXERCISES = (
     Exercise(
@@ -110,18 +141,14 @@ EXERCISES = (
         _fits,
         FITS,
         (
-            "Java counts a text in units of UTF-16: most characters are one, those above U+FFFF, as 𝄞, are two.",
+            "Java counts UTF-16 units: most characters are one unit, characters above U+FFFF such as 𝄞 are two.",
             'metadata.encode("utf-16-le") has two bytes for each unit.',
         ),
         cases=(("till", 4), ("tills", 4), ("", 0), ("ü" * 4, 4), ("𝄞𝄞", 4), ("𝄞𝄞𝄞", 4)),
         known_mistakes={
-            'the limit itself still fits: <=, not <; and "utf-16" begins with a mark': lambda metadata, limit: (
-                utf16_length(metadata) < limit
-            ),
-            "that counts characters; 𝄞 is one character and two units": lambda metadata, limit: len(metadata) <= limit,
-            "that counts bytes of UTF-8; ü is two bytes and one unit": lambda metadata, limit: (
-                len(metadata.encode()) <= limit
-            ),
+            'the limit itself still fits: <=, not <; and "utf-16" begins with a mark': _exclude_the_limit,
+            "that counts characters; 𝄞 is one character and two units": _count_characters,
+            "that counts bytes of UTF-8; ü is two bytes and one unit": _count_utf8_bytes,
         },
     ),
     Exercise(
@@ -129,8 +156,8 @@ EXERCISES = (
         _commit_error,
         COMMIT_ERROR,
         (
-            "Sort the errors by what the client should do: wait and ask again, look for another coordinator, give up.",
-            "What the table does not name goes to the client as it is, NONE too.",
+            "Sort the errors by what the client should do: try again later, look for another coordinator, or give up.",
+            "An error that the table does not name is returned unchanged. This includes NONE.",
         ),
         cases=tuple(
             (name,)
@@ -150,17 +177,15 @@ EXERCISES = (
             )
         ),
         known_mistakes={
-            "that is the log's own error; the client would take it for one of its own partition": lambda error: error,
-            "that is how errors of a *group's* record are told": lambda error: (
-                error_of_group_append(Errors[error]).name
-            ),
-            "a broker that is not the leader any more will not be: the client must look for another": _changed(
+            "that is the log's error; the client would think that its own partition failed": lambda error: error,
+            "that is the answer if a *group's* record cannot be appended": _use_error_of_group_append,
+            "a broker that is no longer the leader will refuse again: the client must look for another": _with_errors(
                 NOT_LEADER_OR_FOLLOWER="COORDINATOR_NOT_AVAILABLE", KAFKA_STORAGE_ERROR="COORDINATOR_NOT_AVAILABLE"
             ),
-            "a time-out goes to the client as it is: it may commit again": _changed(
+            "a time-out is returned to the client unchanged: it may commit again": _with_errors(
                 REQUEST_TIMED_OUT="COORDINATOR_NOT_AVAILABLE"
             ),
-            "all three that say too large are told alike": _changed(
+            "all three errors that mean too large get the same answer": _with_errors(
                 RECORD_LIST_TOO_LARGE="RECORD_LIST_TOO_LARGE", INVALID_FETCH_SIZE="INVALID_FETCH_SIZE"
             ),
         },
@@ -170,9 +195,9 @@ EXERCISES = (
         _in_flight,
         IN_FLIGHT,
         (
-            "Keep three things: what is cached, at which place in the log it stands, what is pending.",
-            '"stored": it is cached if something is pending and its place is above that of what is cached.',
-            '"stored" and "failed" both clear `pending`, but only if it is that offset.',
+            "Keep three things: the cached offset, its place in the log, and the pending offset.",
+            '"stored": cache it if something is pending and its place in the log is after that of the cached offset.',
+            '"stored" and "failed" clear `pending`, but only if it holds the same offset.',
         ),
         cases=(
             ([("commit", 5), ("stored", 5, 0)],),
@@ -185,13 +210,23 @@ EXERCISES = (
             ([("commit", 5), ("stored", 5, 0), ("commit", 6), ("commit", 7), ("failed", 7), ("stored", 6, 1)],),
         ),
         known_mistakes={
-            "whose record stands later in the log is newer, whoever is answered last": _slipped("last answer"),
-            "an offset may go back: its place in the log decides, not its size": _slipped("largest"),
-            "an answer clears its own pending entry, not a later commit's": _slipped("clears all"),
-            "a failure takes back its own pending entry, not a later commit's": _slipped("fail clears all"),
-            "a failed commit does not reach the cache": _slipped("failed counts"),
-            "pending holds the latest commit": _slipped("first stays"),
-            "the classic coordinator caches only while something is pending, odd as that is": _slipped("no look"),
+            "the commit that is later in the log is newer, no matter which one is answered last": _in_flight_with(
+                "last answer wins"
+            ),
+            "an offset may go back: its position in the log decides, not its size": _in_flight_with(
+                "largest offset wins"
+            ),
+            "an answer clears its own pending entry, not that of a later commit": _in_flight_with(
+                "success clears any pending"
+            ),
+            "a failure removes its own pending entry, not that of a later commit": _in_flight_with(
+                "failure clears any pending"
+            ),
+            "a failed commit is not cached": _in_flight_with("caches failed commits"),
+            "pending holds the latest commit": _in_flight_with("keeps the first pending"),
+            "the classic coordinator caches a commit only while something is pending": _in_flight_with(
+                "ignores pending"
+            ),
         },
     ),
 )

@@ -7,6 +7,10 @@ from typing import Any
 from kafkagroups.course.exercises.exercise import Exercise
 
 Records = list[tuple[int, Any, Any]]
+"""Offset, key and value of each record."""
+
+
+# survivors
 
 
 def _survivors(records: Records, active: int) -> list[int]:
@@ -14,40 +18,53 @@ def _survivors(records: Records, active: int) -> list[int]:
     return [offset for offset, key, _ in records if offset >= active or newest[key] == offset]
 
 
-def _first_wins(records: Records, active: int) -> list[int]:
+def _keep_first(records: Records, active: int) -> list[int]:
     first = {key: offset for offset, key, _ in reversed(records) if offset < active}
     return [offset for offset, key, _ in records if offset >= active or first[key] == offset]
 
 
-def _no_tombstones(records: Records, active: int) -> list[int]:
+def _remove_tombstones(records: Records, active: int) -> list[int]:
     values = {offset: value for offset, _, value in records}
     return [offset for offset in _survivors(records, active) if values[offset] is not None]
 
 
-def _map_of_all(records: Records, active: int) -> list[int]:
+def _map_active_segment(records: Records, active: int) -> list[int]:
     newest = {key: offset for offset, key, _ in records}
     return [offset for offset, key, _ in records if offset >= active or newest[key] == offset]
 
 
+def _leave_out_active_segment(records: Records, active: int) -> list[int]:
+    return [offset for offset in _survivors(records, active) if offset < active]
+
+
+def _return_list_positions(records: Records, active: int) -> list[int]:
+    offsets = [offset for offset, _, _ in records]
+    return [offsets.index(offset) for offset in _survivors(records, active)]
+
+
+# removed_by
+
+
 def _removed_by(passes: list[int], retention: int) -> int | None:
-    later = enumerate(passes[1:], 2)
-    return next((number for number, time in later if time >= passes[0] + retention), None)
+    later_passes = enumerate(passes[1:], 2)
+    return next((number for number, time in later_passes if time >= passes[0] + retention), None)
 
 
-def _removed_at_once(passes: list[int], retention: int) -> int | None:
+def _remove_in_first_pass(passes: list[int], retention: int) -> int | None:
     return next((number for number, time in enumerate(passes, 1) if time >= passes[0] + retention), None)
 
 
-def _removed_after(passes: list[int], retention: int) -> int | None:
-    return next((number for number, time in enumerate(passes[1:], 2) if time > passes[0] + retention), None)
+def _remove_after_horizon(passes: list[int], retention: int) -> int | None:
+    later_passes = enumerate(passes[1:], 2)
+    return next((number for number, time in later_passes if time > passes[0] + retention), None)
 
 
-def _horizon_moves(passes: list[int], retention: int) -> int | None:
-    later = zip(range(2, len(passes) + 1), passes, passes[1:], strict=False)
-    return next((number for number, before, time in later if time >= before + retention), None)
+def _move_horizon(passes: list[int], retention: int) -> int | None:
+    later_passes = zip(range(2, len(passes) + 1), passes, passes[1:], strict=False)
+    return next((number for number, previous, time in later_passes if time >= previous + retention), None)
 
 
-def _counted_from_0(passes: list[int], retention: int) -> int | None:
+def _count_from_0(passes: list[int], retention: int) -> int | None:
     number = _removed_by(passes, retention)
     return None if number is None else number - 1
 
@@ -62,7 +79,7 @@ def survivors(records, active):
 
 REMOVED_BY = """\
 def removed_by(passes, retention):
-    horizon = passes[0] + retention                # set by the first pass, never changed
+    horizon = passes[0] + retention                # the first pass sets it, no pass changes it
     for number, time in enumerate(passes[1:], 2):
         if time >= horizon:
             return number
@@ -74,9 +91,9 @@ EXERCISES = (
         _survivors,
         SURVIVORS,
         (
-            "Two walks. The first fills a dict: for each key the offset of its newest record below `active`.",
-            "The second keeps what stands at `active` or above, and each record that the dict names for its key.",
-            "A tombstone is a record like any other here: value is None, and nobody looks at it.",
+            "Use two loops. The first fills a dict: for each key, the offset of its newest record below `active`.",
+            "The second keeps each record at `active` or above, and each record whose offset the dict has for its key.",
+            "A tombstone is a record like any other here: its value is None, but the value does not matter.",
         ),
         cases=(
             ([(0, "a", "1"), (1, "b", "1"), (2, "a", "2")], 3),
@@ -86,15 +103,11 @@ EXERCISES = (
             ([], 0),
         ),
         known_mistakes={
-            "the newest record of a key stays, not the first": _first_wins,
-            "a tombstone is the newest record of its key, so this pass keeps it": _no_tombstones,
-            "the map ends at `active`: what stands behind it supersedes nothing yet": _map_of_all,
-            "the active segment is left alone: all its records stay": lambda records, active: [
-                offset for offset in _survivors(records, active) if offset < active
-            ],
-            "the offsets are wanted, not their places in the list": lambda records, active: [
-                [offset for offset, _, _ in records].index(offset) for offset in _survivors(records, active)
-            ],
+            "the newest record of a key stays, not the first": _keep_first,
+            "a tombstone is the newest record of its key, so this pass keeps it": _remove_tombstones,
+            "the map ends at `active`: a record in the active segment supersedes nothing yet": _map_active_segment,
+            "the cleaner does not touch the active segment: all its records stay": _leave_out_active_segment,
+            "return the offsets, not their positions in the list": _return_list_positions,
         },
     ),
     Exercise(
@@ -103,7 +116,7 @@ EXERCISES = (
         REMOVED_BY,
         (
             "The first pass sets the horizon, passes[0] + retention, and removes nothing.",
-            "Of the passes from the second on, the first whose time is at or after the horizon removes it.",
+            "The tombstone is removed by the first later pass whose time is at or after the horizon.",
         ),
         cases=(
             ([0, 100, 200], 60),
@@ -113,10 +126,10 @@ EXERCISES = (
             ([0, 10], 60),
         ),
         known_mistakes={
-            "a pass that sets the horizon removes nothing, even if the horizon is now": _removed_at_once,
-            "at the horizon itself it goes: >=, not >": _removed_after,
-            "the horizon is set once; later passes leave it as it is": _horizon_moves,
-            "the first pass is number 1": _counted_from_0,
+            "the pass that sets the horizon removes nothing, even if the horizon is now": _remove_in_first_pass,
+            "a pass at the time of the horizon removes it: >=, not >": _remove_after_horizon,
+            "the horizon is set once; later passes do not change it": _move_horizon,
+            "the first pass is number 1": _count_from_0,
         },
     ),
     Exercise(
@@ -124,13 +137,13 @@ EXERCISES = (
         207,
         "cleaner_stops_at = 207",
         (
-            "Neither the last stable offset itself nor the active segment: a pass takes whole segments.",
-            "Which segment holds the last stable offset? The pass ends where that one begins.",
+            "The answer is not the last stable offset and not the active segment: a pass cleans whole segments.",
+            "Which segment holds the last stable offset? The pass ends where that segment begins.",
         ),
         known_mistakes={
-            "that is the last stable offset. A pass takes whole segments: where does the one that holds it begin?": 216,
-            "there the active segment begins. Something else stops the cleaner earlier": 474,
-            "the log ends there; the open transaction stops the cleaner long before": 500,
+            "that is the last stable offset. A pass cleans whole segments: where does its segment begin?": 216,
+            "the active segment begins there. Something else stops the cleaner earlier": 474,
+            "the log ends there; the open transaction stops the cleaner much earlier": 500,
         },
     ),
 )

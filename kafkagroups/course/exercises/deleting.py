@@ -1,4 +1,4 @@
-"""The exercises of lesson 07: the batch of a deletion, what expires, and a weekend; how the weekend went."""
+"""The exercises of lesson 07: the tombstones of a deletion, what expires, and the group that lost its offset."""
 
 from __future__ import annotations
 
@@ -24,9 +24,23 @@ from kafkagroups.records.offset_commit import OffsetCommitKey
 from kafkagroups.records.serde import decode
 
 
-class Sleeper(NamedTuple):
-    """A group as a sweep finds it. `reads` are the topics of its members, `since` the day on which its state began;
-    `offsets`: by partition the day of the commit and the day until which it was asked to last (None: not asked)."""
+class GroupAtSweep(NamedTuple):
+    """A group as the expiration finds it. Times are days.
+
+    Attributes
+    ----------
+    state
+        The group's state, for example "Stable".
+    type
+        Its protocol type, for example "consumer"; "" for a simple group.
+    reads
+        The topics that its members read.
+    since
+        The day on which its state began.
+    offsets
+        For each partition, the day of its commit and the day on which the client asked it to expire (None if it did
+        not ask).
+    """
 
     state: str
     type: str
@@ -35,12 +49,12 @@ class Sleeper(NamedTuple):
     offsets: dict[str, tuple[int, int | None]]
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}: {days}" for name, days in self.offsets.items())
-        return f"{self.state} {self.type!r} reads {','.join(self.reads) or '-'} since {self.since} {{{said}}}"
+        offsets = ", ".join(f"{name}: {days}" for name, days in self.offsets.items())
+        return f"{self.state} {self.type!r} reads {','.join(self.reads) or '-'} since {self.since} {{{offsets}}}"
 
 
-class _Batches:
-    """Logs that keep the records of what is appended."""
+class _RecordingLogs:
+    """Logs that keep the appended records and contain nothing to read."""
 
     def __init__(self) -> None:
         self.records: list[tuple[bytes, bytes | None]] = []
@@ -55,60 +69,135 @@ class _Batches:
         return ()
 
 
-def _split(name: str) -> TopicPartition:
+def _parse_partition(name: str) -> TopicPartition:
     topic, _, number = name.rpartition("-")
     return TopicPartition(topic, int(number))
 
 
-def _offset(committed: int = 0, expires: int | None = None) -> OffsetAndMetadata:
+def _commit(committed: int = 0, expires: int | None = None) -> OffsetAndMetadata:
     return OffsetAndMetadata(1, "", committed, -1, expires, None, -1, -1)
 
 
+# tombstones
+
+
 def _tombstones(state: str, generation: int, offsets: list[str], doomed: list[str]) -> list[str]:
-    logs = _Batches()
+    logs = _RecordingLogs()
     manager = GroupMetadataManager(Settings("3.9.2"), logs, Clock(0))
-    committed = {_split(name): _offset() for name in offsets}
+    committed = {_parse_partition(name): _commit() for name in offsets}
     group = ClassicGroup("g", (3, 9, 2), 0, ClassicState(state), generation, offsets=GroupOffsets(committed))
     manager.add_group(group)
-    manager.cleanup([group], lambda _: [_split(name) for name in doomed])
+    manager.cleanup([group], lambda _: [_parse_partition(name) for name in doomed])
     keys = [decode(key, None).key for key, _ in logs.records]
     return [f"{key.topic}-{key.partition}" if isinstance(key, OffsetCommitKey) else "group" for key in keys]
 
 
-def _expired(group: Sleeper, now: int, retention: int) -> list[str]:
-    living = ClassicGroup("g", (3, 9, 2), group.since, ClassicState(group.state), protocol_type=group.type or None)
-    living.offsets.committed = {_split(name): _offset(*days) for name, days in group.offsets.items()}
-    living.subscribed_topics = frozenset(group.reads) if group.type == "consumer" else None
-    return [str(each) for each in expired_offsets(living, now, retention)]
+def _delete_group_with_offsets_left(state: str, generation: int, offsets: list[str], doomed: list[str]) -> list[str]:
+    batch = _tombstones(state, generation, offsets, doomed)
+    if state == "Empty" and doomed and set(doomed) < set(offsets):
+        batch.append("group")
+    return batch
 
 
-def _by(
-    counts: Callable[[Sleeper, int], int],
-    spares: Callable[[Sleeper, str], bool],
-    asked: bool = True,
-    exactly: bool = True,
-) -> Callable[[Sleeper, int, int], list[str]]:
-    """A rule: from when the retention counts, what is spared, and whether what was asked for counts."""
+def _delete_simple_group(state: str, generation: int, offsets: list[str], doomed: list[str]) -> list[str]:
+    return _tombstones(state, max(generation, 1), offsets, doomed)
 
-    def expired(group: Sleeper, now: int, retention: int) -> list[str]:
-        out = []
+
+def _delete_group_with_members(state: str, generation: int, offsets: list[str], doomed: list[str]) -> list[str]:
+    return _tombstones("Empty", generation, offsets, doomed)
+
+
+def _delete_uncommitted(state: str, generation: int, offsets: list[str], doomed: list[str]) -> list[str]:
+    deleted_offsets = len(set(doomed) & set(offsets))
+    return [*doomed, *_tombstones(state, generation, offsets, doomed)[deleted_offsets:]]
+
+
+def _delete_group_first(state: str, generation: int, offsets: list[str], doomed: list[str]) -> list[str]:
+    return sorted(_tombstones(state, generation, offsets, doomed), key=lambda name: name != "group")
+
+
+def _keep_group_without_offsets(state: str, generation: int, offsets: list[str], doomed: list[str]) -> list[str]:
+    return _tombstones(state, generation, offsets, doomed) if offsets else []
+
+
+# expired
+
+
+def _expired(group: GroupAtSweep, now: int, retention: int) -> list[str]:
+    classic = ClassicGroup("g", (3, 9, 2), group.since, ClassicState(group.state), protocol_type=group.type or None)
+    classic.offsets.committed = {_parse_partition(name): _commit(*days) for name, days in group.offsets.items()}
+    classic.subscribed_topics = frozenset(group.reads) if group.type == "consumer" else None
+    return [str(partition) for partition in expired_offsets(classic, now, retention)]
+
+
+def _starts_at(group: GroupAtSweep, committed: int) -> int:
+    """Return the day from which the retention counts."""
+    return group.since if group.state == "Empty" and group.type else committed
+
+
+def _is_kept(group: GroupAtSweep, topic: str) -> bool:
+    """Return whether an offset is kept no matter how old it is."""
+    if not group.type or group.state == "Empty":
+        return False
+    return group.state != "Stable" or group.type != "consumer" or topic in group.reads
+
+
+def _expired_with(
+    starts_at: Callable[[GroupAtSweep, int], int] = _starts_at,
+    is_kept: Callable[[GroupAtSweep, str], bool] = _is_kept,
+    *,
+    uses_own_day: bool = True,
+    on_the_day: bool = True,
+) -> Callable[[GroupAtSweep, int, int], list[str]]:
+    """Return an `expired` with other rules.
+
+    `uses_own_day`: an offset with its own expiry day expires on that day. `on_the_day`: an offset expires on its last
+    day, not after it.
+    """
+
+    def expired(group: GroupAtSweep, now: int, retention: int) -> list[str]:
+        names = []
         for name, (committed, expires) in group.offsets.items():
-            due = expires if expires is not None and asked else counts(group, committed) + retention
-            if not spares(group, name.rpartition("-")[0]) and (now >= due if exactly else now > due):
-                out.append(name)
-        return out
+            last_day = starts_at(group, committed) + retention
+            if expires is not None and uses_own_day:
+                last_day = expires
+            is_due = now >= last_day if on_the_day else now > last_day
+            if is_due and not is_kept(group, name.rpartition("-")[0]):
+                names.append(name)
+        return names
 
     return expired
 
 
-def _counts(group: Sleeper, committed: int) -> int:
-    return group.since if group.state == "Empty" and group.type else committed
+def _count_from_commit(group: GroupAtSweep, committed: int) -> int:
+    return committed
 
 
-def _spares(group: Sleeper, topic: str) -> bool:
-    if not group.type or group.state == "Empty":
-        return False
-    return group.state != "Stable" or group.type != "consumer" or topic in group.reads
+def _count_from_state_of_any_group(group: GroupAtSweep, committed: int) -> int:
+    return group.since if group.type else committed
+
+
+def _keep_nothing_of_stable_groups(group: GroupAtSweep, topic: str) -> bool:
+    return _is_kept(group, topic) and group.state != "Stable"
+
+
+def _keep_only_read_topics_in_a_rebalance(group: GroupAtSweep, topic: str) -> bool:
+    return _is_kept(group, topic) and not (group.state == "PreparingRebalance" and topic not in group.reads)
+
+
+def _keep_nothing_of_other_types(group: GroupAtSweep, topic: str) -> bool:
+    return _is_kept(group, topic) and group.type != "connect"
+
+
+def _keep_all_of_living_groups(group: GroupAtSweep, topic: str) -> bool:
+    return bool(group.type) and group.state != "Empty"
+
+
+def _expire_on_own_day_always(group: GroupAtSweep, now: int, retention: int) -> list[str]:
+    expired = _expired(group, now, retention)
+    return [
+        name for name, (_, expires) in group.offsets.items() if (name in expired if expires is None else now >= expires)
+    ]
 
 
 TOMBSTONES = """\
@@ -124,12 +213,12 @@ def expired(group, now, retention):
     due = []
     for name, (committed, until) in group.offsets.items():
         topic = name.rpartition("-")[0]
-        begins = committed                                      # simple groups, and living ones
+        begins = committed                                      # for simple groups and for groups with members
         if group.type and group.state == "Empty":
             begins = group.since
         elif group.type:
             if group.state != "Stable" or group.type != "consumer" or topic in group.reads:
-                continue                                        # rebalancing, unknown readers, or somebody reads it
+                continue                                        # it rebalances, or its members may read this topic
         if now >= (begins + retention if until is None else until):
             due.append(name)
     return due"""
@@ -140,8 +229,8 @@ EXERCISES = (
         _tombstones,
         TOMBSTONES,
         (
-            "First those of `doomed` that are in `offsets`, in that order: nothing else can get a tombstone.",
-            'Then "group", if three things hold: the state is Empty, no offset is left, the generation is above 0.',
+            "First the partitions of `doomed` that are in `offsets`, in the same order. No other partition gets one.",
+            'Then "group", if three things are true: the state is Empty, no offset is left, the generation is above 0.',
         ),
         cases=(
             ("Empty", 2, ["a-0"], ["a-0"]),
@@ -152,26 +241,12 @@ EXERCISES = (
             ("Empty", 2, [], []),
         ),
         known_mistakes={
-            "an offset is left: the group stays": lambda state, generation, offsets, doomed: [
-                *_tombstones(state, generation, offsets, doomed),
-                *["group"] * (len(doomed) > 0 and set(doomed) < set(offsets) and state == "Empty"),
-            ],
-            "a simple group (generation 0) never had a record: there is nothing to delete": (
-                lambda state, generation, offsets, doomed: _tombstones(state, max(generation, 1), offsets, doomed)
-            ),
-            "a group with members stays, also without offsets": lambda state, generation, offsets, doomed: _tombstones(
-                "Empty", generation, offsets, doomed
-            ),
-            "only what is committed gets a tombstone": lambda state, generation, offsets, doomed: [
-                *doomed,
-                *_tombstones(state, generation, offsets, doomed)[len(set(doomed) & set(offsets)) :],
-            ],
-            "the group's tombstone stands last": lambda state, generation, offsets, doomed: sorted(
-                _tombstones(state, generation, offsets, doomed), key=lambda name: name != "group"
-            ),
-            "an Empty group without offsets goes, too": lambda state, generation, offsets, doomed: (
-                _tombstones(state, generation, offsets, doomed) if offsets else []
-            ),
+            "an offset is left: the group stays": _delete_group_with_offsets_left,
+            "a simple group (generation 0) never had a record: there is nothing to delete": _delete_simple_group,
+            "a group with members stays, even without offsets": _delete_group_with_members,
+            "only a committed offset gets a tombstone": _delete_uncommitted,
+            "the group's tombstone comes last": _delete_group_first,
+            "an Empty group without offsets is deleted, too": _keep_group_without_offsets,
         },
     ),
     Exercise(
@@ -179,51 +254,43 @@ EXERCISES = (
         _expired,
         EXPIRED,
         (
-            "From when does the retention count? group.since for an Empty group that has a type, else the commit.",
-            "Spared is all of a typed group that is not Empty, but for what a Stable consumer group does not read.",
-            "An offset with an `until` of its own goes by that alone: now >= until. It is spared like the others.",
+            "From which day does the retention count? group.since for an Empty group that has a type, else the commit.",
+            "A group with a type that is not Empty keeps all offsets. There is one exception: a Stable consumer group "
+            "keeps only the offsets of topics that it reads.",
+            "An offset with its own `until` ignores the retention: it expires if now >= until. Hint 2 still applies.",
         ),
         cases=(
-            (Sleeper("Empty", "", (), 0, {"a-0": (1, None), "a-1": (5, None)}), 8, 7),
-            (Sleeper("Empty", "consumer", (), 4, {"a-0": (0, None)}), 8, 7),
-            (Sleeper("Empty", "consumer", (), 4, {"a-0": (0, None)}), 11, 7),
-            (Sleeper("Stable", "consumer", ("a",), 0, {"a-0": (0, None), "b-0": (0, None)}), 20, 7),
-            (Sleeper("PreparingRebalance", "consumer", ("a",), 6, {"b-0": (0, None)}), 20, 7),
-            (Sleeper("Stable", "connect", (), 0, {"a-0": (0, None)}), 20, 7),
-            (Sleeper("Empty", "", (), 0, {"a-0": (0, 2), "a-1": (0, 30)}), 9, 7),
-            (Sleeper("Stable", "consumer", ("b",), 5, {"a-0": (0, None)}), 8, 7),
-            (Sleeper("Stable", "consumer", ("a",), 0, {"a-0": (0, 2), "b-0": (0, 30)}), 20, 7),
+            (GroupAtSweep("Empty", "", (), 0, {"a-0": (1, None), "a-1": (5, None)}), 8, 7),
+            (GroupAtSweep("Empty", "consumer", (), 4, {"a-0": (0, None)}), 8, 7),
+            (GroupAtSweep("Empty", "consumer", (), 4, {"a-0": (0, None)}), 11, 7),
+            (GroupAtSweep("Stable", "consumer", ("a",), 0, {"a-0": (0, None), "b-0": (0, None)}), 20, 7),
+            (GroupAtSweep("PreparingRebalance", "consumer", ("a",), 6, {"b-0": (0, None)}), 20, 7),
+            (GroupAtSweep("Stable", "connect", (), 0, {"a-0": (0, None)}), 20, 7),
+            (GroupAtSweep("Empty", "", (), 0, {"a-0": (0, 2), "a-1": (0, 30)}), 9, 7),
+            (GroupAtSweep("Stable", "consumer", ("b",), 5, {"a-0": (0, None)}), 8, 7),
+            (GroupAtSweep("Stable", "consumer", ("a",), 0, {"a-0": (0, 2), "b-0": (0, 30)}), 20, 7),
         ),
         known_mistakes={
-            "of an Empty group the time counts since it became Empty, not since the commit": _by(
-                lambda group, committed: committed, _spares
+            "the retention of an Empty group counts from the day it became Empty, not from the commit": _expired_with(
+                starts_at=_count_from_commit
             ),
-            "at the very end of the retention it goes: >=, not >": _by(_counts, _spares, exactly=False),
-            "what a living consumer group reads stays": _by(
-                _counts, lambda group, topic: _spares(group, topic) and group.state != "Stable"
+            "an offset expires on the last day of its retention: >=, not >": _expired_with(on_the_day=False),
+            "an offset stays while a member of the group reads its topic": _expired_with(
+                is_kept=_keep_nothing_of_stable_groups
             ),
-            "nothing goes while the group rebalances": _by(
-                _counts,
-                lambda group, topic: (
-                    _spares(group, topic) and not (group.state == "PreparingRebalance" and topic not in group.reads)
-                ),
+            "nothing expires while the group rebalances": _expired_with(is_kept=_keep_only_read_topics_in_a_rebalance),
+            "the coordinator cannot read what a group of another type reads: all of its offsets stay": _expired_with(
+                is_kept=_keep_nothing_of_other_types
             ),
-            "nobody can tell what a living group of another type reads: all of it stays": _by(
-                _counts, lambda group, topic: _spares(group, topic) and group.type != "connect"
+            "an offset with its own expiry day expires on that day": _expired_with(uses_own_day=False),
+            "first check what may expire at all: an offset that the group reads stays even after its own expiry day": (
+                _expire_on_own_day_always
             ),
-            "an offset that was asked to last until a day goes by that day": _by(_counts, _spares, asked=False),
-            "first which may go at all: a day of its own does not end an offset that the group reads": (
-                lambda group, now, retention: [
-                    name
-                    for name, (_, until) in group.offsets.items()
-                    if (name in _expired(group, now, retention) if until is None else now >= until)
-                ]
+            "a living group counts from the commit; only an Empty group counts from the start of its state": (
+                _expired_with(starts_at=_count_from_state_of_any_group)
             ),
-            "a living group counts from the commit; only an Empty one has an end that counts": _by(
-                lambda group, committed: group.since if group.type else committed, _spares
-            ),
-            "a living group loses what it does not read": _by(
-                _counts, lambda group, topic: bool(group.type) and group.state != "Empty"
+            "a living group loses the offsets of topics that it does not read": _expired_with(
+                is_kept=_keep_all_of_living_groups
             ),
         },
     ),
@@ -232,12 +299,12 @@ EXERCISES = (
         "dashboard",
         'weekend = "dashboard"',
         (
-            "Two of the three groups have members, at least at night. From when does their retention count?",
-            "A group that chooses its partitions itself has no members, however busy it is.",
+            "Two of the three groups have members, at least at night. From which time does their retention count?",
+            "A group that assigns its partitions itself has no members, no matter how often it commits.",
         ),
         known_mistakes={
-            "it is Stable all the time and reads letters: since 2.1 nothing of it goes": "mailer",
-            "it is never Empty for a whole day: each night it joins again": "nightly",
+            "it is Stable all the time and reads its topic: since 2.1 its offsets do not expire": "mailer",
+            "it is never Empty for a whole day: it joins again each night": "nightly",
         },
     ),
 )

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.classic_member import ClassicMember
 
-Ballots = list[list[str]]
-Joining = list[tuple[str, int, int | None, str | None]]
-Over = tuple[int, list[str]]
+ProtocolLists = list[list[str]]
+"""For each member, the names of its protocols, the preferred one first."""
+Members = list[tuple[str, int, int | None, str | None]]
+"""For each member: name, rebalance timeout, time of its JoinGroup or None, group instance id or None."""
+JoinEnd = tuple[int, list[str]]
+"""When the join phase ends, and the names of the members that are removed."""
+
+# select_protocol
 
 
-def _select_protocol(members: Ballots) -> str:
+def _select_protocol(members: ProtocolLists) -> str:
     group = ClassicGroup("g", (3, 9, 2), None)
     for number, names in enumerate(members):
         protocols = [(name, b"") for name in names]
@@ -22,31 +27,89 @@ def _select_protocol(members: Ballots) -> str:
     return group.select_protocol()
 
 
-def _most(votes: Iterable[str]) -> str:
+def _most_common(votes: Iterable[str]) -> str:
     return Counter(votes).most_common(1)[0][0]
 
 
-def _common(members: Ballots) -> list[str]:
+def _list_candidates(members: ProtocolLists) -> list[str]:
     return [name for name in members[0] if all(name in names for names in members)]
 
 
-def _join_over(members: Joining) -> Over:
-    return _over(members, lambda timeouts: max(timeouts))
+def _list_votes(members: ProtocolLists) -> Iterator[str]:
+    candidates = _list_candidates(members)
+    return (next(name for name in names if name in candidates) for names in members)
 
 
-def _over(
-    members: Joining, wait: Callable[[list[int]], int], *, early: bool = True, spares_static: bool = True
-) -> Over:
-    end = wait([timeout for _, timeout, _, _ in members])
-    joined = [at for _, _, at, _ in members if at is not None and at <= end]
-    if early and len(joined) == len(members):
+def _accept_any_protocol(members: ProtocolLists) -> str:
+    return _most_common(names[0] for names in members)
+
+
+def _use_first_candidate(members: ProtocolLists) -> str:
+    return _list_candidates(members)[0]
+
+
+def _count_first_choices_only(members: ProtocolLists) -> str:
+    candidates = _list_candidates(members)
+    votes = [names[0] for names in members if names[0] in candidates]
+    return _most_common(votes) if votes else candidates[0]
+
+
+def _return_vote_count(members: ProtocolLists) -> int:
+    return max(Counter(_list_votes(members)).values())
+
+
+# join_over
+
+
+def _join_over(members: Members) -> JoinEnd:
+    return _end_join_phase(members, max)
+
+
+def _end_join_phase(
+    members: Members,
+    choose_timeout: Callable[[list[int]], int],
+    *,
+    ends_early: bool = True,
+    keeps_static_members: bool = True,
+) -> JoinEnd:
+    """Return the end of the join phase by Kafka's rules, or by other rules for the known mistakes."""
+    end = choose_timeout([timeout for _, timeout, _, _ in members])
+    joined = [time for _, _, time, _ in members if time is not None and time <= end]
+    if ends_early and len(joined) == len(members):
         end = max(joined)
-    out = [
+    removed = [
         name
-        for name, _, at, instance in members
-        if (at is None or at > end) and not (spares_static and instance is not None)
+        for name, _, time, instance in members
+        if (time is None or time > end) and not (keeps_static_members and instance is not None)
     ]
-    return end, out
+    return end, removed
+
+
+def _always_wait_for_timeout(members: Members) -> JoinEnd:
+    return _end_join_phase(members, max, ends_early=False)
+
+
+def _use_smallest_timeout(members: Members) -> JoinEnd:
+    return _end_join_phase(members, min)
+
+
+def _use_timeouts_of_late_members(members: Members) -> JoinEnd:
+    late = [timeout for _, timeout, time, _ in members if time is None]
+    return _end_join_phase(members, lambda timeouts: max(late or timeouts))
+
+
+def _remove_static_members(members: Members) -> JoinEnd:
+    return _end_join_phase(members, max, keeps_static_members=False)
+
+
+def _keep_late_members(members: Members) -> JoinEnd:
+    end, _ = _join_over(members)
+    return end, [name for name, _, time, instance in members if time is None and instance is None]
+
+
+def _return_joined_members(members: Members) -> JoinEnd:
+    end, _ = _join_over(members)
+    return end, [name for name, _, time, _ in members if time is not None and time <= end]
 
 
 SELECT_PROTOCOL = """\
@@ -60,7 +123,7 @@ def join_over(members):
     end = max(timeout for name, timeout, joined, instance in members)
     joins = [joined for name, timeout, joined, instance in members]
     if all(joined is not None and joined <= end for joined in joins):
-        end = max(joins)                           # everybody is there: no need to wait
+        end = max(joins)                           # every member has joined: no need to wait
     out = []
     for name, timeout, joined, instance in members:
         if (joined is None or joined > end) and instance is None:
@@ -73,8 +136,8 @@ EXERCISES = (
         _select_protocol,
         SELECT_PROTOCOL,
         (
-            "First the candidates: the names that stand in every member's list.",
-            "Then each member votes once: for the first name of its list that is a candidate.",
+            "First find the candidates: the names that every member's list contains.",
+            "Then each member votes once, for the first name in its list that is a candidate.",
             "max(candidates, key=votes.count) gives the one with the most votes.",
         ),
         cases=(
@@ -92,16 +155,12 @@ EXERCISES = (
             ),
         ),
         known_mistakes={
-            "only what every member supports can be chosen": lambda members: _most(names[0] for names in members),
-            "everybody votes, not only the first member (or the leader)": lambda members: _common(members)[0],
-            "a member votes for its first *candidate*, also when that is not the first of its list": lambda members: (
-                _most(names[0] for names in members if names[0] in _common(members))
-                if any(names[0] in _common(members) for names in members)
-                else _common(members)[0]
+            "only a protocol that every member supports can be chosen": _accept_any_protocol,
+            "every member votes, not only the first member (or the leader)": _use_first_candidate,
+            "a member votes for its first *candidate*, even if that is not the first in its list": (
+                _count_first_choices_only
             ),
-            "the name is wanted, not the votes": lambda members: max(
-                Counter(next(name for name in names if name in _common(members)) for names in members).values()
-            ),
+            "return the name, not the number of votes": _return_vote_count,
         },
     ),
     Exercise(
@@ -109,9 +168,9 @@ EXERCISES = (
         _join_over,
         JOIN_OVER,
         (
-            "The wait lasts at most as long as the largest of the time-outs.",
-            "If nobody's `joined` is None or later than that, it ends when the last one joins.",
-            "Out is who has not joined by the end, unless it has an instance id.",
+            "The wait lasts at most as long as the largest timeout.",
+            "If every member joins before that, the wait ends when the last one joins.",
+            "Return the members that have not joined by the end and have no instance id.",
         ),
         cases=(
             ([("a", 300, 0, None), ("b", 300, 40, None)],),
@@ -122,25 +181,12 @@ EXERCISES = (
             ([("a", 300, 0, None), ("b", 300, None, "van-2"), ("c", 300, None, None)],),
         ),
         known_mistakes={
-            "it is over as soon as everybody has joined": lambda members: _over(members, max, early=False),
-            "the *largest* time-out of all members counts, not the smallest": lambda members: _over(members, min),
-            "the time-outs of all members count, not only of those who are late": lambda members: _over(
-                members,
-                lambda _: max(
-                    (t for _, t, joined, _ in members if joined is None), default=max(t for _, t, *_ in members)
-                ),
-            ),
-            "a static member stays: only its session can end it": lambda members: _over(
-                members, max, spares_static=False
-            ),
-            "who joins after the end is out as well": lambda members: (
-                _join_over(members)[0],
-                [name for name, _, joined, instance in members if joined is None and instance is None],
-            ),
-            "the ones who did *not* join are out": lambda members: (
-                _join_over(members)[0],
-                [name for name, _, joined, _ in members if joined is not None and joined <= _join_over(members)[0]],
-            ),
+            "it ends as soon as every member has joined": _always_wait_for_timeout,
+            "the *largest* timeout of all members counts, not the smallest": _use_smallest_timeout,
+            "the timeouts of all members count, not only those of late members": _use_timeouts_of_late_members,
+            "a static member stays: only its session timeout removes it": _remove_static_members,
+            "a member that joins after the end is removed as well": _keep_late_members,
+            "return the members that did *not* join": _return_joined_members,
         },
     ),
     Exercise(
@@ -148,12 +194,12 @@ EXERCISES = (
         "van-2",
         'copied = "van-2"',
         (
-            "A record of the same generation: so no rebalance wrote it. What differs from the record before it?",
-            "Whose member id is a new one in each of them?",
+            "A record with the same generation: no rebalance wrote it. What differs from the record before it?",
+            "Which member has a new member id in each of these records?",
         ),
         known_mistakes={
-            "its member id is the same in every record: nobody takes its place": "van-1",
-            "that one came later, once, and has kept its member id since": "van-3",
+            "its member id is the same in every record: no other process takes its place": "van-1",
+            "it joined later, only once, and has kept its member id since then": "van-3",
         },
     ),
 )

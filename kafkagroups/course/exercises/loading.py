@@ -1,4 +1,4 @@
-"""The exercises of lesson 09: replay, transactions, and what the cleaner takes away."""
+"""The exercises of lesson 09: replay, replay with transactions, and a record that the cleaner removed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,26 @@ from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.log_lines import Line, Lines
 from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets, TopicPartition
 
-Answer = dict[Any, Any]
+State = dict[Any, Any]
+"""The committed offset of each (group, partition)."""
 
 
-def _replay(lines: Lines, transactions: bool = True) -> Answer:
+def _key(line: Line) -> tuple[str | None, str | None]:
+    return line.group, line.partition
+
+
+# replay
+
+
+def _replay(lines: Lines) -> State:
+    return _replay_lines(lines, transactions=False)
+
+
+def _replay_transactions(lines: Lines) -> State:
+    return _replay_lines(lines, transactions=True)
+
+
+def _replay_lines(lines: Lines, transactions: bool) -> State:
     offsets = Offsets()
     for at, about, group, name, value, producer in lines:
         if about in ("commit", "abort") and producer is not None:
@@ -29,14 +45,18 @@ def _replay(lines: Lines, transactions: bool = True) -> Answer:
             offsets.put(group, partition, offset)
         else:
             offsets.put_pending(producer, group, partition, offset)
-    return {(group, str(name)): there[name].offset for group, there in offsets.committed.items() for name in there}
+    return {
+        (group, str(partition)): offset.offset
+        for group, committed in offsets.committed.items()
+        for partition, offset in committed.items()
+    }
 
 
-def _fold(put: Callable[[Answer, Line], object]) -> Callable[[Lines], Answer]:
-    """A replay without transactions: what `put` does with each offset."""
+def _fold_offsets(put: Callable[[State, Line], None]) -> Callable[[Lines], State]:
+    """Return a replay without transactions that calls `put` for each line about an offset."""
 
-    def replay(lines: Lines) -> Answer:
-        offsets: Answer = {}
+    def replay(lines: Lines) -> State:
+        offsets: State = {}
         for line in lines:
             if line.about == "offset":
                 put(offsets, line)
@@ -45,72 +65,80 @@ def _fold(put: Callable[[Answer, Line], object]) -> Callable[[Lines], Answer]:
     return replay
 
 
-def _key(line: Line) -> tuple[str | None, str | None]:
-    return line.group, line.partition
+def _put(offsets: State, line: Line) -> None:
+    offsets.pop(_key(line), None)
+    if line.value is not None:
+        offsets[_key(line)] = line.value
 
 
-def _by(key: Callable[[Line], Any]) -> Callable[[Answer, Line], object]:
-    def put(offsets: Answer, line: Line) -> None:
-        offsets.pop(key(line), None)
-        if line.value is not None:
-            offsets[key(line)] = line.value
-
-    return put
+def _put_by_partition(offsets: State, line: Line) -> None:
+    offsets.pop(line.partition, None)
+    if line.value is not None:
+        offsets[line.partition] = line.value
 
 
-def _largest(offsets: Answer, line: Line) -> None:
+def _put_largest(offsets: State, line: Line) -> None:
     if line.value is None:
         offsets.pop(_key(line), None)
     else:
         offsets[_key(line)] = max(line.value, offsets.get(_key(line), line.value))
 
 
-def _oldest(offsets: Answer, line: Line) -> None:
+def _put_oldest(offsets: State, line: Line) -> None:
     if line.value is None:
         offsets.pop(_key(line), None)
     else:
         offsets.setdefault(_key(line), line.value)
 
 
-def _kept(offsets: Answer, line: Line) -> None:
+def _put_no_tombstone(offsets: State, line: Line) -> None:
     if line.value is not None:
         offsets[_key(line)] = line.value
 
 
-def _groups_too(lines: Lines) -> Answer:
-    offsets: Answer = {}
+def _put_none_for_tombstone(offsets: State, line: Line) -> None:
+    offsets[_key(line)] = line.value
+
+
+def _replay_group_lines_too(lines: Lines) -> State:
+    offsets: State = {}
     for line in lines:
-        _by(_key)(offsets, line)
+        _put(offsets, line)
     return offsets
 
 
-def _slipped(slip: str) -> Callable[[Lines], Answer]:
-    """A replay of transactions that is right but for one thing."""
+# replay_transactions
 
-    def newer(at: int, there: tuple[int, int] | None) -> bool:
-        return there is None or (there[0] < at if slip != "plain wins" else False) or slip == "marker decides"
 
-    def replay(lines: Lines) -> Answer:
-        offsets: Answer = {}
-        pending: dict[Any, Answer] = {}
+def _replay_transactions_with(mistake: str) -> Callable[[Lines], State]:
+    """Return a replay of transactions that makes one mistake."""
+
+    def is_newer(at: int, committed: tuple[int, int] | None) -> bool:
+        if committed is None or mistake == "marker decides":
+            return True
+        return mistake != "plain commit wins" and committed[0] < at
+
+    def replay(lines: Lines) -> State:
+        offsets: State = {}
+        pending: dict[Any, State] = {}
         for line in lines:
             if line.about == "offset":
                 if line.value is None:
                     offsets.pop(_key(line), None)
-                elif line.producer is None or slip == "at once":
+                elif line.producer is None or mistake == "counts without marker":
                     offsets[_key(line)] = line.at, line.value
                 else:
-                    producer = None if slip == "one for all" else line.producer
+                    producer = None if mistake == "one transaction for all" else line.producer
                     pending.setdefault(producer, {})[_key(line)] = line.at, line.value
             elif line.about in ("commit", "abort"):
-                ended = None if slip == "one for all" else line.producer
-                waiting = pending.get(ended, {})
-                if line.about == "commit" or slip == "abort counts":
+                producer = None if mistake == "one transaction for all" else line.producer
+                waiting = pending.get(producer, {})
+                if line.about == "commit" or mistake == "abort counts":
                     for key, (at, value) in waiting.items():
-                        if newer(at, offsets.get(key)):
+                        if is_newer(at, offsets.get(key)):
                             offsets[key] = at, value
-                if slip != "not forgotten" or line.about == "commit":
-                    pending.pop(ended, None)
+                if line.about == "commit" or mistake != "abort stays pending":
+                    pending.pop(producer, None)
         return {key: value for key, (_, value) in offsets.items()}
 
     return replay
@@ -124,14 +152,15 @@ def replay(lines):
             continue
         key = line.group, line.partition
         if line.value is None:
-            offsets.pop(key, None)                 # a tombstone; perhaps of something that is not there
+            offsets.pop(key, None)                 # a tombstone; the key may be absent
         else:
             offsets[key] = line.value
     return offsets"""
 
 REPLAY_TRANSACTIONS = """\
 def replay_transactions(lines):
-    offsets, pending = {}, {}                      # offsets: key → (at, value); pending: producer → the same
+    offsets = {}                                   # key → (at, value)
+    pending = {}                                   # producer → key → (at, value)
     for line in lines:
         key = line.group, line.partition
         if line.about == "offset":
@@ -150,69 +179,77 @@ def replay_transactions(lines):
     return {key: value for key, (at, value) in offsets.items()}"""
 
 
-def _o(at: int, value: int | None, producer: int | None = None, partition: str = "orders-0", group: str = "a") -> Line:
+def _offset(
+    at: int, value: int | None, producer: int | None = None, partition: str = "orders-0", group: str = "a"
+) -> Line:
     return Line(at, "offset", group, partition, value, producer)
 
 
-def _end(at: int, about: str, producer: int = 7) -> Line:
+def _marker(at: int, about: str, producer: int = 7) -> Line:
     return Line(at, about, producer=producer)
 
 
 EXERCISES = (
     Exercise(
         "replay",
-        lambda lines: _replay(lines, transactions=False),
+        _replay,
         REPLAY,
         (
-            "A dictionary by (line.group, line.partition): later lines overwrite earlier ones, all by themselves.",
-            "offsets.pop(key, None) removes a key, and does not mind when it is not there.",
+            "Use a dictionary by (line.group, line.partition): later lines overwrite earlier ones.",
+            "offsets.pop(key, None) removes a key. It raises no error if the key is absent.",
         ),
         cases=(
-            (Lines([_o(0, 5), _o(1, 9)]),),
-            (Lines([_o(0, 5), _o(1, 7, group="b")]),),
-            (Lines([_o(0, 30), _o(1, 25)]),),
-            (Lines([_o(0, 5), _o(1, 6, partition="orders-1"), _o(2, None)]),),
-            (Lines([_o(0, None), Line(1, "group", "a", value=1), _o(2, 5)]),),
-            (Lines([_o(0, 5), _o(1, None), _o(2, 3)]),),
+            (Lines([_offset(0, 5), _offset(1, 9)]),),
+            (Lines([_offset(0, 5), _offset(1, 7, group="b")]),),
+            (Lines([_offset(0, 30), _offset(1, 25)]),),
+            (Lines([_offset(0, 5), _offset(1, 6, partition="orders-1"), _offset(2, None)]),),
+            (Lines([_offset(0, None), Line(1, "group", "a", value=1), _offset(2, 5)]),),
+            (Lines([_offset(0, 5), _offset(1, None), _offset(2, 3)]),),
         ),
         known_mistakes={
-            "two groups may read the same partition: the key is (group, partition)": _fold(_by(lambda x: x.partition)),
-            "the newest line is what counts, not the oldest": _fold(_oldest),
-            "an offset may go back: the newest line counts, not the largest number": _fold(_largest),
-            "a line without a value removes what is there": _fold(_kept),
-            "after a tombstone nothing is there, not even a None": _fold(lambda x, y: x.update({_key(y): y.value})),
-            "only lines about an offset are wanted": _groups_too,
+            "two groups may read the same partition: the key is (group, partition)": _fold_offsets(_put_by_partition),
+            "the newest line counts, not the oldest": _fold_offsets(_put_oldest),
+            "an offset may go back: the newest line counts, not the largest number": _fold_offsets(_put_largest),
+            "a line without a value removes the offset": _fold_offsets(_put_no_tombstone),
+            "after a tombstone the key is absent; it does not have the value None": _fold_offsets(
+                _put_none_for_tombstone
+            ),
+            "only lines about an offset count": _replay_group_lines_too,
         },
     ),
     Exercise(
         "replay_transactions",
-        _replay,
+        _replay_transactions,
         REPLAY_TRANSACTIONS,
         (
-            "Keep a second dictionary of what waits, by producer. A marker takes out what its producer has there.",
-            "To know which of two records is newer, keep line.at beside each value, in both dictionaries.",
-            "At a commit, for each waiting (at, value): it counts if nothing is there, or something with a smaller at.",
+            "Keep a second dictionary for waiting offsets, by producer. A marker removes those of its producer.",
+            "To find out which of two records is newer, keep line.at with each value, in both dictionaries.",
+            "At a commit, a waiting (at, value) counts if its key has no offset or an offset with a smaller at.",
         ),
         cases=(
-            (Lines([_o(0, 10, 7), _end(1, "commit")]),),
-            (Lines([_o(0, 10, 7), _end(1, "abort")]),),
-            (Lines([_o(0, 5), _o(1, 10, 7)]),),
-            (Lines([_o(0, 30, 7), _o(1, 25), _end(2, "commit")]),),
-            (Lines([_o(0, 25), _o(1, 30, 7), _end(2, "commit")]),),
-            (Lines([_o(0, 10, 7), _o(1, 20, 8, "orders-1"), _end(2, "commit", 8)]),),
-            (Lines([_o(0, 10, 7), _end(1, "abort"), _o(2, 20, 7, "orders-1"), _end(3, "commit")]),),
-            (Lines([_o(0, 10, 7), _o(1, 20, 7), _end(2, "commit"), _o(3, None)]),),
+            (Lines([_offset(0, 10, 7), _marker(1, "commit")]),),
+            (Lines([_offset(0, 10, 7), _marker(1, "abort")]),),
+            (Lines([_offset(0, 5), _offset(1, 10, 7)]),),
+            (Lines([_offset(0, 30, 7), _offset(1, 25), _marker(2, "commit")]),),
+            (Lines([_offset(0, 25), _offset(1, 30, 7), _marker(2, "commit")]),),
+            (Lines([_offset(0, 10, 7), _offset(1, 20, 8, "orders-1"), _marker(2, "commit", 8)]),),
+            (Lines([_offset(0, 10, 7), _marker(1, "abort"), _offset(2, 20, 7, "orders-1"), _marker(3, "commit")]),),
+            (Lines([_offset(0, 10, 7), _offset(1, 20, 7), _marker(2, "commit"), _offset(3, None)]),),
         ),
         known_mistakes={
-            "an offset in a transaction waits for its marker": _slipped("at once"),
-            "an abort takes back what waits": _slipped("abort counts"),
-            "the place of the offset's own line decides which is newer, not the marker's": _slipped("marker decides"),
-            "a transaction's offset that is newer than the plain one counts, when it is committed": _slipped(
-                "plain wins"
+            "an offset in a transaction waits for its marker": _replay_transactions_with("counts without marker"),
+            "an abort removes the offsets that wait": _replay_transactions_with("abort counts"),
+            "the position of the offset's own line decides which is newer, not the marker's": _replay_transactions_with(
+                "marker decides"
             ),
-            "a marker ends the transaction of its own producer, of no other": _slipped("one for all"),
-            "what an abort took back must be gone: the next commit of that producer must not find it": _slipped(
-                "not forgotten"
+            "a committed transaction's offset counts if it is newer than the plain commit": _replay_transactions_with(
+                "plain commit wins"
+            ),
+            "a marker ends the transaction of its own producer only": _replay_transactions_with(
+                "one transaction for all"
+            ),
+            "after an abort, the next commit of that producer must not find the aborted offsets": (
+                _replay_transactions_with("abort stays pending")
             ),
         },
     ),
@@ -221,14 +258,14 @@ EXERCISES = (
         29,
         "taken_away = 29",
         (
-            "The cleaner keeps the newest line of each key, and asks nobody about transactions that were committed.",
-            "The board believes in the line that stands *before* 30 and is taken over at 31.",
+            "The cleaner keeps the newest line of each key. For committed transactions it has no other rule.",
+            "The board's answer comes from the line *before* 30, which the marker at 31 commits.",
         ),
         known_mistakes={
             "that is the newest line of its key: it stays": 30,
-            "that is the marker; without its data it has nothing to take over": 31,
-            "that one is of payments-1, and the newest of it": 28,
-            "it goes as well, but the board had long forgotten it: 29 came after it": 23,
+            "that is the marker; without its offsets it commits nothing": 31,
+            "that line is about payments-1, and it is the newest one": 28,
+            "it is removed as well, but 29 had already replaced it": 23,
         },
     ),
 )

@@ -1,4 +1,4 @@
-"""The exercises of lesson 10: joining what two machines folded, a log that must not be split, and a straight line."""
+"""The exercises of lesson 10: merging two parts of a log, a log that must not be split, and a straight line."""
 
 from __future__ import annotations
 
@@ -7,53 +7,72 @@ from kafkagroups.course.small_logs import load_small_log
 
 Key = tuple[str, str]
 Newest = dict[Key, tuple[int, int | None]]
-"""What a part of a log says: of each key the newest line's place and offset, None for a tombstone."""
+"""For each key of a part of a log: where its newest line is, and its offset (None for a tombstone)."""
 Point = tuple[int, int]
-LETTERS, MOST = "CXTMA", 4
+"""A number of records and the milliseconds that they took."""
+_LETTERS = "CXTMA"
+_MOST_LETTERS = 4
+
+# merge
 
 
 def _merge(left: Newest, right: Newest) -> Newest:
     both = dict(left)
-    for key, there in right.items():
-        if key not in both or both[key][0] < there[0]:
-            both[key] = there
+    for key, newest in right.items():
+        if key not in both or both[key][0] < newest[0]:
+            both[key] = newest
     return both
 
 
-def _larger_offset(left: Newest, right: Newest) -> Newest:
+def _right_wins(left: Newest, right: Newest) -> Newest:
+    return {**left, **right}
+
+
+def _left_wins(left: Newest, right: Newest) -> Newest:
+    return {**right, **left}
+
+
+def _larger_offset_wins(left: Newest, right: Newest) -> Newest:
     both = dict(left)
-    for key, there in right.items():
-        if key not in both or (both[key][1] or 0) < (there[1] or 0):
-            both[key] = there
+    for key, newest in right.items():
+        if key not in both or (both[key][1] or 0) < (newest[1] or 0):
+            both[key] = newest
     return both
 
 
-def _without_tombstones(left: Newest, right: Newest) -> Newest:
-    return {key: there for key, there in _merge(left, right).items() if there[1] is not None}
+def _drop_tombstones(left: Newest, right: Newest) -> Newest:
+    return {key: newest for key, newest in _merge(left, right).items() if newest[1] is not None}
 
 
-def _tombstones_lose(left: Newest, right: Newest) -> Newest:
-    return _merge(_without_tombstones(left, {}), _without_tombstones(right, {}))
+def _ignore_tombstones(left: Newest, right: Newest) -> Newest:
+    return _merge(_drop_tombstones(left, {}), _drop_tombstones(right, {}))
 
 
-def _common(left: Newest, right: Newest) -> Newest:
-    return {key: there for key, there in _merge(left, right).items() if key in left}
+def _keep_keys_of_left(left: Newest, right: Newest) -> Newest:
+    return {key: newest for key, newest in _merge(left, right).items() if key in left}
 
 
-def _disagreement(letters: str) -> str | None:
-    """What is wrong with a log that should tell the classic coordinator from the maximum; None: nothing."""
-    if not set(letters) <= set(LETTERS):
-        return f"a log of the letters {', '.join(LETTERS)} is wanted"
-    if len(letters) > MOST:
-        return f"it can be done with {MOST} letters, and with fewer"
-    classic, newest = (load_small_log(letters, coordinator, passes=0)[0] for coordinator in ("classic", "new"))
+# counterexample
+
+
+def _find_mistake_in_log(letters: str) -> str | None:
+    """Return why the classic coordinator and the merge agree on this log, or None if they disagree."""
+    if not set(letters) <= set(_LETTERS):
+        return f"use only the letters {', '.join(_LETTERS)}"
+    if len(letters) > _MOST_LETTERS:
+        return f"{_MOST_LETTERS} letters are enough"
+    classic = load_small_log(letters, "classic", passes=0)[0]
+    newest = load_small_log(letters, "new", passes=0)[0]
     if classic != newest:
         return None
     if "M" not in letters or "X" not in letters:
-        return "without a transaction that is committed both see the same: X and, somewhere behind it, M"
+        return "without a committed transaction both give the same answer: use X, and M after it"
     if "T" not in letters:
-        return "two commits do not suffice, the newer one wins for both: something must take the newer one away"
-    return f"both answer {classic}. Between X and its M the tombstone must find something that it can't see"
+        return "two commits are not enough, because both choose the newer one: a tombstone must remove the newer one"
+    return f"both answer {classic}. Put the tombstone between X and its M: does it remove X there?"
+
+
+# milliseconds
 
 
 def _milliseconds(small: Point, large: Point, records: int) -> int:
@@ -61,20 +80,20 @@ def _milliseconds(small: Point, large: Point, records: int) -> int:
     return round(small[1] + slope * (records - small[0]))
 
 
-def _through_zero(small: Point, large: Point, records: int) -> int:
+def _scale_large(small: Point, large: Point, records: int) -> int:
     return round(large[1] / large[0] * records)
 
 
-def _small_through_zero(small: Point, large: Point, records: int) -> int:
+def _scale_small(small: Point, large: Point, records: int) -> int:
     return round(small[1] / small[0] * records)
 
 
-def _slope_only(small: Point, large: Point, records: int) -> int:
+def _forget_start(small: Point, large: Point, records: int) -> int:
     return round((large[1] - small[1]) / (large[0] - small[0]) * records)
 
 
-def _start_counted_twice(small: Point, large: Point, records: int) -> int:
-    return _slope_only(small, large, records) + small[1]
+def _count_start_twice(small: Point, large: Point, records: int) -> int:
+    return _forget_start(small, large, records) + small[1]
 
 
 MERGE = """\
@@ -82,7 +101,7 @@ def merge(left, right):
     both = dict(left)
     for key, (at, value) in right.items():
         if key not in both or both[key][0] < at:
-            both[key] = at, value                  # a tombstone too: a third part may hold something older
+            both[key] = at, value                  # also a tombstone: a third part may hold something older
     return both"""
 
 COUNTEREXAMPLE = 'counterexample = "CXTM"'
@@ -93,7 +112,8 @@ def milliseconds(small, large, records):
     start = small[1] - each * small[0]
     return round(start + each * records)"""
 
-_A, _B = ("a", "orders-0"), ("b", "orders-0")
+_A = ("a", "orders-0")
+_B = ("b", "orders-0")
 
 EXERCISES = (
     Exercise(
@@ -101,8 +121,8 @@ EXERCISES = (
         _merge,
         MERGE,
         (
-            "Begin with a copy of one, dict(left), and walk through the other.",
-            "A key that both know: the larger `at` wins, whatever the values are. None is a value like any other.",
+            "Begin with a copy of one part, dict(left), and loop over the other.",
+            "If both have a key, the larger `at` wins, no matter what the values are. None is a value like any other.",
         ),
         cases=(
             ({_A: (3, 30)}, {_B: (5, 50)}),
@@ -114,12 +134,12 @@ EXERCISES = (
             ({}, {_A: (5, None)}),
         ),
         known_mistakes={
-            "the parts come in any order: the larger `at` wins, not the right one": lambda a, b: {**a, **b},
-            "the parts come in any order: the larger `at` wins, not the left one": lambda a, b: {**b, **a},
-            "an offset may go back: the larger `at` decides, not the larger offset": _larger_offset,
-            "a tombstone must stay, for a third part may hold something older": _without_tombstones,
-            "a tombstone is newer or older like any line": _tombstones_lose,
-            "keys that only the right part knows belong to the answer": _common,
+            "the parts come in any order: the larger `at` wins, not the right part": _right_wins,
+            "the parts come in any order: the larger `at` wins, not the left part": _left_wins,
+            "an offset may go back: the larger `at` decides, not the larger offset": _larger_offset_wins,
+            "a tombstone must stay, because a third part may hold something older": _drop_tombstones,
+            "a tombstone is newer or older like any other line": _ignore_tombstones,
+            "keys that only the right part has belong to the answer": _keep_keys_of_left,
         },
     ),
     Exercise(
@@ -127,25 +147,27 @@ EXERCISES = (
         "CXTM",
         COUNTEREXAMPLE,
         (
-            "The maximum knows where each commit and each tombstone stands. When does the classic one look at an X?",
-            "At M. It compares X with what is there *then*. If a tombstone took that away, nothing is there.",
+            "The maximum compares the positions of all commits and tombstones. When does the classic one look at an X?",
+            "At M. It compares X with the offset that it has *then*. If a tombstone removed that offset, it has none.",
         ),
         known_mistakes={
-            "a log of the letters C, X, T, M, A is wanted": "CXKM",
-            "it can be done with 4 letters, and with fewer": "CXXTM",
-            "without a transaction that is committed both see the same: X and, somewhere behind it, M": "CXTA",
-            "two commits do not suffice, the newer one wins for both: something must take the newer one away": "CXCM",
-            "both answer None. Between X and its M the tombstone must find something that it can't see": "XMT",
+            "use only the letters C, X, T, M, A": "CXKM",
+            "4 letters are enough": "CXXTM",
+            "without a committed transaction both give the same answer: use X, and M after it": "CXTA",
+            "two commits are not enough, because both choose the newer one: a tombstone must remove the newer one": (
+                "CXCM"
+            ),
+            "both answer None. Put the tombstone between X and its M: does it remove X there?": "XMT",
         },
-        find_mistake=_disagreement,
+        find_mistake=_find_mistake_in_log,
     ),
     Exercise(
         "milliseconds",
         _milliseconds,
         MILLISECONDS,
         (
-            "From small to large: how many records more, how many milliseconds more? That is what a record costs.",
-            "What is left of `small` when its records are paid for is the start; it is paid once.",
+            "How many more records and how many more milliseconds has `large`? Divide: that is the time of one record.",
+            "Subtract the time of its records from `small`. The rest is the start, which every log has once.",
         ),
         cases=(
             ((1, 400), (10, 1300), 100),
@@ -154,10 +176,10 @@ EXERCISES = (
             ((1, 250), (10, 2500), 40),
         ),
         known_mistakes={
-            "what is paid once, however long the log is, must not grow with it": _through_zero,
-            "the small log's time is mostly its start: take both": _small_through_zero,
-            "what is paid once must be paid": _slope_only,
-            "the records of `small` are in its time already": _start_counted_twice,
+            "the start costs the same for every log, so it must not grow with the number of records": _scale_large,
+            "the small log's time is mostly its start: use both points": _scale_small,
+            "add the time of the start": _forget_start,
+            "the time of `small` already contains its records": _count_start_twice,
         },
     ),
 )

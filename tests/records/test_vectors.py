@@ -22,6 +22,7 @@ from kafkagroups.records.structs import Struct, from_json as fields_from_json, t
 from kafkagroups.records.text import decode_utf8, encode_utf8
 from kafkagroups.records.wire import Array, Int, Uuid
 from tests.captured import captured, rows
+from tests.cases import case
 
 VECTORS = sorted(path.name for path in (captured("vectors") / "vectors").glob("*.jsonl"))
 
@@ -68,16 +69,19 @@ def verdicts():
         newer = readers["classic-3.9.2"] = row["classic-3.9.2"]
         for version in ("2.8.2", "2.3.1", "1.0.1"):
             newer = readers[f"classic-{version}"] = other.get(f"classic-{version}", newer)
-        yield pytest.param(row, readers, id=row["id"])
+        yield row, readers
 
 
-@pytest.mark.parametrize(("row", "readers"), list(verdicts()))
-def test_odd_bytes_get_the_verdict_and_the_value_of_every_reader(row, readers):
-    key, value = unhex(row["key_hex"]), unhex(row["value_hex"])
-    for name, expected in readers.items():
-        coordinator, _, version = name.partition("-")
-        judge = compare_new if coordinator == "new" else compare_classic
-        judge(key, value, kg.dialect(coordinator, version), expected)
+def test_odd_bytes_get_the_verdict_and_the_value_of_every_reader():
+    """Each reader accepts or refuses the bytes as Kafka's class did, and reads the same value."""
+    for row, readers in verdicts():
+        key = unhex(row["key_hex"])
+        value = unhex(row["value_hex"])
+        for name, expected in readers.items():
+            coordinator, _, version = name.partition("-")
+            compare = compare_new if coordinator == "new" else compare_classic
+            with case(f"{row['id']}, {name}"):
+                compare(key, value, kg.dialect(coordinator, version), expected)
 
 
 def compare_new(key, value, rules, expected):
@@ -131,14 +135,17 @@ def compare_classic(key, value, rules, expected):
             assert base64.b64encode(member.subscription).decode() == answer["supportedProtocols"][0]["metadata"]
 
 
-@pytest.mark.parametrize("row", rows("records", "helpers.jsonl"), ids=lambda row: row["id"])
-def test_what_kafkas_own_builders_write_is_read_and_written_back(row):
-    key, value = unhex(row["key_hex"]), unhex(row["value_hex"])
-    record = kg.decode(key, value, strict=True)
-    shown = kg.to_json(record)
-    assert (shown["name"], shown["key"]["data"]) == (row["name"], row["key"])
-    assert (shown["value"] and shown["value"]["data"]) == row["value"]
-    assert kg.encode(record) == (key, value) == kg.encode(kg.from_json(shown))
+def test_records_of_kafkas_own_builders_are_read_and_written_back():
+    """helpers.jsonl: the JSON is Kafka's, and the bytes are the same after decoding and encoding."""
+    for row in rows("records", "helpers.jsonl"):
+        with case(row["id"]):
+            key = unhex(row["key_hex"])
+            value = unhex(row["value_hex"])
+            record = kg.decode(key, value, strict=True)
+            shown = kg.to_json(record)
+            assert (shown["name"], shown["key"]["data"]) == (row["name"], row["key"])
+            assert (shown["value"] and shown["value"]["data"]) == row["value"]
+            assert kg.encode(record) == (key, value) == kg.encode(kg.from_json(shown))
 
 
 def test_a_writer_refuses_what_kafkas_writers_refuse_and_drops_what_they_drop():

@@ -10,6 +10,7 @@ from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.records.fields import kafka_version
 from kafkagroups.records.writers import value_version
 from tests.captured import captured
+from tests.cases import case
 from tests.cli.conftest import run as command  # noqa: F401  # a fixture
 
 TABLE = json.loads((captured("records") / "writer_versions.json").read_text())
@@ -27,12 +28,16 @@ def kafkas(condition, version):
     return [end if end == "2.1-IV0" else end.partition("-")[0] for end in told]
 
 
-@pytest.mark.parametrize(
-    ("version", "what", "written", "condition"),
-    [(v, w, n, c) for v, rows in WRITERS.items() for w, versions in rows.items() for n, c in versions.items()],
-)
-def test_a_version_is_written_by_the_kafkas_whose_writers_wrote_it(version, what, written, condition):
+def test_a_version_is_written_by_the_kafkas_whose_writers_wrote_it():
     """Every row of writer_versions.json's summary."""
+    for version, kinds in WRITERS.items():
+        for what, versions in kinds.items():
+            for written, condition in versions.items():
+                with case(f"{version}, {what}, value version {written}, {condition}"):
+                    check_writer(version, what, written, condition)
+
+
+def check_writer(version, what, written, condition):
     kind = 2 if what == "GroupMetadata" else 0 if version == "0.8.2.2" else 1
     for kafka in kafkas(condition, version):
         if kafka_version(kafka) < (0, 9) and kind:

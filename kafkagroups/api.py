@@ -19,7 +19,7 @@ from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
 from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 from kafkagroups.log.segments import SEGMENT_BYTES, Buffers, Log, log_of_buffers, open_logs
-from kafkagroups.records.dialect import dialect
+from kafkagroups.records.versions import dialect
 from kafkagroups.tables import rows
 from kafkagroups.tables.arrow import read_table
 from kafkagroups.tables.columns import arrow_schema, columns_of, record_batches

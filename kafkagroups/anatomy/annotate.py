@@ -8,8 +8,8 @@ from html import escape
 from kafkagroups.anatomy.spans import Span, deviations_of, spans_of
 from kafkagroups.errors import Deviation, InvalidRecord
 from kafkagroups.records import serde
-from kafkagroups.records.dialect import Dialect, dialect
 from kafkagroups.records.serde import Record
+from kafkagroups.records.versions import Dialect, dialect
 
 
 class Annotation(list[Span]):

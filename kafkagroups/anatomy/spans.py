@@ -20,12 +20,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import Deviation, nested
-from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.fields import Message, Spec, layout, specs
 from kafkagroups.records.serde import Record
 from kafkagroups.records.structs import MOST_TAG, Struct
 from kafkagroups.records.text import encode_utf8
 from kafkagroups.records.varint import read_uvarint, uvarint_bytes
+from kafkagroups.records.versions import Dialect
 from kafkagroups.records.wire import Array, At, Bytes, String, Wire, length_bytes, read_length
 
 

@@ -1,6 +1,6 @@
-"""Which Kafkas can have written a record, and a log: records/writers.py read the other way.
+"""Which Kafka versions can have written a record or a whole log: the writing rules of records/versions.py in reverse.
 
-Tagged fields narrow it: a tag is not older than the Kafka that brought it.
+Tagged fields narrow the range: a version older than the one that brought a field cannot have set it.
 """
 
 from __future__ import annotations
@@ -9,79 +9,90 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from kafkagroups.records.fields import Message, Spec, kafka_version, specs
-from kafkagroups.records.serde import RECORD_TYPES, Record, Unread
+from kafkagroups.records.fields import Message, Spec, specs
+from kafkagroups.records.serde import RECORD_TYPES, Record, UnknownContent
 from kafkagroups.records.structs import Struct
+from kafkagroups.records.versions import NEWEST, Range, Version, feature_releases, written_values
 from kafkagroups.records.wire import Array, Wire
-from kafkagroups.records.writers import FOREVER, Range, Version, rules, table
 
-ANY = Range((0,), FOREVER)
+ANY = Range((0,), NEWEST)
 
 
 def writers_of(record: Record) -> Range:
-    """The Kafkas that can have written a record. A tombstone only tells its type; an unread record nothing."""
-    if isinstance(record.key, Unread) or isinstance(record.value, Unread):
+    """Return the Kafka versions that can have written a record.
+
+    A tombstone shows only its type. A record of an unknown type shows nothing.
+    """
+    if isinstance(record.key, UnknownContent) or isinstance(record.value, UnknownContent):
         return ANY
+    if record.value is None:
+        return _writers_of_tombstone(record.type)
     expires = getattr(record.value, "expire_timestamp", -1) != -1
-    newest = (0,) if record.value is None else _newest_field(record.value)
-    return _range(record.type, record.value_version, record.value is not None, expires, newest)
+    return _writers_of_value(record.type, record.value_version, expires, _newest_set_field(record.value))
 
 
 @cache
-def _range(record_type: int, value_version: int | None, has_value: bool, expires: bool, newest: Version) -> Range:
-    mine = [rule for rule in rules() if rule.type == record_type]
-    assert mine, f"writer_versions.json lacks record type {record_type}"
-    if not has_value:
-        # a type that has ended gets tombstones from the newer Kafkas still
-        return Range(min(rule.range.since for rule in mine), FOREVER if record_type else (0, 9))
-    fitting = [rule for rule in mine if rule.version == value_version]
+def _writers_of_tombstone(record_type: int) -> Range:
+    # Later versions still write tombstones of a type whose values have ended. Type 0 is the exception.
+    since = min(written.range.since for written in written_values(record_type))
+    return Range(since, NEWEST if record_type else (0, 9))
+
+
+@cache
+def _writers_of_value(record_type: int, value_version: int | None, expires: bool, newest_field: Version) -> Range:
+    fitting = [written for written in written_values(record_type) if written.version == value_version]
     if record_type == 1 and value_version == 1 and not expires:
-        fitting = [rule for rule in fitting if not rule.expires]
+        fitting = [written for written in fitting if not written.expires]
     if not fitting:
-        return Range(FOREVER, FOREVER)
-    brought = Range(newest, RECORD_TYPES[record_type].until)
-    return Range(min(r.range.since for r in fitting), max(r.range.until for r in fitting)).meet(brought)
+        return Range(NEWEST, NEWEST)
+    whole = Range(min(written.range.since for written in fitting), max(written.range.until for written in fitting))
+    return whole.meet(Range(newest_field, RECORD_TYPES[record_type].until))
 
 
-def _newest_field(message: Message) -> Version:
-    """The Kafka that brought the newest of the fields that are set."""
+def _newest_set_field(message: Message) -> Version:
+    """Return the Kafka version that brought the newest of the fields that are set."""
     newest: Version = (0,)
-    cls: Any = type(message)  # mypy takes dataclasses for unhashable
-    for spec in _dated(cls):
+    cls: Any = type(message)  # mypy does not accept dataclass types as hashable.
+    for spec in _dated_fields(cls):
         value = getattr(message, spec.name)
         if value != spec.default and spec.since > newest:
             newest = spec.since
-        inner: Any = value if isinstance(spec.wire, Array) else (value,)
-        for part in inner or ():
+        parts: Any = value if isinstance(spec.wire, Array) else (value,)
+        for part in parts or ():
             if isinstance(part, Message):
-                newest = max(newest, _newest_field(part))
+                newest = max(newest, _newest_set_field(part))
     return newest
 
 
 def describe_writers(ranges: Iterable[Range]) -> str:
-    """The Kafkas that can have written all of it, as text: "0.9 – 2.0", "4.1 – ", "2.3 – 4.0".
+    """Return the Kafka versions that can have written everything, as text: "0.9 – 2.0", "4.1 – ", "2.3 – 4.0".
 
-    A log that was written by one Kafka after another has no such version: then from the oldest that wrote to it to
-    the newest. "" when nothing tells.
+    If several versions wrote a log one after another, no single version can have written everything. The text then
+    goes from the oldest version that wrote to it to the newest. It is "" if the records show nothing.
     """
-    seen = list(set(ranges))
+    different = set(ranges)
     whole = ANY
-    for each in seen:
+    for each in different:
         whole = whole.meet(each)
     if whole.since >= whole.until:
-        told = [each for each in seen if each.since < each.until]
-        whole = Range(min((r.since for r in told), default=(0,)), max((r.until for r in told), default=FOREVER))
+        possible = [each for each in different if each.since < each.until]
+        since = min((each.since for each in possible), default=(0,))
+        until = max((each.until for each in possible), default=NEWEST)
+        whole = Range(since, until)
     if whole == ANY:
         return ""
-    releases = table()["releases"]
-    first = next((text for text in releases if kafka_version(text) >= whole.since), "") if whole.since > (0,) else ""
-    last = [text for text in releases if kafka_version(text) < whole.until][-1] if whole.until != FOREVER else ""
+    first = ""
+    last = ""
+    if whole.since > (0,):
+        first = next((text for text, version in feature_releases().items() if version >= whole.since), "")
+    if whole.until != NEWEST:
+        last = [text for text, version in feature_releases().items() if version < whole.until][-1]
     return f"{first} – {last}"
 
 
 @cache
-def _dated(cls: Any) -> tuple[Spec, ...]:
-    """The fields that tell a Kafka, themselves or in what they hold."""
+def _dated_fields(cls: Any) -> tuple[Spec, ...]:
+    """Return the fields that came with a certain Kafka version, and the fields that can contain such fields."""
     return tuple(spec for spec in specs(cls) if spec.since > (0,) or _holds_messages(spec.wire))
 
 

@@ -10,8 +10,8 @@ from kafkagroups.anatomy.annotate import annotate, decode
 from kafkagroups.cli import options
 from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import InvalidRecord, UsageError
-from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.serde import to_json
+from kafkagroups.records.versions import Dialect
 
 NAME = "decode"
 HELP = "decode a record from the hex digits of its key and value, byte by byte"

@@ -18,9 +18,8 @@ from kafkagroups.loading.groups import take
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.records.control import ControlType, decode_control_key
-from kafkagroups.records.dialect import Dialect
-from kafkagroups.records.fields import kafka_version
 from kafkagroups.records.serde import RECORD_TYPES, Record, decode, key_to_json, value_to_json
+from kafkagroups.records.versions import Dialect, parse_release
 
 NEWEST_TOOL = "4.3.1"
 NAME = "dump"
@@ -60,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     limits = (args.group, args.type, args.first, args.until, args.until_time)
     if args.format != "text" and (args.json or any(limit is not None for limit in limits)):
         raise UsageError(f"--format {args.format} prints whole logs, without other options")
-    wanted, tool = _wanted_type(args.type), kafka_version(args.kafka or NEWEST_TOOL)
+    wanted, tool = _wanted_type(args.type), parse_release(args.kafka or NEWEST_TOOL)
     worst = 0
     errors: list[str] = []
     for path in args.paths:
@@ -135,7 +134,7 @@ def _lines(
         if error:
             errors.append(error)
         show = _json_line if args.json else _text_line
-        yield show(log, batch, log_record, record, error, control)
+        yield show(log, batch, log_record, record, rules, error, control)
 
 
 def _read(batch: Batch, log_record: LogRecord, rules: Dialect) -> tuple[Record | None, str | None, str | None]:
@@ -151,7 +150,13 @@ def _read(batch: Batch, log_record: LogRecord, rules: Dialect) -> tuple[Record |
 
 
 def _json_line(
-    log: Log, batch: Batch, log_record: LogRecord, record: Record | None, error: str | None, control: str | None
+    log: Log,
+    batch: Batch,
+    log_record: LogRecord,
+    record: Record | None,
+    rules: Dialect,
+    error: str | None,
+    control: str | None,
 ) -> str:
     out: dict[str, Any] = {
         "partition": log.partition,
@@ -164,7 +169,7 @@ def _json_line(
         "type": record and record.type,
         "name": record and record.name,
         "key": record and key_to_json(record),
-        "value": record and value_to_json(record),
+        "value": record and value_to_json(record, rules),
     }
     if error:
         out["error"] = error
@@ -191,14 +196,21 @@ def _batch_line(log: Log, batch: Batch) -> str:
 
 
 def _text_line(
-    log: Log, batch: Batch, log_record: LogRecord, record: Record | None, error: str | None, control: str | None
+    log: Log,
+    batch: Batch,
+    log_record: LogRecord,
+    record: Record | None,
+    rules: Dialect,
+    error: str | None,
+    control: str | None,
 ) -> str:
     if error:
         raw = f"key {_hex(log_record.key)}, value {_hex(log_record.value)}"
         return f"  {log_record.offset}  cannot be decoded: {escape(error)}: {raw}"
     if record is None:
         return f"  {log_record.offset}  marker: {control}"
-    key, value = key_to_json(record), value_to_json(record)
+    key = key_to_json(record)
+    value = value_to_json(record, rules)
     about = " ".join(f"{name}={content}" for name, content in key.get("data", {"key": key.get("hex")}).items())
     if value is None:
         what = "tombstone"

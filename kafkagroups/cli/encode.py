@@ -10,10 +10,8 @@ from typing import Any
 from kafkagroups.anatomy.written_by import writers_of
 from kafkagroups.cli import options
 from kafkagroups.errors import UsageError
-from kafkagroups.records.dialect import Dialect
-from kafkagroups.records.fields import kafka_version
 from kafkagroups.records.serde import Record, encode, from_json
-from kafkagroups.records.writers import value_version
+from kafkagroups.records.versions import FIRST_WITH_NEW_COORDINATOR, Dialect, build_dialect, parse_writer, value_version
 
 NAME = "encode"
 HELP = "encode records from the JSON that `decode --jsonl` prints"
@@ -36,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if not args.jsonl:
         raise UsageError("encode reads records from stdin: add --jsonl")
-    if args.kafka:
-        options.choose_dialect(None, args.kafka)
+    if args.kafka is not None:
+        parse_writer(args.kafka)
     return options.convert_lines(functools.partial(_encode_row, kafka=args.kafka))
 
 
@@ -51,7 +49,8 @@ def _encode_row(row: Any, kafka: str | None) -> dict[str, Any]:
 
 def _record_written_by(row: Any, kafka: str) -> tuple[Record, Dialect]:
     """Return the record in the value version that this Kafka writes. The row may lack a version."""
-    rules = options.choose_dialect(None, kafka)
+    version = parse_writer(kafka)
+    rules = build_dialect("classic" if version < FIRST_WITH_NEW_COORDINATOR else "new", version, kafka)
     try:
         data = row["value"]["data"]
         expires = data.get("expireTimestamp", -1) != -1
@@ -62,6 +61,6 @@ def _record_written_by(row: Any, kafka: str) -> tuple[Record, Dialect]:
     record = from_json(row, rules)
     if chosen is not None:
         record = replace(record, value_version=chosen)
-    elif kafka_version(kafka) not in writers_of(record):
+    elif version not in writers_of(record):
         raise UsageError(f"Kafka {kafka} writes no record of type {record.type}")
     return record, rules

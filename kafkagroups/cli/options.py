@@ -12,8 +12,7 @@ from typing import Any
 
 from kafkagroups.cli.tables import escape
 from kafkagroups.errors import InvalidRecord, UsageError
-from kafkagroups.records.dialect import DEFAULT_KAFKA, Dialect, dialect
-from kafkagroups.records.fields import kafka_version
+from kafkagroups.records.versions import DEFAULT_KAFKA, Dialect, dialect, parse_release
 
 PATH_HELP = "a partition directory, a .log file, or a folder of partition directories"
 UNTIL_HELP = "only batches whose base offset is below N; a batch is taken as a whole; needs one partition"
@@ -53,7 +52,7 @@ def add_until_time(parser: argparse.ArgumentParser) -> None:
 def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
     """Return the rules of --coordinator and --kafka; without a coordinator, the version decides."""
     if coordinator is None:
-        coordinator = "classic" if kafka is not None and kafka_version(kafka) < (4,) else "new"
+        coordinator = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
     return dialect(coordinator, kafka)
 
 

@@ -13,8 +13,8 @@ from kafkagroups.cli.progress import spinner
 from kafkagroups.cli.tables import escape, print_table
 from kafkagroups.errors import UsageError
 from kafkagroups.history.stats import BY, LOAD_RATE, Count, PartitionStats, Stats
-from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.serde import RECORD_TYPES
+from kafkagroups.records.versions import Dialect
 
 SHOWN = 20
 """The number of rows in the text output without --top."""

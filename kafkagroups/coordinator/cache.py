@@ -22,7 +22,7 @@ from kafkagroups.groups.loading import ClassicCache
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.records.dialect import dialect
+from kafkagroups.records.versions import dialect
 
 logger = logging.getLogger("kafkagroups.coordinator")
 

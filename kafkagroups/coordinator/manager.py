@@ -24,7 +24,7 @@ from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataVa
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.text import utf16_length
-from kafkagroups.records.writers import value_version
+from kafkagroups.records.versions import value_version
 
 logger = logging.getLogger("kafkagroups.coordinator")
 OffsetsToStore = Mapping[TopicPartition, OffsetAndMetadata]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.records.fields import kafka_version
+from kafkagroups.records.versions import parse_release
 
 MINUTE_MS = 60_000
 
@@ -38,7 +38,7 @@ class Settings:
 
     @property
     def version(self) -> tuple[int, ...]:
-        return kafka_version(self.kafka)
+        return parse_release(self.kafka)
 
     def since(self, *version: int) -> bool:
         return self.version >= version

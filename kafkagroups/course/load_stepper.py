@@ -18,7 +18,7 @@ from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate, Observer
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.segments import open_logs
-from kafkagroups.records.dialect import dialect
+from kafkagroups.records.versions import dialect
 
 _WINDOW = 14
 _LEFT = 46

@@ -10,7 +10,7 @@ from kafkagroups.course.broker import coordinator, crashed, follower
 from kafkagroups.course.folders import make_scratch_folder
 from kafkagroups.course.life import Consumer, Event, Life
 from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.records.fields import kafka_version
+from kafkagroups.records.versions import parse_release
 
 _LATEST_S = 900
 """So long a what-if is watched: three rebalance timeouts."""
@@ -52,7 +52,7 @@ TWO_CONSUMERS = (
 
 
 def acts_for(acts: Sequence[Act], kafka: str) -> list[Act]:
-    return [act for act in acts if kafka_version(kafka) >= kafka_version(act.since)]
+    return [act for act in acts if parse_release(kafka) >= parse_release(act.since)]
 
 
 def played(acts: Sequence[Act], kafka: str = "3.9.2", broker: GroupCoordinator | None = None) -> Life:

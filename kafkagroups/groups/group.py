@@ -9,9 +9,9 @@ from kafkagroups.groups.map_orders import hash_map_order, java_map_order
 from kafkagroups.groups.member import Member, unreadable_subscription
 from kafkagroups.groups.offsets import KnownOffsets, PartitionOffsets
 from kafkagroups.groups.states import ClassicState
-from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kafkagroups.records.serde import Record
+from kafkagroups.records.versions import Dialect
 
 
 @dataclass

@@ -40,7 +40,6 @@ from kafkagroups.groups.offsets import KnownOffsets, Offsets, PartitionOffsets, 
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.control import ControlType, decode_control_key
-from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.group_keys import GroupIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import (
@@ -49,8 +48,9 @@ from kafkagroups.records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from kafkagroups.records.serde import Record, Unread, decode
+from kafkagroups.records.serde import Record, UnknownContent, decode
 from kafkagroups.records.structs import reader
+from kafkagroups.records.versions import Dialect
 
 OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
 OFFSET_VALUES = (OffsetCommitValue, LegacyOffsetCommitValue)
@@ -326,7 +326,7 @@ def group_of(record: Record) -> str | None:
         return record.key.group
     if isinstance(record.key, GroupIdKey):
         return record.key.group_id
-    if isinstance(record.key, Unread) and record.type in GROUP_TYPES:
+    if isinstance(record.key, UnknownContent) and record.type in GROUP_TYPES:
         try:
             return _first_string(record.key.data, 2)[0].group
         except BadBytes:

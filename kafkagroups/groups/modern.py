@@ -33,10 +33,9 @@ from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.map_orders import Version
 from kafkagroups.groups.modern_group import LEFT, ModernGroup, ModernMember, by_topic
 from kafkagroups.records.consumer_group import ConsumerGroupCurrentMemberAssignmentValue
-from kafkagroups.records.dialect import Dialect
-from kafkagroups.records.fields import NEWEST
 from kafkagroups.records.group_keys import MemberIdKey
 from kafkagroups.records.serde import Record
+from kafkagroups.records.versions import NEWEST, Dialect
 from kafkagroups.records.wire import UUID
 
 GROUP_TYPES = {

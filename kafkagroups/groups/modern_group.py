@@ -11,8 +11,8 @@ from kafkagroups.groups.group import Group
 from kafkagroups.groups.map_orders import Version, timeline_map_order
 from kafkagroups.groups.offsets import KnownOffsets, PartitionOffsets
 from kafkagroups.records.consumer_group import ConsumerGroupMemberMetadataValue
-from kafkagroups.records.fields import NEWEST
 from kafkagroups.records.streams_group import StreamsGroupTopologyValue
+from kafkagroups.records.versions import NEWEST
 
 LEFT = -1
 """The epoch of a member whose assignment was deleted, and of a target assignment that was."""

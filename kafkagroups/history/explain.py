@@ -12,7 +12,7 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.loading.groups import load_logs
 from kafkagroups.log.segments import Log
-from kafkagroups.records.dialect import Dialect
+from kafkagroups.records.versions import Dialect
 from kafkagroups.tables.answers import group_json, offset_json
 
 

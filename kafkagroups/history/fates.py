@@ -20,9 +20,9 @@ from kafkagroups.groups.observer import Fate, Observer
 from kafkagroups.groups.offsets import KnownOffsets, TopicPartition
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.records.control import ControlType, decode_control_key
-from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.group_keys import MemberIdKey
-from kafkagroups.records.serde import Record, Unread, decode
+from kafkagroups.records.serde import Record, UnknownContent, decode
+from kafkagroups.records.versions import Dialect
 
 _GROUP_ENDING_TYPES = (2, 3, 11, 17)
 """The record types whose tombstone deletes a group."""
@@ -153,7 +153,7 @@ class Fates(Observer):
             return entry, None
         entry.type = record.type
         entry.group = group_of(record)
-        if isinstance(record.key, Unread):
+        if isinstance(record.key, UnknownContent):
             entry.why = f"this coordinator does not read record type {record.type}"
             return entry, record
         if isinstance(record.key, OFFSET_KEYS):

@@ -25,8 +25,7 @@ from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.loading.groups import load_logs
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.segments import Log, base_offset_of
-from kafkagroups.records.dialect import Dialect
-from kafkagroups.records.writers import Range
+from kafkagroups.records.versions import Dialect, Range
 
 BY = ("group", "topic", "type", "partition")
 """What the rows of the statistics can be."""

@@ -19,10 +19,10 @@ from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
-from kafkagroups.records.serde import Record, Unread, decode, key_to_json, value_to_json
+from kafkagroups.records.serde import Record, UnknownContent, decode, key_to_json, value_to_json
 from kafkagroups.records.structs import reader, to_json
+from kafkagroups.records.versions import Dialect
 
 
 def contents(log_record: LogRecord, rules: Dialect) -> str:
@@ -34,7 +34,7 @@ def contents(log_record: LogRecord, rules: Dialect) -> str:
         record = decode(key, log_record.value, rules)
     except InvalidRecord as error:
         return f" key: Error at offset {offset}, skipping. {kafka_words(error, key, log_record.value)}"
-    if isinstance(record.key, Unread):
+    if isinstance(record.key, UnknownContent):
         return f" key: Unknown record type {record.type} at offset {offset}, skipping."
     value = "<DELETE>" if record.value is None else jackson(_value(record, rules))
     return f" key: {jackson(known_json(key_to_json(record)))} payload: {value}"

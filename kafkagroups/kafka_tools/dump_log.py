@@ -30,7 +30,7 @@ from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.message_set import OVERHEAD
 from kafkagroups.log.segments import Log, batch_at, read_segment
 from kafkagroups.records.control import ControlType, decode_control_key, decode_end_transaction_marker
-from kafkagroups.records.dialect import Dialect, dialect
+from kafkagroups.records.versions import Dialect, build_dialect
 
 OLDEST = (0, 10, 2)
 
@@ -39,7 +39,7 @@ def dump(log: Log, out: TextIO, kafka: Version) -> None:
     """Writes what that Kafka's tool prints for each segment of a log. ToolDied where it would die."""
     if kafka < OLDEST:
         raise UsageError("the dump tool's text is known since Kafka 0.10.2")
-    rules = dialect("new" if kafka >= (3, 8) else "classic", ".".join(map(str, kafka)))
+    rules = build_dialect("new" if kafka >= (3, 8) else "classic", kafka, ".".join(map(str, kafka)))
     for segment in log.segments:
         out.write(f"Dumping {segment}\n")
         name = os.path.basename(segment)

@@ -20,9 +20,9 @@ from kafkagroups.kafka_tools.jvm import ToolDied, Version, hexadecimal, jackson,
 from kafkagroups.kafka_tools.old_groups import loaded_members
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.records.consumer_protocol import decode_assignment
-from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadata
-from kafkagroups.records.serde import Unread, decode
+from kafkagroups.records.serde import UnknownContent, decode
+from kafkagroups.records.versions import Dialect
 
 SINCE_2_4 = (2, 4, 1)
 """2.4.0 still has the text before."""
@@ -36,7 +36,7 @@ def contents(log_record: LogRecord, kafka: Version, rules: Dialect) -> str:
     record = decode(log_record.key, log_record.value, rules)
     key: Any = record.key
     value: Any = record.value
-    if isinstance(key, Unread):
+    if isinstance(key, UnknownContent):
         raise ToolDied(f"the record at offset {log_record.offset} is of type {record.type}")
     if record.type == 2:
         shown = "<DELETE>" if value is None else _group(key.group, value, kafka)

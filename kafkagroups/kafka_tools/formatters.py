@@ -26,14 +26,14 @@ from kafkagroups.kafka_tools.jvm import ToolDied, Version, jackson, option, stri
 from kafkagroups.kafka_tools.old_groups import loaded_members
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.segments import Log
-from kafkagroups.records.dialect import Dialect, dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
-from kafkagroups.records.serde import Unread, decode, key_to_json, value_to_json
+from kafkagroups.records.serde import UnknownContent, decode, key_to_json, value_to_json
+from kafkagroups.records.versions import Dialect, build_dialect
 
 
 def lines(log: Log, kafka: Version) -> Iterator[str]:
     """The lines that the console consumer prints of a log, in its order. ToolDied where it would end."""
-    rules = dialect("new" if kafka >= (3, 9) else "classic", ".".join(map(str, kafka)))
+    rules = build_dialect("new" if kafka >= (3, 9) else "classic", kafka, ".".join(map(str, kafka)))
     for batch in log:
         try:
             for record in () if batch.is_control else batch.records:
@@ -48,7 +48,7 @@ def _line(log_record: LogRecord, kafka: Version, rules: Dialect) -> str | None:
     if log_record.key is None:
         return None
     record = decode(log_record.key, log_record.value, rules)
-    if isinstance(record.key, Unread) or record.type > 2:
+    if isinstance(record.key, UnknownContent) or record.type > 2:
         return None
     if kafka >= (3, 9):
         value = known_json(value_to_json(record, rules))

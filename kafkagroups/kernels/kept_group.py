@@ -6,8 +6,8 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from kafkagroups.groups.group import Group, group_from_record
-from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.serde import decode
+from kafkagroups.records.versions import Dialect
 
 
 class KeptRecord(NamedTuple):

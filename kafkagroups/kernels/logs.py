@@ -21,7 +21,7 @@ from kafkagroups.kernels.scan import short_hash
 from kafkagroups.kernels.state import Fold
 from kafkagroups.kernels.unpack import plain_runs, readable
 from kafkagroups.log.segments import Log
-from kafkagroups.records.dialect import Dialect
+from kafkagroups.records.versions import Dialect
 
 
 def fold_log(

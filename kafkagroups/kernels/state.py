@@ -18,8 +18,8 @@ from kafkagroups.kernels.kept import KeptRecords
 from kafkagroups.kernels.room import Array, Room
 from kafkagroups.kernels.scan import CUT, FULL, ODD, OK, PACKED, PAUSED
 from kafkagroups.kernels.unpack import readable, unpacked
-from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.text import decode_utf8, uuid_text
+from kafkagroups.records.versions import Dialect
 
 STRIDE, PIECE = 8 * 1024 * 1024, 2 * 1024 * 1024
 """Bytes that are folded before the caller hears of it; bytes of a file that are in memory at once."""

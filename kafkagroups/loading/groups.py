@@ -15,7 +15,7 @@ from kafkagroups.groups.observer import NOBODY, Observer
 from kafkagroups.log.batch import Batch, record_count
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import Damage, Log, open_logs
-from kafkagroups.records.dialect import Dialect, dialect
+from kafkagroups.records.versions import Dialect, dialect
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,16 +20,12 @@ Source: Kafka 4.3.1's message generator (MessageDataGenerator, JsonConverterGene
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
-from kafkagroups.errors import UsageError
+from kafkagroups.records.versions import NEWEST, Version, parse_release
 from kafkagroups.records.wire import At, Wire
-
-NEWEST = (2**31,)
-"""Newer than every Kafka: such a reader knows all declared tags."""
 
 
 class TaggedField(NamedTuple):
@@ -59,7 +55,7 @@ class Spec(NamedTuple):
     nullable: bool
     default: Any
     tag: int | None
-    since: tuple[int, ...]
+    since: Version
     doc: str
 
     def stands_in(self, at: At) -> bool:
@@ -73,7 +69,7 @@ def field(
     default: Any = dataclasses.MISSING,
     nullable: bool = False,
     tag: int | None = None,
-    since: str = "0",
+    since: str | None = None,
     doc: str = "",
 ) -> Any:
     """A field of a message: its wire type, the versions that have it ("3+", "1", "0-2"), its default.
@@ -119,14 +115,6 @@ def version_range(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def kafka_version(text: str) -> tuple[int, ...]:
-    """ "3.9.2" -> (3, 9, 2); "v2.8" and "4.4.0-SNAPSHOT" too. UsageError when it is no version."""
-    number = re.match(r"v?([0-9]+(?:\.[0-9]+)*)(?![0-9.])", text)
-    if number is None:
-        raise UsageError(f"a Kafka version such as 3.9.2 was expected, not {text!r}")
-    return tuple(int(part) for part in number[1].split("."))
-
-
 def specs(cls: type[Message]) -> tuple[Spec, ...]:
     """The declared fields of a message in the order of their declaration."""
     return _layouts[cls].specs
@@ -142,7 +130,7 @@ def _specs(cls: type[Message]) -> tuple[Spec, ...]:
             declared.metadata["nullable"],
             declared.default,
             declared.metadata["tag"],
-            kafka_version(declared.metadata["since"]),
+            parse_release(since) if (since := declared.metadata["since"]) else (0,),
             declared.metadata["doc"],
         )
         for declared in dataclasses.fields(cls)
@@ -155,6 +143,6 @@ def _camel(name: str) -> str:
     return head + "".join(part.capitalize() for part in rest)
 
 
-def layout(cls: type[Message], version: int, kafka: tuple[int, ...] = NEWEST) -> At:
+def layout(cls: type[Message], version: int, kafka: Version = NEWEST) -> At:
     """What decides the bytes of one version of a message, for one Kafka's reader."""
     return At(version, version in _layouts[cls].flexible, kafka)

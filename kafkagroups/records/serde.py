@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.errors import InvalidRecord, UsageError, nested
 from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
-from kafkagroups.records.dialect import Dialect, dialect
-from kafkagroups.records.fields import NEWEST, Message
+from kafkagroups.records.fields import Message
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kafkagroups.records.offset_commit import (
     LegacyOffsetCommitKey,
@@ -24,6 +23,7 @@ from kafkagroups.records.offset_commit import (
     OffsetCommitValue,
 )
 from kafkagroups.records.structs import from_json as fields_from_json, reader, to_json as fields_to_json, writer
+from kafkagroups.records.versions import NEWEST, Dialect, Version, dialect
 from kafkagroups.records.wire import Writer
 
 
@@ -38,8 +38,8 @@ class RecordType(NamedTuple):
     key: type[Message]
     value: type[Message]
     highest_version: int = 0
-    since: tuple[int, ...] = ()
-    until: tuple[int, ...] = NEWEST
+    since: Version = ()
+    until: Version = NEWEST
 
 
 _NEWER_TYPES: dict[int, tuple[type[Message], type[Message], tuple[int, ...]]] = {
@@ -81,7 +81,7 @@ _version = struct.Struct(">h")
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnknownContent:
     """A key or a value of a record type that this reader does not know: the whole bytes, as they came."""
 
     data: bytes
@@ -91,17 +91,17 @@ class Unread:
 class Record:
     """One record: who it is about (`key`) and what is true of it now (`value`; None = a tombstone).
 
-    `type` is the number in the key. Of an unknown type, key and value are Unread and `value_version` is None.
+    `type` is the number in the key. Of an unknown type, key and value are UnknownContent and `value_version` is None.
     """
 
     type: int
-    key: Message | Unread
-    value: Message | Unread | None
+    key: Message | UnknownContent
+    value: Message | UnknownContent | None
     value_version: int | None
 
     @property
     def name(self) -> str:
-        return "Unknown" if isinstance(self.key, Unread) else RECORD_TYPES[self.type].name
+        return "Unknown" if isinstance(self.key, UnknownContent) else RECORD_TYPES[self.type].name
 
 
 def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None) -> Record:
@@ -119,7 +119,7 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     readers = _readers(type_id, rules)
     if readers is None:
         if rules.skips_unknown_types:
-            return Record(type_id, Unread(key), None if value is None else Unread(value), None)
+            return Record(type_id, UnknownContent(key), None if value is None else UnknownContent(value), None)
         raise InvalidRecord(f"Kafka {rules.kafka} refuses record type {type_id}", field="key.type", position=0)
     read_key, read_value = readers
     part, data = "key", key
@@ -169,8 +169,8 @@ _newest = dialect("new")
 def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, bytes | None]:
     """The bytes of key and value as Kafka's serialisers write them. UsageError for what they refuse to write."""
     rules = writer_of or _newest
-    if isinstance(record.key, Unread):
-        if record.value is not None and not isinstance(record.value, Unread):
+    if isinstance(record.key, UnknownContent):
+        if record.value is not None and not isinstance(record.value, UnknownContent):
             raise UsageError("a record of an unknown type has an unread value", field="value")
         return record.key.data, None if record.value is None else record.value.data
     if record.type not in RECORD_TYPES:
@@ -213,7 +213,7 @@ def to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any]:
 
 def key_to_json(record: Record) -> dict[str, Any]:
     """`{"type": "1", "data": {…}}`, or `{"type": "24", "hex": …}` with the whole key of an unknown type."""
-    if isinstance(record.key, Unread):
+    if isinstance(record.key, UnknownContent):
         return {"type": str(record.type), "hex": record.key.data.hex()}
     return {"type": str(record.type), "data": fields_to_json(record.key, 0)}
 
@@ -222,7 +222,7 @@ def value_to_json(record: Record, reader_of: Dialect | None = None) -> dict[str,
     """`{"version": "3", "data": {…}}`, `{"hex": …}` of an unknown type, None for a tombstone."""
     if record.value is None:
         return None
-    if isinstance(record.value, Unread):
+    if isinstance(record.value, UnknownContent):
         return {"hex": record.value.data.hex()}
     version = record.value_version or 0
     data = fields_to_json(record.value, version, (reader_of or _newest).version)
@@ -245,8 +245,8 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
         key = _unhex(value["key"]["hex"], "key.hex")
         if key[:2] != type_id.to_bytes(2, "big", signed=True):
             raise UsageError(f"the key's bytes are not of type {type_id}", field="key.hex")
-        value_bytes = None if content is None else Unread(_unhex(content.get("hex"), "value.hex"))
-        return Record(type_id, Unread(key), value_bytes, None)
+        value_bytes = None if content is None else UnknownContent(_unhex(content.get("hex"), "value.hex"))
+        return Record(type_id, UnknownContent(key), value_bytes, None)
     kind = RECORD_TYPES.get(type_id)
     if kind is None:
         raise UsageError(f"record type {type_id} is not known", field="key.type")

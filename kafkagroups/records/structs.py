@@ -12,8 +12,9 @@ from operator import attrgetter
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, nested
-from kafkagroups.records.fields import NEWEST, M, Message, TaggedField, layout, specs
+from kafkagroups.records.fields import M, Message, TaggedField, layout, specs
 from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
+from kafkagroups.records.versions import NEWEST, Version
 from kafkagroups.records.wire import At, Reader, Wire, Writer
 
 MOST_TAG = 2**31 - 1
@@ -22,7 +23,7 @@ _readers: dict[tuple[type[Message], At], Reader] = {}
 _writers: dict[tuple[type[Message], At], Writer] = {}
 
 
-def reader(cls: type[Message], version: int, kafka: tuple[int, ...] = NEWEST) -> Reader:
+def reader(cls: type[Message], version: int, kafka: Version = NEWEST) -> Reader:
     """The function that reads one version of a message: (buffer, position) -> (message, position after it)."""
     at = layout(cls, version, kafka)
     if (cls, at) not in _readers:
@@ -30,7 +31,7 @@ def reader(cls: type[Message], version: int, kafka: tuple[int, ...] = NEWEST) ->
     return _readers[cls, at]
 
 
-def writer(cls: type[Message], version: int, kafka: tuple[int, ...] = NEWEST) -> Writer:
+def writer(cls: type[Message], version: int, kafka: Version = NEWEST) -> Writer:
     """The function that appends one version of a message to a bytearray."""
     at = layout(cls, version, kafka)
     if (cls, at) not in _writers:
@@ -38,12 +39,12 @@ def writer(cls: type[Message], version: int, kafka: tuple[int, ...] = NEWEST) ->
     return _writers[cls, at]
 
 
-def to_json(value: Message, version: int, kafka: tuple[int, ...] = NEWEST) -> dict[str, Any]:
+def to_json(value: Message, version: int, kafka: Version = NEWEST) -> dict[str, Any]:
     """What Kafka's JsonConverter.write gives, with unknown tagged fields beside (`_unknownTaggedFields`)."""
     return _struct_to_json(value, layout(type(value), version, kafka))
 
 
-def from_json(cls: type[M], value: Any, version: int, kafka: tuple[int, ...] = NEWEST) -> M:
+def from_json(cls: type[M], value: Any, version: int, kafka: Version = NEWEST) -> M:
     """What Kafka's JsonConverter.read gives. UsageError when a field of that version is missing or of another type."""
     made: M = _struct_from_json(cls, value, layout(cls, version, kafka))
     return made

@@ -7,12 +7,12 @@ from typing import Any
 
 from kafkagroups.coordinator.settings import MINUTE_MS, Settings
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.records.fields import kafka_version
+from kafkagroups.records.versions import parse_release
 
 
 def settings(kafka: str, config: Mapping[str, Any]) -> Settings:
     """The settings of a broker of that version with that server.properties; what the file lacks has its default."""
-    old = kafka_version(kafka) < (2,)
+    old = parse_release(kafka) < (2,)
     retention = int(config.get("offsets.retention.minutes", 24 * 60 if old else 7 * 24 * 60))
     defaults = Settings(kafka)
     return Settings(
@@ -26,5 +26,5 @@ def settings(kafka: str, config: Mapping[str, Any]) -> Settings:
         int(config.get("group.max.session.timeout.ms", 300_000 if old else defaults.group_max_session_timeout_ms)),
         int(config.get("group.initial.rebalance.delay.ms", defaults.group_initial_rebalance_delay_ms)),
         int(config.get("group.max.size", defaults.group_max_size)),
-        bool(config.get("zookeeper.connect", kafka_version(kafka) < (3,))),
+        bool(config.get("zookeeper.connect", parse_release(kafka) < (3,))),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import failure
 from kafkagroups.log.places import local_path
-from kafkagroups.records.dialect import Dialect
+from kafkagroups.records.versions import Dialect
 from kafkagroups.spark.session import jobs, session
 from kafkagroups.spark.tables import load
 from kafkagroups.tables.parquet import TABLES, WrittenTables

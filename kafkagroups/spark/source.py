@@ -39,7 +39,7 @@ from kafkagroups.loading.engines import ENGINES, engine_of
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.places import find_all_logs
 from kafkagroups.log.segments import Log
-from kafkagroups.records.dialect import dialect
+from kafkagroups.records.versions import dialect
 from kafkagroups.tables.columns import Column, arrow_schema, columns_of
 from kafkagroups.tables.rows import OF_GROUPS, number
 

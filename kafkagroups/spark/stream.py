@@ -26,7 +26,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.places import find_logs, local_path
 from kafkagroups.log.segments import Log
-from kafkagroups.records.dialect import dialect
+from kafkagroups.records.versions import dialect
 from kafkagroups.spark.growth import Found, Mark, behind, first_segment, paths, reached, size_of
 from kafkagroups.spark.source import Options, bins, freeze
 from kafkagroups.tables.columns import record_batches

@@ -14,7 +14,7 @@ from kafkagroups.loading.engines import engine_of
 from kafkagroups.loading.groups import Groups, join, load_logs, opened
 from kafkagroups.log.places import find_logs
 from kafkagroups.log.segments import Log
-from kafkagroups.records.dialect import Dialect
+from kafkagroups.records.versions import Dialect
 from kafkagroups.spark.session import jobs, register, session as get_session
 from kafkagroups.tables.columns import columns_of
 

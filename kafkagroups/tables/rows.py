@@ -13,8 +13,8 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType, decode_control_key
-from kafkagroups.records.dialect import Dialect
 from kafkagroups.records.serde import decode, to_json
+from kafkagroups.records.versions import Dialect
 from kafkagroups.tables.answers import described_json, subscribed_and_assigned
 
 Row = tuple[Any, ...]

@@ -9,7 +9,7 @@ import kafkagroups as kg
 from kafkagroups.kernels import layout
 from kafkagroups.loading.snapshots import Snapshot, advanced, files
 from kafkagroups.log.segments import log_of_buffers
-from kafkagroups.records.dialect import dialect
+from kafkagroups.records.versions import dialect
 from tests.kernels.random_logs import passing_keys, random_log
 
 NUMBERS = (-(1 << 63), -(1 << 40), -2, -1, 0, 1, 3, 20, 1 << 20, 40 << 20 | 20, 1 << 32, 1 << 52, (1 << 63) - 1)

@@ -14,7 +14,7 @@ from kafkagroups.loading.groups import load_logs
 from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.states import advanced
 from kafkagroups.log.segments import log_of_buffers
-from kafkagroups.records.dialect import dialect
+from kafkagroups.records.versions import dialect
 from tests.captured import captured
 from tests.kernels.random_logs import random_log
 from tests.kernels.same import shape

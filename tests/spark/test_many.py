@@ -8,7 +8,7 @@ from kafkagroups import spark as kgs
 from kafkagroups.api import loaded_columns
 from kafkagroups.loading.groups import load_logs
 from kafkagroups.log.segments import open_logs
-from kafkagroups.records.dialect import dialect
+from kafkagroups.records.versions import dialect
 from kafkagroups.tables.columns import columns_of
 from tests.spark.expected import LOADED
 

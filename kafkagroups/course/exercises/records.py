@@ -6,10 +6,10 @@ from typing import Any
 
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.records.fields import NEWEST
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import decode
 from kafkagroups.records.varint import read_uvarint
+from kafkagroups.records.versions import NEWEST
 from kafkagroups.records.wire import STRING, At
 
 _read_plain = STRING.reader(At(0, False, NEWEST), True)

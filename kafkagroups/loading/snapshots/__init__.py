@@ -21,7 +21,7 @@ from kafkagroups.loading.groups import Groups, empty_cache, known_groups
 from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.states import PartitionState, advanced, whole_shard
 from kafkagroups.log.segments import Log, open_logs
-from kafkagroups.records.dialect import Dialect, dialect
+from kafkagroups.records.versions import Dialect, dialect
 
 __all__ = ["PartitionState", "Snapshot", "advanced", "take"]
 

@@ -22,7 +22,7 @@ from typing import Any
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.loading.groups import LoadedPartition
 from kafkagroups.loading.snapshots.states import PartitionState
-from kafkagroups.records.dialect import Dialect
+from kafkagroups.records.versions import Dialect
 
 FORMAT = 2
 _JSON = "snapshot.json"

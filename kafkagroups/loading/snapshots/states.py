@@ -22,7 +22,7 @@ from kafkagroups.groups.offsets import Offsets
 from kafkagroups.loading.groups import LoadedPartition, empty_cache
 from kafkagroups.log.batch import Batch, record_count
 from kafkagroups.log.segments import BytesLike, Damage, Log, base_offset_of, read_batches
-from kafkagroups.records.dialect import Dialect
+from kafkagroups.records.versions import Dialect
 
 if TYPE_CHECKING:
     from kafkagroups.kernels.state import Fold

@@ -1,0 +1,293 @@
+"""Kafka versions: which releases exist, what each coordinator reads, and which record versions each broker writes.
+
+**Reading.** There are two group coordinators: the classic one (Scala, up to 3.9) and the new one (Java, from 4.0 on).
+If a record has a type or version that a coordinator *refuses*, the load of the whole partition fails. A record that a
+coordinator *skips* has no effect. The rules of a version are those of the newest line at or below it:
+
+    classic  0     offset values 0                        key type 0; other types are refused
+             0.9   offset values 0-1, group values 0      key types 0-2; other types are refused
+             0.10.1                   group values 0-1
+             2.1   offset values 0-3, group values 0-2
+             2.3                      group values 0-3
+             3.4.1 offset and group values up to 4; other types are skipped
+    new      4.0   offset and group values up to 4; type 0 has the values of type 1
+             4.1   type 0 has value 0 only; offset values have the topic id (tag 0)
+
+**Writing.** `WRITTEN_VALUES` has a line for each value version that a broker writes. A broker (up to 3.9) that is set
+to an older inter.broker.protocol.version writes as that version did. So "2.0" means a 2.0 broker, or a newer one with
+that setting. No broker writes version 4 of a group. anatomy/written_by.py uses the same table in reverse.
+
+Source: GroupMetadataManager.scala (tags 0.9.0.1 to 3.9), GroupCoordinatorRecordSerde.java, the captured brokers, and
+the record writers of nine versions (0.8.2.2 to 4.3.1), which were run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, NamedTuple
+
+from kafkagroups.errors import UsageError
+
+Version = tuple[int, ...]
+"""A Kafka version as numbers: (3, 9, 2)."""
+Coordinator = Literal["classic", "new"]
+
+NEWEST: Version = (2**31,)
+"""Newer than every Kafka version. A reader of this version has all declared tags."""
+
+NEWEST_PATCHES = {
+    "0.8.2": 2,
+    "0.9.0": 1,
+    "0.10.0": 1,
+    "0.10.1": 1,
+    "0.10.2": 2,
+    "0.11.0": 3,
+    "1.0": 2,
+    "1.1": 1,
+    "2.0": 1,
+    "2.1": 1,
+    "2.2": 2,
+    "2.3": 1,
+    "2.4": 1,
+    "2.5": 1,
+    "2.6": 3,
+    "2.7": 2,
+    "2.8": 2,
+    "3.0": 2,
+    "3.1": 2,
+    "3.2": 3,
+    "3.3": 2,
+    "3.4": 1,
+    "3.5": 2,
+    "3.6": 2,
+    "3.7": 2,
+    "3.8": 1,
+    "3.9": 2,
+    "4.0": 2,
+    "4.1": 2,
+    "4.2": 1,
+    "4.3": 1,
+    "4.4": 0,
+}
+"""Every feature release, with the number of its newest patch release. "4.3": 1 means that 4.3.0 and 4.3.1 exist."""
+
+SHORT_NAMES = {"0.9": "0.9.0", "0.11": "0.11.0"}
+"""Other texts that name one feature release."""
+
+DEFAULT_KAFKA: dict[Coordinator, str] = {"classic": "3.9.2", "new": "4.3.1"}
+FIRST_WITH_NEW_COORDINATOR: Version = (4, 0)
+
+
+def parse_release(text: str) -> Version:
+    """Return the numbers of a Kafka release or feature release: "3.9.2" is (3, 9, 2), "4.3" is (4, 3).
+
+    UsageError: the text is something else, or Kafka has no such release.
+    """
+    feature = SHORT_NAMES.get(text, text)
+    if feature in NEWEST_PATCHES:
+        return _numbers(text)
+    feature, _, patch = text.rpartition(".")
+    if patch in map(str, range(NEWEST_PATCHES.get(feature, -1) + 1)):
+        return _numbers(text)
+    raise UsageError(f"{text!r} is not a Kafka release; expected one from 0.8.2.0 to 4.4.0, such as 3.9.2 or 4.3")
+
+
+def _numbers(text: str) -> Version:
+    return tuple(int(part) for part in text.split("."))
+
+
+@cache
+def feature_releases() -> dict[str, Version]:
+    """Return the feature releases by their shortest text, the oldest first."""
+    short_names = {name: short for short, name in SHORT_NAMES.items()}
+    shown = [short_names.get(name, name) for name in NEWEST_PATCHES]
+    return {text: _numbers(text) for text in shown}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What one coordinator of one Kafka version reads.
+
+    Attributes
+    ----------
+    coordinator, kafka
+        "classic" or "new", and the version's text.
+    version
+        The version whose fields it reads.
+    offset_values
+        The highest readable version of an offset value.
+    group_values
+        The highest readable version of a group value; -1 if there are no group records.
+    type0_values
+        The highest readable value version under key type 0.
+    skips_unknown_types
+        Whether it skips unknown record types instead of refusing them.
+    """
+
+    coordinator: Coordinator
+    kafka: str
+    version: Version
+    offset_values: int
+    group_values: int
+    type0_values: int
+    skips_unknown_types: bool
+
+    def since(self, *version: int) -> bool:
+        """Whether a rule of this version or later holds. The new coordinator has every rule of the classic one."""
+        return self.coordinator == "new" or self.version >= version
+
+
+def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
+    """Return the reading rules of a coordinator.
+
+    Parameters
+    ----------
+    coordinator
+        "classic" or "new".
+    kafka
+        The Kafka version, such as "4.3" or "4.3.1". None: 3.9.2 for the classic, 4.3.1 for the new coordinator.
+
+    Returns
+    -------
+    Dialect
+        The rules, for the argument `reader_of` of `decode` and of other functions.
+
+    Raises
+    ------
+    UsageError
+        The coordinator or the version does not exist, or the version does not have this coordinator.
+
+    Examples
+    --------
+    >>> dialect("classic", "2.8.2").group_values
+    3
+    """
+    if coordinator == "classic":
+        text = DEFAULT_KAFKA["classic"] if kafka is None else kafka
+        version = parse_release(text)
+        if version >= FIRST_WITH_NEW_COORDINATOR:
+            raise UsageError(f"Kafka {text} has no classic coordinator; the last version with it is 3.9.2")
+        return build_dialect("classic", version, text)
+    if coordinator == "new":
+        text = DEFAULT_KAFKA["new"] if kafka is None else kafka
+        version = parse_release(text)
+        if version < FIRST_WITH_NEW_COORDINATOR:
+            raise UsageError(f"the new coordinator is supported from Kafka 4.0 on, not in {text}")
+        return build_dialect("new", version, text)
+    raise UsageError(f'the coordinator is "classic" or "new", not {coordinator!r}')
+
+
+def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dialect:
+    """Return the reading rules of a version, even if that version does not have this coordinator.
+
+    Kafka's own tools need this: the tools of 3.8 and 3.9 already read records as the new coordinator does.
+    """
+    if coordinator == "new":
+        return Dialect("new", kafka, version, 4, 4, 0 if version >= (4, 1) else 4, True)
+    offset_values = _newest_rule(version, {(3, 4, 1): 4, (2, 1): 3, (0, 9): 1, (0,): 0})
+    group_values = _newest_rule(version, {(3, 4): 4, (2, 3): 3, (2, 1): 2, (0, 10, 1): 1, (0, 9): 0, (0,): -1})
+    # A classic reader never reads tag 0 of an offset value, whatever version number it is given here.
+    known_fields = min(version, (3, 9))
+    return Dialect("classic", kafka, known_fields, offset_values, group_values, offset_values, version >= (3, 4, 1))
+
+
+def _newest_rule(version: Version, rules: dict[Version, int]) -> int:
+    """Return the value of the newest rule at or below a version. The rules begin with the newest."""
+    return next(value for since, value in rules.items() if version >= since)
+
+
+class Range(NamedTuple):
+    """Kafka versions from `since` on and below `until`."""
+
+    since: Version
+    until: Version
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, tuple) and self.since <= version < self.until
+
+    def meet(self, other: Range) -> Range:
+        """Return the versions that are in both ranges. The result is empty (since >= until) if there are none."""
+        return Range(max(self.since, other.since), min(self.until, other.until))
+
+
+class WrittenValue(NamedTuple):
+    """A value version of a record type, and the Kafka versions that write it.
+
+    `expires` is True if they write it only for a commit with a retention time.
+    """
+
+    type: int
+    version: int
+    range: Range
+    expires: bool = False
+
+
+_STEP_BEFORE_2_1: Version = (2, 0, 2**30)
+"""2.1-IV0, a step of development between 2.0 and 2.1. It is the only step that wrote versions of its own."""
+
+WRITTEN_VALUES = (
+    WrittenValue(0, 0, Range((0, 8, 2), (0, 9))),
+    WrittenValue(1, 1, Range((0, 9), _STEP_BEFORE_2_1)),
+    WrittenValue(1, 1, Range(_STEP_BEFORE_2_1, NEWEST), expires=True),
+    WrittenValue(1, 2, Range(_STEP_BEFORE_2_1, (2, 1))),
+    WrittenValue(1, 3, Range((2, 1), (4, 1))),
+    WrittenValue(1, 4, Range((4, 1), NEWEST)),
+    WrittenValue(2, 0, Range((0, 9), (0, 10, 1))),
+    WrittenValue(2, 1, Range((0, 10, 1), _STEP_BEFORE_2_1)),
+    WrittenValue(2, 2, Range(_STEP_BEFORE_2_1, (2, 3))),
+    WrittenValue(2, 3, Range((2, 3), NEWEST)),
+    *(WrittenValue(number, 0, Range((3, 7), NEWEST)) for number in (3, 5, 6, 7, 8)),
+    WrittenValue(4, 0, Range((3, 7), (4, 1))),
+    WrittenValue(9, 0, Range((4, 0), (4, 1))),
+    *(WrittenValue(number, 0, Range((4, 0), NEWEST)) for number in (10, 11, 12, 13, 14, 16)),
+    *(WrittenValue(number, 0, Range((4, 1), NEWEST)) for number in (15, 17, 19, 20, 21, 22, 23)),
+)
+"""Which value version a broker writes, by record type."""
+
+
+@cache
+def written_values(record_type: int) -> tuple[WrittenValue, ...]:
+    """Return the lines of `WRITTEN_VALUES` for a record type."""
+    return tuple(written for written in WRITTEN_VALUES if written.type == record_type)
+
+
+def parse_writer(text: str) -> Version:
+    """Return the numbers of a version that a broker can write as: a release, or "2.1-IV0"."""
+    return _STEP_BEFORE_2_1 if text == "2.1-IV0" else parse_release(text)
+
+
+def value_version(record_type: int, kafka: str, *, expires: bool = False) -> int:
+    """Return the value version that a broker writes for a record type.
+
+    Parameters
+    ----------
+    record_type
+        The number in the key: 1 for an offset, 2 for a classic group, …
+    kafka
+        The broker's version, or an older one that inter.broker.protocol.version sets. "2.1-IV0" is possible, too.
+    expires
+        Whether the client asked for a retention time (OffsetCommit v2 to v4).
+
+    Returns
+    -------
+    int
+        The number in the first two bytes of the value.
+
+    Raises
+    ------
+    UsageError
+        There is no such version, or its brokers write no such record.
+
+    Examples
+    --------
+    >>> value_version(1, "2.8.2"), value_version(1, "2.8.2", expires=True), value_version(1, "4.1.0")
+    (3, 1, 4)
+    """
+    version = parse_writer(kafka)
+    found = [written for written in written_values(record_type) if version in written.range]
+    special = [written for written in found if written.expires and expires]
+    chosen = special or [written for written in found if not written.expires]
+    if not chosen:
+        raise UsageError(f"Kafka {kafka} writes no record of type {record_type}")
+    return chosen[0].version

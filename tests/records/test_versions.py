@@ -1,0 +1,49 @@
+"""Which texts name a Kafka version, and which coordinator each version has (CONTRACT.md 9)."""
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.records.versions import NEWEST_PATCHES, parse_release
+from tests.captured import captured
+
+DATA = "data/harbour/3.9.2"
+
+
+@pytest.mark.parametrize("text", ["0.8.2.0", "0.9", "0.9.0.1", "0.10.2", "0.10.2.2", "0.11", "1.0.1", "4.3", "4.4.0"])
+def test_releases_and_feature_releases_are_versions(text):
+    assert parse_release(text) == tuple(int(part) for part in text.split("."))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "4", "3.9.2foo", "v3.9.2", "4.3.1-rc2", "2.1-IV0", "new", "4.3.", "4.03", " 4.3", "4.3.1\n", "٤.3"),
+        *("4.3.7", "4.0.3", "5.0", "0.8", "0.8.1", "0.9.1", "0.10", "1.0.1.0"),
+    ],
+)
+def test_any_other_text_is_refused(text):
+    with pytest.raises(kg.UsageError, match="is not a Kafka release"):
+        kg.dialect("classic", text)
+
+
+def test_the_releases_of_the_captured_brokers_exist():
+    """releases/README.md names the 4.x releases of Maven Central, and says which ones do not exist."""
+    releases = {f"{name}.{patch}" for name, newest in NEWEST_PATCHES.items() for patch in range(newest + 1)}
+    four = {text for text in releases if text.startswith("4.")}
+    assert four == set(
+        ["4.0.0", "4.0.1", "4.0.2", "4.1.0", "4.1.1", "4.1.2", "4.2.0", "4.2.1", "4.3.0", "4.3.1", "4.4.0"]
+    )
+    brokers = {run.name.partition("-")[0] for run in (captured("runs") / "runs").iterdir() if run.name[0].isdigit()}
+    assert brokers and brokers <= releases
+
+
+@pytest.mark.parametrize(("coordinator", "kafka"), [("classic", "4.0"), ("classic", "4.3.1"), ("new", "2.8.2")])
+def test_a_coordinator_that_the_version_does_not_have_is_refused(coordinator, kafka):
+    for call in (
+        lambda: kg.dialect(coordinator, kafka),
+        lambda: kg.load(DATA, coordinator, kafka),
+        lambda: kg.stats(DATA, coordinator=coordinator, kafka=kafka),
+        lambda: kg.explain(DATA, "billing", coordinator=coordinator, kafka=kafka),
+    ):
+        with pytest.raises(kg.UsageError, match=f"{kafka}"):
+            call()

@@ -12,13 +12,13 @@ from kafkagroups.errors import UsageError
 from kafkagroups.history.diff import compare
 from kafkagroups.history.explain import Explanation, choose_offset, explain_group
 from kafkagroups.history.stats import Stats, check_row_names, count_logs
-from kafkagroups.kernels.buffers import size
 from kafkagroups.loading.engines import engine_of
 from kafkagroups.loading.groups import Groups, Scan, load_logs, opened
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
 from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
-from kafkagroups.log.segments import SEGMENT_BYTES, Buffers, Log, log_of_buffers, open_logs
+from kafkagroups.log.segment_file import SEGMENT_BYTES
+from kafkagroups.log.segments import Buffers, Log, log_of_buffers, open_logs
 from kafkagroups.records.versions import dialect
 from kafkagroups.tables import rows
 from kafkagroups.tables.arrow import read_table
@@ -58,7 +58,7 @@ def load(
     """
     logs, rules = opened(path, coordinator, kafka, partitions, until)
     scan = _engine(engine, logs)
-    passed = _told(progress, sum(map(size, logs))) if progress else _nobody
+    passed = _told(progress, sum(log.size for log in logs)) if progress else _nobody
     stops: Any = {"partitions": partitions, "until": until, "until_time": until_time}
     if scan:
         scan = partial(scan, threads=threads, passed=passed)
@@ -82,7 +82,7 @@ def _told(progress: Progress, total: int) -> Callable[[int], None]:
 
 
 def _engine(engine: str, logs: Sequence[Log]) -> Scan | None:
-    return engine_of(engine, sum(map(size, logs)) if engine == "auto" else 0)
+    return engine_of(engine, sum(log.size for log in logs) if engine == "auto" else 0)
 
 
 def explain(

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from kafkagroups.anatomy.spans import Span
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.record_batch import HEADER_SIZE, parse_batch, read_varint
+from kafkagroups.log.batches import batch_at
+from kafkagroups.log.record_batch import HEADER_SIZE, read_varint
 
 _HEADER = (
     ("baseOffset", "q", "the first record's offset in the partition"),
@@ -33,8 +34,7 @@ def annotate_batch(data: bytes, position: int = 0) -> list[Span]:
 
     Compressed records are one span. InvalidLog for a batch that cannot be read. Only magic 2.
     """
-    (length,) = struct.unpack_from(">i", data, position + 8)
-    batch = parse_batch(data, position, length + 12)
+    batch = batch_at(data, position)
     if batch.magic != 2 or not batch.is_valid:
         raise InvalidLog(f"a batch of magic 2 with a right checksum was expected at byte {position}")
     spans, at = [], 0

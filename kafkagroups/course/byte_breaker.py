@@ -7,7 +7,7 @@ import ipywidgets as widgets
 from kafkagroups.course.widgets import StaticWidget, format_html
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.segments import read_batches
+from kafkagroups.log.batches import read_batches
 
 
 class ByteBreaker(StaticWidget):

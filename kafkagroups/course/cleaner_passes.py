@@ -13,7 +13,8 @@ from kafkagroups.course.small_logs import encode_commit, encode_marker, encode_r
 from kafkagroups.log.batch import TRANSACTIONAL, Batch, LogRecord
 from kafkagroups.log.producer_state import marker
 from kafkagroups.log.record_batch import encoded
-from kafkagroups.log.segments import open_log, segment_name
+from kafkagroups.log.segment_file import segment_name
+from kafkagroups.log.segments import open_log
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType
 

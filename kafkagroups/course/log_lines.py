@@ -11,7 +11,8 @@ from kafkagroups.api import compact
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.loading import OFFSET_KEYS, control_type, group_of
 from kafkagroups.log.batch import Batch, LogRecord
-from kafkagroups.log.segments import open_log, open_logs, segment_name
+from kafkagroups.log.segment_file import segment_name
+from kafkagroups.log.segments import open_log, open_logs
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.serde import decode

@@ -25,7 +25,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
 from kafkagroups.log.record_batch import encode_batch
-from kafkagroups.log.segments import segment_name
+from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from kafkagroups.records.group_metadata import GroupMetadataKey

@@ -24,7 +24,8 @@ from kafkagroups.groups.observer import Fate
 from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.loading.groups import load_logs
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
-from kafkagroups.log.segments import Log, base_offset_of
+from kafkagroups.log.segment_file import base_offset_of
+from kafkagroups.log.segments import Log
 from kafkagroups.records.versions import Dialect, Range
 
 BY = ("group", "topic", "type", "partition")

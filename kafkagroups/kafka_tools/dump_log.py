@@ -18,21 +18,24 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 from collections.abc import Iterator
 from typing import TextIO
 
-from kafkagroups.errors import BadBytes, InvalidLog, UsageError
+from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.kafka_tools import dump_json, dump_text
 from kafkagroups.kafka_tools.jvm import ToolDied, Version, string
 from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.log.message_set import OVERHEAD
-from kafkagroups.log.segments import Log, batch_at, read_segment
+from kafkagroups.log.frames import FrameState, frames
+from kafkagroups.log.segment_file import read_segment
+from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType, decode_control_key, decode_end_transaction_marker
 from kafkagroups.records.versions import Dialect, build_dialect
 
 OLDEST = (0, 10, 2)
+_UP_TO_MAGIC = 17
+"""The tool does not look at so few bytes at the end of a file."""
 
 
 def dump(log: Log, out: TextIO, kafka: Version) -> None:
@@ -56,18 +59,16 @@ def dump(log: Log, out: TextIO, kafka: Version) -> None:
 
 
 def _batches(data: bytes, segment: str) -> Iterator[Batch]:
-    """The tool's framing: it minds neither a checksum nor a batch that is not whole, only an impossible size."""
-    position = 0
-    while position + 17 < len(data):
-        (size,) = struct.unpack_from(">i", data, position + 8)
-        if size >= OVERHEAD and position + 12 + size > len(data):
+    """Yield the batches that the tool prints.
+
+    It does not check checksums and stops silently at a batch that is not whole. It dies at an impossible size or magic.
+    """
+    for frame in frames(data):
+        if frame.state is FrameState.INCOMPLETE or frame.size <= _UP_TO_MAGIC:
             return
-        try:
-            batch = batch_at(data, position, segment)
-        except InvalidLog as error:
-            raise ToolDied(f"{segment}, byte {position}: {error.reason}") from None
-        yield batch
-        position += batch.size
+        if frame.state is not FrameState.WHOLE:
+            raise ToolDied(str(frame.error(segment)))
+        yield parse_batch(frame, data[frame.position : frame.end], segment)
 
 
 def _dump_batch(batch: Batch, out: TextIO, kafka: Version, rules: Dialect) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 
 from kafkagroups.groups.offsets import Offsets
 from kafkagroups.kernels import events, layout
-from kafkagroups.kernels.buffers import buffers, opened, size
 from kafkagroups.kernels.caches import Scanned
 from kafkagroups.kernels.scan import short_hash
 from kafkagroups.kernels.state import Fold
@@ -36,7 +35,7 @@ def fold_log(
 
     None when the readable loader is to load it.
     """
-    state = onto or Fold(rules, until, until_time, size(log))
+    state = onto or Fold(rules, until, until_time, log.size)
     for segment in log.segments:
         before = 0
 
@@ -46,13 +45,13 @@ def fold_log(
             before = at
 
         if log.content:
-            if not state.segment(readable(log.content[segment]), so_far):
+            if not state.segment(readable(log.read(segment)), so_far):
                 return None
             continue
-        with opened(log, segment) as file:
+        with log.open(segment) as file:
             if not state.file(file, so_far):
                 return None
-            so_far(os.fstat(file.fileno()).st_size)  # behind a cut nothing is read
+            so_far(log.segment_size(segment))  # Nothing is read after a cut.
     return state
 
 
@@ -147,8 +146,8 @@ def commit_events(log: Log, names: Collection[str]) -> list[tuple[int, str]]:
         groups += name.encode()
     has_made = np.zeros(len(slots), np.int64)
     out = []
-    for buffer in buffers(log):
-        for data in plain_runs(readable(buffer)):
+    for segment in log.segments:
+        for data in plain_runs(readable(log.read(segment))):
             times = np.empty((len(data) // 20 + 1, 2), np.int64)
             count = events.commit_events(data, readable(groups), slots, has_made, times)
             out += [(offset, by_slot[slot]) for offset, slot in times[:count].tolist()]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from io import RawIOBase
+from io import BufferedIOBase, RawIOBase
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class Fold(Room):
         passed(len(data))
         return status != ODD
 
-    def file(self, file: RawIOBase, passed: Callable[[int], None] = lambda at: None) -> bool:
+    def file(self, file: RawIOBase | BufferedIOBase, passed: Callable[[int], None] = lambda at: None) -> bool:
         """The same of a segment in a file: it is read piece by piece, into memory that is near."""
         room, kept, read, is_last, has_ended = np.empty(PIECE, np.uint8), 0, 0, False, False
         while not (is_last or self.is_cut):

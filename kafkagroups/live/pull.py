@@ -24,10 +24,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.errors import UsageError
 from kafkagroups.live.client import TOPIC, Cluster, Security, ask_leaders, connected, refresh, words
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.segments import MOST_OFFSETS, SEGMENT_BYTES, batch_at, segment_name
+from kafkagroups.log.batches import parse_batch
+from kafkagroups.log.frames import FrameState, frames
+from kafkagroups.log.segment_file import MOST_OFFSETS, SEGMENT_BYTES, segment_name
 from kafkagroups.log.writer import new_folder
 
 FETCH_BYTES = 8 * 1024 * 1024
@@ -164,19 +166,16 @@ def _pull_partition(cluster: Cluster, number: int, part: PulledPartition, end: i
 
 def whole_batches(data: bytes, offset: int, end: int) -> Iterator[Batch]:
     """The whole batches of a fetched set that reach `offset` and begin below `end`. _Stopped: it begins with none."""
-    position = 0
-    while position < len(data):
-        try:
-            batch = batch_at(data, position)
-        except InvalidLog as error:
-            if position:
+    for frame in frames(data):
+        if frame.state is not FrameState.WHOLE:
+            if frame.position:
                 return
-            raise _Stopped(error.reason) from None
+            raise _Stopped(frame.reason)
+        batch = parse_batch(frame, data[frame.position : frame.end])
         if batch.base_offset >= end:
             return
         if batch.last_offset >= offset:
             yield batch
-        position += batch.size
 
 
 class _Writer:

@@ -42,7 +42,8 @@ from kafkagroups.log.log_to_clean import (
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY, OffsetMap, fill
 from kafkagroups.log.producer_state import active_producers
 from kafkagroups.log.record_filter import RecordFilter, filter_batch
-from kafkagroups.log.segments import SEGMENT_BYTES, Damage, Log, segment_name
+from kafkagroups.log.segment_file import SEGMENT_BYTES, segment_name
+from kafkagroups.log.segments import Damage, Log
 from kafkagroups.log.writer import new_folder
 
 MOST_MS = 2**63 - 1

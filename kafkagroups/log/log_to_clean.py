@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
+from kafkagroups.log.batches import read_batches
 from kafkagroups.log.producer_state import ProducerStates, last_stable_offset, update
-from kafkagroups.log.segments import MOST_OFFSETS, Log, base_offset_of, read_batches, read_segment
+from kafkagroups.log.segment_file import MOST_OFFSETS, base_offset_of, read_segment
+from kafkagroups.log.segments import Log
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done and the bytes that were read of how many."""

@@ -20,29 +20,30 @@ from contextlib import suppress
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import LOG_APPEND_TIME, NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.compression import CompressionType, compression_type, decompress
+from kafkagroups.log.frames import LOG_OVERHEAD, FrameState, frames
 
 _header = struct.Struct(">qiIbb")
-OVERHEAD = 14
-"""The least size of a message: crc, magic, attributes, two lengths."""
+_HEADER_SIZE = _header.size  # 18
+_CRC_FROM = 16
+_timestamp = struct.Struct(">q")
+_length = struct.Struct(">i")
 
 
-def parse_batch(data: bytes, position: int, size: int, file: str | None = None) -> Batch:
-    """The message or wrapper of `size` bytes (offset and size included) at `position`. InvalidLog: it is too short."""
-    offset, _, crc, magic, attributes = _header.unpack_from(data, position)
-    if magic == 1 and size - 12 < OVERHEAD + 8:
-        raise InvalidLog(f"a message of magic 1 has at least {OVERHEAD + 8} bytes, this one {size - 12}")
+def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
+    """Return the message or wrapper that fills `data`. `position` is where it begins in `file`."""
+    offset, _, crc, magic, attributes = _header.unpack_from(data)
     batch = Batch(
         magic=magic,
         base_offset=offset,
         last_offset=offset,
         attributes=attributes,
         crc=crc,
-        computed_crc=zlib.crc32(memoryview(data)[position + 16 : position + size]),
+        computed_crc=zlib.crc32(memoryview(data)[_CRC_FROM:]),
         position=position,
-        size=size,
-        payload=data[position : position + size],
+        size=len(data),
+        payload=data,
         parse_records=parse_records,
-        max_timestamp=struct.unpack_from(">q", data, position + 18)[0] if magic == 1 else NO_TIMESTAMP,
+        max_timestamp=_timestamp.unpack_from(data, _HEADER_SIZE)[0] if magic == 1 else NO_TIMESTAMP,
         file=file,
     )
     if attributes & 0x07:
@@ -54,7 +55,7 @@ def parse_batch(data: bytes, position: int, size: int, file: str | None = None) 
 
 def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
     """The one message, or the messages in the wrapper. InvalidLog when they cannot be read."""
-    outer, _ = _parse_message(batch.payload, 0)
+    outer = _parse_message(batch.payload)
     codec = batch.compression
     if codec is CompressionType.NONE:
         return (outer,)
@@ -80,42 +81,40 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
 
 
 def _inner_messages(data: bytes) -> Iterator[LogRecord]:
-    position = 0
-    while position + 12 <= len(data):
-        (size,) = struct.unpack_from(">i", data, position + 8)
-        if size >= OVERHEAD and position + 12 + size > len(data):
-            return  # a message that is not whole: Kafka's reader stops here, without a word
-        record, end = _parse_message(data, position)
+    for frame in frames(data, any_magic=True):
+        if frame.state is FrameState.INCOMPLETE or frame.size < LOG_OVERHEAD:
+            return  # Kafka's reader stops at a message that is not whole, and reports nothing.
+        if frame.state is not FrameState.WHOLE:
+            raise InvalidLog(frame.reason)
+        record = _parse_message(data[frame.position : frame.end])
         if compression_type(record.attributes) is not CompressionType.NONE:
             raise InvalidLog("a message in a wrapper is compressed itself")
         yield record
-        position = end
 
 
-def _parse_message(data: bytes, position: int) -> tuple[LogRecord, int]:
+def _parse_message(data: bytes) -> LogRecord:
+    """Return the message that fills `data`."""
     try:
-        offset, size, crc, magic, attributes = _header.unpack_from(data, position)
-        end = position + 12 + size
-        if size < OVERHEAD or end > len(data):
-            raise InvalidLog(f"a message announces {size} bytes, {len(data) - position - 12} are left")
-        at = position + 18
+        offset, _, crc, magic, attributes = _header.unpack_from(data)
+        at = _HEADER_SIZE
         timestamp = NO_TIMESTAMP
         if magic == 1:
-            (timestamp,) = struct.unpack_from(">q", data, at)
-            at += 8
-        key, at = _read_bytes(data, at, end)
-        value, at = _read_bytes(data, at, end)
+            (timestamp,) = _timestamp.unpack_from(data, at)
+            at += _timestamp.size
+        key, at = _read_bytes(data, at)
+        value, at = _read_bytes(data, at)
     except struct.error:
         raise InvalidLog("a message ends too early") from None
-    is_valid = crc == zlib.crc32(memoryview(data)[position + 16 : end])
-    return LogRecord(offset, timestamp, key, value, (), -1, size + 12, crc, is_valid, magic, attributes), end
+    is_valid = crc == zlib.crc32(memoryview(data)[_CRC_FROM:])
+    return LogRecord(offset, timestamp, key, value, (), -1, len(data), crc, is_valid, magic, attributes)
 
 
-def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    (length,) = struct.unpack_from(">i", data, position)
-    position += 4
+def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
+    (length,) = _length.unpack_from(data, position)
+    position += _length.size
     if length < 0:
         return None, position
-    if position + length > end:
-        raise InvalidLog(f"a field announces {length} bytes, {end - position} are left in its message")
-    return data[position : position + length], position + length
+    end = position + length
+    if end > len(data):
+        raise InvalidLog(f"expected a field of {length} bytes, found {len(data) - position} bytes in its message")
+    return data[position:end], end

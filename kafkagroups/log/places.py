@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from kafkagroups.errors import UsageError
-from kafkagroups.log.segments import PARTITION_FOLDER, SEGMENT_NAME, BytesLike, Log, open_logs
+from kafkagroups.log.frames import BytesLike
+from kafkagroups.log.segment_file import SEGMENT_NAME
+from kafkagroups.log.segments import PARTITION_FOLDER, Log, open_logs
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
@@ -74,7 +76,6 @@ class RemoteSegments(Mapping[str, BytesLike]):
     """The segments of a remote log: name to bytes. The bytes are fetched at each access."""
 
     uris: Mapping[str, str]
-    size: int
 
     def __getitem__(self, name: str) -> BytesLike:
         uri = self.uris[name]
@@ -153,8 +154,9 @@ def _log_in_folder(uri: str, entries: list[FileInfo]) -> Log | None:
 def _remote_log(uri: str, folder: str, segments: dict[str, int]) -> Log:
     """Return the log of these segments (URI to size). The name of its `folder` gives the partition number."""
     numbered = PARTITION_FOLDER.fullmatch(folder)
-    content = RemoteSegments({shown_uri(segment): segment for segment in segments}, sum(segments.values()))
-    return Log(uri, list(content), int(numbered[1]) if numbered else None, content)
+    content = RemoteSegments({shown_uri(segment): segment for segment in segments})
+    size = sum(segments.values())
+    return Log(uri, list(content), int(numbered[1]) if numbered else None, content, size=size)
 
 
 def _join(uri: str, name: str) -> str:

@@ -25,30 +25,43 @@ from crc32c import crc32c
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import LOG_APPEND_TIME, NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.compression import CompressionType, compress, decompress
+from kafkagroups.log.frames import LOG_OVERHEAD
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size  # 61
+CRC_AT = 17
 CRC_FROM = 21
+"""The CRC covers everything from here on."""
+ATTRIBUTES_AT = 21
 
 
-def parse_batch(data: bytes, position: int, size: int, file: str | None = None) -> Batch:
-    """The batch of `size` bytes at `position`. InvalidLog when it is too short for a header."""
-    if size < HEADER_SIZE:
-        raise InvalidLog(f"a batch has at least {HEADER_SIZE} bytes, this one {size}")
+def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
+    """Return the batch that fills `data`, at least a header. `position` is where it begins in `file`."""
     (
-        base_offset, _, leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
-        producer_id, producer_epoch, base_sequence, count,
-    ) = HEADER.unpack_from(data, position)  # fmt: skip
+        base_offset,
+        _,
+        leader_epoch,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    ) = HEADER.unpack_from(data)
     return Batch(
         magic=magic,
         base_offset=base_offset,
         last_offset=base_offset + last_offset_delta,
         attributes=attributes,
         crc=crc,
-        computed_crc=crc32c(memoryview(data)[position + CRC_FROM : position + size]),
+        computed_crc=crc32c(memoryview(data)[CRC_FROM:]),
         position=position,
-        size=size,
-        payload=data[position + HEADER_SIZE : position + size],
+        size=len(data),
+        payload=data[HEADER_SIZE:],
         parse_records=parse_records,
         max_timestamp=max_timestamp,
         base_timestamp=base_timestamp,
@@ -149,10 +162,20 @@ def write_varint(out: bytearray, value: int) -> None:
 def encoded(batch: Batch) -> bytes:
     """The bytes that a batch of magic 2 was parsed from."""
     header = HEADER.pack(
-        batch.base_offset, batch.size - 12, batch.partition_leader_epoch, batch.magic, batch.crc, batch.attributes,
-        batch.last_offset - batch.base_offset, batch.base_timestamp, batch.max_timestamp,
-        batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.count,
-    )  # fmt: skip
+        batch.base_offset,
+        batch.size - LOG_OVERHEAD,
+        batch.partition_leader_epoch,
+        batch.magic,
+        batch.crc,
+        batch.attributes,
+        batch.last_offset - batch.base_offset,
+        batch.base_timestamp,
+        batch.max_timestamp,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        batch.count,
+    )
     return header + batch.payload
 
 

@@ -11,25 +11,27 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from mmap import mmap
+from io import BufferedIOBase, BytesIO, RawIOBase
 from pathlib import Path
+from typing import NamedTuple
 
 from kafkagroups.errors import InvalidLog, UsageError
-from kafkagroups.log import message_set, record_batch
 from kafkagroups.log.batch import Batch
+from kafkagroups.log.batches import valid_batch
+from kafkagroups.log.frames import BytesLike, Frame, FrameState, frames, read_frames
+from kafkagroups.log.segment_file import (
+    SEGMENT_NAME,
+    WHOLE_FILE,
+    ByteRange,
+    base_offset_of,
+    open_segment,
+    read_segment,
+)
 
-_framing = struct.Struct(">qi4xb")  # offset, size, (leader epoch or crc), magic
-_LOG_OVERHEAD = 12
 PARTITION_FOLDER = re.compile(r"__consumer_offsets-([0-9]+)")
-SEGMENT_NAME = re.compile(r"([0-9]{20})\.log")
-SEGMENT_BYTES = 100 * 1024 * 1024
-"""offsets.topic.segment.bytes."""
-MOST_OFFSETS = 2**31 - 1
-"""How far a segment's offsets may lie above its base."""
-BytesLike = bytes | bytearray | memoryview | mmap
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,43 @@ class Damage:
         return f"{where}: the log ends here at offset {self.offset}: {self.reason}"
 
 
-class Log:
-    """The segments of one partition. Iterate for its batches; `damage` is known once they were read to the end.
+class Position(NamedTuple):
+    """How far a log was read: the next Kafka offset, and the byte after the last batch in a segment's file.
 
-    `partition` is the number in the folder's name (None for another folder), `start_offset` the first segment's base,
-    as its name says (0 for another name). `segments` are paths that begin as the given one, or the names in `content`;
-    relative ones begin in `folder`.
+    With only a Kafka offset, the batches' headers are searched for that offset. So they are if the file was replaced,
+    as the cleaner does: then its inode is another one.
+    """
+
+    next_offset: int
+    segment: str = ""
+    byte: int = 0
+    inode: int = -1
+
+
+class FoundBatch(NamedTuple):
+    """A whole batch in a segment: its frame and its bytes. `inode` identifies the file, -1 if there is none."""
+
+    frame: Frame
+    data: bytes
+    segment: str
+    inode: int
+
+    def parse(self) -> Batch:
+        """Return the batch. InvalidLog if its checksum is wrong."""
+        return valid_batch(self.frame, self.data, self.segment)
+
+    @property
+    def end(self) -> Position:
+        """The position after this batch."""
+        return Position(self.frame.next_offset, self.segment, self.frame.end, self.inode)
+
+
+class Log:
+    """The segments of one partition. Iterate for its batches; `damage` is set after they were read to the end.
+
+    `partition` is the number in the folder's name (None for another folder). `start_offset` is the base offset in the
+    first segment's name (0 for another name). `segments` are paths that begin as the given one, or the names in
+    `content`; relative ones begin in `folder`. Of the segments in `ranges`, only these bytes belong to the log.
     """
 
     def __init__(
@@ -64,81 +97,120 @@ class Log:
         partition: int | None,
         content: Mapping[str, BytesLike] | None = None,
         folder: str = "",
+        ranges: Mapping[str, ByteRange] | None = None,
+        size: int | None = None,
     ) -> None:
         self.path = path
         self.segments = segments
         self.partition = partition
         self.damage: Damage | None = None
-        self.content, self.folder = content, folder
+        self.content = content
+        self.folder = folder
+        self.ranges = ranges or {}
         self.start_offset = base_offset_of(segments[0])
+        self._size = size
 
     def __iter__(self) -> Iterator[Batch]:
         self.damage = None
         next_offset = self.start_offset
-        for number, segment in enumerate(self.segments, 1):
-            try:
-                data = bytes(self.content[segment]) if self.content else read_segment(segment, self.folder)
-                for batch in read_batches(data, segment):
-                    yield batch
-                    next_offset = batch.next_offset
-            except InvalidLog as error:
-                behind = len(self.segments) - number
-                unread = f"; {behind} later segment{'s' * (behind > 1)} not read" if behind else ""
-                self.damage = Damage(segment, error.position or 0, next_offset, error.reason + unread)
-                return
-
-
-def segment_name(base_offset: int) -> str:
-    return f"{base_offset:020}.log"
-
-
-def base_offset_of(segment: str) -> int:
-    """The base offset in the name of a segment's file, 0 for another name."""
-    name = SEGMENT_NAME.fullmatch(os.path.basename(segment))
-    return int(name[1]) if name else 0
-
-
-def read_segment(segment: str, folder: str = "") -> bytes:
-    """The bytes of a segment's file; a relative name begins in `folder`. UsageError when it cannot be read."""
-    try:
-        return Path(folder, segment).read_bytes()
-    except OSError as error:
-        raise UsageError(f"{segment}: {error.strerror}") from None
-
-
-def read_batches(data: bytes, file: str | None = None) -> Iterator[Batch]:
-    """The batches of a segment's bytes. InvalidLog with its position at the first damaged one; zeros end it quietly."""
-    position, end = 0, len(data)
-    while position < end:
         try:
-            batch = batch_at(data, position, file)
-            if not batch.is_valid:
-                raise InvalidLog(f"checksum {batch.crc:08x} was expected, the bytes give {batch.computed_crc:08x}")
+            for found in self.read_from(None):
+                batch = found.parse()
+                yield batch
+                next_offset = batch.next_offset
         except InvalidLog as error:
-            if not data[position:].strip(b"\x00"):
-                return
-            error.file, error.position = file, position
-            raise
-        yield batch
-        position += batch.size
+            self.damage = self.damage_of(error, next_offset)
 
+    def after(self, position: Position | None) -> Iterator[FoundBatch]:
+        """Yield the whole batches that are new since a position, in order; None yields all.
 
-def batch_at(data: bytes, position: int, file: str | None = None) -> Batch:
-    """The batch at a position, its checksum not judged. InvalidLog when the bytes are no batch, or not a whole one."""
-    end = len(data)
-    left = end - position
-    if left < _framing.size:
-        raise InvalidLog(f"a batch was expected, {left} bytes are left")
-    _, length, magic = _framing.unpack_from(data, position)
-    if length < message_set.OVERHEAD:
-        raise InvalidLog(f"a batch size of at least {message_set.OVERHEAD} was expected, found {length}")
-    size = length + _LOG_OVERHEAD
-    if size > left:
-        raise InvalidLog(f"a batch of {size} bytes is announced, {left} are left")
-    if not 0 <= magic <= 2:
-        raise InvalidLog(f"a magic of 0, 1 or 2 was expected, found {magic}")
-    parse = record_batch.parse_batch if magic == 2 else message_set.parse_batch
-    return parse(data, position, size, file)
+        InvalidLog and MissingSegment as in `read_from`.
+        """
+        for found in self.read_from(position):
+            if position is None or found.frame.next_offset > position.next_offset:
+                yield found
+
+    def read_from(self, position: Position | None) -> Iterator[FoundBatch]:
+        """Yield the whole batches from a position's byte on, or else from the begin of the segment that contains it.
+
+        Zeros end a segment. A segment has all its batches when the next one exists, because brokers and `pull` write
+        them in this order. Checksums are not checked: `FoundBatch.parse` does that.
+
+        InvalidLog at the first batch that is not whole. MissingSegment if a file was deleted after it was listed.
+        """
+        for segment in self.segments[self.first_segment(position) :]:
+            for frame, data, inode in self._frames(segment, position):
+                if frame.state is FrameState.ZEROS:
+                    break
+                if frame.state is not FrameState.WHOLE:
+                    raise frame.error(segment)
+                yield FoundBatch(frame, data, segment, inode)
+
+    def first_segment(self, position: Position | None) -> int:
+        """Return the index of the segment that contains a position."""
+        if position is None:
+            return 0
+        return max(0, sum(base_offset_of(segment) <= position.next_offset for segment in self.segments) - 1)
+
+    def _frames(self, segment: str, position: Position | None) -> Iterator[tuple[Frame, bytes, int]]:
+        """Yield a segment's frames and the file's inode, from the position's byte on if it is in this file."""
+        if self.content:
+            view = memoryview(self.content[segment])
+            start, end = self.ranges.get(segment, WHOLE_FILE)
+            for frame in frames(view[:end], start):
+                yield frame, bytes(view[frame.position : frame.end]), -1
+            return
+        with open_segment(segment, self.folder, self.ranges.get(segment, WHOLE_FILE)) as file:
+            if position and (position.segment, position.inode) == (segment, file.inode) and position.byte <= file.size:
+                file.move_to(position.byte)
+            for frame, data in read_frames(file, file.position):
+                yield frame, data, file.inode
+
+    def damage_of(self, error: InvalidLog, offset: int) -> Damage:
+        """Return where the log ends because of an error in a segment; `offset` is the next one that was expected."""
+        file = error.file or ""
+        later = len(self.segments) - 1 - self.segments.index(file)
+        unread = f"; {later} later segment{'s' * (later > 1)} not read" if later else ""
+        return Damage(file, error.position or 0, offset, error.reason + unread)
+
+    def part(self, ranges: Mapping[str, ByteRange], start_offset: int | None = None) -> Log:
+        """Return the log of some bytes of these segments."""
+        part = Log(self.path, list(ranges), self.partition, self.content, self.folder, ranges)
+        if start_offset is not None:
+            part.start_offset = start_offset
+        return part
+
+    @property
+    def size(self) -> int:
+        """The bytes of all segments."""
+        if self._size is None:
+            return sum(self.segment_size(segment) for segment in self.segments)
+        return self._size
+
+    def segment_size(self, segment: str) -> int:
+        """Return the bytes of one segment."""
+        start, end = self.ranges.get(segment, WHOLE_FILE)
+        if end is not None:
+            return end - start
+        if self.content:
+            return len(self.content[segment]) - start
+        return os.path.getsize(os.path.join(self.folder, segment)) - start
+
+    def read(self, segment: str) -> BytesLike:
+        """Return the bytes of a segment. UsageError if they cannot be read."""
+        byte_range = self.ranges.get(segment, WHOLE_FILE)
+        if self.content:
+            return memoryview(self.content[segment])[slice(*byte_range)]
+        return read_segment(segment, self.folder, byte_range)
+
+    @contextmanager
+    def open(self, segment: str) -> Iterator[RawIOBase | BufferedIOBase]:
+        """Open a segment to read it in pieces. UsageError if it cannot be read."""
+        if self.content:
+            yield BytesIO(self.read(segment))
+            return
+        with open_segment(segment, self.folder, self.ranges.get(segment, WHOLE_FILE)) as file:
+            yield file
 
 
 Buffers = Iterable[tuple[str, BytesLike]] | Mapping[str, BytesLike]

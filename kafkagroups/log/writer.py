@@ -15,16 +15,9 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from kafkagroups.errors import UsageError
-from kafkagroups.log.segments import (
-    MOST_OFFSETS,
-    SEGMENT_BYTES,
-    Damage,
-    base_offset_of,
-    batch_at,
-    has_segments,
-    open_log,
-    segment_name,
-)
+from kafkagroups.log.batches import batch_at
+from kafkagroups.log.segment_file import MOST_OFFSETS, SEGMENT_BYTES, base_offset_of, segment_name
+from kafkagroups.log.segments import Damage, has_segments, open_log
 
 
 class LogWriter:

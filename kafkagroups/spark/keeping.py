@@ -18,7 +18,8 @@ from uuid import uuid4
 from kafkagroups.loading.engines import COMPILED_FROM
 from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.states import PartitionState, advanced
-from kafkagroups.log.segments import log_of_buffers, segment_name
+from kafkagroups.log.segment_file import segment_name
+from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.versions import Dialect, dialect
 from kafkagroups.spark.session import register, session as get_session
 from kafkagroups.tables.rows import number as number_of

@@ -34,7 +34,6 @@ from pyspark.sql.types import StructType
 
 from kafkagroups.api import load_columns
 from kafkagroups.errors import UsageError
-from kafkagroups.kernels.buffers import size
 from kafkagroups.loading.engines import ENGINES, engine_of
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.places import find_all_logs
@@ -179,8 +178,8 @@ class ConsumerOffsetsReader(DataSourceReader):
         wanted = self._wanted_partitions()
         found = find_all_logs(self.options.paths, self.options.cwd)
         chosen = [log for log in found if wanted is None or number(log.partition) in wanted]
-        whole = sum(map(size, chosen))
-        return [Task(logs, whole) for logs in bins(((size(log), log) for log in chosen), self.options.tasks)]
+        whole = sum(log.size for log in chosen)
+        return [Task(logs, whole) for logs in bins(((log.size, log) for log in chosen), self.options.tasks)]
 
     def _wanted_partitions(self) -> set[int] | None:
         """The log partitions that the filters leave; None: all."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -25,9 +25,9 @@ from pyspark.sql.types import StructType
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.places import find_logs, local_path
-from kafkagroups.log.segments import Log
+from kafkagroups.log.segments import Log, Position
 from kafkagroups.records.versions import dialect
-from kafkagroups.spark.growth import Found, Mark, behind, first_segment, paths, reached, size_of
+from kafkagroups.spark.growth import NewBatch, files_of, find_end, read_until, size_of
 from kafkagroups.spark.source import Options, bins, freeze
 from kafkagroups.tables.columns import record_batches
 from kafkagroups.tables.rows import number, record_rows
@@ -45,7 +45,7 @@ ROWS, BYTES = 8192, 16 * 1024 * 1024
 class Part(InputPartition):
     """What one task reads: of each log what stands behind its mark, up to an offset."""
 
-    logs: list[tuple[Log, Mark, int]]
+    logs: list[tuple[Log, Position, int]]
 
 
 class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -58,7 +58,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise UsageError(f"a stream reads files of this machine, not {elsewhere[0]}")
         self.options = options
         self.schema = schema
-        self.marks: dict[int, dict[int, Mark]] = {}
+        self.marks: dict[int, dict[int, Position]] = {}
         """By partition, then next offset: what was told to Spark and may be asked for."""
         self.sizes: dict[str, int] | None = None
         """What there was when a query began that ends with it."""
@@ -67,13 +67,13 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {}
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self.sizes = {path: size_of(path) for log in self._logs().values() for path in paths(log)}
+        self.sizes = {path: size_of(path) for log in self._logs().values() for path in files_of(log)}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """Where the whole batches end now."""
         ends = {int(partition): offset for partition, offset in start.items()}
         for partition, log in self._logs().items():
-            mark = reached(log, self._mark(partition, ends.get(partition, 0)), self.sizes)
+            mark = find_end(log, self._mark(partition, ends.get(partition, 0)), self.sizes)
             if mark.next_offset > ends.get(partition, 0):
                 ends[partition] = mark.next_offset
                 self.marks.setdefault(partition, {})[mark.next_offset] = mark
@@ -88,7 +88,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if (log := logs.get(int(partition))) is None:
                     raise UsageError(f"partition {partition} has gone, from which offsets {begin} to {until} were read")
                 mark = self._mark(int(partition), begin)
-                rest = sum(size_of(path) for path in paths(log)[first_segment(log, mark) :]) - mark.position
+                rest = sum(size_of(path) for path in files_of(log)[log.first_segment(mark) :]) - mark.byte
                 sized.append((rest, (log, mark, until)))
         return [Part(some) for some in bins(sized, self.options.tasks)] if sized else []
 
@@ -117,8 +117,8 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield pa.RecordBatch.from_arrays([batch[name] for name in schema.names], schema=schema)
         freeze()
 
-    def _mark(self, partition: int, offset: int) -> Mark:
-        return self.marks.get(partition, {}).get(offset) or Mark(offset)
+    def _mark(self, partition: int, offset: int) -> Position:
+        return self.marks.get(partition, {}).get(offset) or Position(offset)
 
     def _logs(self) -> dict[int, Log]:
         logs: dict[int, Log] = {}
@@ -133,13 +133,13 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class Stretch(Log):
     """Part of a log: the batches behind a mark, up to an offset."""
 
-    def __init__(self, log: Log, mark: Mark, until: int) -> None:
+    def __init__(self, log: Log, mark: Position, until: int) -> None:
         super().__init__(log.path, log.segments, log.partition, folder=log.folder)
         self.mark, self.until = mark, until
 
     def __iter__(self) -> Iterator[Batch]:
-        for found in behind(self, self.mark, until=self.until):
-            yield replace(found.batch, position=found.end.position - found.batch.size)
+        for new in read_until(self, self.mark, self.until):
+            yield new.batch
 
 
 def _found(path: str, folder: str) -> list[Log]:
@@ -152,12 +152,12 @@ def _found(path: str, folder: str) -> list[Log]:
         raise
 
 
-def _raw_batches(log: Log, mark: Mark, until: int) -> Iterator[pa.RecordBatch]:
-    rows: list[Found] = []
+def _raw_batches(log: Log, mark: Position, until: int) -> Iterator[pa.RecordBatch]:
+    rows: list[NewBatch] = []
     size = 0
-    for found in behind(log, mark, until=until):
+    for found in read_until(log, mark, until):
         rows.append(found)
-        size += len(found.raw)
+        size += len(found.data)
         if len(rows) == ROWS or size > BYTES:
             yield _raw_batch(log, rows)
             rows, size = [], 0
@@ -165,12 +165,10 @@ def _raw_batches(log: Log, mark: Mark, until: int) -> Iterator[pa.RecordBatch]:
         yield _raw_batch(log, rows)
 
 
-def _raw_batch(log: Log, rows: Iterable[Found]) -> pa.RecordBatch:
+def _raw_batch(log: Log, rows: Iterable[NewBatch]) -> pa.RecordBatch:
     import pyarrow as pa
 
-    content = [
-        (number(log.partition), found.batch.base_offset, found.batch.next_offset, bytes(found.raw)) for found in rows
-    ]
+    content = [(number(log.partition), found.batch.base_offset, found.batch.next_offset, found.data) for found in rows]
     types = (pa.int32(), pa.int64(), pa.int64(), pa.binary())
     arrays = [pa.array(values, kind) for values, kind in zip(zip(*content, strict=True), types, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, ["partition", "base_offset", "next_offset", "bytes"])

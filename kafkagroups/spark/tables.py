@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkagroups.api import loaded_columns
-from kafkagroups.kernels.buffers import size
 from kafkagroups.loading.engines import engine_of
 from kafkagroups.loading.groups import Groups, join, load_logs, opened
 from kafkagroups.log.places import find_logs
@@ -120,7 +119,7 @@ class Tables:
         shared = _sharing(self._logs, [(group, number) for group, number in named])
         if not shared:
             return [], None
-        scan = engine_of(self._engine, sum(map(size, self._logs)))
+        scan = engine_of(self._engine, sum(log.size for log in self._logs))
         return shared, load_logs(shared, self._rules, partitions=self._partitions, scan=scan)
 
     def _read(self, table: str, logs: list[Log]) -> DataFrame:
@@ -153,7 +152,7 @@ def load_groups(
     session = session or get_session(master)
     register(session)
     context = session.sparkContext
-    sized = [(size(log), log) for log in logs]
+    sized = [(log.size, log) for log in logs]
     tasks, whole = bins(sized, 2 * context.defaultParallelism), sum(length for length, _ in sized)
 
     def load(some: list[Log]) -> Groups:

@@ -10,7 +10,7 @@ from crc32c import crc32c
 
 from kafkagroups.log.compression import CompressionType, compress
 from kafkagroups.log.record_batch import CRC_FROM, HEADER_SIZE
-from kafkagroups.log.segments import segment_name
+from kafkagroups.log.segment_file import segment_name
 from kafkagroups.synth.events import records
 from kafkagroups.synth.names import TOPICS, Array, digits
 from kafkagroups.synth.requests import COMMITTED, TOMBSTONES

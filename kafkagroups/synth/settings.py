@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kafkagroups.errors import UsageError
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.segments import SEGMENT_BYTES
+from kafkagroups.log.segment_file import SEGMENT_BYTES
 
 WIDTH = 8
 """Records in a batch, unless something else is asked for."""

@@ -17,9 +17,10 @@ import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.api import compact
 from kafkagroups.errors import InvalidLog, InvalidRecord
+from kafkagroups.log.batches import batch_at
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.record_batch import encode_batch
-from kafkagroups.log.segments import batch_at, segment_name
+from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.writer import LogWriter
 from tests.broker.broker import HOUR_MS
 from tests.captured import captured

@@ -13,8 +13,8 @@ import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.cli import main
 from kafkagroups.live.pull import pull as pull_topic
+from kafkagroups.log.batches import read_batches
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.log.segments import read_batches
 from kafkagroups.tables.answers import group_json, offsets_json, pending_json
 from tests.broker.broker import CLASSIC, PASSWORD
 

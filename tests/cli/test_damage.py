@@ -14,7 +14,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.cli import main
-from kafkagroups.log.segments import read_batches
+from kafkagroups.log.batches import read_batches
 from tests.captured import captured
 
 LONG = os.environ.get("KG_PROFILE") == "long"

@@ -12,7 +12,8 @@ import kafkagroups as kg
 from kafkagroups.anatomy.batches import annotate_batch
 from kafkagroups.kernels import logs
 from kafkagroups.loading.groups import load_logs
-from kafkagroups.log.segments import log_of_buffers, read_batches
+from kafkagroups.log.batches import read_batches
+from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.consumer_protocol import encode_embedded
 from kafkagroups.records.control import decode_control_key, decode_end_transaction_marker
 from kafkagroups.tables.answers import group_json

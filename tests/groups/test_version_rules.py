@@ -188,8 +188,8 @@ def test_a_wrapper_of_magic_1_as_kafka_reads_it():
     import struct
     import zlib
 
+    from kafkagroups.log.batches import read_batches
     from kafkagroups.log.compression import CompressionType, compress
-    from kafkagroups.log.segments import read_batches
 
     def message(offset, value, attributes=0):
         body = struct.pack(">bbqii", 1, attributes, 5, -1, len(value)) + value

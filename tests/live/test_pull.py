@@ -163,7 +163,7 @@ def test_bytes_that_are_no_batch(pulled):
     wrong[BATCHES[1].position + 17] ^= 1  # the checksum
     said, log = pulled(Scripted([(0, bytes(wrong), END), (0, b"\x01" * 200, END)]))
     assert Path(log.segments[0]).read_bytes() == bytes(wrong)
-    assert "a batch of 16843021 bytes is announced" in said.problems[0]
+    assert "expected a batch of 16843021 bytes" in said.problems[0]
 
 
 def test_a_user_who_loses_the_right(pulled):

@@ -3,7 +3,8 @@
 import random
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.log.segments import read_batches, segment_name
+from kafkagroups.log.batches import read_batches
+from kafkagroups.log.segment_file import segment_name
 from tests.kernels.random_logs import random_log
 
 

@@ -10,7 +10,6 @@ import kafkagroups as kg
 from kafkagroups import spark as kgs
 from kafkagroups.api import load_columns
 from kafkagroups.cli import main
-from kafkagroups.kernels.buffers import size
 from kafkagroups.log.places import find_logs, local_path
 from kafkagroups.log.segments import open_logs
 from kafkagroups.tables.columns import TABLES
@@ -53,10 +52,10 @@ def test_the_layouts_are_those_of_a_folder(bucket, store):
     one = open_logs(broker)[0]
     for key in ("backups/broker%201", "backups/broker%201/", f"backups/broker%201/{Path(one.path).name}"):
         for there, local in zip(find_logs(store(key)), open_logs(bucket / key.replace("%20", " ")), strict=True):
-            assert (there.partition, there.start_offset, size(there)) == (
+            assert (there.partition, there.start_offset, there.size) == (
                 local.partition,
                 local.start_offset,
-                size(local),
+                local.size,
             )
             names = [f"s3://me@log/backups/broker%201/{Path(name).relative_to(broker)}" for name in local.segments]
             assert there.segments == names
@@ -64,7 +63,7 @@ def test_the_layouts_are_those_of_a_folder(bucket, store):
                 Path(file).read_bytes() for file in local.segments
             ]
     (file,) = find_logs(store(f"backups/broker%201/{Path(one.segments[0]).relative_to(broker)}"))
-    assert (file.partition, len(file.segments), size(file)) == (one.partition, 1, size(one))
+    assert (file.partition, len(file.segments), file.size) == (one.partition, 1, one.size)
 
 
 def test_the_tables_of_a_log_elsewhere(bucket, store):

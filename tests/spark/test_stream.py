@@ -11,8 +11,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import kafkagroups as kg
 from kafkagroups import spark as kgs
-from kafkagroups.log.segments import open_logs, segment_name
-from kafkagroups.spark import growth
+from kafkagroups.log.segment_file import segment_name
+from kafkagroups.log.segments import FoundBatch, open_logs
 from kafkagroups.spark.source import BATCHES, ConsumerOffsets
 from kafkagroups.tables.columns import arrow_schema
 from tests.kernels.test_equal import LONG
@@ -86,8 +86,8 @@ def test_only_what_is_new_is_read(tmp_path, monkeypatch):
     """While a query lives, the bytes that it has reached are not read again; after a restart their headers are."""
     path, data, batches = whole_log(tmp_path)
     looked_at = []
-    batch_at = growth.batch_at
-    monkeypatch.setattr(growth, "batch_at", lambda *given: looked_at.append(given) or batch_at(*given))
+    parse = FoundBatch.parse
+    monkeypatch.setattr(FoundBatch, "parse", lambda found: looked_at.append(found) or parse(found))
     stream, start = new_stream(tmp_path), {}
     for count, batch in enumerate(batches, 1):
         path.write_bytes(data[: batch.position + batch.size])

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kafkagroups.errors import LoadFailed, UsageError
-from kafkagroups.kernels.buffers import size
 from kafkagroups.loading.engines import engine_of
 from kafkagroups.loading.groups import Groups, empty_cache, known_groups
 from kafkagroups.loading.snapshots import files
@@ -62,7 +61,7 @@ class Snapshot:
     def advance_logs(self, logs: Iterable[Log], *, engine: str = "auto") -> Snapshot:
         """The same of logs that are open."""
         logs = list(logs)
-        compiled = engine_of(engine, sum(map(size, logs)) if engine == "auto" else 0) is not None
+        compiled = engine_of(engine, sum(log.size for log in logs) if engine == "auto" else 0) is not None
         before = [self.states.get(log.partition) for log in logs]
         with ThreadPoolExecutor(os.cpu_count() if compiled else 1) as pool:
             after = list(pool.map(lambda state, log: advanced(state, log, self.rules, compiled), before, logs))

@@ -9,11 +9,9 @@ Kafka before 0.10.1 keeps offsets in a cache of their own, of which there are no
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from mmap import ACCESS_READ, mmap
 from typing import TYPE_CHECKING, Any
 
 from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
@@ -21,13 +19,12 @@ from kafkagroups.groups.loading import ClassicShard, Shard
 from kafkagroups.groups.offsets import Offsets
 from kafkagroups.loading.groups import LoadedPartition, empty_cache
 from kafkagroups.log.batch import Batch, record_count
-from kafkagroups.log.segments import BytesLike, Damage, Log, base_offset_of, read_batches
+from kafkagroups.log.segment_file import ByteRange
+from kafkagroups.log.segments import Damage, Log, Position
 from kafkagroups.records.versions import Dialect
 
 if TYPE_CHECKING:
     from kafkagroups.kernels.state import Fold
-
-_HEADER = 61
 
 
 @dataclass
@@ -51,27 +48,27 @@ def advanced(state: PartitionState | None, log: Log, rules: Dialect, compiled: b
     if not rules.since(0, 10, 1):
         raise UsageError(f"there are snapshots of Kafka 0.10.1 and newer: {rules.kafka} keeps offsets in another cache")
     since = None
-    new, tail = log, None
-    starts: dict[str, int] = {}
+    tail = None
+    new: Log | None = log
     if state is None or state.shard is None:
         offsets, start = Offsets(), log.start_offset
         shard = ClassicShard if rules.coordinator == "classic" else Shard
         state = PartitionState(LoadedPartition(0, 0, 0, start, start), [], shard(log.partition, offsets))
     else:
         compiled, since = state.fold is not None, state.loaded.next_offset
-        new, starts, tail = _behind(log, since)
+        new, tail = _new_part(log, since)
     loaded = replace(state.loaded, segments=len(log.segments), error=None, damage=tail)
-    if since is not None and not new.segments:
+    if new is None:
         return replace(state, loaded=loaded)
     done = _folded(state, loaded, new, rules, since) if compiled else None
-    if done is None and compiled and since is None:  # perhaps only a half-written batch was in the way
-        trimmed, _, tail = _behind(log, None)
-        done = _folded(state, replace(loaded, damage=tail), trimmed, rules, None) if tail and trimmed.segments else None
+    if done is None and compiled and since is None:  # Perhaps only the damaged end was in the way.
+        trimmed, tail = _new_part(log, None)
+        if tail and trimmed:
+            done = _folded(state, replace(loaded, damage=tail), trimmed, rules, None)
     if done is None:
         done = _replayed(state, loaded, new, rules, since)
         if new.damage:
-            place = starts.get(new.damage.file, 0) + new.damage.position
-            done.loaded.damage = replace(new.damage, position=place)
+            done.loaded.damage = new.damage
     return done
 
 
@@ -144,48 +141,26 @@ def _counted(log: Log, loaded: LoadedPartition, since: int | None) -> Iterator[B
             yield batch
 
 
-def _behind(log: Log, since: int | None) -> tuple[Log, dict[str, int], Damage | None]:
-    """The whole batches behind an offset (None: all) as a log in memory; at which byte each segment's begin; and what
-    is wrong with the end of the last one."""
+def _new_part(log: Log, since: int | None) -> tuple[Log | None, Damage | None]:
+    """Return the log of the whole batches that are new since an offset, and what is wrong with the bytes after them.
+
+    The log is None if there are no new batches. Without an offset, all batches are new.
+    UsageError: the log ends before the offset.
+    """
+    position = None if since is None else Position(since)
     known = log.start_offset if since is None else since
-    first = max((n for n, name in enumerate(log.segments) if base_offset_of(name) <= known), default=0)
-    content: dict[str, BytesLike] = {}
-    starts = {}
-    end, damage = known if first or since is None else 0, None
-    for number, segment in enumerate(log.segments[first:], first + 1):
-        data = memoryview(_bytes(log, segment))
-        start, at = None, 0
-        while len(data) - at >= _HEADER and data[at + 16] == 2:
-            size = int.from_bytes(data[at + 8 : at + 12], "big", signed=True) + 12
-            if not _HEADER <= size <= len(data) - at:
-                break
-            end = int.from_bytes(data[at : at + 8], "big") + int.from_bytes(data[at + 23 : at + 27], "big") + 1
-            start = at if start is None and (since is None or end > since) else start
-            at += size
-        try:
-            if next(read_batches(bytes(data[at:]), segment), None):  # of an old format: the loader skips what is known
-                start, at, end = 0, len(data), max(end, known)
-        except InvalidLog as error:
-            behind = len(log.segments) - number
-            unread = f"; {behind} later segment{'s' * (behind > 1)} not read" if behind else ""
-            place = at + (error.position or 0)
-            damage = Damage(segment, place, max(end, known) if since else end, error.reason + unread)
-        if start is not None:
-            content[segment], starts[segment] = data[start:at], start
-        if damage:
-            break
-    if since is not None and end < since and not damage:
-        raise UsageError(f"{log.path}: it ends at offset {end}, a snapshot taken at {since} is of another log")
-    new = Log(log.path, list(content) or log.segments[-1:], log.partition, content)
-    new.segments, new.start_offset = list(content), known
-    return new, starts, damage
-
-
-def _bytes(log: Log, segment: str) -> BytesLike:
-    if log.content:
-        return log.content[segment]
+    end = known
+    ranges: dict[str, ByteRange] = {}
+    damage = None
     try:
-        with open(os.path.join(log.folder, segment), "rb") as file:
-            return mmap(file.fileno(), 0, access=ACCESS_READ) if os.fstat(file.fileno()).st_size else b""
-    except OSError as error:
-        raise UsageError(f"{segment}: {error.strerror}") from None
+        for found in log.read_from(position):
+            end = found.frame.next_offset
+            if found.segment in ranges:
+                ranges[found.segment] = ranges[found.segment]._replace(end=found.frame.end)
+            elif since is None or end > since:
+                ranges[found.segment] = ByteRange(found.frame.position, found.frame.end)
+    except InvalidLog as error:
+        damage = log.damage_of(error, max(end, known))
+    if since is not None and end < since and not damage:
+        raise UsageError(f"{log.path}: ends at offset {end}; a snapshot taken at offset {since} is of another log")
+    return (log.part(ranges, known) if ranges else None), damage

@@ -1,0 +1,46 @@
+"""Batches of a segment's bytes: the batch of a frame, of any magic, with its checksum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkagroups.errors import InvalidLog
+from kafkagroups.log import message_set, record_batch
+from kafkagroups.log.batch import Batch
+from kafkagroups.log.frames import BytesLike, Frame, FrameState, frame_at, frames
+
+
+def read_batches(data: BytesLike, file: str | None = None) -> Iterator[Batch]:
+    """Yield the batches of a segment's bytes. Zeros after the last batch end the segment.
+
+    InvalidLog, with its position, at the first batch that is not whole or that has a wrong checksum.
+    """
+    for frame in frames(data):
+        if frame.state is FrameState.ZEROS:
+            return
+        yield valid_batch(frame, bytes(data[frame.position : frame.end]), file)
+
+
+def valid_batch(frame: Frame, data: bytes, file: str | None = None) -> Batch:
+    """Return the batch of a frame and its bytes. InvalidLog if it is not whole or its checksum is wrong."""
+    if frame.state is not FrameState.WHOLE:
+        raise frame.error(file)
+    batch = parse_batch(frame, data, file)
+    if not batch.is_valid:
+        reason = f"expected checksum {batch.crc:08x}, the bytes give {batch.computed_crc:08x}"
+        raise InvalidLog(reason, file=file, position=frame.position)
+    return batch
+
+
+def batch_at(data: BytesLike, position: int, file: str | None = None) -> Batch:
+    """Return the batch at a position; its checksum is not checked. InvalidLog if there is no whole batch."""
+    frame = frame_at(data, position)
+    if frame.state is not FrameState.WHOLE:
+        raise frame.error(file)
+    return parse_batch(frame, bytes(data[position : frame.end]), file)
+
+
+def parse_batch(frame: Frame, data: bytes, file: str | None = None) -> Batch:
+    """Return the batch of a whole frame and its bytes; its checksum is not checked."""
+    parse = record_batch.parse_batch if frame.magic == 2 else message_set.parse_batch
+    return parse(data, frame.position, file)

@@ -1,30 +1,47 @@
-"""What a coordinator answers about a group's offsets, beside what it knows: asked in all four ways."""
+"""A widget that compares a group's cached offsets with the four answers that a fetch can get: lesson 05."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 import ipywidgets as widgets
 
 from kafkagroups.coordinator import FetchedOffset, GroupCoordinator, TopicPartition
-from kafkagroups.course.widgets import MONO, Stepper
+from kafkagroups.course.widgets import Stepper, format_html
 from kafkagroups.errors import UsageError
+from kafkagroups.groups.classic_group import ClassicGroup
 
-_HEAD = ("partition", "cached", "on its way", "all", "by name", "all, stable", "by name, stable")
+_HEAD = ("partition", "cached", "pending", "all", "by name", "all, stable", "by name, stable")
+_NOTHING = "–"
 
 
 class FetchTable(Stepper):
-    """Steps through groups: of each partition what is cached and what is on its way, and what a fetch is answered.
+    """Steps through groups. For each partition it shows the cached offset, pending commits and the answers to a fetch.
 
-    Asked for all offsets or for partitions by name, each without and with requireStable. Its static form shows the
-    group `at` (None: the first). UsageError when there is no group, or not that one.
+    A fetch asks for all offsets or for partitions by name, without or with requireStable.
+
+    Parameters
+    ----------
+    broker
+        The coordinator that answers.
+    groups
+        The groups to step through.
+    at
+        The group that is shown first, also in the static form. None is the first of `groups`.
+
+    Raises
+    ------
+    UsageError
+        If there are no groups, or if `at` is not one of them.
     """
 
     def __init__(self, broker: GroupCoordinator, groups: Sequence[str], at: str | None = None) -> None:
-        self.broker, self.groups = broker, list(groups)
-        if not self.groups or (at is not None and at not in self.groups):
-            raise UsageError(f"one of the groups {self.groups} was expected, not {at!r}")
+        self.broker = broker
+        self.groups = list(groups)
+        if not self.groups:
+            raise UsageError("FetchTable needs at least one group")
+        if at is not None and at not in self.groups:
+            raise UsageError(f"at={at!r} is not one of the groups {self.groups}")
         self.group = widgets.Dropdown(
             options=[(name, number) for number, name in enumerate(self.groups)],
             value=0 if at is None else self.groups.index(at),
@@ -38,41 +55,51 @@ class FetchTable(Stepper):
     def _lines(self) -> list[str]:
         name = self.groups[self.group.value]
         group = self.broker.manager.get_group(name)
-        pending: dict[TopicPartition, list[int]] = {}
-        known: list[TopicPartition] = []
-        if group is not None:
-            offsets = group.offsets
-            for waiting in (offsets.pending, *offsets.transactions.values()):
-                for partition, there in waiting.items():
-                    pending.setdefault(partition, []).append(there.offset)
-            known = sorted({*offsets.committed, *pending})
-        topics = self.broker.topics or {}
-        rest = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
-        named = [*known, *[each for each in rest if each not in known][:1]]
+        pending = {} if group is None else _list_pending(group)
+        committed = {} if group is None else group.offsets.committed
+        partitions = self._choose_partitions({*committed, *pending})
         answers = [
-            self.broker.offset_fetch(name, partitions, require_stable=stable).offsets
+            self.broker.offset_fetch(name, asked, require_stable=stable).offsets
             for stable in (False, True)
-            for partitions in (None, named)
+            for asked in (None, partitions)
         ]
         rows: list[tuple[str, ...]] = [_HEAD]
-        for partition in named:
-            committed = None if group is None else group.offsets.committed.get(partition)
-            cells = [_told(answer.get(partition)) for answer in answers]
-            way = ", ".join(map(str, pending.get(partition, ()))) or "–"
-            rows.append((str(partition), "–" if committed is None else str(committed.offset), way, *cells))
-        widths = [max(len(row[column]) for row in rows) + 2 for column in range(len(_HEAD))]
+        for partition in partitions:
+            cached = str(committed[partition].offset) if partition in committed else _NOTHING
+            waiting = ", ".join(map(str, pending.get(partition, ()))) or _NOTHING
+            rows.append((str(partition), cached, waiting, *(_format_answer(each.get(partition)) for each in answers)))
         state = "not known" if group is None else group.state.value
-        table = ["".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return [f"{name}: {state}", "", *table, "", "· is not mentioned in the answer"]
+        return [f"{name}: {state}", "", *_format_table(rows), "", "· is not in the answer"]
+
+    def _choose_partitions(self, used: set[TopicPartition]) -> list[TopicPartition]:
+        """Return the partitions that the group uses, and one that it does not use."""
+        topics = self.broker.topics or {}
+        all_partitions = (TopicPartition(topic, number) for topic, count in topics.items() for number in range(count))
+        unused = [partition for partition in all_partitions if partition not in used]
+        return [*sorted(used), *unused[:1]]
 
     def static_html(self) -> str:
-        return f'<div class="kg-fetches" style="{MONO}">{escape(chr(10).join(self._lines()))}</div>'
+        return format_html("kg-fetches", self._lines())
 
     def static_text(self) -> str:
         return "\n".join(self._lines())
 
 
-def _told(there: FetchedOffset | None) -> str:
-    if there is None:
+def _list_pending(group: ClassicGroup) -> dict[TopicPartition, list[int]]:
+    """Return the offsets of plain commits and of transactions that are pending, by partition."""
+    pending: dict[TopicPartition, list[int]] = {}
+    for commits in (group.offsets.pending, *group.offsets.transactions.values()):
+        for partition, commit in commits.items():
+            pending.setdefault(partition, []).append(commit.offset)
+    return pending
+
+
+def _format_table(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) + 2 for column in range(len(_HEAD))]
+    return ["".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _format_answer(answer: FetchedOffset | None) -> str:
+    if answer is None:
         return "·"
-    return there.error.name.removesuffix("_OFFSET_COMMIT") if there.error else str(there.offset)
+    return answer.error.name.removesuffix("_OFFSET_COMMIT") if answer.error else str(answer.offset)

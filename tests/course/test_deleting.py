@@ -1,4 +1,4 @@
-"""Lesson 07's own tools: the expiry clock, the weekend, what comes back, and what a server's log says."""
+"""The tools of lesson 07: the expiry clock, the weekend, deletions of pending commits, and a server's log lines."""
 
 import logging
 
@@ -7,44 +7,44 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.course.exercises import EXERCISES
-from kafkagroups.course.expiry_clock import KAFKAS, LAST, THINGS, gone
+from kafkagroups.course.expiry_clock import ITEMS, KAFKA_VERSIONS, LAST_DAY, find_deletion_days
 from tests.course.test_widgets import DATA, bundle
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_clock_deletes_as_it_says(number):
-    """What the rules of 1.0.1 and of KIP-211 say of each thing, on the days that the coordinators' logs have."""
-    days = gone(KAFKAS[number])
-    told = {
-        "7 days after its commit": lambda thing: thing.since + 7,
-        "7 days after the group became Empty": lambda thing: 4 + 7,
-        "after that day": lambda thing: 1,
-        "Empty without an offset": lambda thing: 4,
-        "stays": lambda thing: None,
+    """The days in the coordinators' logs agree with the rules of 1.0.1 and of KIP-211 for each item."""
+    days = find_deletion_days(KAFKA_VERSIONS[number])
+    rules = {
+        "7 days after its commit": lambda item: item.since + 7,
+        "7 days after the group became Empty": lambda item: 4 + 7,
+        "after that day": lambda item: 1,
+        "Empty without an offset": lambda item: 4,
+        "stays": lambda item: None,
     }
-    for thing in THINGS:
-        rule = next(day for words, day in told.items() if thing.why[number].startswith(words))
-        day = days.get((thing.group, thing.partition))
-        assert (None if day is None else int(day)) == rule(thing), thing
+    for item in ITEMS:
+        expected = next(rule for words, rule in rules.items() if item.reasons[number].startswith(words))
+        day = days.get((item.group, item.partition))
+        assert (None if day is None else int(day)) == expected(item), item
 
 
-def test_a_group_goes_with_its_last_offset_if_it_has_a_record():
-    """mailer and promo have generations; dashboard and stock-audit are simple groups: no tombstone of theirs."""
-    for kafka in KAFKAS:
-        groups = {group for group, partition in gone(kafka) if not partition}
+def test_a_group_with_a_record_is_deleted_with_its_last_offset():
+    """mailer and promo have group records. dashboard and stock-audit are simple groups, without a tombstone."""
+    for kafka in KAFKA_VERSIONS:
+        groups = {group for group, partition in find_deletion_days(kafka) if not partition}
         assert groups == {"mailer", "promo"}
 
 
-def test_the_expiry_clock_turns():
+def test_the_expiry_clock_shows_the_chosen_day():
     clock = course.ExpiryClock(5)
-    said = bundle(clock)["text/plain"]
-    assert "day 5 " in said and "   1.0.1     ●──           there\n" in said
-    assert "stock-audit stock-0" in said and "●✗               after that day" in said
+    text = bundle(clock)["text/plain"]
+    assert "day 5 " in text and "   1.0.1     ●──           exists\n" in text
+    assert "stock-audit stock-0" in text and "●✗               after that day" in text
     assert clock.static_html() == clock.view.value
     clock.day.value = 2
     assert "dashboard orders-1" not in clock.view.value, "it is committed on day 3"
-    clock.day.value = LAST
-    assert "●──────────────  stays: the group lives and reads orders" in clock.view.value
+    clock.day.value = LAST_DAY
+    assert "●──────────────  stays: a member of the group reads orders" in clock.view.value
     assert max(map(len, clock.static_text().splitlines())) < 92, "it fits on a projector"
 
 

@@ -80,8 +80,8 @@ def test_a_histogram_counts_groups_and_finds_one():
     bundle(histogram)
 
 
-def test_a_loader_knows_at_each_record_what_a_load_up_to_there_gives():
-    """Stepping is loading: after the last record of a batch the state is that of `load(until=…)`."""
+def test_the_load_steppers_state_is_the_state_of_a_load_up_to_that_record():
+    """After the last record of a batch, the state is that of `load(until=…)`."""
     for coordinator in ("classic", "new"):
         loader = course.LoadStepper(NINE, coordinator)
         offsets = [step.line.at for step in loader.steps]
@@ -99,14 +99,14 @@ def test_a_loader_knows_at_each_record_what_a_load_up_to_there_gives():
             assert f"▶ {loader.steps[batch.last_offset].line}" in loader.view.value
 
 
-def test_a_loader_steps_around_and_tells_each_record_in_its_static_form():
+def test_a_load_stepper_steps_around_and_lists_each_record_in_its_static_form():
     """The four transactions of the shop's fraud-check (acts.json, act 4): what every record did."""
     loader = course.LoadStepper(NINE, first=22, last=33, at=31)
     said = bundle(loader)["text/plain"]
     for did in (
         "24: producer 1 commits                       → 22 and 23 now count\n",
         "27: producer 1 aborts                        → 25 and 26 will never count\n",
-        "→ 28 now counts, in place of 22; 29 does not: 30 is newer\n",
+        "→ 28 now counts, replaces 22; 29 does not count: 30 is newer\n",
         "33: fraud-check orders-0 = 40, producer 1    → waits for its marker\n",
         "  payments-0   25  by 30\n",
     ):
@@ -121,7 +121,7 @@ def test_a_loader_steps_around_and_tells_each_record_in_its_static_form():
     assert max(map(len, re.sub("<.*?>", "", loader.view.value).splitlines())) < 90, "it fits on a projector"
 
 
-def test_a_loader_tells_a_load_that_fails():
+def test_a_load_stepper_shows_a_load_that_fails():
     """A value of version 9 (crafted f-txn-after) fails the load on both coordinators."""
     for coordinator in ("classic", "new"):
         loader = course.LoadStepper(str(CRAFTED / "f-txn-after"), coordinator)

@@ -1,0 +1,138 @@
+"""The load of a partition record by record: what each record changes, and the state after it, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from kafkagroups.course.log_lines import Line, read_batch_lines
+from kafkagroups.errors import BadBytes, LoadFailed
+from kafkagroups.groups.group import Group
+from kafkagroups.groups.loading import Cache, ClassicCache, NewCache
+from kafkagroups.groups.modern_group import AnyGroup
+from kafkagroups.groups.observer import Fate, Observer
+from kafkagroups.log.batch import Batch
+from kafkagroups.log.segments import open_logs
+from kafkagroups.records.versions import dialect
+
+_FateEvent = tuple[int, Fate, int]
+"""The offset of a record, what became of it, and the offset of the record that caused it."""
+
+
+class _FateRecorder(Observer):
+    def __init__(self) -> None:
+        self.events: list[_FateEvent] = []
+
+    def told(self, offset: int, fate: Fate, by: int) -> None:
+        self.events.append((offset, fate, by))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One record of a load.
+
+    Attributes
+    ----------
+    line
+        The record.
+    effect
+        What the record changed.
+    state
+        The coordinator's state if the log ended after this record, one line per group and offset.
+    """
+
+    line: Line
+    effect: str
+    state: tuple[str, ...]
+
+
+def load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[Step]:
+    """Yield one step for each record of a partition.
+
+    Each step loads the log again from its beginning, so this is for small logs only. `path` may be a folder of
+    partition folders; then the first partition counts.
+    """
+    rules = dialect(coordinator, kafka)
+    log = open_logs(path)[0]
+    earlier_batches: list[Batch] = []
+    seen_events = 0
+    for batch in log:
+        for count, line in enumerate(read_batch_lines(batch), 1):
+            recorder = _FateRecorder()
+            new_cache = ClassicCache if rules.coordinator == "classic" else NewCache
+            cache: Cache = new_cache(rules, recorder)
+            error = None
+            try:
+                cache.load(log.partition, [*earlier_batches, _keep_first_records(batch, count)])
+            except (LoadFailed, BadBytes) as failure:
+                error = failure.reason if isinstance(failure, BadBytes) else str(failure)
+            new_events = recorder.events[seen_events:]
+            effect = _describe_effect(line, new_events, cache) if error is None else "the load fails"
+            yield Step(line, effect, tuple(_format_state(cache.groups.values(), error)))
+            seen_events = len(recorder.events)
+        earlier_batches.append(batch)
+
+
+def _keep_first_records(batch: Batch, count: int) -> Batch:
+    records = batch.records[:count]
+    return replace(batch, parse_records=lambda _: records)
+
+
+def _describe_effect(line: Line, events: list[_FateEvent], cache: Cache) -> str:
+    replaced = {offset: by for offset, fate, by in events if fate in (Fate.SUPERSEDED, Fate.DELETED)}
+    if line.about in ("commit", "abort"):
+        return _describe_marker(line, events, replaced)
+    if line.about == "group" and line.group is not None:
+        group = cache.groups.get(line.group)
+        return "the group is deleted" if line.value is None or group is None else _count_members(group)
+    if line.about != "offset":
+        return "nothing"
+    if line.value is None:
+        return f"deletes {_join_offsets(replaced)}" if replaced else "deletes nothing"
+    pending = (offsets for group in cache.groups.values() for offsets in group.pending.values())
+    is_pending = any(offset.record_offset == line.at for offsets in pending for offset in offsets.values())
+    return ("waits for its marker" if is_pending else "counts") + _describe_replaced(replaced)
+
+
+def _describe_marker(line: Line, events: list[_FateEvent], replaced: dict[int, int]) -> str:
+    ended = [offset for offset, fate, _ in events if fate in (Fate.WINS, Fate.ABORTED)]
+    if not ended:
+        return "no offset was waiting"
+    if line.about == "abort":
+        return f"{_join_offsets(ended)} will never count"
+    effects = []
+    counting = [offset for offset in ended if offset not in replaced]
+    if counting:
+        verb = "counts" if len(counting) == 1 else "count"
+        older = [offset for offset in replaced if offset not in ended]
+        effects.append(f"{_join_offsets(counting)} now {verb}{_describe_replaced(older)}")
+    effects += [f"{offset} does not count: {replaced[offset]} is newer" for offset in ended if offset in replaced]
+    return "; ".join(effects)
+
+
+def _describe_replaced(offsets: Iterable[int]) -> str:
+    text = _join_offsets(offsets)
+    return f", replaces {text}" if text else ""
+
+
+def _join_offsets(offsets: Iterable[int]) -> str:
+    return " and ".join(map(str, sorted(offsets)))
+
+
+def _count_members(group: AnyGroup) -> str:
+    return "1 member" if len(group.members) == 1 else f"{len(group.members)} members"
+
+
+def _format_state(groups: Iterable[AnyGroup], error: str | None) -> Iterator[str]:
+    if error is not None:
+        yield f"the load fails: {error}"
+    for group in sorted(groups, key=lambda each: each.group_id):
+        generation = f", generation {group.generation}" if isinstance(group, Group) and group.generation else ""
+        yield f"{group.group_id}: {group.state.value}{generation}, {_count_members(group)}"
+        for partition in sorted(group.offsets):
+            offset = group.offsets[partition]
+            yield f"  {partition!s:<12}{offset.offset:>3}  by {offset.record_offset}"
+        for offsets in group.pending.values():
+            for partition in sorted(offsets):
+                offset = offsets[partition]
+                yield f"  {partition!s:<12}{offset.offset:>3}  by {offset.record_offset}, waits"

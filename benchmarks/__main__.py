@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: the package beside whatever else loads a log, in one run. See docs/performance.md."""
+"""Measure the package next to other ways to load the same log, in one run. See docs/performance.md."""
 
 from __future__ import annotations
 
@@ -16,24 +16,42 @@ from kafkagroups.cli.synth import parse_count
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "--records", type=parse_count, nargs="+", default=[1_000_000], metavar="N", help="1M, 10M …: a run each"
+        "--records",
+        type=parse_count,
+        nargs="+",
+        default=[1_000_000],
+        metavar="N",
+        help="log sizes such as 1M or 10M, one run each",
     )
     parser.add_argument(
-        "--partitions", type=int, nargs="+", choices=(50, 1), default=[50, 1], help="of the topic (both)"
+        "--partitions",
+        type=int,
+        nargs="+",
+        choices=(50, 1),
+        default=[50, 1],
+        help="the partition counts of the topics (both)",
     )
-    parser.add_argument("--rounds", type=int, default=7, help="how often each way loads, if its time allows (7)")
-    parser.add_argument("--seconds", type=float, default=90, help="a slow way's time: then it has no more rounds (90)")
+    parser.add_argument("--rounds", type=int, default=7, help="how often each way loads the log, within its time (7)")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=90,
+        help="the time of a slow way, in s; after it, the way has no further rounds (90)",
+    )
     parser.add_argument("--only", nargs="+", choices=WAYS, default=[], metavar="WAY", help=", ".join(WAYS))
-    parser.add_argument("--json", type=Path, metavar="FILE", help="where the results are written too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to this file")
     parser.add_argument(
-        "--folder", type=Path, metavar="DIR", help="where topics are generated, and kept (a temporary one)"
+        "--folder",
+        type=Path,
+        metavar="DIR",
+        help="generate the topics in this folder and keep them (a temporary folder)",
     )
     verbs = parser.add_subparsers(dest="verb")
-    told = verbs.add_parser("report", help="docs/performance.md and its plot anew, from results")
-    told.add_argument("files", type=Path, nargs="*", default=[report.MEASURED], metavar="FILE")
+    report_parser = verbs.add_parser("report", help="write docs/performance.md and its plot from results")
+    report_parser.add_argument("files", type=Path, nargs="*", default=[report.MEASURED], metavar="FILE")
     args = parser.parse_args()
     if args.verb == "report":
-        measured = merged([json.loads(file.read_text()) for file in args.files])
+        measured = merge([json.loads(file.read_text()) for file in args.files])
         report.MEASURED.write_text(json.dumps(measured, indent=1) + "\n")
         report.write_docs(measured)
         return
@@ -43,33 +61,34 @@ def main() -> None:
     try:
         for records in args.records:
             measured["runs"].append(measure(place, records, args))
-            if args.json:  # after each size: a later one may fail
+            if args.json:  # After each size, because a later one may fail.
                 args.json.write_text(json.dumps(measured, indent=1) + "\n")
             if not args.folder:
-                empty(place)
+                remove_content(place)
     finally:
         if not args.folder:
             shutil.rmtree(place, ignore_errors=True)
-        print(report.terminal(measured))
+        print(report.format_terminal(measured))
 
 
 def measure(place: Path, records: int, args: argparse.Namespace) -> dict:
+    """Return one run: every way over the topics of one size."""
     cases = runs.plan(records, args.partitions, args.only)
     found = {"records": records, "topics": runs.run(place, cases, args.rounds, args.seconds, memory=True)}
     if not args.only:
         large = [case.spec for case in cases if case.spec.part == "50 partitions"]
-        folder = place / large[0].about.removesuffix(".json") if large and records <= 10_000_000 else None
+        folder = place / large[0].description.removesuffix(".json") if large and records <= 10_000_000 else None
         found["once"] = once.measure(folder, args.rounds)
     return found
 
 
-def merged(all_measured: list[dict]) -> dict:
-    """Runs of several files, by size; a later one of the same size wins, and the last machine."""
+def merge(all_measured: list[dict]) -> dict:
+    """Return the runs of several files by size. Of two runs of one size, the later one counts."""
     by_size = {run["records"]: run for measured in all_measured for run in measured["runs"]}
     return {"machine": all_measured[-1]["machine"], "runs": [by_size[size] for size in sorted(by_size)]}
 
 
-def empty(place: Path) -> None:
+def remove_content(place: Path) -> None:
     for each in place.iterdir():
         if each.is_dir():
             shutil.rmtree(each)

@@ -1,4 +1,4 @@
-"""How long `import kafkagroups` takes, beside a Python that does nothing (the aim: under 200 ms more)."""
+"""The time of `import kafkagroups`, compared with a Python that does nothing (goal: at most 200 ms more)."""
 
 import statistics
 import subprocess
@@ -6,14 +6,14 @@ import sys
 import time
 
 
-def seconds(statement: str) -> float:
+def measure(statement: str) -> float:
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", statement], check=True)
     return time.perf_counter() - start
 
 
 def main() -> None:
-    runs = [(seconds("pass"), seconds("import kafkagroups")) for _ in range(15)]
+    runs = [(measure("pass"), measure("import kafkagroups")) for _ in range(15)]
     nothing, package = (statistics.median(times) for times in zip(*runs, strict=True))
     print(f"python -c pass                 {nothing * 1000:6.0f} ms")
     print(f"python -c 'import kafkagroups' {package * 1000:6.0f} ms")

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""The machine and the package versions of a measurement."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ PACKAGES = ("numpy", "numba", "pyarrow", "pyspark", "crc32c", "kafka-python", "a
 
 
 def describe() -> dict:
+    """Return the machine's processor, memory, system and versions."""
     return {
-        "cpu": _first(r"model name\s*: (.*)", "/proc/cpuinfo") or platform.processor() or platform.machine(),
+        "cpu": _find_in_file(r"model name\s*: (.*)", "/proc/cpuinfo") or platform.processor() or platform.machine(),
         "cpus": os.cpu_count(),
-        "memory_bytes": 1024 * int(_first(r"MemTotal:\s*(\d+)", "/proc/meminfo") or 0),
+        "memory_bytes": 1024 * int(_find_in_file(r"MemTotal:\s*(\d+)", "/proc/meminfo") or 0),
         "system": f"{platform.system()} {platform.machine()}",
         "load": round(os.getloadavg()[0], 1),
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
-        "java": _java(),
+        "packages": {name: _find_version(name) for name in PACKAGES},
+        "java": _find_java_version(),
     }
 
 
-def _first(pattern: str, file: str) -> str | None:
+def _find_in_file(pattern: str, file: str) -> str | None:
     try:
         found = re.search(pattern, Path(file).read_text())
     except OSError:
@@ -32,14 +33,14 @@ def _first(pattern: str, file: str) -> str | None:
     return found[1] if found else None
 
 
-def _version(package: str) -> str | None:
+def _find_version(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:
         return None
 
 
-def _java() -> str | None:
+def _find_java_version() -> str | None:
     from kafkagroups.spark.java import NoJava, find_java
 
     try:

@@ -1,4 +1,4 @@
-"""Whole processes, from nothing: what a user waits for who loads one log once. Imports are in the time here."""
+"""The time of whole processes, including imports: the wait of a user who loads one log."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-NOTHING, SMALL_LOG = "python -c pass", "kafkagroups load, a small shop's log"
+NOTHING = "python -c pass"
+SMALL_LOG = "kafkagroups load, a small shop's log"
 
 
 def measure(large: Path | None, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each command, in turn; of those on the large topic once. None where a command failed."""
+    """Return the seconds of each command, in turn; commands on the large topic run once. A failed one has no times."""
     small = {
         NOTHING: ["-c", "pass"],
         SMALL_LOG: ["-m", "kafkagroups", "load", "data/harbour/3.9.2", "--coordinator", "classic"],
@@ -22,7 +23,7 @@ def measure(large: Path | None, rounds: int) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {name: [] for name in small}
     for _ in range(rounds):
         for name, words in small.items():
-            found[name] += seconds(words)
+            found[name] += run_command(words)
     if large:
         load = ["-m", "kafkagroups", "load", str(large)]
         with tempfile.TemporaryDirectory(dir=large.parent) as out:
@@ -34,11 +35,12 @@ def measure(large: Path | None, rounds: int) -> dict[str, list[float]]:
                 "kafkagroups load --to parquet:DIR of it": [*load, "--to", f"parquet:{out}/tables"],
                 "kafkagroups load --json of it": [*load, "--json"],
             }.items():
-                found[name] = seconds(words)
+                found[name] = run_command(words)
     return found
 
 
-def seconds(words: list[str]) -> list[float]:
+def run_command(words: list[str]) -> list[float]:
+    """Return the seconds of one run, or an empty list if it failed."""
     start = time.perf_counter()
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, cwd=ROOT, env=environment)

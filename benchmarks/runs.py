@@ -1,7 +1,7 @@
-"""One run: topics of one size, every way over them in turn, round by round, so that all see the same machine.
+"""One run: every way loads topics of one size in turn, round by round, so that all are measured side by side.
 
-A way takes part in each round until it has had its rounds or its time, set-up included: slow ways have fewer. One that
-fails, counts wrong or is missing is told with its reason, and the others go on.
+A way takes part in each round until its rounds or its time, including set-up, are used up. So slow ways have fewer
+rounds. If a way fails, counts wrong or is missing, the result has the reason, and the others continue.
 """
 
 from __future__ import annotations
@@ -15,17 +15,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import topics
-from benchmarks.processes import Worker, watched
+from benchmarks.processes import Worker, watch_memory
+from benchmarks.rows import write_rows
 from benchmarks.ways import BASE, WAYS
 
 MANY_GROUPS = 10_000
-"""With a hundred keys each: a million. Below ten million records there are fewer, so that a key is written as often."""
+"""With a hundred keys each, a million keys. Logs below ten million records have fewer groups, so that each key is
+written as often."""
 LARGER_FROM = 3_000_000
-"""Below, what a job of Spark's costs before it reads is more than the rest: there its ways get a topic of this size. So
-does aiokafka, for a second time: its table of keys is quick as long as the processor's cache holds it."""
+"""In a smaller log, the start of a Spark job takes longer than the rest. For these logs, the ways on Spark load a topic
+of this size instead. aiokafka loads it, too: in a small log, its table of keys fits in the processor's cache."""
 HOT_FROM = 1_000_000
-QUICK_SECONDS, QUICK_ROUNDS, QUICK_TIMES = 2, 4, 3
-"""A way that takes no longer loads in so many rounds at least, and so many times in each: its least is to be fair."""
+QUICK_SECONDS = 2
+QUICK_ROUNDS = 4
+QUICK_LOADS = 3
+"""A way that needs at most QUICK_SECONDS loads in at least QUICK_ROUNDS rounds, QUICK_LOADS times in each, so that its
+least time is fair."""
 ONE_PARTITION_TO = 10_000_000
 WATCHED = ("package-1", "package-2", "package-spark")
 ON_SPARK = ("package-spark", "udf", "sql")
@@ -33,7 +38,7 @@ ON_SPARK = ("package-spark", "udf", "sql")
 
 @dataclass(frozen=True)
 class Spec:
-    """A topic to generate; `part` says what it is for."""
+    """A topic to generate; `part` names its purpose."""
 
     part: str
     records: int
@@ -41,13 +46,14 @@ class Spec:
     groups: int
 
     @property
-    def about(self) -> str:
+    def description(self) -> str:
+        """The name of the file that describes the topic."""
         return f"{topics.name_of(self.records, self.partitions, self.groups)}.json"
 
 
 @dataclass
 class Case:
-    """A way over a topic, and what came of it."""
+    """A way to load a topic, and its measurements."""
 
     way: str
     spec: Spec
@@ -62,17 +68,17 @@ class Case:
         return f"{self.way} on {self.spec.part}"
 
 
-def groups_of(records: int) -> int:
+def count_groups(records: int) -> int:
     return max(1, min(MANY_GROUPS, records // 1000))
 
 
 def plan(records: int, layouts: Collection[int], only: Collection[str]) -> list[Case]:
-    """Which ways load which topics. The base takes part wherever another does."""
+    """Return which ways load which topics. The base loads every topic."""
     more = max(records, LARGER_FROM)
     cases = []
     for layout in layouts:
-        main = Spec(f"{layout} partition{'s' * (layout > 1)}", records, layout, groups_of(records))
-        larger = Spec("larger log", more, layout, groups_of(more)) if more > records else main
+        main = Spec(f"{layout} partition{'s' * (layout > 1)}", records, layout, count_groups(records))
+        larger = Spec("larger log", more, layout, count_groups(more)) if more > records else main
         ways = [way for way in WAYS if layout in WAYS[way].layouts and (not only or way in only or way == BASE)]
         if layout == 1 and records > ONE_PARTITION_TO:
             continue
@@ -90,34 +96,34 @@ def plan(records: int, layouts: Collection[int], only: Collection[str]) -> list[
 
 
 def run(place: Path, cases: list[Case], rounds: int, budget: float, memory: bool) -> list[dict]:
-    """Generates, starts, measures. One entry for each topic: about it, and its ways."""
-    made: dict[Spec, topics.Topic] = {}
+    """Generate the topics, start the ways and measure. Return one entry per topic, with its ways."""
+    generated: dict[Spec, topics.Topic] = {}
     for spec in dict.fromkeys(case.spec for case in cases if not case.problem):
-        rows = any(WAYS[case.way].rows and case.spec == spec and not case.problem for case in cases)
-        tell(f"generating {spec.records:,} records for {spec.part}")
-        made[spec] = topics.make(place, spec.records, spec.partitions, spec.groups, rows)
+        needs_rows = any(WAYS[case.way].rows and case.spec == spec and not case.problem for case in cases)
+        log(f"generating {spec.records:,} records for {spec.part}")
+        generated[spec] = topics.generate(place, spec.records, spec.partitions, spec.groups)
+        if needs_rows and not generated[spec].rows.exists():
+            write_rows(generated[spec])
     with ExitStack() as stack:
-        tell("starting every way")
+        log("starting every way")
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda case: start(case, place, stack), [case for case in cases if not case.problem]))
         for number in range(rounds):
             for case in cases:
                 if not case.problem and (case.spent * (1 + 1 / max(1, number)) <= budget or is_due(case)):
-                    for _ in range(QUICK_TIMES if is_quick(case) else 1):
+                    for _ in range(QUICK_LOADS if is_quick(case) else 1):
                         if not case.problem:
-                            load(case, made[case.spec])
+                            load(case, generated[case.spec])
         for case in cases if memory else []:
             if case.way in WATCHED and not case.problem:
-                with watched(case.worker.process.pid) as case.memory:
-                    load(case, made[case.spec], keep=False)
+                with watch_memory(case.worker.process.pid) as case.memory:
+                    load(case, generated[case.spec], keep=False)
     out = []
     for spec in dict.fromkeys(case.spec for case in cases):
-        topic = made.get(spec)
-        about = (
-            {"records": topic.records, "bytes": topic.bytes, "batches": topic.batches, "live": topic.live}
-            if topic
-            else {}
-        )
+        topic = generated.get(spec)
+        sizes = {}
+        if topic:
+            sizes = {"records": topic.records, "bytes": topic.bytes, "batches": topic.batches, "live": topic.live}
         ways = {
             case.way: {
                 "seconds": case.seconds,
@@ -127,13 +133,13 @@ def run(place: Path, cases: list[Case], rounds: int, budget: float, memory: bool
             for case in cases
             if case.spec == spec
         }
-        out.append({"part": spec.part, "partitions": spec.partitions, "groups": spec.groups, **about, "ways": ways})
+        out.append({"part": spec.part, "partitions": spec.partitions, "groups": spec.groups, **sizes, "ways": ways})
     return out
 
 
 def is_due(case: Case) -> bool:
-    """Every way loads once, and a quick one in some rounds."""
-    return not case.seconds or (is_quick(case) and len(case.seconds) < QUICK_ROUNDS * QUICK_TIMES)
+    """Return whether a way must load in this round whatever its time: at least once, quick ways in some rounds."""
+    return not case.seconds or (is_quick(case) and len(case.seconds) < QUICK_ROUNDS * QUICK_LOADS)
 
 
 def is_quick(case: Case) -> bool:
@@ -142,27 +148,27 @@ def is_quick(case: Case) -> bool:
 
 def start(case: Case, place: Path, stack: ExitStack) -> None:
     case.worker = Worker(
-        case.way, place / case.spec.about, place / f"{case.way}-{case.spec.part.replace(' ', '-')}.txt"
+        case.way, place / case.spec.description, place / f"{case.way}-{case.spec.part.replace(' ', '-')}.txt"
     )
     stack.callback(case.worker.stop)
-    judge(case, case.worker.ready())
-    tell(f"  {case.name}: {case.problem or 'ready'}")
+    note_problem(case, case.worker.wait_until_ready())
+    log(f"  {case.name}: {case.problem or 'ready'}")
 
 
 def load(case: Case, topic: topics.Topic, keep: bool = True) -> None:
-    topic.read()
+    topic.read_all_bytes()
     start = time.monotonic()
     answer = case.worker.load()
     case.spent += time.monotonic() - start
-    judge(case, answer)
+    note_problem(case, answer)
     if not case.problem and answer["live"] != topic.live:
         case.problem = f"wrong: {answer['live']:,} live offsets, not {topic.live:,}"
     if not case.problem and keep:
         case.seconds.append(answer["seconds"])
-    tell(f"  {case.name}: {case.problem or format(answer['seconds'], '.3f') + ' s'}")
+    log(f"  {case.name}: {case.problem or format(answer['seconds'], '.3f') + ' s'}")
 
 
-def judge(case: Case, answer: dict) -> None:
+def note_problem(case: Case, answer: dict) -> None:
     if "missing" in answer:
         case.problem = answer["missing"]
     elif "failed" in answer:
@@ -171,5 +177,5 @@ def judge(case: Case, answer: dict) -> None:
         case.seconds.clear()
 
 
-def tell(line: str) -> None:
+def log(line: str) -> None:
     print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`kafkagroups doctor`: each thing that can be wrong is named, with the command that mends it."""
+"""`kafkagroups doctor`: each thing that can be wrong is named, with the command that repairs it."""
 
 import argparse
 import importlib.metadata
@@ -20,7 +20,7 @@ def run(*arguments: str) -> int:
 
 
 def check(name: str) -> doctor.Check:
-    return next(each for each in doctor.checks() if each.check == name)
+    return next(each for each in doctor.run_checks() if each.check == name)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def fake_java(tmp_path, monkeypatch):
 def healthy(monkeypatch, fake_java):
     """A machine on which everything is ok."""
     monkeypatch.setenv("JAVA_HOME", str(fake_java('openjdk version "17.0.15" 2025-04-15')))
-    monkeypatch.setattr(doctor, "_available_memory", lambda: 8 * doctor.GIB)
+    monkeypatch.setattr(doctor, "_read_available_memory", lambda: 8 * doctor.GIB)
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: SimpleNamespace(free=9 * doctor.GIB))
 
 
@@ -60,7 +60,7 @@ def test_a_healthy_machine(healthy, capsys):
 
 def test_the_table_uses_words(healthy, monkeypatch, capsys):
     """For people there is a table; ok and NOT OK are words, and a file or a pipe gets no colour codes."""
-    monkeypatch.setattr(doctor, "_available_memory", lambda: 1)
+    monkeypatch.setattr(doctor, "_read_available_memory", lambda: 1)
     assert run() == 1
     out = capsys.readouterr().out
     assert "python" in out and " ok " in out and "NOT OK" in out and "shut down kernels" in out

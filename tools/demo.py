@@ -23,7 +23,8 @@ from kafkagroups.spark.java import NoJava, find_java
 
 HARBOUR = Path("data/harbour")
 BROKERS = {"1.0.1": "classic", "3.9.2": "classic", "4.3.1": "new"}
-PARTITIONS, TASKS = 50, 25
+PARTITIONS = 50
+TASKS = 25
 
 
 def title(text: str) -> None:

@@ -23,15 +23,15 @@ import org.apache.kafka.coordinator.group.generated.OffsetCommitValue;
 
 /**
  * Loads a topic's folder with the classes of Kafka 3.9.2: its records, its generated readers of keys and values, and
- * Java's maps; by the classic loader's rule, transactions included. Segments are read in pieces of 5 MiB, a broker's
- * default; checksums are not looked at, as a broker does not look at them either when it loads.
+ * Java's maps. It follows the classic loader's rule, including transactions. It reads segments in pieces of 5 MiB, the
+ * default of a broker. It does not check checksums, because a broker does not check them when it loads.
  *
- * Once for every line of its input; it answers seconds and live offsets.
+ * It loads once for every line on stdin, and prints the seconds and the number of live offsets.
  */
 public class Loader {
     record Key(String group, String topic, int partition) {}
 
-    /** A commit, and the first offset of the batch that it came in: of two, the one of the later batch is newer. */
+    /** A commit, and the first offset of its batch. Of two commits, the one in the later batch is newer. */
     record Commit(OffsetCommitValue value, long batch) {}
 
     static final int PIECE = 5 * 1024 * 1024;
@@ -73,7 +73,7 @@ public class Loader {
                 file.readInto(buffer, at);
                 MemoryRecords records = MemoryRecords.readableRecords(buffer);
                 int size = records.validBytes();
-                if (size == 0) { // a batch that is larger than the piece
+                if (size == 0) { // The batch is larger than the buffer.
                     if (buffer.limit() < buffer.capacity()) return;
                     buffer = ByteBuffer.allocate(2 * buffer.capacity());
                     continue;
@@ -90,15 +90,15 @@ public class Loader {
                 Map<Key, Commit> waiting = pending.remove(batch.producerId());
                 if (waiting == null || ControlRecordType.parse(record.key()) != ControlRecordType.COMMIT) continue;
                 waiting.forEach((key, commit) -> {
-                    Commit there = offsets.get(key);
-                    if (there == null || there.batch() < commit.batch()) offsets.put(key, commit);
+                    Commit current = offsets.get(key);
+                    if (current == null || current.batch() < commit.batch()) offsets.put(key, commit);
                 });
             }
             return;
         }
-        Map<Key, Commit> into =
+        Map<Key, Commit> target =
             batch.isTransactional() ? pending.computeIfAbsent(batch.producerId(), id -> new HashMap<>()) : offsets;
-        Long first = null; // a compacted batch may begin later than it says
+        Long first = null; // The first record of a compacted batch can be later than the base offset.
         for (Record record : batch) {
             if (first == null) first = record.offset();
             ByteBufferAccessor key = new ByteBufferAccessor(record.key());
@@ -108,9 +108,9 @@ public class Loader {
                 Key full = new Key(name.group(), name.topic(), name.partition());
                 if (record.hasValue()) {
                     ByteBufferAccessor value = new ByteBufferAccessor(record.value());
-                    into.put(full, new Commit(new OffsetCommitValue(value, value.readShort()), first));
+                    target.put(full, new Commit(new OffsetCommitValue(value, value.readShort()), first));
                 } else {
-                    into.remove(full);
+                    target.remove(full);
                 }
             } else if (type == 2) {
                 String group = new GroupMetadataKey(key, type).group();

@@ -1,11 +1,11 @@
-"""Every way to load the topic that is measured: what it is, where it is written, and where it takes part.
+"""The list of all measured ways to load a topic: their titles, their functions, and the topics that they load.
 
-A way is a context manager over a topic (topics.Topic): it gives (load, count). `load()` is what is timed; `count` of
-its result, not timed, is how many live offsets it found. A way that times itself, because what it does is more than
-what is measured, gives a Timed instead. What is missing on this machine it says by raising Missing.
+A way is a context manager over a topic (topics.Topic) that returns (load, count). `load()` is timed. `count(result)` is
+not timed and returns the number of live offsets that the load found. A load that does more than what is measured times
+itself and returns a Timed. A way raises Missing if this machine lacks something that it needs.
 
-All of them read uncompressed logs of magic 2 without transactions: only the package and the brokers would be right on
-others, and the topic has none.
+All topics are uncompressed logs of magic 2 without transactions. On other logs, only the package and the brokers would
+be right.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 
 class Missing(Exception):
-    """What this machine lacks for a way."""
+    """This machine lacks something that a way needs."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """A load that was timed by whoever did it: seconds and live offsets (None: it can't tell, so what it said)."""
+    """The result of a load that timed itself: seconds and live offsets."""
 
     seconds: float
     live: int
@@ -27,10 +27,10 @@ class Timed:
 
 @dataclass(frozen=True)
 class Way:
-    """A way: what the table calls it, what one must know of its figure, `module:function`, and where it takes part.
+    """A way: its title in the tables, a note about its times, its `module:function`, and the topics that it loads.
 
-    `layouts`: how many partitions the topic may have. `most`: up to how many records it is run; `rows`: it starts from
-    key and value rows in Parquet.
+    `layouts` are the partition counts of its topics. It loads topics of up to `most` records. With `rows`, it starts
+    from key and value rows in Parquet.
     """
 
     title: str
@@ -42,12 +42,12 @@ class Way:
 
 
 BASE = "package-1"
-"""What the others are compared with."""
+"""The way with which the others are compared."""
 
 WAYS = {
     BASE: Way(
         "kafkagroups, 1 thread",
-        "compiled engine; a group's offsets become Python objects when looked at",
+        "compiled engine; a group's offsets become Python objects when you use them",
         "package:one_thread",
         layouts=(50, 1),
         most=1_000_000_000,
@@ -66,49 +66,47 @@ WAYS = {
         "spark:package",
         most=1_000_000_000,
     ),
-    "package-python": Way("kafkagroups, readable loader", "the one to read", "package:readable"),
-    "naive": Way("Python, struct and dict", "every record decoded, CRC by the crc32c library", "python:naive"),
+    "package-python": Way("kafkagroups, readable loader", "the readable engine, in Python", "package:readable"),
+    "naive": Way("Python, struct and dict", "decodes every record; checksums by the crc32c library", "python:naive"),
     "kafka-python": Way(
-        "kafka-python 3.0", "its MemoryRecords, CRC by the crc32c library, then as above", "python:kafka_python"
+        "kafka-python 3.0", "its MemoryRecords; checksums by the crc32c library; then as above", "python:kafka_python"
     ),
     "aiokafka": Way(
-        "aiokafka 0.14", "its C extension; last writer wins on raw keys, survivors decoded", "python:aiokafka"
+        "aiokafka 0.14", "its C extension; keeps the last value of each raw key, then decodes these", "python:aiokafka"
     ),
     "numpy": Way(
-        "NumPy", "record r of all batches at once; keys told apart by a hash of 64 bits", "arrays:last_writers"
+        "NumPy", "reads record r of all batches together; distinguishes keys by a 64-bit hash", "arrays:last_writers"
     ),
     "udf": Way(
         "Spark, Arrow Python UDF, max_by",
-        "warm; from key and value rows in Parquet: no log is read, no CRC",
+        "warm session; starts from key and value rows in Parquet: reads no log, checks no checksum",
         "spark:udf",
         rows=True,
     ),
     "sql": Way(
         "Spark SQL, max(offset) joined back",
-        "warm; from key and value rows in Parquet: no log is read, no CRC",
+        "warm session; starts from key and value rows in Parquet: reads no log, checks no checksum",
         "spark:sql",
         rows=True,
     ),
     "kafka-classes": Way(
         "Kafka 3.9.2's classes, Java 17",
-        "warm, one thread, the classic loader's rule around them, no CRC",
+        "warm, one thread, with the classic loader's rule; checks no checksum",
         "kafka:classes",
         layouts=(50, 1),
     ),
     "broker-3.9.2": Way(
         "broker 3.9.2, classic coordinator",
-        "“Finished loading” of its log, in a new process: its Java is cold",
+        "the time in “Finished loading” of its own log, in a new process with a cold JVM",
         "kafka:broker_3",
         layouts=(1,),
     ),
-    "broker-4.3.1": Way(
-        "broker 4.3.1, new coordinator", "the same", "kafka:broker_4", layouts=(1,)
-    ),
+    "broker-4.3.1": Way("broker 4.3.1, new coordinator", "the same", "kafka:broker_4", layouts=(1,)),
     "dump-log": Way(
         "kafka-dump-log 4.3.1",
-        "whole process with --offsets-decoder --print-data-log on the first segment; the time beyond that of a log of "
-        "one batch is extrapolated by records; it loads nothing: its records are counted",
+        "a whole process with --offsets-decoder --print-data-log on the first segment; the time of a log of one batch "
+        "is subtracted, and the rest is extrapolated by records; it loads nothing, so its records are counted",
         "kafka:dump_log",
         layouts=(1,),
     ),
-}  # fmt: skip
+}

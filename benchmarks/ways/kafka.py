@@ -1,4 +1,4 @@
-"""Kafka itself: its classes in a small Java program, real brokers, its dump tool. `make brokers` fetches the jars."""
+"""Kafka's own ways: its classes in a small Java program, real brokers, the dump tool (`make brokers` fetches them)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ LOADED = r"Finished loading (?:of metadata|offsets and group metadata) from __co
 GROUPS_AT_ONCE = 200
 
 
-def class_path(version: str) -> str:
+def find_class_path(version: str) -> str:
     folder = jars(version)
     if not (folder / ".complete").exists():
-        raise Missing(f"no jars of Kafka {version}: make brokers")
+        raise Missing(f"no jars of Kafka {version}: run `make brokers`")
     return f"{folder}/*"
 
 
-def java() -> Path:
+def find_java_command() -> Path:
     try:
         return Path(find_java().command)
     except (NoJava, UsageError) as error:
@@ -39,15 +39,16 @@ def java() -> Path:
 
 @contextmanager
 def classes(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
-    path = class_path("3.9.2")
-    javac = java().with_name("javac")
+    """The way `kafka-classes`: Loader.java, which loads once for every line on its stdin."""
+    path = find_class_path("3.9.2")
+    javac = find_java_command().with_name("javac")
     javac = javac if javac.exists() else Path(shutil.which("javac") or "")
     if not javac.is_file():
-        raise Missing("no javac")
+        raise Missing("there is no javac")
     with tempfile.TemporaryDirectory() as out:
         source = Path(__file__).with_name("Loader.java")
         subprocess.run([javac, "-cp", path, "-d", out, source], check=True)
-        command = [java(), MEMORY, "-cp", f"{out}:{path}", "Loader", topic.folder]
+        command = [find_java_command(), MEMORY, "-cp", f"{out}:{path}", "Loader", topic.folder]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 
             def load() -> Timed:
@@ -64,7 +65,7 @@ def classes(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
 
 
 class WarmBroker(Broker):
-    """A broker with the memory, the compiler and the indexes of a long life."""
+    """A broker with the memory, the JIT compiler and the index size of a production broker."""
 
     def __init__(self, version: str, folder: Path, partitions: int) -> None:
         super().__init__(version, folder, partitions)
@@ -78,16 +79,16 @@ class WarmBroker(Broker):
 
 @contextmanager
 def broker(topic: Topic, version: str) -> Iterator[tuple[Callable, Callable]]:
-    """Each load is a new process on the same bytes. What it then knows is asked once, group by group."""
+    """The ways `broker-…`: each load is a new process on the same bytes. The live offsets are counted once."""
     try:
         from tests.broker import client
     except ImportError:
-        raise Missing("no kafka-python, which asks the broker") from None
-    class_path(version)
-    java()
+        raise Missing("kafka-python, the client for the broker, is not installed") from None
+    find_class_path(version)
+    find_java_command()
     with tempfile.TemporaryDirectory(dir=topic.folder.parent) as folder:
         one = WarmBroker(version, Path(folder), 1)
-        known: list[int] = []
+        live_counts: list[int] = []
 
         def load() -> Timed:
             one.place(topic.folder)
@@ -96,11 +97,11 @@ def broker(topic: Topic, version: str) -> Iterator[tuple[Callable, Callable]]:
                 one.wait_until_loaded()
                 ms = re.search(LOADED, one.log)
                 assert ms, one.log[-2000:]
-                if not known:
-                    known.append(live_offsets(one, topic.groups))
+                if not live_counts:
+                    live_counts.append(count_live_offsets(one, topic.groups))
             finally:
                 one.stop()
-            return Timed(int(ms[1]) / 1000, known[0])
+            return Timed(int(ms[1]) / 1000, live_counts[0])
 
         try:
             one.start()
@@ -113,7 +114,7 @@ def broker(topic: Topic, version: str) -> Iterator[tuple[Callable, Callable]]:
             one.stop()
 
 
-def live_offsets(one: Broker, groups: int) -> int:
+def count_live_offsets(one: Broker, groups: int) -> int:
     from tests.broker import client
 
     with client.asking(one.address) as ask:
@@ -128,12 +129,12 @@ broker_4 = partial(broker, version="4.3.1")
 
 @contextmanager
 def dump_log(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
-    """The first segment; a log of its first batch says what the tool costs before it has read anything."""
-    path = class_path("4.3.1")
+    """The way `dump-log`, on the first segment. A log of one batch gives the time that the tool needs to start."""
+    path = find_class_path("4.3.1")
     words = ["org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--print-data-log", "--files"]
-    command = [str(java()), "-Xmx512m", "-cp", path, *words]
+    command = [str(find_java_command()), "-Xmx512m", "-cp", path, *words]
 
-    def dump(file: Path) -> tuple[float, int]:
+    def run_tool(file: Path) -> tuple[float, int]:
         start = time.perf_counter()
         records = 0
         with subprocess.Popen([*command, file], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as tool:
@@ -142,7 +143,7 @@ def dump_log(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
                 records += (rest + piece).count(b"\n| offset: ")
                 rest = piece[-10:]
         if tool.returncode:
-            raise RuntimeError(f"the dump tool ended with {tool.returncode}")
+            raise RuntimeError(f"the dump tool ended with exit code {tool.returncode}")
         return time.perf_counter() - start, records
 
     segment = topic.segments()[0]
@@ -153,17 +154,17 @@ def dump_log(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
             one_batch.write_bytes(head + file.read(int.from_bytes(head[8:], "big")))
 
         def load() -> Timed:
-            nothing, few = dump(one_batch)
-            seconds, records = dump(segment)
-            if records != in_segment(segment):
+            start_seconds, few = run_tool(one_batch)
+            seconds, records = run_tool(segment)
+            if records != count_records(segment):
                 return Timed(0, -1)
-            return Timed((seconds - nothing) * (topic.records - few) / (records - few), topic.live)
+            return Timed((seconds - start_seconds) * (topic.records - few) / (records - few), topic.live)
 
         yield load, lambda timed: timed.live
 
 
-def in_segment(segment: Path) -> int:
-    """How many records: to the last batch's last offset (nothing is compacted)."""
+def count_records(segment: Path) -> int:
+    """Return the number of records, from the last batch's last offset (the log is not compacted)."""
     data = segment.read_bytes()
     at = 0
     while at < len(data):

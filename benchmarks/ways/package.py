@@ -1,4 +1,4 @@
-"""The package itself."""
+"""The package's own ways: the compiled engine, its Arrow tables, and the readable engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.log.segments import open_logs
 
 
-def live(groups: Groups) -> int:
+def count_live_offsets(groups: Groups) -> int:
     return sum(len(group.offsets) for group in groups.values())
 
 
@@ -21,8 +21,8 @@ def live(groups: Groups) -> int:
 def compiled(topic: Topic, threads: int) -> Iterator[tuple[Callable, Callable]]:
     load = partial(kg.load, topic.folder, engine="compiled", threads=threads)
 
-    load()  # compiles, or reads what was compiled
-    yield load, live
+    load()  # Compiles the kernels, or reads the cached machine code.
+    yield load, count_live_offsets
 
 
 one_thread = partial(compiled, threads=1)
@@ -40,4 +40,4 @@ def arrow(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
 
 @contextmanager
 def readable(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
-    yield partial(kg.load, topic.folder, engine="python"), live
+    yield partial(kg.load, topic.folder, engine="python"), count_live_offsets

@@ -1,4 +1,4 @@
-"""Three loaders as a Python user would write them: by hand, on kafka-python's classes, and on aiokafka's."""
+"""Three loaders as a Python user would write them: with struct, with kafka-python, and with aiokafka."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ from contextlib import contextmanager
 from struct import Struct
 
 from benchmarks.topics import Topic
-from benchmarks.ways.decoding import group_value, offset_key, offset_value, put, text
+from benchmarks.ways.decoding import (
+    apply_record,
+    decode_group_value,
+    decode_offset_key,
+    decode_offset_value,
+    read_string,
+)
 
-HEADER = Struct(">qiibIhiqqqhii")  # of a batch: base offset, length, leader epoch, magic, crc, attributes, …, count
+HEADER = Struct(
+    ">qiibIhiqqqhii"
+)  # The header of a batch: base offset, length, leader epoch, magic, crc, attributes, …, count
 
 
 @contextmanager
 def naive(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
+    """The way `naive`: struct and dictionaries."""
     from crc32c import crc32c
 
     def load() -> tuple[dict, dict]:
@@ -26,8 +35,8 @@ def naive(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
                 header = HEADER.unpack_from(data, at)
                 end = at + 12 + header[1]
                 if crc32c(view[at + 21 : end]) != header[4]:
-                    raise ValueError(f"{path}: bad checksum at {at}")
-                if not header[5] & 0x20:  # markers
+                    raise ValueError(f"{path}: wrong checksum at byte {at}")
+                if not header[5] & 0x20:  # Control batches contain transaction markers.
                     read_records(data, at + HEADER.size, header[12], state)
                 at = end
         return state
@@ -37,23 +46,23 @@ def naive(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
 
 def read_records(data: bytes, at: int, count: int, state: tuple[dict, dict]) -> None:
     for _ in range(count):
-        _, at = varint(data, at)  # the record's size
-        _, at = varint(data, at + 1)  # after the attributes: the time
-        _, at = varint(data, at)  # the offset
-        size, at = varint(data, at)
+        _, at = read_varint(data, at)  # The record's size.
+        _, at = read_varint(data, at + 1)  # The timestamp, after the attributes.
+        _, at = read_varint(data, at)  # The offset delta.
+        size, at = read_varint(data, at)
         key = data[at : at + size]
-        size, at = varint(data, at + size)
+        size, at = read_varint(data, at + size)
         value = None
         if size >= 0:
             value = data[at : at + size]
             at += size
-        headers, at = varint(data, at)
+        headers, at = read_varint(data, at)
         if headers:
-            raise ValueError("a record with headers")
-        put(state, key, value)
+            raise ValueError("records with headers are not supported")
+        apply_record(state, key, value)
 
 
-def varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
     value = data[at]
     if value < 0x80:
         return (value >> 1) ^ -(value & 1), at + 1
@@ -77,10 +86,10 @@ def kafka_python(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
         for path in topic.segments():
             for batch in MemoryRecords(path.read_bytes()):
                 if not batch.validate_crc():
-                    raise ValueError(f"{path}: bad checksum at offset {batch.base_offset}")
+                    raise ValueError(f"{path}: wrong checksum at offset {batch.base_offset}")
                 if not batch.is_control_batch:
                     for record in batch:
-                        put(state, record.key, record.value)
+                        apply_record(state, record.key, record.value)
         return state
 
     yield load, lambda state: len(state[0])
@@ -100,18 +109,20 @@ def aiokafka(topic: Topic) -> Iterator[tuple[Callable, Callable]]:
             while records.has_next():
                 batch = records.next_batch()
                 if not batch.validate_crc():
-                    raise ValueError(f"{path}: bad checksum at offset {batch.base_offset}")
+                    raise ValueError(f"{path}: wrong checksum at offset {batch.base_offset}")
                 if not batch.is_control_batch:
                     for record in batch:
                         last[record.key] = record.value
-        offsets, groups = {}, {}
+        offsets = {}
+        groups = {}
         for key, value in last.items():
             if value is None:
                 continue
             if key[1] <= 1:
-                offsets[offset_key(key)] = offset_value(value)
+                offsets[decode_offset_key(key)] = decode_offset_value(value)
             elif key[1] == 2:
-                groups[text(key, 2)[0]] = group_value(value)
+                group, _ = read_string(key, 2)
+                groups[group] = decode_group_value(value)
         return offsets, groups
 
     yield load, lambda state: len(state[0])

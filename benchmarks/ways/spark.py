@@ -1,7 +1,7 @@
-"""On Spark: the package's data source, and the two ways that people write, from key and value rows.
+"""The ways on Spark: the package's data source, a Python UDF, and Spark SQL.
 
-All end in Spark's noop sink. The count is taken once, before anything is timed; and the same job runs just before the
-one that is timed (not the Python UDF's, which takes so long that this does not show).
+All end in Spark's noop sink. The live offsets are counted once, before anything is timed. The same job runs directly
+before the timed one. The Python UDF has no job before, because it takes so long that the difference does not show.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MASTER = "local[2]"
 
 
 @contextmanager
-def on_spark(
-    frame: Callable[[Any, Topic], Any], topic: Topic, warm: bool = True
+def run_on_spark(
+    make_frame: Callable[[Any, Topic], Any], topic: Topic, warm: bool = True
 ) -> Iterator[tuple[Callable, Callable]]:
     from kafkagroups import spark as kgs
     from kafkagroups.spark.java import NoJava
@@ -32,28 +32,28 @@ def on_spark(
     except NoJava as error:
         raise Missing(str(error)) from None
     kgs.register(session)
-    live = frame(session, topic).count()
+    live = make_frame(session, topic).count()
 
-    def job() -> float:
+    def run_job() -> float:
         begin = time.perf_counter()
-        frame(session, topic).write.format("noop").mode("overwrite").save()
+        make_frame(session, topic).write.format("noop").mode("overwrite").save()
         return time.perf_counter() - begin
 
     def load() -> Timed:
-        if warm:  # Spark ends Python workers that have been idle for a minute
-            job()
-        return Timed(job(), live)
+        if warm:  # Spark ends Python workers after an idle minute.
+            run_job()
+        return Timed(run_job(), live)
 
     try:
         for _ in range(2 * warm):
-            job()
+            run_job()
         yield load, lambda timed: timed.live
     finally:
         session.stop()
 
 
 def package(topic: Topic):
-    return on_spark(
+    return run_on_spark(
         lambda session, topic: (
             session.read.format("consumer_offsets").option("table", "offsets").load(str(topic.folder))
         ),
@@ -62,74 +62,74 @@ def package(topic: Topic):
 
 
 def udf(topic: Topic):
-    return on_spark(decoded_by_python, topic, warm=False)
+    return run_on_spark(decode_with_python, topic, warm=False)
 
 
 def sql(topic: Topic):
-    return on_spark(decoded_by_sql, topic)
+    return run_on_spark(decode_with_sql, topic)
 
 
-def offset_rows(session: SparkSession, topic: Topic) -> DataFrame:
+def read_offset_rows(session: SparkSession, topic: Topic) -> DataFrame:
     return session.read.parquet(str(topic.rows)).where("substring(key, 1, 2) <= X'0001'")
 
 
-def decoded_by_python(session: SparkSession, topic: Topic) -> DataFrame:
-    """Every record is decoded by a Python function, in Arrow batches; then the newest of each key that has a value."""
+def decode_with_python(session: SparkSession, topic: Topic) -> DataFrame:
+    """Decode every record with a Python function, in Arrow batches; then keep each key's newest value."""
     from pyspark.sql import functions as f
 
-    from benchmarks.ways.decoding import offset_key, offset_value
+    from benchmarks.ways.decoding import decode_offset_key, decode_offset_value
 
     @f.udf("struct<group: string, topic: string, partition: int>", useArrow=True)
     def decode_key(key: bytes) -> tuple:
-        return offset_key(key)
+        return decode_offset_key(key)
 
     @f.udf("struct<committed: long, leader_epoch: int, metadata: string, time: long>", useArrow=True)
     def decode_value(value: bytes | None) -> tuple | None:
         if value is None:
             return None
-        found = offset_value(value)
+        found = decode_offset_value(value)
         return found if value[1] == 3 else (found[0], -1, *found[1:3])
 
-    decoded = offset_rows(session, topic).select(
+    decoded = read_offset_rows(session, topic).select(
         "offset", decode_key("key").alias("name"), decode_value("value").alias("value")
     )
     newest = decoded.groupBy("name").agg(f.max_by("value", "offset").alias("value"))
     return newest.where("value is not null").select("name.*", "value.*")
 
 
-def decoded_by_sql(session: SparkSession, topic: Topic) -> DataFrame:
-    """The newest record offset of each raw key, joined back; what is left is decoded by Spark's own functions."""
+def decode_with_sql(session: SparkSession, topic: Topic) -> DataFrame:
+    """Find the newest record of each raw key with a join, and decode these records with Spark's own functions."""
     from pyspark.sql import functions as f
 
-    rows = offset_rows(session, topic)
+    rows = read_offset_rows(session, topic)
     newest = rows.groupBy("key").agg(f.max("offset").alias("offset"))
     last = rows.join(newest, ["key", "offset"]).where("value is not null")
-    group, after_group = text(f.col("key"), f.lit(3))
-    topic_name, after_topic = text(f.col("key"), after_group)
+    group, after_group = read_string(f.col("key"), f.lit(3))
+    topic_name, after_topic = read_string(f.col("key"), after_group)
     value = f.col("value")
-    with_epoch = number(value, f.lit(1), 2) == 3
-    metadata, after = text(value, f.when(with_epoch, 15).otherwise(11))
+    with_epoch = read_number(value, f.lit(1), 2) == 3
+    metadata, after = read_string(value, f.when(with_epoch, 15).otherwise(11))
     return last.select(
         group.alias("group"),
         topic_name.alias("topic"),
-        number(f.col("key"), after_topic, 4).alias("partition"),
-        number(value, f.lit(3), 8).alias("committed"),
-        f.when(with_epoch, number(value, f.lit(11), 4)).alias("leader_epoch"),
+        read_number(f.col("key"), after_topic, 4).alias("partition"),
+        read_number(value, f.lit(3), 8).alias("committed"),
+        f.when(with_epoch, read_number(value, f.lit(11), 4)).alias("leader_epoch"),
         metadata.alias("metadata"),
-        number(value, after, 8).alias("time"),
+        read_number(value, after, 8).alias("time"),
     )
 
 
-def number(data: Column, at: Column, size: int) -> Column:
-    """A big-endian number that is not negative; places count from 1."""
+def read_number(data: Column, at: Column, size: int) -> Column:
+    """Return a big-endian number that is not negative. Positions begin at 1."""
     from pyspark.sql import functions as f
 
     return f.conv(f.hex(f.substring(data, at, f.lit(size))), 16, 10).cast("long")
 
 
-def text(data: Column, at: Column) -> tuple[Column, Column]:
-    """A string behind its length of two bytes, and the place after it."""
+def read_string(data: Column, at: Column) -> tuple[Column, Column]:
+    """Return a string that follows its length of two bytes, and the position after it."""
     from pyspark.sql import functions as f
 
-    size = number(data, at, 2)
+    size = read_number(data, at, 2)
     return f.decode(f.substring(data, at + 2, size), "UTF-8"), at + 2 + size

@@ -1,9 +1,10 @@
-"""`kafkagroups diff`: what differs between two logs, two moments of one log, or the two coordinators on one."""
+"""The command `diff`: the differences between two logs, two moments of a log, or both coordinators."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from typing import Any
 
 from kafkagroups.api import diff, load
 from kafkagroups.cli import options
@@ -13,7 +14,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import Groups
 
 NAME = "diff"
-HELP = "say what differs between two logs, two moments of one, or the two coordinators on one"
+HELP = "show the differences between two logs, two moments of one log, or the two coordinators on one log"
 EXAMPLES = """\
 examples:
   kafkagroups diff replica-1/__consumer_offsets-12 replica-2/__consumer_offsets-12
@@ -22,74 +23,88 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", metavar="PATH", nargs="+", help="two logs, or one with the options below")
-    parser.add_argument("--coordinators", action="store_true", help="one log: a is the classic one, b the new one")
-    parser.add_argument("--since", type=int, metavar="N", help="one log: a is the state as of this offset")
-    parser.add_argument("--since-time", type=options.parse_time, metavar="T", help="one log: a is the state then")
-    parser.add_argument("--until", type=int, metavar="N", help="both, or with --since b, as of this offset")
+    parser.add_argument("paths", metavar="PATH", nargs="+", help="two logs, or one log with an option below")
+    parser.add_argument(
+        "--coordinators", action="store_true", help="one log: a is the classic coordinator, b the new one"
+    )
+    parser.add_argument(
+        "--since",
+        type=int,
+        metavar="N",
+        help="one log: a is the state before the first batch whose base offset is N or more",
+    )
+    parser.add_argument(
+        "--since-time", type=options.parse_time, metavar="T", help="one log: a is the state at this time"
+    )
+    parser.add_argument(
+        "--until",
+        type=int,
+        metavar="N",
+        help="a and b (with --since only b): only batches whose base offset is below N",
+    )
     options.add_until_time(parser)
     options.add_coordinator(parser)
-    parser.add_argument("--partitions", type=int, metavar="N", help="the topic's partition count")
+    options.add_partitions(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
     with spinner(" and ".join(args.paths)):
-        a, b = _sides(args)
-    found = diff(a, b)
+        a, b = _load_sides(args)
+    differences = diff(a, b)
     if args.json:
-        print(json.dumps(found))
+        print(json.dumps(differences))
     else:
-        for letter, side in (("a", a), ("b", b)):
-            moment = " (as of --since)" if letter == "a" and (args.since, args.since_time) != (None, None) else ""
-            print(escape(f"{letter}: {side.path}{moment}, {side.coordinator} coordinator of Kafka {side.kafka}"))
-        for title, rows in (
-            (("group", "a", "b"), [(name, *map(_group, pair)) for name, pair in found["groups"].items()]),
-            *(
-                (
-                    ("group", f"{what} topic-partition", "a", "b"),
-                    [
-                        (name, key, *map(_commit, pair))
-                        for name, keys in found[kind].items()
-                        for key, pair in keys.items()
-                    ],
-                )
-                for kind, what in (("offsets", "committed"), ("pending", "pending"))
-            ),
-        ):
-            if rows:
-                print_table(title, rows)
-        if not any(found.values()):
-            print("No group, no offset and no pending commit differs.")
+        _print_sides(a, b, is_moment=args.since is not None or args.since_time is not None)
+        _print_differences(differences)
     problems = list(dict.fromkeys([*a.problems, *b.problems]))
     for line in problems:
         options.print_error(line)
     return int(bool(problems))
 
 
-def _sides(args: argparse.Namespace) -> tuple[Groups, Groups]:
-    moments = args.since is not None or args.since_time is not None
-    if len(args.paths) != (1 if args.coordinators or moments else 2) or (args.coordinators and moments):
-        raise UsageError("two PATHs were expected, or one with --coordinators or with --since or --since-time")
+def _load_sides(args: argparse.Namespace) -> tuple[Groups, Groups]:
+    """Load what the options compare."""
+    is_moment = args.since is not None or args.since_time is not None
+    is_one_log = args.coordinators or is_moment
+    if len(args.paths) != (1 if is_one_log else 2) or (args.coordinators and is_moment):
+        raise UsageError("expected two PATHs, or one PATH with --coordinators, --since or --since-time")
     if args.coordinators and (args.coordinator or args.kafka):
-        raise UsageError("--coordinators compares 3.9.2's and 4.3.1's; --coordinator and --kafka choose one")
+        raise UsageError("--coordinators compares those of 3.9.2 and 4.3.1: remove --coordinator and --kafka")
     rules = options.choose_dialect(args.coordinator, args.kafka)
-
-    def side(path: str, coordinator: str, kafka: str | None, first: bool = False) -> Groups:
-        until, until_time = (args.since, args.since_time) if first else (args.until, args.until_time)
-        return load(path, coordinator, kafka, partitions=args.partitions, until=until, until_time=until_time)
+    path = args.paths[0]
+    end = {"partitions": args.partitions, "until": args.until, "until_time": args.until_time}
 
     if args.coordinators:
-        return side(args.paths[0], "classic", None), side(args.paths[0], "new", None)
-    if moments:
-        return side(args.paths[0], rules.coordinator, rules.kafka, first=True), side(
-            args.paths[0], rules.coordinator, rules.kafka
-        )
-    a, b = (side(path, rules.coordinator, rules.kafka) for path in args.paths)
-    return a, b
+        return load(path, "classic", **end), load(path, "new", **end)
+    a_path, b_path = (path, path) if is_moment else args.paths
+    a_end = {**end, "until": args.since, "until_time": args.since_time} if is_moment else end
+    return load(a_path, rules.coordinator, rules.kafka, **a_end), load(b_path, rules.coordinator, rules.kafka, **end)
 
 
-def _group(shown: dict[str, object] | None) -> str:
+def _print_sides(a: Groups, b: Groups, is_moment: bool) -> None:
+    moment = " (as of --since)" if is_moment else ""
+    print(escape(f"a: {a.path}{moment}, {a.coordinator} coordinator of Kafka {a.kafka}"))
+    print(escape(f"b: {b.path}, {b.coordinator} coordinator of Kafka {b.kafka}"))
+
+
+def _print_differences(differences: dict[str, dict[str, Any]]) -> None:
+    if not any(differences.values()):
+        print("No group, no offset and no pending commit differs.")
+    if differences["groups"]:
+        rows = [(name, *map(_format_group, pair)) for name, pair in differences["groups"].items()]
+        print_table(("group", "a", "b"), rows)
+    for kind, title in (("offsets", "committed"), ("pending", "pending")):
+        commits = [
+            (name, key, *map(_format_commit, pair))
+            for name, keys in differences[kind].items()
+            for key, pair in keys.items()
+        ]
+        if commits:
+            print_table(("group", f"{title} topic-partition", "a", "b"), commits)
+
+
+def _format_group(shown: dict[str, object] | None) -> str:
     if shown is None:
         return "-"
     members = shown["members"]
@@ -97,7 +112,7 @@ def _group(shown: dict[str, object] | None) -> str:
     return escape(f"{shown['type']} {shown['state']} {shown['protocol'] or ''} {len(members)} members")
 
 
-def _commit(shown: object) -> str:
+def _format_commit(shown: object) -> str:
     if shown is None:
         return "-"
     if isinstance(shown, list):

@@ -1,6 +1,6 @@
-"""`kafkagroups doctor`: is this machine ready for the course, and if not, what mends it?
+"""The command `doctor`: check whether this machine is ready for the course, and how to repair it.
 
-It stays light: neither Spark nor pandas is loaded, and Java only tells its version.
+The checks are fast: they do not load Spark or pandas, and Java only prints its version.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pathlib import Path
 from kafkagroups.spark.java import NoJava, find_java
 
 NAME = "doctor"
-HELP = "check Python, packages, Java, kernel, disk and memory, and say how to mend what is wrong"
+HELP = "check Python, packages, Java, kernel, disk and memory, and print how to repair what is wrong"
 EXAMPLES = """\
 examples:
-  kafkagroups doctor            a table; exit code 1 if something is not ok
-  kafkagroups doctor --json     a line per check, for scripts"""
+  kafkagroups doctor            print a table; exit code 1 if a check fails
+  kafkagroups doctor --json     print one line per check"""
 
 GIB = 1024**3
 INSTALL = "run `make lab` again, or with conda `conda env update -f environment.yml`"
@@ -34,7 +34,7 @@ INSTALL = "run `make lab` again, or with conda `conda env update -f environment.
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the report. `fix` says what mends it, and is empty when it is ok."""
+    """The result of one check. `fix` says how to repair it, and is empty if the check is ok."""
 
     check: str
     ok: bool
@@ -49,43 +49,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.json:
         results = []
-        for result in checks():
+        for result in run_checks():
             print(json.dumps(asdict(result)), flush=True)
             results.append(result)
     else:
-        results = list(checks())
+        results = list(run_checks())
         _print_table(results)
     return 0 if all(result.ok for result in results) else 1
 
 
-def checks() -> Iterator[Check]:
-    yield _python()
-    yield _environment()
-    yield _packages()
-    yield _kernel()
-    yield _java()
-    yield _spark_worker()
-    yield _disk()
-    yield _memory()
+def run_checks() -> Iterator[Check]:
+    """Yield the results, check by check."""
+    yield _check_python()
+    yield _check_environment()
+    yield _check_packages()
+    yield _check_kernel()
+    yield _check_java()
+    yield _check_spark_worker()
+    yield _check_disk()
+    yield _check_memory()
 
 
-def _python() -> Check:
+def _check_python() -> Check:
     found = "{}.{}.{}".format(*sys.version_info)
     ok = (3, 11) <= sys.version_info[:2] <= (3, 13)
     fix = "install Python 3.11, 3.12 or 3.13, then `make lab PYTHON=/path/to/it`"
     return Check("python", ok, found, "" if ok else fix)
 
 
-def _environment() -> Check:
-    """The package must be installed among this interpreter's packages, not only be found in the current folder."""
+def _check_environment() -> Check:
+    """Check that the package is installed in this interpreter, not only found in the current folder."""
     prefix = Path(sys.prefix).resolve()
     installed = importlib.metadata.distributions(name="kafkagroups")
     ok = any(prefix in Path(str(each.locate_file(""))).resolve().parents for each in installed)
     return Check("environment", ok, sys.prefix, "" if ok else f"kafkagroups is not installed in it: {INSTALL}")
 
 
-def _packages() -> Check:
-    """Every requirement of the installed package, with the range that pyproject.toml gives it."""
+def _check_packages() -> Check:
+    """Check every requirement of the installed package against its version range."""
     from packaging.requirements import Requirement
 
     try:
@@ -107,8 +108,8 @@ def _packages() -> Check:
     return Check("packages", True, f"all {len(required)} in their ranges")
 
 
-def _kernel() -> Check:
-    """Lessons ask for the kernel `python3`, and it has to start this interpreter."""
+def _check_kernel() -> Check:
+    """Check that the kernel `python3`, which the lessons use, starts this interpreter."""
     try:
         from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
     except ImportError:
@@ -116,16 +117,18 @@ def _kernel() -> Check:
     try:
         command = KernelSpecManager().get_kernel_spec("python3").argv[0]
     except NoSuchKernel:
-        return Check("kernel", False, "no kernel python3", f"`{sys.executable} -m ipykernel install --sys-prefix`")
-    # Jupyter replaces a bare name by its own interpreter
+        return Check(
+            "kernel", False, "there is no kernel python3", f"`{sys.executable} -m ipykernel install --sys-prefix`"
+        )
+    # Jupyter replaces a bare name with its own interpreter.
     if re.fullmatch(r"python(3(\.\d+)?)?", command) or Path(command).absolute() == Path(sys.executable).absolute():
         return Check("kernel", True, "python3 starts this Python")
     fix = f"`{sys.executable} -m ipykernel install --sys-prefix`, or remove that kernel: `jupyter kernelspec list`"
     return Check("kernel", False, f"python3 starts {command}", fix)
 
 
-def _java() -> Check:
-    """The Java that Spark would start."""
+def _check_java() -> Check:
+    """Check the Java that Spark would start."""
     try:
         java = find_java()
     except NoJava as error:
@@ -134,8 +137,8 @@ def _java() -> Check:
     return Check("java", True, f"{java.version} ({java.command}){note}")
 
 
-def _spark_worker() -> Check:
-    """Spark starts Python workers elsewhere than the notebook: they find only what is installed."""
+def _check_spark_worker() -> Check:
+    """Check that a Python in another folder, such as a Spark worker, finds the package."""
     if importlib.util.find_spec("pyspark") is None:
         return Check("spark worker", False, "pyspark is not installed", INSTALL)
     command = [sys.executable, "-c", "import kafkagroups"]
@@ -147,28 +150,28 @@ def _spark_worker() -> Check:
     return Check("spark worker", False, f"cannot import kafkagroups: {' '.join(last_line)}", INSTALL)
 
 
-def _disk() -> Check:
+def _check_disk() -> Check:
     free = shutil.disk_usage(sys.prefix).free
     fix = f"free 1 GB on the disk of {sys.prefix}; Spark and the large logs of lesson 10 need it"
     return Check("disk", free >= GIB, f"{free / GIB:.1f} GB free", "" if free >= GIB else fix)
 
 
-def _memory() -> Check:
-    free = _available_memory()
+def _check_memory() -> Check:
+    free = _read_available_memory()
     if free is None:
         return Check("memory", True, "unknown on this system")
-    fix = "close programs, or shut down kernels that you don't use; a lesson with Spark needs 1.5 GB"
+    fix = "close programs, or shut down kernels that you do not use; a lesson with Spark needs 1.5 GB"
     ok = free >= 1.5 * GIB
     return Check("memory", ok, f"{free / GIB:.1f} GB available", "" if ok else fix)
 
 
-def _available_memory() -> int | None:
+def _read_available_memory() -> int | None:
     try:
         found = re.search(r"MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text())
         return int(found[1]) * 1024 if found else None
     except OSError:
         pass
-    try:  # macOS tells only all there is
+    try:  # macOS gives only the total.
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
@@ -186,5 +189,6 @@ def _print_table(results: list[Check]) -> None:
         table.add_row(each.check, verdict, Text(each.found))
     console.print(table)
     for each in results:
-        if not each.ok:  # one long line, so that a command can be copied
-            console.print(Text(f"\nTo mend {each.check}: {each.fix}."), soft_wrap=True)
+        if not each.ok:
+            # One long line, so that you can copy a command from it.
+            console.print(Text(f"\nTo repair {each.check}: {each.fix}."), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`kafkagroups dump`: every batch and record of a log."""
+"""The command `dump`: every batch and record of a log, as text, JSON or the text of Kafka's tools."""
 
 from __future__ import annotations
 
@@ -30,46 +30,50 @@ examples:
   kafkagroups dump LOG --group billing --json | jq .value
   kafkagroups dump LOG --from 20 --until 40 --type OffsetCommit
   kafkagroups dump LOG --format dump-log --kafka 1.0.1
-      what kafka-dump-log.sh --offsets-decoder --print-data-log --deep-iteration of that Kafka prints (since 0.10.2)
+      the output of that version's kafka-dump-log.sh --offsets-decoder --print-data-log --deep-iteration
+      (from 0.10.2 on)
   kafkagroups dump LOG --format formatter --kafka 2.8.2
-      what kafka-console-consumer.sh prints with OffsetsMessageFormatter and GroupMetadataMessageFormatter"""
+      the output of kafka-console-consumer.sh with OffsetsMessageFormatter and GroupMetadataMessageFormatter"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths", metavar="PATH", nargs="+", help="a partition directory, a .log file or a folder of them"
-    )
+    options.add_paths(parser)
     parser.add_argument(
         "--format",
         choices=("text", "dump-log", "formatter"),
         default="text",
-        help="for people, as kafka-dump-log.sh, or as the console consumer's formatters",
+        help="readable text (the default), the text of kafka-dump-log.sh, or that of the console consumer's formatters",
     )
-    parser.add_argument("--kafka", metavar="VERSION", help=f"as which Kafka reads and prints it ({NEWEST_TOOL})")
-    parser.add_argument("--from", dest="first", type=int, metavar="N", help="only records from this offset on")
-    parser.add_argument("--until", type=int, metavar="N", help="only records below this offset, by whole batches")
+    parser.add_argument(
+        "--kafka", metavar="VERSION", help=f"the Kafka version that reads and prints the records ({NEWEST_TOOL})"
+    )
+    parser.add_argument("--from", dest="first", type=int, metavar="N", help="only records from offset N on")
+    parser.add_argument("--until", type=int, metavar="N", help=options.UNTIL_HELP)
     options.add_until_time(parser)
     parser.add_argument("--group", metavar="G", help="only records of this group")
-    parser.add_argument("--type", metavar="T", help="only records of this type: a number, or a name as OffsetCommit")
-    parser.add_argument("--json", action="store_true", help="a line a record")
+    parser.add_argument(
+        "--type", metavar="T", help="only records of this type: a number, or a name such as OffsetCommit"
+    )
+    parser.add_argument("--json", action="store_true", help="one line of JSON per record")
 
 
 def run(args: argparse.Namespace) -> int:
     rules = options.choose_dialect(None, args.kafka)
     limits = (args.group, args.type, args.first, args.until, args.until_time)
     if args.format != "text" and (args.json or any(limit is not None for limit in limits)):
-        raise UsageError(f"--format {args.format} prints whole logs, without other options")
-    wanted, tool = _wanted_type(args.type), parse_release(args.kafka or NEWEST_TOOL)
+        raise UsageError(f"--format {args.format} prints whole logs: remove the other options")
+    wanted = _parse_type(args.type)
+    tool = parse_release(args.kafka or NEWEST_TOOL)
     worst = 0
     errors: list[str] = []
     for path in args.paths:
         try:
             logs = open_logs(path)
             if len(logs) > 1 and args.until is not None:
-                raise UsageError(f"an offset to stop at needs one partition, {path} has {len(logs)}")
+                raise UsageError(f"--until needs one partition, {path} has {len(logs)}")
             for log in logs:
                 if args.format == "text":
-                    _dump(log, args, rules, wanted, errors)
+                    _print_log(log, args, rules, wanted, errors)
                 elif args.format == "dump-log":
                     dump_log.dump(log, sys.stdout, tool)
                 else:
@@ -81,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
             worst = 2
         except ToolDied as error:
             sys.stdout.flush()
-            options.print_error(f"Kafka's tool dies here: {error}")
+            options.print_error(f"Kafka's own tool fails at this point: {error}")
             return max(worst, 1)
     if errors:
         sys.stdout.flush()
@@ -89,28 +93,38 @@ def run(args: argparse.Namespace) -> int:
     return max(worst, int(bool(errors)))
 
 
-def _wanted_type(text: str | None) -> int | None:
+def _parse_type(text: str | None) -> int | None:
     names = {kind.name: kind.id for kind in RECORD_TYPES.values()}
-    if text is None or text in names:
-        return names[text] if text else None
+    if text is None:
+        return None
+    if text in names:
+        return names[text]
     try:
         return int(text)
     except ValueError:
-        raise UsageError(f"--type: a number or one of {', '.join(names)} was expected, not {text!r}") from None
+        raise UsageError(f"--type: expected a number or one of {', '.join(names)}, found {text!r}") from None
 
 
-def _dump(log: Log, args: argparse.Namespace, rules: Dialect, wanted: int | None, errors: list[str]) -> None:
-    everything = not (args.group or wanted is not None or args.first is not None)
+def _print_log(log: Log, args: argparse.Namespace, rules: Dialect, wanted: int | None, errors: list[str]) -> None:
+    has_filter = args.group or wanted is not None or args.first is not None
+    next_offset = None
     for batch in take(log, args.until, args.until_time):
+        next_offset = batch.next_offset
         try:
-            lines = list(_lines(log, batch, args, rules, wanted, errors))
-            if not args.json and (lines or everything):
-                lines.insert(0, _batch_line(log, batch))
+            lines = list(_format_records(log, batch, args, rules, wanted, errors))
+            if not args.json and (lines or not has_filter):
+                lines.insert(0, _format_batch(log, batch))
         except BadBytes as error:
             errors.append(str(error))
             continue
         for line in lines:
             print(line)
+    is_cut = args.until is not None or args.until_time is not None
+    if is_cut and not args.json:
+        if next_offset is None:
+            print("No batch is before the cut.")
+        else:
+            options.print_cut({log.partition: next_offset})
     _note_damage(log, errors)
 
 
@@ -120,36 +134,38 @@ def _note_damage(log: Log, errors: list[str]) -> None:
         errors.append(f"{damage.file}, byte {damage.position}: the log ends here: {damage.reason}")
 
 
-def _lines(
+def _format_records(
     log: Log, batch: Batch, args: argparse.Namespace, rules: Dialect, wanted: int | None, errors: list[str]
 ) -> Iterator[str]:
     for log_record in batch.records:
         if args.first is not None and log_record.offset < args.first:
             continue
-        record, error, control = _read(batch, log_record, rules)
+        record, error, control = _decode_record(batch, log_record, rules)
         if args.group is not None and (record is None or group_of(record) != args.group):
             continue
         if wanted is not None and (record is None or record.type != wanted):
             continue
         if error:
             errors.append(error)
-        show = _json_line if args.json else _text_line
+        show = _format_json if args.json else _format_text
         yield show(log, batch, log_record, record, rules, error, control)
 
 
-def _read(batch: Batch, log_record: LogRecord, rules: Dialect) -> tuple[Record | None, str | None, str | None]:
-    """The decoded record, the error where it cannot be decoded, and what a control record says."""
+def _decode_record(batch: Batch, log_record: LogRecord, rules: Dialect) -> tuple[Record | None, str | None, str | None]:
+    """Return the decoded record, or why it cannot be decoded, or the name of a control record."""
     try:
         if not batch.is_control:
             return decode(log_record.key, log_record.value, rules), None, None
         kind = decode_control_key(log_record.key)
-        return None, None, kind.name.lower() if kind in (ControlType.COMMIT, ControlType.ABORT) else kind.name
+        is_marker = kind in (ControlType.COMMIT, ControlType.ABORT)
+        return None, None, kind.name.lower() if is_marker else kind.name
     except BadBytes as error:
-        error.file, error.offset = batch.file, log_record.offset
+        error.file = batch.file
+        error.offset = log_record.offset
         return None, str(error), None
 
 
-def _json_line(
+def _format_json(
     log: Log,
     batch: Batch,
     log_record: LogRecord,
@@ -173,15 +189,16 @@ def _json_line(
     }
     if error:
         out["error"] = error
-        out["key_hex"], out["value_hex"] = _hex(log_record.key), _hex(log_record.value)
+        out["key_hex"] = _to_hex(log_record.key)
+        out["value_hex"] = _to_hex(log_record.value)
     return json.dumps(out)
 
 
-def _hex(data: bytes | None) -> str | None:
+def _to_hex(data: bytes | None) -> str | None:
     return None if data is None else data.hex()
 
 
-def _batch_line(log: Log, batch: Batch) -> str:
+def _format_batch(log: Log, batch: Batch) -> str:
     codec = "" if not batch.attributes & 0x07 else f" {batch.compression.name.lower()}"
     kinds = [f"magic {batch.magic}{codec}"]
     if batch.producer_id >= 0:
@@ -189,13 +206,12 @@ def _batch_line(log: Log, batch: Batch) -> str:
     kinds += ["transactional"] * batch.is_transactional + ["control"] * batch.is_control
     if batch.delete_horizon_ms is not None:
         kinds.append(f"delete horizon {batch.delete_horizon_ms}")
-    where = "" if log.partition is None else f"partition {log.partition} "
-    return f"{where}offsets {batch.base_offset} to {batch.last_offset}, byte {batch.position}, {batch.size} bytes, " + (
-        ", ".join(kinds)
-    )
+    partition = "" if log.partition is None else f"partition {log.partition} "
+    offsets = f"offsets {batch.base_offset} to {batch.last_offset}"
+    return f"{partition}{offsets}, byte {batch.position}, {batch.size} bytes, {', '.join(kinds)}"
 
 
-def _text_line(
+def _format_text(
     log: Log,
     batch: Batch,
     log_record: LogRecord,
@@ -205,17 +221,17 @@ def _text_line(
     control: str | None,
 ) -> str:
     if error:
-        raw = f"key {_hex(log_record.key)}, value {_hex(log_record.value)}"
+        raw = f"key {_to_hex(log_record.key)}, value {_to_hex(log_record.value)}"
         return f"  {log_record.offset}  cannot be decoded: {escape(error)}: {raw}"
     if record is None:
         return f"  {log_record.offset}  marker: {control}"
     key = key_to_json(record)
     value = value_to_json(record, rules)
-    about = " ".join(f"{name}={content}" for name, content in key.get("data", {"key": key.get("hex")}).items())
+    key_text = " ".join(f"{name}={content}" for name, content in key.get("data", {"key": key.get("hex")}).items())
     if value is None:
-        what = "tombstone"
+        value_text = "tombstone"
     elif "data" in value:
-        what = f"v{value['version']} " + json.dumps(value["data"], ensure_ascii=False)
+        value_text = f"v{value['version']} " + json.dumps(value["data"], ensure_ascii=False)
     else:
-        what = value["hex"]
-    return escape(f"  {log_record.offset}  {record.name}  {about}  {what}")
+        value_text = value["hex"]
+    return escape(f"  {log_record.offset}  {record.name}  {key_text}  {value_text}")

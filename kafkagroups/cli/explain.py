@@ -1,4 +1,4 @@
-"""`kafkagroups explain`: every record that touched a group or an offset, and what became of it."""
+"""The command `explain`: every record of a group or an offset, with its fate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.serde import RECORD_TYPES
 
 NAME = "explain"
-HELP = "say which record made a group or an offset what it is, and what became of the others"
+HELP = "show which record decides a group's or an offset's state, and the fate of the other records"
 EXAMPLES = """\
 examples:
   kafkagroups explain data/harbour/3.9.2 --group billing --coordinator classic
@@ -25,89 +25,105 @@ examples:
   kafkagroups explain LOG --group billing --until-time 2026-11-21T10:00 --json"""
 
 SHOWN = 20
-"""How many records a person sees of a long history."""
+"""The number of records in the text output of a long history."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths", metavar="PATH", nargs="+", help="a partition directory, a .log file or a folder of directories"
-    )
-    parser.add_argument("--group", metavar="G", required=True, help="the group's id")
-    parser.add_argument("--topic", metavar="T", help="only its offset of this topic …")
-    parser.add_argument("--partition", type=int, metavar="P", help="… and this partition")
+    options.add_paths(parser)
+    parser.add_argument("--group", metavar="G", required=True, help="the group id")
+    parser.add_argument("--topic", metavar="T", help="only the group's offset for this topic; needs --partition")
+    parser.add_argument("--partition", type=int, metavar="P", help="the topic's partition; needs --topic")
     options.add_coordinator(parser)
-    parser.add_argument("--partitions", type=int, metavar="N", help="the offsets topic's partition count")
-    parser.add_argument("--until", type=int, metavar="N", help="the state as of this offset")
+    options.add_partitions(parser)
+    parser.add_argument("--until", type=int, metavar="N", help=options.UNTIL_HELP)
     options.add_until_time(parser)
     parser.add_argument(
-        "--all", action="store_true", help=f"every record, not only {SHOWN} of them and what stands out"
+        "--all",
+        action="store_true",
+        help=f"show every record, not only the last {SHOWN} and those where an offset went back",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object, with every record")
 
 
 def run(args: argparse.Namespace) -> int:
     rules = options.choose_dialect(args.coordinator, args.kafka)
-    whose = {"coordinator": rules.coordinator, "kafka": rules.kafka, "partitions": args.partitions}
+    rules_options = {"coordinator": rules.coordinator, "kafka": rules.kafka, "partitions": args.partitions}
     until = {"until": args.until, "until_time": args.until_time}
     worst = 0
     for path in args.paths:
         try:
             with spinner(path):
-                told = explain(path, args.group, args.topic, args.partition, **whose, **until)
+                explanation = explain(path, args.group, args.topic, args.partition, **rules_options, **until)
         except UsageError as error:
             options.print_error(error)
             worst = 2
             continue
         if args.json:
-            history = [history_json(entry) for entry in told.history]
-            about = {"path": path, "group": told.group, "coordinator": told.coordinator}
-            print(json.dumps({**about, "history": history, "answer": told.answer}), flush=True)
+            history = [history_json(entry) for entry in explanation.history]
+            about = {"path": path, "group": explanation.group, "coordinator": explanation.coordinator}
+            print(json.dumps({**about, "history": history, "answer": explanation.answer}), flush=True)
         else:
-            _print(path, told, args)
-        for line in told.problems:
+            _print(path, explanation, args)
+        for line in explanation.problems:
             options.print_error(line)
-        worst = max(worst, int(bool(told.problems)))
+        worst = max(worst, int(bool(explanation.problems)))
     return worst
 
 
-def _print(path: str, told: Explanation, args: argparse.Namespace) -> None:
-    what = f"{args.topic}-{args.partition} of {told.group}" if args.topic else told.group
-    broker = f"A {told.kafka} broker ({told.coordinator} coordinator)"
-    if not told.history:
-        home = f"group {told.group} lives in partition {partition_for(told.group, args.partitions or 50)}"
+def _print(path: str, explanation: Explanation, args: argparse.Namespace) -> None:
+    what = f"{args.topic}-{args.partition} of {explanation.group}" if args.topic else explanation.group
+    broker = f"A {explanation.kafka} broker ({explanation.coordinator} coordinator)"
+    if not explanation.history:
+        partition = partition_for(explanation.group, args.partitions or 50)
+        home = f"group {explanation.group} is stored in partition {partition}"
         count = "" if args.partitions else " if the topic has 50 (--partitions)"
         print(escape(f"No record of {what} in {path}; {home}{count}."))
         return
-    back = _went_back(told.history)
-    chosen = told.history if args.all else _worth_showing(told.history, back)
+    back = _find_backward_commits(explanation.history)
+    chosen = explanation.history if args.all else _select_records(explanation.history, back)
     rows = [_row(entry, id(entry) in back) for entry in chosen]
-    names = ("part.", "record", "written (UTC)", "type", "about", "committed", "note", "producer", "fate", "by", "why")
+    names = (
+        "part.",
+        "record",
+        "written (UTC)",
+        "type",
+        "about",
+        "committed",
+        "metadata",
+        "producer",
+        "fate",
+        "by",
+        "why",
+    )
     used = [number for number in range(len(names)) if number < 5 or any(row[number] != "" for row in rows)]
     print_table([names[number] for number in used], [[row[number] for number in used] for row in rows])
-    if len(chosen) < len(told.history):
-        left = f"{len(chosen)} of {len(told.history)} records: the last {SHOWN}, and where an offset went back (▼)."
-        print(f"{left} --all shows every one.")
+    if len(chosen) < len(explanation.history):
+        shown = (
+            f"{len(chosen)} of {len(explanation.history)} records: the last {SHOWN}, and where an offset went back (▼)."
+        )
+        print(f"{shown} --all shows all of them.")
     elif back:
         print("▼: the offset went back.")
-    if told.answer is None:
+    if explanation.answer is None:
         print(escape(f"{broker} answers nothing about {what}."))
     elif args.topic:
-        note = f", with the note {told.answer['metadata']!r}" if told.answer["metadata"] else ""
-        print(escape(f"{broker} answers {told.answer['offset']} for {what}{note}."))
+        metadata = f", with the metadata {explanation.answer['metadata']!r}" if explanation.answer["metadata"] else ""
+        print(escape(f"{broker} answers {explanation.answer['offset']} for {what}{metadata}."))
     else:
-        state, offsets = told.answer["state"], len(told.answer["offsets"])
+        state = explanation.answer["state"]
+        offsets = len(explanation.answer["offsets"])
         print(escape(f"{broker} answers that {what} is {state}, with {offsets} offsets."))
-    for entry in told.waiting:
+    for entry in explanation.waiting:
         print(
             escape(
-                f"{entry.key}: record {entry.offset} waits for the end of producer {entry.producer_id}'s transaction; "
-                "asked for stable offsets, a broker answers UNSTABLE_OFFSET_COMMIT."
+                f"{entry.key}: record {entry.offset} is pending until producer {entry.producer_id}'s transaction ends; "
+                "to a request for stable offsets, a broker answers UNSTABLE_OFFSET_COMMIT."
             )
         )
 
 
-def _went_back(history: list[RecordFate]) -> set[int]:
-    """The records (their ids) that commit less than the one before them, by key and in the order of the log."""
+def _find_backward_commits(history: list[RecordFate]) -> set[int]:
+    """Return the object ids of records that commit a smaller offset than the key's record before them."""
     last: dict[TopicPartition, int] = {}
     back = set()
     for entry in history:
@@ -118,8 +134,8 @@ def _went_back(history: list[RecordFate]) -> set[int]:
     return back
 
 
-def _worth_showing(history: list[RecordFate], back: set[int]) -> list[RecordFate]:
-    """The last records, and each that went back with the one of its key before it."""
+def _select_records(history: list[RecordFate], back: set[int]) -> list[RecordFate]:
+    """Return the last records, and each backward commit with the key's record before it."""
     if len(history) <= 2 * SHOWN:
         return history
     before: dict[TopicPartition, RecordFate] = {}
@@ -133,7 +149,9 @@ def _worth_showing(history: list[RecordFate], back: set[int]) -> list[RecordFate
 
 
 def _row(entry: RecordFate, went_back: bool) -> tuple[object, ...]:
-    name = RECORD_TYPES[entry.type].name if entry.type in RECORD_TYPES else "-" if entry.type is None else entry.type
+    name: object = "-" if entry.type is None else entry.type
+    if entry.type in RECORD_TYPES:
+        name = RECORD_TYPES[entry.type].name
     assert entry.fate is not None
     return (
         "-" if entry.partition is None else entry.partition,

@@ -1,4 +1,4 @@
-"""`kafkagroups load`: the groups as a broker would answer them."""
+"""The command `load`: the groups as a broker would answer them after loading a log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafkagroups.records.versions import Dialect
 from kafkagroups.tables.answers import group_json, offsets_json, pending_json
 
 NAME = "load"
-HELP = "load a log as a broker's coordinator does, and show the groups that it would know"
+HELP = "load a log as a broker's coordinator does, and show the groups that it would answer"
 EXAMPLES = """\
 examples:
   kafkagroups load data/harbour/3.9.2 --coordinator classic
@@ -32,44 +32,45 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths",
-        metavar="PATH",
-        nargs="+",
-        help="a partition directory, a .log file, or a folder of partition directories; each is a log of its own",
-    )
+    options.add_paths(parser, "; each PATH is loaded independently")
     options.add_coordinator(parser)
-    parser.add_argument("--partitions", type=int, metavar="N", help="the topic's partition count")
-    parser.add_argument("--until", type=int, metavar="OFFSET", help="only records below this offset")
+    options.add_partitions(parser)
+    parser.add_argument("--until", type=int, metavar="OFFSET", help=options.UNTIL_HELP)
     options.add_until_time(parser)
-    parser.add_argument("--engine", choices=(*ENGINES, "spark"), default="auto", help="which loader (auto)")
-    parser.add_argument("--master", metavar="URL", help="Spark's master, with --engine spark (this machine's cores)")
+    parser.add_argument(
+        "--engine", choices=(*ENGINES, "spark"), default="auto", help="the loader (auto: by the size of the log)"
+    )
+    parser.add_argument(
+        "--master", metavar="URL", help="the Spark master, with --engine spark (all cores of this machine)"
+    )
     parser.add_argument(
         "--to",
-        type=_parquet_folder,
+        type=_parse_parquet_folder,
         metavar="parquet:DIR",
-        help="write the tables of one PATH as DIR/<table>/….parquet, and show only what was written",
+        help="write the tables of one PATH as DIR/<table>/….parquet, and print only the row counts",
     )
     parser.add_argument(
-        "--snapshot", metavar="DIR", help="go on from the snapshot there, if there is one, and save the new one"
+        "--snapshot",
+        metavar="DIR",
+        help="resume from the snapshot in DIR, if there is one, and save the new state there",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object a PATH")
+    parser.add_argument("--json", action="store_true", help="one JSON object per PATH")
 
 
 def run(args: argparse.Namespace) -> int:
     worst = 0
     rules = options.choose_dialect(args.coordinator, args.kafka)
     if args.master and args.engine != "spark":
-        raise UsageError("--master is Spark's: it goes with --engine spark")
+        raise UsageError("--master needs --engine spark")
     if args.snapshot and (args.engine == "spark" or args.until is not None or args.until_time is not None or args.to):
-        raise UsageError("--snapshot goes with neither --until, --until-time, --to nor --engine spark")
+        raise UsageError("--snapshot cannot be used with --until, --until-time, --to or --engine spark")
     if args.snapshot and len(args.paths) > 1:
         raise UsageError(f"--snapshot takes one PATH, not {len(args.paths)}")
     if args.to:
         return _write(args, rules)
     for path in args.paths:
         try:
-            groups = _loaded(path, rules, args)
+            groups = _load(path, rules, args)
         except (UsageError, InvalidLog) as error:
             options.print_error(error)
             worst = 2
@@ -78,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
             print(json.dumps(to_json(groups)))
         else:
             _print(groups)
+            if args.until is not None or args.until_time is not None:
+                options.print_cut({number: loaded.next_offset for number, loaded in groups.partitions.items()})
         sys.stdout.flush()
         for line in groups.problems:
             options.print_error(line)
@@ -85,10 +88,10 @@ def run(args: argparse.Namespace) -> int:
     return worst
 
 
-def _parquet_folder(text: str) -> str:
+def _parse_parquet_folder(text: str) -> str:
     form, _, folder = text.partition(":")
     if form != "parquet" or not folder:
-        raise argparse.ArgumentTypeError(f"parquet:DIR was expected, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected parquet:DIR, found {text!r}")
     return folder
 
 
@@ -100,7 +103,7 @@ def _write(args: argparse.Namespace, rules: Dialect) -> int:
     (path,) = args.paths
     check_empty(args.to)
     if args.engine != "spark" or args.until is not None or args.until_time is not None:
-        written = write_tables(_loaded(path, rules, args), args.to)
+        written = write_tables(_load(path, rules, args), args.to)
     else:
         from kafkagroups.spark.parquet import load_and_write
 
@@ -117,8 +120,8 @@ def _write(args: argparse.Namespace, rules: Dialect) -> int:
     return int(bool(written.problems))
 
 
-def _gone_on(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
-    """What a snapshot knows after what the log has got since."""
+def _resume_snapshot(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
+    """Resume from the snapshot, save the new one, and return its groups."""
     from kafkagroups.loading.snapshots import Snapshot, files
 
     snapshot = Snapshot(rules, {})
@@ -130,24 +133,24 @@ def _gone_on(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
     return snapshot.groups(path, args.partitions)
 
 
-def _loaded(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
+def _load(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
     if args.snapshot:
         with spinner(path):
-            return _gone_on(path, rules, args)
-    stops = {"partitions": args.partitions, "until": args.until, "until_time": args.until_time}
+            return _resume_snapshot(path, rules, args)
+    limits = {"partitions": args.partitions, "until": args.until, "until_time": args.until_time}
     if args.engine != "spark":
         if "://" in path and not os.path.exists(path):
-            raise UsageError(f"{path.partition('://')[0]}:// is read by --engine spark only")
+            raise UsageError(f"{path.partition('://')[0]}:// needs --engine spark")
         with progress_bar() as progress:
-            return load(path, rules.coordinator, rules.kafka, engine=args.engine, progress=progress, **stops)
+            return load(path, rules.coordinator, rules.kafka, engine=args.engine, progress=progress, **limits)
     from kafkagroups import spark
 
     with spinner(path):
-        return spark.load_groups(path, rules.coordinator, rules.kafka, master=args.master, **stops)
+        return spark.load_groups(path, rules.coordinator, rules.kafka, master=args.master, **limits)
 
 
 def to_json(groups: Groups) -> dict[str, Any]:
-    """What `load --json` prints."""
+    """Return what `load --json` prints."""
     return {
         "path": groups.path,
         "coordinator": groups.coordinator,
@@ -164,10 +167,11 @@ def to_json(groups: Groups) -> dict[str, Any]:
 
 def _print(groups: Groups) -> None:
     read = groups.partitions.values()
-    records, batches = sum(p.records for p in read), sum(p.batches for p in read)
-    many = f"{len(read)} partitions" if len(read) != 1 else "1 partition"
-    print(f"{groups.path}: {records} records in {batches} batches of {many},")
-    print(f"as the {groups.coordinator} coordinator of Kafka {groups.kafka} loads them")
+    records = sum(partition.records for partition in read)
+    batches = sum(partition.batches for partition in read)
+    count = f"{len(read)} partitions" if len(read) != 1 else "1 partition"
+    print(escape(f"{groups.path}: {records} records in {batches} batches of {count},"))
+    print(f"loaded as the {groups.coordinator} coordinator of Kafka {groups.kafka} loads them.")
     rows = []
     for group_id in sorted(groups):
         shown = group_json(groups[group_id])
@@ -185,8 +189,8 @@ def _print(groups: Groups) -> None:
     if committed:
         print_table(("group", "topic-partition", "offset", "metadata", "record"), committed)
     for what, names in (
-        ("offsets kept of groups that are not known", groups.orphans),
-        ("groups with records in other partitions", groups.elsewhere),
+        ("Groups that are not known, but whose offsets remain in memory", groups.orphans),
+        ("Groups with records in other partitions", groups.elsewhere),
     ):
         if names:
-            print(escape(f"{what}: {', '.join(sorted(names))}"))
+            print(escape(f"{what}: {', '.join(sorted(names))}."))

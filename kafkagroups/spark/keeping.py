@@ -1,9 +1,11 @@
-"""Current offsets of a growing topic: a stream of new batches, folded onto a snapshot.
+"""A snapshot that a Spark stream keeps up to date: each micro-batch adds the new batches of a growing topic.
 
-Each micro-batch brings batches behind those that the snapshot holds; a task for each of their log partitions reads the
-partition's state, folds them on and writes the new state; then the driver makes the new states the snapshot. Whoever is
-killed in between has changed nothing: what is folded again is folded onto the old state, and what a state holds already
-is skipped by its offset. So nothing is lost or doubled, whatever becomes of the stream's checkpoint.
+A micro-batch has the batches that follow those in the snapshot. One task per log partition reads the state of its
+partition, adds the batches and writes the new state. Then the driver commits the new states as the snapshot.
+
+A crash at any point leaves the previous snapshot intact. Repeated batches are added to the old state, and a state skips
+the batches that it already contains, by their offsets. So nothing is lost or counted twice, even if the stream's
+checkpoint is lost.
 """
 
 from __future__ import annotations
@@ -39,53 +41,81 @@ def keep(
     until_now: bool = False,
     session: SparkSession | None = None,
 ) -> StreamingQuery:
-    """Starts a stream that keeps `folder` a snapshot of the growing topic at `path`; every executor must see both.
+    """Start a stream that keeps a snapshot of a growing topic up to date.
 
-    `until_now`: it ends when all that was there has been read. `snapshots.Snapshot.read(folder).groups()` is what the
-    coordinator would answer after the last micro-batch. A partition whose load fails stays failed.
+    Parameters
+    ----------
+    path : str or Path
+        The log of the growing topic. Every executor must see it.
+    folder : str or Path
+        The snapshot's folder: empty, or with a snapshot of the same coordinator. Every executor must see it.
+    coordinator : str
+        ``"classic"`` or ``"new"``.
+    kafka : str, optional
+        The coordinator's Kafka version.
+    until_now : bool
+        End the stream when it has read everything that existed at its start.
+    session : SparkSession, optional
+        The session to use (default: the one of :func:`session`).
 
-    UsageError: an unknown coordinator, a folder with something else in it, or with a snapshot of another one.
+    Returns
+    -------
+    StreamingQuery
+        The running stream. After each micro-batch, ``snapshots.Snapshot.read(folder).groups()`` returns what the
+        coordinator would answer. A partition that fails to load remains failed.
+
+    Raises
+    ------
+    UsageError
+        The coordinator is unknown, or the folder contains other files or a snapshot of another coordinator.
     """
     rules = dialect(coordinator, kafka)
     place = Path(folder).absolute()
     files.prepare(place)
     if files.is_there(place):
         files.check(place, rules)
-    else:  # a checkpoint without its snapshot knows of batches that are folded nowhere
+    else:
+        # Without a snapshot, the batches that an old checkpoint skips would be lost.
         shutil.rmtree(place / files.CHECKPOINT, ignore_errors=True)
     session = session or get_session()
     register(session)
     reader = session.readStream.format("consumer_offsets").option("table", "batches")
     writer = reader.load(str(Path(path).absolute())).writeStream.foreachBatch(
-        lambda batches, batch_id: fold_on(batches, place, rules)
+        lambda batches, batch_id: add_batches(batches, place, rules)
     )
     writer = writer.option("checkpointLocation", str(place / files.CHECKPOINT))
-    return (writer.trigger(availableNow=True) if until_now else writer).start()
+    if until_now:
+        writer = writer.trigger(availableNow=True)
+    return writer.start()
 
 
-def fold_on(batches: DataFrame, folder: Path, rules: Dialect) -> None:
-    """Folds a micro-batch of table `batches` onto the snapshot in the folder."""
+def add_batches(batches: DataFrame, folder: Path, rules: Dialect) -> None:
+    """Add a micro-batch of table `batches` to the snapshot in the folder."""
     number = files.prepare(folder)
-    there = files.read(folder).partitions if files.is_there(folder) else {}
+    old = files.read(folder).partitions if files.is_there(folder) else {}
     done = batches.groupBy("partition").applyInArrow(
-        _task(folder, number, rules, {number_of(p): file for p, (file, _) in there.items()}),
+        _partition_task(folder, number, rules, {number_of(p): file for p, (file, _) in old.items()}),
         "partition int, file string, next_offset long",
     )
     new = {None if row.partition < 0 else row.partition: (row.file, row.next_offset) for row in done.collect()}
     if new:
-        files.commit(folder, number, rules, there | new)
+        files.commit(folder, number, rules, old | new)
 
 
-def _task(folder: Path, number: int, rules: Dialect, there: dict[int, str]) -> Callable[[pa.Table], pa.Table]:
+def _partition_task(
+    folder: Path, number: int, rules: Dialect, old_files: dict[int, str]
+) -> Callable[[pa.Table], pa.Table]:
+    """Return a function that adds the batches of one log partition to its state and writes the new state."""
+
     def run(table: pa.Table) -> pa.Table:
         import pyarrow as pa
 
         table = table.sort_by("base_offset")
         partition: int = table["partition"][0].as_py()
         name = None if partition < 0 else partition
-        before = files.read_state(folder / there[partition], rules) if partition in there else None
-        state = folded(before, table, name, rules)
-        file = files.name(name, number, uuid4().hex)  # a task that runs twice writes two files
+        before = files.read_state(folder / old_files[partition], rules) if partition in old_files else None
+        state = advance_state(before, table, name, rules)
+        file = files.name(name, number, uuid4().hex)  # The random id separates two runs of the same task.
         files.write_state(folder / file, state)
         return pa.table(
             {
@@ -98,8 +128,10 @@ def _task(folder: Path, number: int, rules: Dialect, there: dict[int, str]) -> C
     return run
 
 
-def folded(before: PartitionState | None, table: pa.Table, partition: int | None, rules: Dialect) -> PartitionState:
-    """The state after these batches, which stand in order; those that it holds already are skipped."""
+def advance_state(
+    before: PartitionState | None, table: pa.Table, partition: int | None, rules: Dialect
+) -> PartitionState:
+    """Return the state after these batches, which are in order; batches that it already contains are skipped."""
     since = before.loaded.next_offset if before else -1
     rows = zip(*(table[name].to_pylist() for name in ("base_offset", "next_offset", "bytes")), strict=True)
     new = [(base, end, content) for base, end, content in rows if end > since]

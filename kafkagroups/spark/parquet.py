@@ -1,4 +1,4 @@
-"""The tables of a log as folders of Parquet files, written by Spark's tasks."""
+"""Parquet files of a log's tables, written by Spark's tasks (`load --engine spark --to parquet:DIR`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import failure
 from kafkagroups.log.places import local_path
 from kafkagroups.records.versions import Dialect
-from kafkagroups.spark.session import jobs, session
+from kafkagroups.spark.session import session, task_errors
 from kafkagroups.spark.tables import load
 from kafkagroups.tables.parquet import TABLES, WrittenTables
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafkagroups.spark.tables import Tables
 
 
-TIMES = "spark.sql.parquet.outputTimestampType"
+TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
 
 
 def load_and_write(path: str, rules: Dialect, partitions: int | None, master: str | None, folder: str) -> WrittenTables:
@@ -38,36 +38,38 @@ def load_and_write(path: str, rules: Dialect, partitions: int | None, master: st
 
 
 def write_parquet(tables: Tables, names: Sequence[str], folder: str) -> dict[str, int]:
-    """Writes `folder`/<table>/…parquet for the tables of these names, each in a pass of its own; gives their rows.
+    """Write `folder`/<table>/…parquet for the named tables, one pass over the log each; return their row counts.
 
-    `folder` is a path, or a URI that Spark's Hadoop knows. UsageError when it cannot be written.
+    `folder` is a path, or a URI that Spark's Hadoop opens. A UsageError if it cannot be written.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import Observation, functions
 
     rows = {}
-    conf, before = tables.session.conf, tables.session.conf.get(TIMES)
-    conf.set(TIMES, "TIMESTAMP_MICROS")  # not Spark's old INT96, whose zone others do not know
+    conf = tables.session.conf
+    before = conf.get(TIMESTAMP_TYPE)
+    # Spark's default, INT96, has no time zone that other readers agree on.
+    conf.set(TIMESTAMP_TYPE, "TIMESTAMP_MICROS")
     try:
         for table in names:
-            counted = Observation()
-            frame = getattr(tables, table).observe(counted, functions.count("*").alias("rows"))
-            with jobs():
-                frame.write.parquet(f"{_place(folder)}/{table}")
-            rows[table] = counted.get["rows"]
+            observation = Observation()
+            frame = getattr(tables, table).observe(observation, functions.count("*").alias("rows"))
+            with task_errors():
+                frame.write.parquet(f"{_spark_path(folder)}/{table}")
+            rows[table] = observation.get["rows"]
     except PySparkException as error:
-        raise UsageError(f"{folder}: Spark cannot write there: {str(error).splitlines()[0]}") from error
+        raise UsageError(f"{folder}: Spark cannot write to it: {str(error).splitlines()[0]}") from error
     finally:
-        conf.set(TIMES, str(before))
+        conf.set(TIMESTAMP_TYPE, str(before))
     return rows
 
 
 def bad_partitions(tables: Tables, folder: str) -> list[Row]:
-    """Of the partitions that were written, those whose bytes are damaged or whose load fails, in order."""
-    written = tables.session.read.parquet(f"{_place(folder)}/partitions")
+    """Return the written partitions that are damaged or fail to load, in order."""
+    written = tables.session.read.parquet(f"{_spark_path(folder)}/partitions")
     return written.where("error is not null or damage is not null").orderBy("partition").collect()
 
 
-def _place(folder: str) -> str:
+def _spark_path(folder: str) -> str:
     name = local_path(folder)
     return folder if name is None else f"file://{os.path.abspath(name)}"

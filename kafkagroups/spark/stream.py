@@ -1,13 +1,16 @@
-"""A growing folder as a stream: `spark.readStream.format("consumer_offsets").option("table", "batches").load(folder)`.
+"""A growing folder as a Spark stream: new batches or records of a topic that a broker still writes.
 
-    table            records, the columns of `columns.TABLES`, or
-                     batches: partition int, base_offset long, next_offset long, bytes binary; each a whole batch as
-                     it stands in the log, with its header, for whoever folds on
-    path, paths      as in source.py, but files of this machine (each executor's too); the folder may be empty yet
-    coordinator, kafka, cwd, tasks            as in source.py
+    spark.readStream.format("consumer_offsets").option("table", "batches").load(folder)
 
-The stream's offset is {log partition: next Kafka offset}. What it is up to, and where the next batches stand, says
-growth.py: segments that have grown, new ones, new partitions. A batch that is not whole yet waits.
+    table                           records: the columns of tables.columns.TABLES
+                                    batches: partition int, base_offset long, next_offset long, bytes binary;
+                                    an unchanged batch of the log, with its header, for jobs that fold batches
+    path, paths                     as in source.py, but only files of this machine, which every executor must see;
+                                    the folder may still be empty
+    coordinator, kafka, cwd, tasks  as in source.py
+
+The offset of the stream is {log partition: next Kafka offset}. growth.py finds the new batches: in segments that have
+grown, in new segments, in new partitions. An incomplete batch waits until it is complete.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ from kafkagroups.log.places import find_logs, local_path
 from kafkagroups.log.segments import Log, Position
 from kafkagroups.records.versions import dialect
 from kafkagroups.spark.growth import NewBatch, files_of, find_end, read_until, size_of
-from kafkagroups.spark.source import Options, bins, freeze
+from kafkagroups.spark.options import Options
+from kafkagroups.spark.tasks import distribute, freeze_objects
 from kafkagroups.tables.columns import record_batches
 from kafkagroups.tables.rows import number, record_rows
 
@@ -37,40 +41,43 @@ if TYPE_CHECKING:
 
     Offset = dict[str, int]
 
-ROWS, BYTES = 8192, 16 * 1024 * 1024
-"""Where a record batch of raw batches ends."""
+MOST_ROWS = 8192
+MOST_BYTES = 16 * 1024 * 1024
+"""The limits of one Arrow record batch of raw batches."""
 
 
 @dataclass
-class Part(InputPartition):
-    """What one task reads: of each log what stands behind its mark, up to an offset."""
+class StreamTask(InputPartition):
+    """What one task reads: (log, mark, end offset). It reads each log after its mark, up to the end offset."""
 
     logs: list[tuple[Log, Position, int]]
 
 
 class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives as long as its query, in a process of its own; `read` runs in tasks, from what a Part says."""
+    """The stream reader. It lives in its own process until its query ends; only `read` runs in tasks."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         if options.table not in ("records", "batches"):
             raise UsageError(f"a stream has table records or batches, not {options.table}")
-        if elsewhere := [path for path in options.paths if local_path(path) is None]:
-            raise UsageError(f"a stream reads files of this machine, not {elsewhere[0]}")
+        if remote := [path for path in options.paths if local_path(path) is None]:
+            raise UsageError(f"a stream reads files of this machine, not {remote[0]}")
         self.options = options
         self.schema = schema
         self.marks: dict[int, dict[int, Position]] = {}
-        """By partition, then next offset: what was told to Spark and may be asked for."""
+        """Marks by partition and next offset: those that were returned to Spark and may be requested again."""
         self.sizes: dict[str, int] | None = None
-        """What there was when a query began that ends with it."""
+        """The file sizes at the start of a query with the trigger AvailableNow; None for other queries."""
 
     def initialOffset(self) -> Offset:
+        """Return the offset before any batch."""
         return {}
 
     def prepareForTriggerAvailableNow(self) -> None:
+        """Remember the file sizes, because the query reads nothing that is written later."""
         self.sizes = {path: size_of(path) for log in self._logs().values() for path in files_of(log)}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """Where the whole batches end now."""
+        """Return where the whole batches end now."""
         ends = {int(partition): offset for partition, offset in start.items()}
         for partition, log in self._logs().items():
             mark = find_end(log, self._mark(partition, ends.get(partition, 0)), self.sizes)
@@ -80,29 +87,32 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {str(partition): ends[partition] for partition in sorted(ends)}
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """The log partitions with something between two offsets, in at most `tasks` tasks."""
-        logs, sized = self._logs(), []
+        """Return at most `tasks` tasks for the log partitions that have batches between two offsets."""
+        logs = self._logs()
+        sized = []
         for partition, until in end.items():
             begin = start.get(partition, 0)
             if until > begin:
                 if (log := logs.get(int(partition))) is None:
-                    raise UsageError(f"partition {partition} has gone, from which offsets {begin} to {until} were read")
+                    raise UsageError(
+                        f"partition {partition} was deleted; the query needs its offsets {begin} to {until}"
+                    )
                 mark = self._mark(int(partition), begin)
                 rest = sum(size_of(path) for path in files_of(log)[log.first_segment(mark) :]) - mark.byte
                 sized.append((rest, (log, mark, until)))
-        return [Part(some) for some in bins(sized, self.options.tasks)] if sized else []
+        return [StreamTask(some) for some in distribute(sized, self.options.tasks)] if sized else []
 
     def commit(self, end: Offset) -> None:
-        """Spark does not ask for less again."""
+        """Forget the marks before `end`, because Spark will not request earlier offsets again."""
         for partition, offset in end.items():
-            told = self.marks.get(int(partition), {})
-            self.marks[int(partition)] = {at: mark for at, mark in told.items() if at >= offset}
+            marks = self.marks.get(int(partition), {})
+            self.marks[int(partition)] = {at: mark for at, mark in marks.items() if at >= offset}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The batches of a part, or their records. InvalidLog when one has been damaged meanwhile."""
+        """Yield the batches of a task, or their records. InvalidLog if a batch has been damaged since it was found."""
         import pyarrow as pa
 
-        assert isinstance(partition, Part)
+        assert isinstance(partition, StreamTask)
         schema = to_arrow_schema(self.schema, timezone="UTC")
         rules = dialect(self.options.coordinator, self.options.kafka)
         for log, mark, until in partition.logs:
@@ -111,11 +121,11 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             else:
                 columns = [column for name in schema.names for column in self.options.columns if column.name == name]
                 with_json = "json" in schema.names
-                records = record_rows(Stretch(log, mark, until), rules, with_json=with_json)
+                records = record_rows(LogSection(log, mark, until), rules, with_json=with_json)
                 batches = record_batches("records", columns, records)
             for batch in batches:
                 yield pa.RecordBatch.from_arrays([batch[name] for name in schema.names], schema=schema)
-        freeze()
+        freeze_objects()
 
     def _mark(self, partition: int, offset: int) -> Position:
         return self.marks.get(partition, {}).get(offset) or Position(offset)
@@ -123,27 +133,28 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _logs(self) -> dict[int, Log]:
         logs: dict[int, Log] = {}
         for path in self.options.paths:
-            for log in _found(path, self.options.cwd):
+            for log in _find_logs_so_far(path, self.options.cwd):
                 if number(log.partition) in logs:
-                    raise UsageError(f"{path}: partition {number(log.partition)} stands in another folder as well")
+                    raise UsageError(f"{path}: partition {number(log.partition)} is in another folder, too")
                 logs[number(log.partition)] = log
         return logs
 
 
-class Stretch(Log):
-    """Part of a log: the batches behind a mark, up to an offset."""
+class LogSection(Log):
+    """Part of a log: the batches after a mark, up to an offset."""
 
     def __init__(self, log: Log, mark: Position, until: int) -> None:
         super().__init__(log.path, log.segments, log.partition, folder=log.folder)
-        self.mark, self.until = mark, until
+        self.mark = mark
+        self.until = until
 
     def __iter__(self) -> Iterator[Batch]:
         for new in read_until(self, self.mark, self.until):
             yield new.batch
 
 
-def _found(path: str, folder: str) -> list[Log]:
-    """The logs at a path; none yet in a folder that is there."""
+def _find_logs_so_far(path: str, folder: str) -> list[Log]:
+    """Return the logs at a path; none if the folder is still empty."""
     try:
         return find_logs(path, folder)
     except UsageError:
@@ -158,9 +169,10 @@ def _raw_batches(log: Log, mark: Position, until: int) -> Iterator[pa.RecordBatc
     for found in read_until(log, mark, until):
         rows.append(found)
         size += len(found.data)
-        if len(rows) == ROWS or size > BYTES:
+        if len(rows) == MOST_ROWS or size > MOST_BYTES:
             yield _raw_batch(log, rows)
-            rows, size = [], 0
+            rows = []
+            size = 0
     if rows:
         yield _raw_batch(log, rows)
 

@@ -1,4 +1,4 @@
-"""What a broker would answer of a whole log, as Spark DataFrames or as the package's own Groups."""
+"""A whole log loaded by Spark: its tables as DataFrames, or the package's own Groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafkagroups.loading.groups import Groups, join, load_logs, opened
 from kafkagroups.log.places import find_logs
 from kafkagroups.log.segments import Log
 from kafkagroups.records.versions import Dialect
-from kafkagroups.spark.session import jobs, register, session as get_session
+from kafkagroups.spark.session import register, session as get_session, task_errors
 from kafkagroups.tables.columns import columns_of
 
 if TYPE_CHECKING:
@@ -30,18 +30,41 @@ def load(
     engine: str = "auto",
     session: SparkSession | None = None,
 ) -> Tables:
-    """The tables of a log as `kafkagroups.load` of the same arguments has them; each is made when it is asked for.
+    """Return the tables of a log, with the same content as ``kafkagroups.load`` with the same arguments.
 
-    `path` may be a URI of a file system that pyarrow knows (log/places.py). UsageError: no such path, no log in it, an
-    unknown coordinator or engine; whatever `session()` says.
+    Parameters
+    ----------
+    path : str or Path
+        A partition directory, a .log file, or a folder of partition directories; also a URI of a file system that
+        pyarrow opens (``kafkagroups.log.places``).
+    coordinator : str
+        ``"classic"`` or ``"new"``.
+    kafka : str, optional
+        The coordinator's Kafka version.
+    partitions : int, optional
+        The topic's partition count. The new coordinator then answers a group from its home partition only.
+    engine : str
+        ``"auto"``, ``"python"`` or ``"compiled"``.
+    session : SparkSession, optional
+        The session to use (default: the one of :func:`session`).
+
+    Returns
+    -------
+    Tables
+        The tables as DataFrames. Each is created when you first use it.
+
+    Raises
+    ------
+    UsageError
+        There is no such path or no log in it, the coordinator or the engine is unknown, or the session does not start.
     """
-    logs, rules = _opened(path, coordinator, kafka, partitions, engine=engine)
+    logs, rules = _open_logs(path, coordinator, kafka, partitions, engine=engine)
     session = session or get_session()
     register(session)
     return Tables(session, logs, rules, partitions, engine)
 
 
-def _opened(
+def _open_logs(
     path: str | Path,
     coordinator: str,
     kafka: str | None,
@@ -50,18 +73,25 @@ def _opened(
     *,
     engine: str,
 ) -> tuple[list[Log], Dialect]:
-    """Logs that are found from another folder too: in a worker, and after Python has changed its own."""
-    engine_of(engine, 0)  # is there such an engine?
+    """Return logs whose paths also work in a worker, and after Python has changed its folder."""
+    engine_of(engine, 0)  # Raises a UsageError if there is no such engine.
     return opened(path, coordinator, kafka, partitions, until, partial(find_logs, folder=os.getcwd()))
 
 
 class Tables:
-    """DataFrames of one topic's partitions: `offsets`, `pending`, `groups`, `members`, `partitions`, `records`.
+    """The DataFrames of one log: ``offsets``, ``pending``, ``groups``, ``members``, ``partitions``, ``records``.
 
-    A group has its records in one partition, so tasks answer for their partitions alone. Where the topic's partition
-    count was changed, ids occur in several; these partitions are loaded together on the driver, as one broker would.
-    To find them, the first table costs a pass of its own, except under the new coordinator when `partitions` is given.
-    The data source itself (`source.py`) answers each partition alone.
+    Attributes
+    ----------
+    offsets, pending, groups, members, partitions, records : DataFrame
+        The tables; ``kafkagroups.tables.columns.TABLES`` lists their columns.
+
+    Notes
+    -----
+    A group has its records in one partition, so each task answers for its own partitions. If the topic's partition
+    count was changed, a group can have records in several partitions. The driver loads these partitions together, as
+    one broker would. To find them, the first table needs an additional pass over the log. The new coordinator needs no
+    additional pass if ``partitions`` is given. The data source itself (``source.py``) answers each partition alone.
     """
 
     def __init__(
@@ -98,25 +128,26 @@ class Tables:
         return self._read("records", self._logs)
 
     def _table(self, table: str) -> DataFrame:
-        from kafkagroups.spark.source import ddl
+        from kafkagroups.spark.options import schema_ddl
 
         shared, folded = self._folded
         alone = [log for log in self._logs if log not in shared]
         if folded is None:
             return self._read(table, alone)
-        rows, schema = loaded_columns(folded, table).read_all(), ddl(columns_of(table))
-        # PySpark cannot make lists out of a table of no chunks
+        rows = loaded_columns(folded, table).read_all()
+        schema = schema_ddl(columns_of(table))
+        # PySpark fails on a table that has list columns and no chunks.
         together = self.session.createDataFrame(rows.combine_chunks() if rows.num_rows else [], schema)
         return self._read(table, alone).union(together) if alone else together
 
     @cached_property
     def _folded(self) -> tuple[list[Log], Groups | None]:
-        """The logs that share ids with others, and what one coordinator makes of them together."""
-        if len(self._logs) == 1 or _tasks_know(self._rules, self._partitions):
+        """Return the logs that share groups with other logs, and their groups as one coordinator loads them."""
+        if len(self._logs) == 1 or _is_home_enough(self._rules, self._partitions):
             return [], None
-        with jobs():
+        with task_errors():
             named = self._read("ids", self._logs).select("group", "partition").collect()
-        shared = _sharing(self._logs, [(group, number) for group, number in named])
+        shared = _logs_with_shared_groups(self._logs, [(group, number) for group, number in named])
         if not shared:
             return [], None
         scan = engine_of(self._engine, sum(log.size for log in self._logs))
@@ -142,49 +173,69 @@ def load_groups(
     session: SparkSession | None = None,
     master: str | None = None,
 ) -> Groups:
-    """`kafkagroups.load`, its partitions loaded by Spark's tasks; the groups come to the driver.
+    """Load a log with Spark's tasks and return the groups, as ``kafkagroups.load`` does.
 
-    Without a `session` the one that exists is taken, or one of `master` is started. The errors are those of `load`.
+    Parameters
+    ----------
+    path, coordinator, kafka, partitions, engine, session
+        As in :func:`load`.
+    until : int, optional
+        Only batches whose base offset is below this offset. A batch is taken as a whole. Needs one partition.
+    until_time : int, optional
+        Only batches before the first one with a record after this time (ms since 1970).
+    master : str, optional
+        The master of a new session, if none exists and ``session`` is not given.
+
+    Returns
+    -------
+    Groups
+        The groups of the whole log, on the driver.
+
+    Raises
+    ------
+    UsageError
+        As in :func:`load`.
     """
-    from kafkagroups.spark.source import bins, freeze
+    from kafkagroups.spark.tasks import distribute, freeze_objects
 
-    logs, rules = _opened(path, coordinator, kafka, partitions, until, engine=engine)
+    logs, rules = _open_logs(path, coordinator, kafka, partitions, until, engine=engine)
     session = session or get_session(master)
     register(session)
     context = session.sparkContext
     sized = [(log.size, log) for log in logs]
-    tasks, whole = bins(sized, 2 * context.defaultParallelism), sum(length for length, _ in sized)
+    tasks = distribute(sized, 2 * context.defaultParallelism)
+    total = sum(length for length, _ in sized)
 
-    def load(some: list[Log]) -> Groups:
-        scan = engine_of(engine, whole)
+    def load_together(some: list[Log]) -> Groups:
+        scan = engine_of(engine, total)
         return load_logs(some, rules, str(path), partitions=partitions, until=until, until_time=until_time, scan=scan)
 
-    def run(some: list[Log]) -> list[Groups]:
-        parts = [load([log]) for log in some]
-        freeze()
+    def run_task(some: list[Log]) -> list[Groups]:
+        parts = [load_together([log]) for log in some]
+        freeze_objects()
         return parts
 
-    with jobs():
-        parts = context.parallelize(tasks, len(tasks)).flatMap(run).collect()
+    with task_errors():
+        parts = context.parallelize(tasks, len(tasks)).flatMap(run_task).collect()
     shared: list[Log] = []
-    if not _tasks_know(rules, partitions):
-        shared = _sharing(
+    if not _is_home_enough(rules, partitions):
+        shared = _logs_with_shared_groups(
             logs, [(group, number) for part in parts for group, where in part.named.items() for number in where]
         )
     if shared:
         numbers = {log.partition for log in shared}
         parts = [part for part in parts if not numbers & part.partitions.keys()]
-        parts.append(load(shared))
+        parts.append(load_together(shared))
     return join(parts, str(path), partitions)
 
 
-def _tasks_know(rules: Dialect, partitions: int | None) -> bool:
-    """Whether a task needs no other partition for its answer: it keeps a group only in its home partition."""
+def _is_home_enough(rules: Dialect, partitions: int | None) -> bool:
+    """Return whether a group is answered from its home partition alone, so that no task needs another partition."""
     return rules.coordinator == "new" and partitions is not None
 
 
-def _sharing(logs: list[Log], named: Iterable[tuple[str, int | None]]) -> list[Log]:
-    """The logs with an id that has records in another log as well, in order."""
+def _logs_with_shared_groups(logs: list[Log], named: Iterable[tuple[str, int | None]]) -> list[Log]:
+    """Return the logs that have records of a group that also has records in another log, in order."""
     where: dict[str, set[int | None]] = {}
     for group, number in named:
         where.setdefault(group, set()).add(number)

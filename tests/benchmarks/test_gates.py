@@ -11,7 +11,7 @@ import os
 import pytest
 
 from benchmarks import machine, once, report, runs
-from benchmarks.report import BASE, LARGER, MAIN, ONE, least, part, ratio
+from benchmarks.report import BASE, LARGER, MAIN, ONE, find_part, least_time, ratio
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
@@ -57,15 +57,15 @@ def measured(tmp_path_factory):
         told["runs"].append({"records": records, "topics": topics})
     first = told["runs"][0]
     if not IS_LONG and any(is_short(first, *gate) for gate in SLOWER):  # other work on the machine: once more
-        print(report.terminal(told))
+        print(report.format_terminal(told))
         again = tmp_path_factory.mktemp("again")
         told["again"] = {
             "records": RECORDS,
             "topics": runs.run(again, compared(RECORDS), rounds, seconds, memory=False),
         }
-        print(report.terminal({**told, "runs": [told["again"]]}))
+        print(report.format_terminal({**told, "runs": [told["again"]]}))
     first["once"] = once.measure(None, 7)
-    print(report.terminal(told))
+    print(report.format_terminal(told))
     return told
 
 
@@ -78,7 +78,7 @@ def run(measured):
 def test_a_way_takes_so_many_times_as_long(measured, run, where, way, base, times):
     """The ratio of two ways over the same topic is at least the share of what was accepted."""
     for each in (way, base):
-        if problem := part(run, where)["ways"][each].get("problem"):
+        if problem := find_part(run, where)["ways"][each].get("problem"):
             if problem.startswith(("failed", "wrong")):
                 pytest.fail(f"{each}: {problem}")
             pytest.skip(problem)
@@ -88,7 +88,7 @@ def test_a_way_takes_so_many_times_as_long(measured, run, where, way, base, time
 
 def test_one_hot_partition_costs_little_more_than_fifty(run):
     """Up to a million live keys in one partition, by the same spread over fifty."""
-    assert report.hot_partition(run) <= 2.5 / SHARE
+    assert report.hot_partition_ratio(run) <= 2.5 / SHARE
 
 
 def test_a_small_log_is_loaded_in_the_blink_of_an_eye(run):
@@ -102,8 +102,8 @@ if IS_LONG:
 
     def test_a_hundred_million_records(measured):
         """Spark's time grows as the log, the memory of the loader and of each Spark worker with live keys only."""
-        small, large = (part(run, MAIN) for run in measured["runs"])
-        for way, whose in report.WHOSE.items():
+        small, large = (find_part(run, MAIN) for run in measured["runs"])
+        for way, whose in report.MEMORY_OWNER.items():
             took = [each["ways"][way]["memory"][whose]["anonymous"] for each in (small, large)]
             assert took[1] <= 1.2 * took[0], way
-        assert least(large, "package-spark") <= 1.15 * 10 * least(small, "package-spark")
+        assert least_time(large, "package-spark") <= 1.15 * 10 * least_time(small, "package-spark")

@@ -9,5 +9,5 @@ def test_the_docs_are_what_was_measured():
     """`python -m benchmarks report` changes nothing."""
     measured = json.loads(report.MEASURED.read_text())
     page = (report.DOCS / "performance.md").read_text()
-    assert report.rendered(page, measured) == page
-    assert report.plot(measured) == (report.DOCS / "performance.svg").read_text()
+    assert report.render(page, measured) == page
+    assert report.draw_plot(measured) == (report.DOCS / "performance.svg").read_text()

@@ -28,12 +28,12 @@ def test_every_way_finds_the_live_offsets_that_were_written(place):
     topic = measured(place, PYTHON_WAYS, memory=True)
     assert {way: found.get("problem") for way, found in topic["ways"].items()} == dict.fromkeys(PYTHON_WAYS)
     assert all(
-        len(found["seconds"]) == 1 + (runs.QUICK_TIMES if found["seconds"][0] < runs.QUICK_SECONDS else 1)
+        len(found["seconds"]) == 1 + (runs.QUICK_LOADS if found["seconds"][0] < runs.QUICK_SECONDS else 1)
         for found in topic["ways"].values()
     )
     if Path("/proc/self/status").exists():  # Linux
         assert topic["ways"][BASE]["memory"]["own"]["anonymous"] > 10_000_000
-    assert len(report.rows_of(topic)) == len(PYTHON_WAYS)
+    assert len(report.make_rows(topic)) == len(PYTHON_WAYS)
 
 
 def test_a_way_that_is_missing_or_wrong_is_told_and_the_others_go_on(place, monkeypatch):
@@ -41,10 +41,10 @@ def test_a_way_that_is_missing_or_wrong_is_told_and_the_others_go_on(place, monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(place / "empty"))
     topic = measured(place, ["kafka-classes", BASE])
     assert "no jars" in topic["ways"]["kafka-classes"]["problem"]
-    assert len(topic["ways"][BASE]["seconds"]) == 1 + runs.QUICK_TIMES
+    assert len(topic["ways"][BASE]["seconds"]) == 1 + runs.QUICK_LOADS
 
-    about = json.loads((place / SPEC.about).read_text())
-    (place / SPEC.about).write_text(json.dumps(about | {"live": 1}))
+    about = json.loads((place / SPEC.description).read_text())
+    (place / SPEC.description).write_text(json.dumps(about | {"live": 1}))
     assert measured(place, ["numpy"])["ways"]["numpy"] == {
         "seconds": [],
         "problem": f"wrong: {about['live']:,} live offsets, not 1",

@@ -26,20 +26,20 @@ def run(capsys, *arguments):
     return status, out, err
 
 
-def test_the_table_says_what_is_gone(path, tmp_path, capsys):
+def test_the_table_shows_what_was_removed(path, tmp_path, capsys):
     """386 bytes became 254 (case 03), beside the active segment's 105."""
     status, out, err = run(capsys, path, "--out", tmp_path / "out")
     assert (status, err) == (0, "")
     lines = [line.split() for line in out.splitlines()]
     assert ["before", "2", "3", "7", "491"] in lines
     assert ["after", "2", "3", "4", "359"] in lines
-    assert ["gone", "0", "0", "3", "132"] in lines
-    assert "next dirty offset 6" in out
+    assert ["removed", "0", "0", "3", "132"] in lines
+    assert "next dirty offset is 6" in out
 
 
 def test_a_log_with_nothing_dirty_is_copied(path, tmp_path, capsys):
     status, out, _ = run(capsys, path, "--out", tmp_path / "out", "--first-dirty", 6)
-    assert status == 0 and "nothing was dirty" in out
+    assert status == 0 and "Nothing was cleaned" in out
     assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == {
         file.name: file.read_bytes() for file in path.iterdir()
     }

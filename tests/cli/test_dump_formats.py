@@ -52,7 +52,7 @@ def test_dump_log_is_the_text_of_kafkas_own_tool(path, folder, tool, run, monkey
         assert out == expected
         log = path.with_suffix(".stderr")
         died = "Exception in thread" in (log.read_text() if log.exists() else died)
-        assert (status, "tool dies here" in err) == (int(died), died)
+        assert (status, "tool fails at this point" in err) == (int(died), died)
 
 
 def test_bad_records_are_told_in_kafkas_words(run, tmp_path):

@@ -56,7 +56,7 @@ def test_a_table_for_people(tmp_path, capsys):
     ("arguments", "reason"),
     [
         (["--records", "-1"], "records: 0 to"),
-        (["--records", "many"], "a number like 1000, 200k or 1M was expected, not 'many'"),
+        (["--records", "many"], "expected a number such as 1000, 200k or 1M, found 'many'"),
         (["--records", "infM"], "a number like 1000, 200k or 1M"),
         (["--groups", "0"], "groups: 1 to"),
         (["--partitions", "0"], "at least 1 partition"),

@@ -192,7 +192,7 @@ def test_load_with_a_snapshot(tmp_path, capsys):
         assert (json.loads(given.out), given.err) == (json.loads(wanted.out), wanted.err)
     for wrong, said in (
         (["--kafka", "2.8.2"], "this snapshot is of the classic coordinator of Kafka 3.9.2"),
-        (["--until", "3"], "--snapshot goes with neither"),
+        (["--until", "3"], "--snapshot cannot be used with"),
         ([str(path)], "one PATH"),
     ):
         assert main(["load", str(path), *wrong, "--coordinator", "classic", "--snapshot", state]) == 2

@@ -129,9 +129,9 @@ def test_damage_is_a_row(tmp_path):
     ("options", "said"),
     [
         ({"table": "offset"}, "the table is one of records, offsets"),
-        ({"coordinater": "new"}, "no option 'coordinater', but table, coordinator"),
+        ({"coordinater": "new"}, "no option 'coordinater'; its options are table, coordinator"),
         ({"coordinator": "old"}, '"classic" or "new"'),
-        ({"partitions": "0"}, "option partitions: a number above 0 was expected, not '0'"),
+        ({"partitions": "0"}, "option partitions: expected a number above 0, found '0'"),
         ({"tasks": "many"}, "option tasks"),
     ],
 )
@@ -145,7 +145,7 @@ def test_paths_without_a_log_are_named():
         ConsumerOffsets({}).schema()
     with pytest.raises(kg.UsageError, match="nowhere: no such file"):
         reader(f"{DATA}/nowhere").partitions()
-    with pytest.raises(kg.UsageError, match="column offset of table records is int64, not int32"):
+    with pytest.raises(kg.UsageError, match="table records, column offset: expected type int64, found int32"):
         schema = from_arrow_schema(pa.schema([("offset", pa.int32())]))
         ConsumerOffsets({"table": "records", "path": DATA}).reader(schema)
     with pytest.raises(kg.UsageError, match="at least one segment"):

@@ -13,7 +13,8 @@ import kafkagroups as kg
 from kafkagroups import spark as kgs
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.segments import FoundBatch, open_logs
-from kafkagroups.spark.source import BATCHES, ConsumerOffsets
+from kafkagroups.spark.options import BATCHES
+from kafkagroups.spark.source import ConsumerOffsets
 from kafkagroups.tables.columns import arrow_schema
 from tests.kernels.test_equal import LONG
 from tests.spark.growing import Growing
@@ -153,17 +154,17 @@ def test_the_mistakes_of_a_stream_are_named(tmp_path):
     """Another table, a place elsewhere, a folder that is not there, a partition that has gone or stands twice."""
     with pytest.raises(kg.UsageError, match="a stream has table records or batches, not offsets"):
         ConsumerOffsets({"path": DATA, "table": "offsets"}).streamReader(SCHEMA.__class__())
-    with pytest.raises(kg.UsageError, match="table batches is one of streams"):
+    with pytest.raises(kg.UsageError, match="only streams have table batches"):
         ConsumerOffsets({"path": DATA, "table": "batches"}).reader(SCHEMA)
     with pytest.raises(kg.UsageError, match="files of this machine"):
         new_stream("s3://bucket/log")
     with pytest.raises(kg.UsageError, match="no such file or folder"):
         new_stream(tmp_path / "no").latestOffset({}, None)
     assert new_stream(tmp_path).latestOffset({}, None) == {}
-    with pytest.raises(kg.UsageError, match="partition 9 has gone, from which offsets 3 to 5"):
+    with pytest.raises(kg.UsageError, match="partition 9 was deleted; the query needs its offsets 3 to 5"):
         new_stream(tmp_path).partitions({"9": 3}, {"9": 5})
     twice = json.dumps([DATA, f"{DATA}/__consumer_offsets-9"])
-    with pytest.raises(kg.UsageError, match="partition 9 stands in another folder as well"):
+    with pytest.raises(kg.UsageError, match="partition 9 is in another folder, too"):
         ConsumerOffsets({"paths": twice, "table": "batches"}).streamReader(SCHEMA).latestOffset({}, None)
 
 

@@ -1,0 +1,107 @@
+"""The options of the Spark data source `consumer_offsets`, checked; the schema of each table."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from kafkagroups.errors import UsageError
+from kafkagroups.loading.engines import ENGINES
+from kafkagroups.records.versions import dialect
+from kafkagroups.tables.columns import Column, arrow_schema, columns_of
+
+FORMAT = "consumer_offsets"
+OPTIONS = ("table", "coordinator", "kafka", "path", "paths", "cwd", "partitions", "engine", "tasks", "pushdown")
+
+BATCHES = (
+    Column("partition", "int", False),
+    Column("base_offset", "long", False),
+    Column("next_offset", "long", False),
+    Column("bytes", "binary", False),
+)
+"""The table `batches`, which only streams have."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Checked options. `parse` raises a UsageError for an unknown option or a wrong value."""
+
+    table: str
+    coordinator: str
+    kafka: str | None
+    paths: tuple[str, ...]
+    cwd: str
+    partitions: int | None
+    engine: str
+    tasks: int
+    pushdown: bool
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return BATCHES if self.table == "batches" else columns_of(self.table)
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], default_tasks: int) -> Options:
+        """Return the options of a reader, with defaults for those that are absent."""
+        if unknown := sorted(set(map(str.lower, given)) - set(OPTIONS)):
+            raise UsageError(f"{FORMAT} has no option {unknown[0]!r}; its options are {', '.join(OPTIONS)}")
+        paths = json.loads(given.get("paths", "[]"))
+        if "path" in given:
+            paths.append(given["path"])
+        if not paths:
+            raise UsageError(f"{FORMAT} needs a path: .load(path)")
+        partitions = given.get("partitions")
+        pushdown = given.get("pushdown", "false").lower()
+        if pushdown not in ("true", "false"):
+            raise UsageError(f"option pushdown: expected true or false, found {given['pushdown']!r}")
+        options = cls(
+            table=given.get("table", "offsets"),
+            coordinator=given.get("coordinator", "new"),
+            kafka=given.get("kafka"),
+            paths=tuple(paths),
+            cwd=given.get("cwd") or os.getcwd(),
+            partitions=None if partitions is None else _parse_count("partitions", partitions),
+            engine=given.get("engine", "auto"),
+            tasks=_parse_count("tasks", given.get("tasks", str(default_tasks))),
+            pushdown=pushdown == "true",
+        )
+        if options.engine not in ENGINES:
+            raise UsageError(f"option engine: expected one of {', '.join(ENGINES)}, found {options.engine!r}")
+        options._check_table_and_version()
+        return options
+
+    def _check_table_and_version(self) -> None:
+        """Raise a UsageError for an unknown table, coordinator or Kafka version."""
+        assert self.columns
+        dialect(self.coordinator, self.kafka)
+
+
+def schema_ddl(columns: Iterable[Column]) -> str:
+    """Return the columns as Spark's DDL; a column's type is already named as Spark names it."""
+    return ", ".join(f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in columns)
+
+
+def check_schema(options: Options, schema: StructType) -> None:
+    """Raise a UsageError if the user's own schema has a column or a type that the table does not have."""
+    table = arrow_schema(options.columns)
+    for field in to_arrow_schema(schema, timezone="UTC"):
+        if field.name not in table.names:
+            raise UsageError(
+                f"table {options.table} has no column {field.name!r}; its columns are {', '.join(table.names)}"
+            )
+        expected = table.field(field.name).type
+        if not expected.equals(field.type):
+            raise UsageError(
+                f"table {options.table}, column {field.name}: expected type {expected}, found {field.type}"
+            )
+
+
+def _parse_count(option: str, text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"option {option}: expected a number above 0, found {text!r}")
+    return int(text)

@@ -116,7 +116,7 @@ def test_no_java(monkeypatch, tmp_path):
     java = check("java")
     assert (java.ok, java.found) == (False, NO_JAVA)
     assert "apt install openjdk-17-jre-headless" in java.fix
-    assert "Of the lessons only Spark cells (in 00, 03, 09 and 10) need Java" in java.fix
+    assert "only the Spark cells (in 00, 03, 09 and 10) need Java" in java.fix
 
 
 def test_a_package_out_of_range(monkeypatch):

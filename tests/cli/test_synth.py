@@ -57,7 +57,7 @@ def test_a_table_for_people(tmp_path, capsys):
     [
         (["--records", "-1"], "records: 0 to"),
         (["--records", "many"], "expected a number such as 1000, 200k or 1M, found 'many'"),
-        (["--records", "infM"], "a number like 1000, 200k or 1M"),
+        (["--records", "infM"], "a number such as 1000, 200k or 1M"),
         (["--groups", "0"], "groups: 1 to"),
         (["--partitions", "0"], "at least 1 partition"),
         (["--tombstones", "1.5"], "'tombstones': 0 to 1"),

@@ -36,6 +36,18 @@ FAMILIES = {
         "runs/*/formatter-*.txt",
         "runs/*/*/__consumer_offsets-*/*.log",
     ],
+    "releases": [
+        "releases/crafted_versions.json",
+        "releases/*/*/case.json",
+        "releases/*/*/__consumer_offsets-*/*.log",
+    ],
+    "v440": [
+        "v440/*.json",
+        "v440/*.jsonl",
+        "v440/runs/*/answers.json",
+        "v440/runs/*/dump.txt",
+        "v440/runs/*/*/__consumer_offsets-*/*.log",
+    ],
 }
 
 

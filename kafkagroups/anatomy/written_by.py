@@ -1,4 +1,4 @@
-"""Which Kafka versions can have written a record or a whole log: the writing rules of records/versions.py in reverse.
+"""Which Kafka versions can have written a record or a log: records/versions.py in reverse.
 
 Tagged fields narrow the range: a version older than the one that brought a field cannot have set it.
 """

@@ -18,7 +18,7 @@ from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.loading.engines import ENGINES
 from kafkagroups.loading.groups import Groups
 from kafkagroups.records.versions import Dialect
-from kafkagroups.tables.answers import group_json, offsets_json, pending_json
+from kafkagroups.tables.group_json import group_json, offsets_json, pending_json
 
 NAME = "load"
 HELP = "load a log as a broker's coordinator does, and show the groups that it would answer"

@@ -1,4 +1,4 @@
-"""What differs between two loads: of two logs, of one log at two moments, or of two coordinators on one log.
+"""What differs between two loads (`diff`): two logs, two moments, or two coordinators.
 
 Only what a broker would answer differently counts:
 
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkagroups.loading.groups import Groups
-from kafkagroups.tables.answers import described_json, offsets_json, pending_json
+from kafkagroups.tables.group_json import described_json, offsets_json, pending_json
 
 _GROUP_FIELDS = ("type", "state", "protocol_type", "protocol", "members")
 _OFFSET_FIELDS = ("offset", "metadata", "leader_epoch")

@@ -1,4 +1,4 @@
-"""The life of a group or of one of its offsets: every record that touched it, and what a broker answers now."""
+"""The life of a group or of one of its offsets (`explain`): its records and its answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from kafkagroups.history.fates import Fates, RecordFate
 from kafkagroups.loading.groups import load_logs
 from kafkagroups.log.segments import Log
 from kafkagroups.records.versions import Dialect
-from kafkagroups.tables.answers import group_json, offset_json
+from kafkagroups.tables.group_json import group_json
+from kafkagroups.tables.offset_fields import offset_json
 
 
 @dataclass

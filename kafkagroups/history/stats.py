@@ -1,4 +1,4 @@
-"""Why a log is so big and so slow: records, bytes, what still lives, and what an open transaction pins.
+"""Why a log is so big and so slow (`stats`): live and dead bytes, and open transactions.
 
 - A record lives if a broker answers from it or waits for it: its fate is wins or pending.
 - The bytes of a batch on disk, with its header, are divided among its records in proportion to their own bytes. So the

@@ -1,4 +1,4 @@
-"""Where logs are: paths of this machine, and URIs of any file system that pyarrow opens (s3, gs, abfss, hdfs).
+"""Where logs are: paths of this machine, and URIs such as s3://, gs:// and hdfs://.
 
     harbour/4.3.1, file:///data/log        Files of this machine. They are read piece by piece.
     s3:// gs:// abfss:// hdfs://           `pyarrow.fs.FileSystem.from_uri` opens the URI, with its query parameters:

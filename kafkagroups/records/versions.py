@@ -1,4 +1,4 @@
-"""Kafka versions: which releases exist, what each coordinator reads, and which record versions each broker writes.
+"""Kafka versions: which releases exist, what coordinators read, what brokers write.
 
 **Reading.** There are two group coordinators: the classic one (Scala, up to 3.9) and the new one (Java, from 4.0 on).
 If a record has a type or version that a coordinator *refuses*, the load of the whole partition fails. A record that a

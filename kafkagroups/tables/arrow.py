@@ -1,4 +1,4 @@
-"""The tables of loaded groups as Arrow record batches: `read_table` chooses how each table is filled."""
+"""The tables of loaded groups as Arrow record batches (`read_table`)."""
 
 from __future__ import annotations
 

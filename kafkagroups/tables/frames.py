@@ -1,4 +1,4 @@
-"""Groups as pandas DataFrames. pandas is imported only when one is asked for."""
+"""Groups as pandas DataFrames: committed offsets and members. pandas is imported only when a function is called."""
 
 from __future__ import annotations
 
@@ -6,49 +6,55 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.tables.answers import group_json, offset_json, subscribed_and_assigned
+from kafkagroups.tables.group_json import described_json, subscribed_and_assigned
+from kafkagroups.tables.offset_fields import NAMES, offset_values
 
 if TYPE_CHECKING:
     import pandas as pd
 
+MEMBER_COLUMNS = (
+    "group",
+    "generation",
+    "member_id",
+    "group_instance_id",
+    "client_id",
+    "client_host",
+    "rebalance_timeout_ms",
+    "session_timeout_ms",
+    "member_epoch",
+    "subscribed_topics",
+    "assigned_partitions",
+)
+
 
 def offsets_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
-    """A row for each committed offset, in the order of the groups; times in ms since the epoch."""
+    """Return a row for each committed offset, in the order of the groups. Times are in ms since the epoch."""
     import pandas as pd
 
-    columns = ["group", "topic", "partition", "offset", "leader_epoch", "metadata", "commit_timestamp"]
-    columns += ["expire_timestamp", "topic_id", "record_offset"]
     rows = [
-        {"group": group.group_id, "topic": tp.topic, "partition": tp.partition, **offset_json(group.offsets[tp])}
+        (group.group_id, partition.topic, partition.partition, *offset_values(group.offsets[partition]))
         for group in groups
-        for tp in sorted(group.offsets)
+        for partition in sorted(group.offsets)
     ]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=["group", "topic", "partition", *NAMES])
 
 
 def members_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
-    """A row for each member: topics and partitions as lists, None where the bytes cannot be read.
+    """Return a row for each member. Its topics and partitions are lists, or None if its bytes cannot be read.
 
-    `generation` is a classic group's, `member_epoch` that of a member of a newer type.
+    `generation` belongs to classic groups, `member_epoch` to members of the newer types.
     """
     import pandas as pd
 
-    columns = ["group", "generation", "member_id", "group_instance_id", "client_id", "client_host"]
-    columns += [
-        "rebalance_timeout_ms",
-        "session_timeout_ms",
-        "member_epoch",
-        "subscribed_topics",
-        "assigned_partitions",
-    ]
     rows = []
     for group in groups:
-        shown = group_json(group)
+        shown = described_json(group)
         for member in shown["members"]:
             topics, partitions = subscribed_and_assigned(group, member)
-            rows.append(
-                member
-                | {"group": group.group_id, "generation": shown.get("generation")}
-                | {"subscribed_topics": topics, "assigned_partitions": partitions}
-            )
-    return pd.DataFrame(rows, columns=columns)
+            row = dict(member)
+            row["group"] = group.group_id
+            row["generation"] = shown.get("generation")
+            row["subscribed_topics"] = topics
+            row["assigned_partitions"] = partitions
+            rows.append(row)
+    return pd.DataFrame(rows, columns=MEMBER_COLUMNS)

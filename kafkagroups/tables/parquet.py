@@ -1,6 +1,6 @@
-"""Parquet files of a log's tables, DIR/<table>/part-0.parquet: what `kafkagroups load --to parquet:DIR` writes.
+"""The tables of loaded groups as Parquet files: `kafkagroups load --to parquet:DIR`.
 
-`DIR` is a folder of this machine or a URI that pyarrow knows. With `--engine spark`, Spark's tasks write the files
+The files are DIR/<table>/part-0.parquet. `DIR` is a folder of this machine or a URI that pyarrow knows. With `--engine spark`, Spark's tasks write the files
 (spark/parquet.py).
 """
 

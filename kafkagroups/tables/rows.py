@@ -1,4 +1,4 @@
-"""The rows of the tables: what a record, and what a group that was loaded, puts into each column (`columns.py`)."""
+"""The rows of the tables: what a record or a loaded group puts into each column (columns.py)."""
 
 from __future__ import annotations
 
@@ -15,71 +15,63 @@ from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.serde import decode, to_json
 from kafkagroups.records.versions import Dialect
-from kafkagroups.tables.answers import described_json, subscribed_and_assigned
+from kafkagroups.tables.group_json import described_json, sorted_pending, subscribed_and_assigned
+from kafkagroups.tables.offset_fields import offset_values
 
 Row = tuple[Any, ...]
 
+_GROUP_NAMES = ("type", "state", "protocol_type", "protocol", "generation", "leader", "group_epoch")
+_MEMBER_NAMES = (
+    "member_id",
+    "group_instance_id",
+    "client_id",
+    "client_host",
+    "session_timeout_ms",
+    "rebalance_timeout_ms",
+)
+_NO_MEANING = (None,) * 8
+
 
 def number(partition: int | None) -> int:
-    """The column `partition`: -1 for a log whose folder does not tell its number."""
+    """Return the column `partition`: -1 for a log whose folder has no number."""
     return -1 if partition is None else partition
 
 
 def offset_rows(groups: Iterable[AnyGroup]) -> Iterator[Row]:
-    """The table `offsets`: what the groups have committed."""
+    """Yield the table `offsets`: the committed offsets of groups."""
     for group in groups:
         for partition in sorted(group.offsets):
             yield _offset_row(group, partition, group.offsets[partition])
 
 
 def pending_rows(groups: Iterable[AnyGroup]) -> Iterator[Row]:
-    """The table `pending`: what waits for the end of its transaction, a row for each producer."""
+    """Yield the table `pending`: the commits whose transaction is open, one row for each producer."""
     for group in groups:
-        waiting = [(tp, producer, offset) for producer, those in group.pending.items() for tp, offset in those.items()]
-        for partition, producer, offset in sorted(waiting, key=lambda entry: entry[:2]):
-            yield (*_offset_row(group, partition, offset), producer)
+        for partition, producer_id, offset in sorted_pending(group.pending):
+            yield (*_offset_row(group, partition, offset), producer_id)
 
 
 def _offset_row(group: AnyGroup, partition: TopicPartition, offset: OffsetAndMetadata) -> Row:
-    return (
-        number(group.partition),
-        group.group_id,
-        partition.topic,
-        partition.partition,
-        offset.offset,
-        offset.leader_epoch,
-        offset.metadata,
-        offset.commit_timestamp,
-        offset.expire_timestamp,
-        offset.topic_id,
-        offset.record_offset,
-    )
+    place = (number(group.partition), group.group_id, partition.topic, partition.partition)
+    return (*place, *offset_values(offset))
 
 
 def group_rows(groups: Iterable[AnyGroup]) -> Iterator[Row]:
-    """The table `groups`: as `load --json` shows them, members, offsets and pending topic-partitions counted."""
+    """Yield the table `groups`: what `load --json` shows, with numbers of members, offsets and pending partitions."""
     for group in groups:
         shown = described_json(group)
-        named = ("type", "state", "protocol_type", "protocol", "generation", "leader", "group_epoch")
-        waiting = {partition for those in group.pending.values() for partition in those}
+        waiting = {partition for offsets in group.pending.values() for partition in offsets}
         counts = (len(shown["members"]), len(group.offsets), len(waiting))
-        yield (number(group.partition), group.group_id, *map(shown.get, named), *counts)
+        yield (number(group.partition), group.group_id, *map(shown.get, _GROUP_NAMES), *counts)
 
 
 def member_rows(groups: Iterable[AnyGroup]) -> Iterator[Row]:
-    """The table `members`: as `load --json` shows them; lists are null where the member's bytes cannot be read."""
-    named = ("member_id", "group_instance_id", "client_id", "client_host", "session_timeout_ms", "rebalance_timeout_ms")
+    """Yield the table `members`: what `load --json` shows. Lists are null if the member's bytes cannot be read."""
     for group in groups:
         for shown in described_json(group)["members"]:
-            topics, partitions = subscribed_and_assigned(group, shown)
-            yield (
-                number(group.partition),
-                group.group_id,
-                *map(shown.get, named),
-                topics,
-                partitions,
-                shown.get("member_epoch"),
-            )
+            lists = subscribed_and_assigned(group, shown)
+            named = map(shown.get, _MEMBER_NAMES)
+            yield (number(group.partition), group.group_id, *named, *lists, shown.get("member_epoch"))
 
 
 OF_GROUPS: dict[str, Callable[[Iterable[AnyGroup]], Iterator[Row]]] = {
@@ -88,33 +80,34 @@ OF_GROUPS: dict[str, Callable[[Iterable[AnyGroup]], Iterator[Row]]] = {
     "groups": group_rows,
     "members": member_rows,
 }
+"""The tables whose rows come from loaded groups."""
 
 
 def record_rows(log: Log, rules: Dialect, *, with_json: bool = True) -> Iterator[Row]:
-    """The table `records`: every record of a log, what cannot be decoded with its `error`.
+    """Yield the table `records`: every record of a log. A record that cannot be decoded has an `error`.
 
-    A batch whose records cannot be told apart is one row, at its first offset.
+    A batch whose records cannot be separated is one row, at its first offset.
     """
     for batch in log:
         try:
             records = batch.records
         except InvalidLog as error:
-            unread = LogRecord(batch.base_offset, batch.max_timestamp, None, None, magic=batch.magic)
-            yield _record_row(log, batch, unread, (None,) * 8, str(error))
+            unreadable = LogRecord(batch.base_offset, batch.max_timestamp, None, None, magic=batch.magic)
+            yield _record_row(log, batch, unreadable, _NO_MEANING, str(error))
             continue
         for record in records:
             try:
                 yield _record_row(log, batch, record, _meaning(batch, record, rules, with_json), None)
             except BadBytes as error:
-                yield _record_row(log, batch, record, (None,) * 8, str(error))
+                yield _record_row(log, batch, record, _NO_MEANING, str(error))
 
 
 def _meaning(batch: Batch, log_record: LogRecord, rules: Dialect, with_json: bool) -> Row:
-    """control, type, name, group, topic, topic_partition, value_version, json."""
+    """Return control, type, name, group, topic, topic_partition, value_version and json of a record."""
     if batch.is_control:
         kind = decode_control_key(log_record.key)
-        known = kind in (ControlType.COMMIT, ControlType.ABORT)
-        return (kind.name.lower() if known else kind.name, *(None,) * 7)
+        is_marker = kind in (ControlType.COMMIT, ControlType.ABORT)
+        return (kind.name.lower() if is_marker else kind.name, *(None,) * 7)
     record = decode(log_record.key, log_record.value, rules)
     key = record.key
     place = (key.topic, key.partition) if isinstance(key, OFFSET_KEYS) else (None, None)
@@ -124,14 +117,14 @@ def _meaning(batch: Batch, log_record: LogRecord, rules: Dialect, with_json: boo
 
 def _record_row(log: Log, batch: Batch, record: LogRecord, meaning: Row, error: str | None) -> Row:
     control, kind, name, group, topic, topic_partition, value_version, text = meaning
-    produced = batch.producer_id != NO_PRODUCER_ID
+    has_producer = batch.producer_id != NO_PRODUCER_ID
     return (
         number(log.partition),
         record.offset,
         record.timestamp if record.magic else None,
         batch.base_offset,
-        batch.producer_id if produced else None,
-        batch.producer_epoch if produced else None,
+        batch.producer_id if has_producer else None,
+        batch.producer_epoch if has_producer else None,
         batch.is_transactional,
         control,
         kind,

@@ -15,7 +15,7 @@ from kafkagroups.cli import main
 from kafkagroups.live.pull import pull as pull_topic
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.tables.answers import group_json, offsets_json, pending_json
+from kafkagroups.tables.group_json import group_json, offsets_json, pending_json
 from tests.broker.broker import CLASSIC, PASSWORD
 
 pytest.importorskip("kafka", reason="no kafka-python")

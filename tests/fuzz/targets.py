@@ -16,7 +16,7 @@ from kafkagroups.log.batches import read_batches
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.consumer_protocol import encode_embedded
 from kafkagroups.records.control import decode_control_key, decode_end_transaction_marker
-from kafkagroups.tables.answers import group_json
+from kafkagroups.tables.group_json import group_json
 from tests.captured import captured, rows
 from tests.kernels.random_logs import random_log
 from tests.kernels.same import shape

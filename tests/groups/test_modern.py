@@ -11,7 +11,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
-from kafkagroups.tables.answers import group_json
+from kafkagroups.tables.group_json import group_json
 
 ONE, TWO = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 

@@ -7,7 +7,8 @@ from kafkagroups.api import explain
 from kafkagroups.history.fates import Fates, history_json
 from kafkagroups.loading.groups import load_logs
 from kafkagroups.log.segments import open_logs
-from kafkagroups.tables.answers import group_json, offset_json
+from kafkagroups.tables.group_json import group_json
+from kafkagroups.tables.offset_fields import offset_json
 from tests.captured import captured
 from tests.groups.test_load_runs import DATA
 

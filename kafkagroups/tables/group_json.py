@@ -1,4 +1,4 @@
-"""Groups as JSON: what `load --json` prints of a group, and what other commands print of one."""
+"""Groups as JSON: what `load --json` prints of a group, its members and its offsets."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.member import Member
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup, ModernMember, by_subtopology, by_topic
-from kafkagroups.groups.offsets import KnownOffsets, OffsetAndMetadata, PartitionOffsets
+from kafkagroups.groups.offsets import KnownOffsets, OffsetAndMetadata, PartitionOffsets, TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.consumer_protocol import TopicPartitions
 from kafkagroups.records.structs import to_json
+from kafkagroups.tables.offset_fields import offset_json
 
 
 def group_json(group: AnyGroup) -> dict[str, Any]:
-    """What a coordinator answers about a group. Members are sorted by id."""
+    """Return what a coordinator answers about a group. Members are sorted by id."""
     return described_json(group) | {"offsets": offsets_json(group.offsets), "pending": pending_json(group.pending)}
 
 
 def described_json(group: AnyGroup) -> dict[str, Any]:
-    """The same without offsets."""
+    """Return what a coordinator answers about a group, without its offsets."""
     return _classic_json(group) if isinstance(group, Group) else _modern_json(group)
 
 
@@ -55,37 +56,44 @@ def _modern_json(group: ModernGroup) -> dict[str, Any]:
 
 
 def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, Any]:
-    """A member of a consumer, share or streams group. Topics stand by their ids: the log has no names of them."""
-    metadata, assigned, target = member.metadata, member.assignment, group.targets.get(member.member_id)
+    """Return a member of a consumer, share or streams group. Topics have ids, because the log has no names of them."""
+    metadata = member.metadata
+    target = group.targets.get(member.member_id)
 
-    def said(name: str, default: Any = None) -> Any:
+    def read_metadata(name: str, default: Any = None) -> Any:
         return getattr(metadata, name, default)
 
     shown = {
         "member_id": member.member_id,
-        "group_instance_id": said("instance_id"),
-        "rack_id": said("rack_id"),
-        "client_id": said("client_id", ""),
-        "client_host": said("client_host", ""),
-        "rebalance_timeout_ms": said("rebalance_timeout_ms"),
+        "group_instance_id": read_metadata("instance_id"),
+        "rack_id": read_metadata("rack_id"),
+        "client_id": read_metadata("client_id", ""),
+        "client_host": read_metadata("client_host", ""),
+        "rebalance_timeout_ms": read_metadata("rebalance_timeout_ms"),
         "member_epoch": member.member_epoch,
         "member_type": 0 if member.uses_classic_protocol else 1,
     }
     if group.type == "streams":
-        shown |= {"topology_epoch": said("topology_epoch"), "process_id": said("process_id")}
-        return shown | {"assignment": _tasks(assigned), "target_assignment": _tasks(target)}
+        return shown | {
+            "topology_epoch": read_metadata("topology_epoch"),
+            "process_id": read_metadata("process_id"),
+            "assignment": _tasks(member.assignment),
+            "target_assignment": _tasks(target),
+        }
+    no_regex = "" if group.type == "consumer" and not metadata else None
     return shown | {
-        "subscribed_topic_names": list(dict.fromkeys(said("subscribed_topic_names", ()))),
-        "subscribed_topic_regex": said(
-            "subscribed_topic_regex", "" if group.type == "consumer" and not metadata else None
-        ),
+        "subscribed_topic_names": list(dict.fromkeys(read_metadata("subscribed_topic_names", ()))),
+        "subscribed_topic_regex": read_metadata("subscribed_topic_regex", no_regex),
         "assignment": assigned_partitions(group, member),
         "target_assignment": by_topic(getattr(target, "topic_partitions", ())),
     }
 
 
 def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, list[int]]:
-    """What a member of a consumer or share group holds; since 4.3 also what it still has to give back."""
+    """Return the partitions that a member of a consumer or share group holds, by topic id.
+
+    Since 4.3 they include the partitions that the member still has to give back.
+    """
     held = by_topic(getattr(member.assignment, "assigned_partitions", ()))
     if group.type == "consumer" and group.kafka >= (4, 3):
         for topic_id, partitions in by_topic(getattr(member.assignment, "partitions_pending_revocation", ())).items():
@@ -94,17 +102,17 @@ def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, l
 
 
 def subscribed_and_assigned(group: AnyGroup, shown: dict[str, Any]) -> tuple[list[str] | None, list[str] | None]:
-    """Topics and partitions of a member (`shown` is its JSON) as texts; None where they cannot be told.
+    """Return the topics and the partitions of a member as texts. `shown` is the member's JSON.
 
-    Partitions of a consumer or share group are `topic id-partition`, active tasks of a streams group
-    `subtopology_task`.
+    A partition of a consumer or share group is `topic id-partition`. An active task of a streams group is
+    `subtopology_task`. None: the member's bytes cannot be read, or its group has no topics.
     """
     assignment = shown["assignment"] or {}
     if isinstance(group, Group):
         return (shown["subscription"] or {}).get("topics"), assignment.get("partitions")
     if group.type == "streams":
         return None, [f"{part}_{task}" for part, tasks in assignment["active"].items() for task in tasks]
-    partitions = [f"{topic_id}-{partition}" for topic_id, those in assignment.items() for partition in those]
+    partitions = [f"{topic_id}-{partition}" for topic_id, held in assignment.items() for partition in held]
     return shown["subscribed_topic_names"], partitions
 
 
@@ -123,7 +131,7 @@ def _topology(group: ModernGroup) -> dict[str, Any] | None:
 
 
 def member_json(member: Member) -> dict[str, Any]:
-    """A member, its subscription and assignment read where they can be."""
+    """Return a member of a classic group. Its subscription and its assignment are null if they cannot be read."""
     return {
         "member_id": member.member_id,
         "group_instance_id": member.group_instance_id,
@@ -139,62 +147,60 @@ def member_json(member: Member) -> dict[str, Any]:
 
 
 def _subscription(member: Member) -> dict[str, Any] | None:
-    if (subscription := member.subscription) is None:
+    subscription = member.subscription
+    if subscription is None:
         return None
-    read = subscription.message
+    message = subscription.message
     return {
         "version": subscription.version,
-        "topics": list(read.topics),
-        "user_data": _base64(read.user_data),
-        "owned_partitions": _partitions(read.owned_partitions),
-        # Kafka's ConsumerProtocol takes a negative generation and an empty rack as none.
-        "generation_id": read.generation_id if read.generation_id >= 0 else None,
-        "rack_id": read.rack_id or None,
+        "topics": list(message.topics),
+        "user_data": _base64(message.user_data),
+        "owned_partitions": _partitions(message.owned_partitions),
+        # Kafka's ConsumerProtocol treats a negative generation and an empty rack as missing.
+        "generation_id": message.generation_id if message.generation_id >= 0 else None,
+        "rack_id": message.rack_id or None,
     }
 
 
 def _assignment(member: Member) -> dict[str, Any] | None:
-    if (assignment := member.assignment) is None:
+    assignment = member.assignment
+    if assignment is None:
         return None
-    read = assignment.message
+    message = assignment.message
     return {
         "version": assignment.version,
-        "partitions": _partitions(read.assigned_partitions),
-        "user_data": _base64(read.user_data),
+        "partitions": _partitions(message.assigned_partitions),
+        "user_data": _base64(message.user_data),
     }
 
 
 def offsets_json(offsets: KnownOffsets) -> dict[str, Any]:
-    """Committed offsets by topic-partition, in order."""
+    """Return committed offsets by topic-partition, sorted."""
     return {str(partition): offset_json(offsets[partition]) for partition in sorted(offsets)}
 
 
-def offset_json(offset: OffsetAndMetadata) -> dict[str, Any]:
-    return {
-        "offset": offset.offset,
-        "leader_epoch": offset.leader_epoch,
-        "metadata": offset.metadata,
-        "commit_timestamp": offset.commit_timestamp,
-        "expire_timestamp": offset.expire_timestamp,
-        "topic_id": offset.topic_id,
-        "record_offset": offset.record_offset,
-    }
+def sorted_pending(pending: dict[int, PartitionOffsets]) -> list[tuple[TopicPartition, int, OffsetAndMetadata]]:
+    """Return pending commits as (topic-partition, producer id, offset), sorted."""
+    commits = [
+        (partition, producer_id, offset)
+        for producer_id, offsets in pending.items()
+        for partition, offset in offsets.items()
+    ]
+    return sorted(commits, key=lambda commit: commit[:2])
 
 
 def pending_json(pending: dict[int, PartitionOffsets]) -> dict[str, Any]:
-    """Commits that wait for their transaction's end, by topic-partition, in order."""
-    out: dict[str, list[dict[str, Any]]] = {}
-    waiting = [(tp, producer, offset) for producer, offsets in pending.items() for tp, offset in offsets.items()]
-    for partition, producer, offset in sorted(waiting, key=lambda entry: (entry[0], entry[1])):
-        out.setdefault(str(partition), []).append(
-            {
-                "producer_id": producer,
-                "offset": offset.offset,
-                "metadata": offset.metadata,
-                "record_offset": offset.record_offset,
-            }
-        )
-    return out
+    """Return the commits whose transaction is open, by topic-partition, sorted."""
+    shown: dict[str, list[dict[str, Any]]] = {}
+    for partition, producer_id, offset in sorted_pending(pending):
+        commit = {
+            "producer_id": producer_id,
+            "offset": offset.offset,
+            "metadata": offset.metadata,
+            "record_offset": offset.record_offset,
+        }
+        shown.setdefault(str(partition), []).append(commit)
+    return shown
 
 
 def _partitions(topics: tuple[TopicPartitions, ...]) -> list[str]:

@@ -1,0 +1,44 @@
+"""The fields of a committed offset, for JSON, pandas, Arrow, Spark and Parquet.
+
+Every table, JSON object and row of an offset is made from this one description.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from kafkagroups.groups.offsets import OffsetAndMetadata
+
+
+class OffsetField(NamedTuple):
+    """A field of OffsetAndMetadata. `column` and `type` describe its column; `?` means that it can be null."""
+
+    name: str
+    column: str
+    type: str
+
+
+OFFSET_FIELDS = (
+    OffsetField("offset", "committed_offset", "long"),
+    OffsetField("leader_epoch", "leader_epoch", "int?"),
+    OffsetField("metadata", "metadata", "string"),
+    OffsetField("commit_timestamp", "commit_timestamp_ms", "long"),
+    OffsetField("expire_timestamp", "expire_timestamp_ms", "long?"),
+    OffsetField("topic_id", "topic_id", "string?"),
+    OffsetField("record_offset", "record_offset", "long"),
+)
+
+NAMES = tuple(field.name for field in OFFSET_FIELDS)
+_values = attrgetter(*NAMES)
+
+
+def offset_values(offset: OffsetAndMetadata) -> tuple[Any, ...]:
+    """Return the values of an offset in the order of `OFFSET_FIELDS`."""
+    values: tuple[Any, ...] = _values(offset)
+    return values
+
+
+def offset_json(offset: OffsetAndMetadata) -> dict[str, Any]:
+    """Return a committed offset as `load --json` prints it."""
+    return dict(zip(NAMES, _values(offset), strict=True))

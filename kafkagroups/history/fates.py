@@ -1,6 +1,7 @@
 """What became of each record of a log: it wins, is superseded, deleted, aborted, ignored, …
 
-`Fates` listens to the readable loader. explain and stats are queries on it. A fate is final when the whole log has been read: a record that still stands then wins if a broker answers from it.
+`Fates` listens to the readable loader. explain and stats are queries on it. A fate is final when the whole log has
+been read: a record that still stands then wins if a broker answers from it.
 
 - Offsets of a group that its coordinator does not have are hidden by the tombstone that ended the group.
 - If the load of a partition fails, everything that still stands in it is ignored.

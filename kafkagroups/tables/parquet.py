@@ -1,7 +1,7 @@
 """The tables of loaded groups as Parquet files: `kafkagroups load --to parquet:DIR`.
 
-The files are DIR/<table>/part-0.parquet. `DIR` is a folder of this machine or a URI that pyarrow knows. With `--engine spark`, Spark's tasks write the files
-(spark/parquet.py).
+The files are DIR/<table>/part-0.parquet. `DIR` is a folder of this machine or a URI that pyarrow knows. With
+`--engine spark`, Spark's tasks write the files (spark/parquet.py).
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class ByteBreaker(StaticWidget):
 
 
 def _read_until_damage(data: bytes) -> tuple[list[Batch], str | None]:
-    """Return the batches before the first damage, and what the damage is (None if there is none)."""
+    """Return the batches before the first damage, and a description of the damage, if any."""
     batches: list[Batch] = []
     try:
         for batch in read_batches(data):

@@ -1,4 +1,4 @@
-"""What happens to a commit that is on its way while its offset is deleted: lesson 07."""
+"""What happens to a pending commit while its offset is deleted: lesson 07."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ class Outcome(NamedTuple):
 
 
 def delete_while_pending(how: str, *, plain: bool = False, before: bool = True) -> Outcome:
-    """Delete an offset while a newer commit for the same partition is on its way, and return what is left.
+    """Delete an offset while a newer commit for the same partition is pending, and return the outcome.
 
-    Offset 1 is committed first. Then offset 41 is on its way, the deletion happens, and at last 41 is completed.
+    Offset 1 is committed first. Then a commit of 41 is pending, the deletion happens, and finally 41 is completed.
 
     Parameters
     ----------
     how
-        Who deletes: "OffsetDelete", "DeleteGroups", or "topic" for the deletion of the topic.
+        What deletes the offset: the request "OffsetDelete", the request "DeleteGroups", or the deletion of the "topic".
     plain
-        If true, 41 is a plain commit that the replicas confirm at last. Otherwise it is a commit in a transaction that
-        is committed at last.
+        If true, 41 is a plain commit, and finally the replicas confirm it. If false, 41 is in a transaction, and
+        finally the transaction is committed.
     before
         Whether offset 1 is committed first.
     """

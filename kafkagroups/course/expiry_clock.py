@@ -39,7 +39,7 @@ class Item(NamedTuple):
     description
         What is special about it.
     reasons
-        Why it is deleted or stays, for each version of `KAFKA_VERSIONS`.
+        The reason why it is deleted or stays, one text per version in `KAFKA_VERSIONS`.
     """
 
     group: str

@@ -27,7 +27,7 @@ def find_data(name: str) -> str:
     Raises
     ------
     UsageError
-        If neither the current folder nor a folder above it has this path.
+        If the path does not exist in the current folder or in a folder above it.
     """
     return os.path.relpath(find_upwards(f"data/{name}"))
 

@@ -35,8 +35,8 @@ def run_copied_van() -> Life:
 def run_weekend(kafka: str) -> dict[str, dict[str, int]]:
     """Return which offsets three groups still have on Monday at 8:00, with a retention of one day.
 
-    The last mails are sent on Friday at 18:00. `mailer` has a member all the time, `dashboard` never has one, and
-    `nightly` has one for an hour each night from 2:00 on.
+    The last mails are sent on Friday at 18:00. `mailer` has a member all the time. `dashboard` never has one.
+    `nightly` has one for an hour each night, from 2:00 on.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ class LoadTimes:
 
 
 def read_measurements() -> dict[str, dict[int, float]]:
-    """Return the benchmark's measurements: for each way of loading, the shortest seconds by number of records.
+    """Return the shortest seconds that the benchmark measured, by way of loading and number of records.
 
     If several topics have the same number of records, the first one counts.
     """

@@ -62,7 +62,7 @@ def confirm(ours: Any, brokers: Any, version: str, did: str = "answered") -> Non
     version
         The broker's Kafka version.
     did
-        What the broker did, for the printed sentence: "answered", "stored" or "wrote".
+        The verb of the printed sentence: "answered", "stored" or "wrote".
     """
     if ours == brokers:
         print(f"✓ a {version} broker {did} the same")

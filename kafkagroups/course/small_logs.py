@@ -62,7 +62,7 @@ def write_small_log(folder: str | Path, letters: str) -> Path:
 
 
 def load_small_log(letters: str, coordinator: str = "new", passes: int = 2) -> list[int | None]:
-    """Return what a coordinator answers for partition t-0 of group g: for the log as written and after each pass.
+    """Return the offset of partition t-0 of group g after a load of the log as written, and after each cleaner pass.
 
     An hour goes by between two passes of the cleaner, and a tombstone is kept for a minute.
 

@@ -1,6 +1,6 @@
-"""The lessons in a real JupyterLab and browser: every cell runs, every widget answers, nothing leaves the machine.
+"""The lessons in a real JupyterLab and browser: every cell runs, every widget works, no request leaves the machine.
 
-Screenshots of each lesson at 1280 and 700 pixels are kept in `build/screens/` for people to look at.
+Screenshots of each lesson at 1280 and 700 pixels are kept in `build/screens/`.
 """
 
 import json
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    """JupyterLab on loopback over a copy of the course, with settings of its own. No token: it is loopback and ours."""
+    """Start JupyterLab on loopback over a copy of the course, with its own settings. It needs no token there."""
     home = tmp_path_factory.mktemp("jupyter")
     course = tmp_path_factory.mktemp("course")
     for name in ("notebooks", "data", "benchmarks", "docs"):
@@ -74,7 +74,7 @@ def browser():
 
 @pytest.fixture
 def page(lab, browser):
-    """A page that notes every request that would leave the machine."""
+    """Open a page that records every request to another machine."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.outside = []
     ours = re.compile(r"(https?|wss?)://127\.0\.0\.1:|data:|blob:|about:")
@@ -97,7 +97,7 @@ COUNTS = """() => {
 
 
 def run_all(page, lab, lesson):
-    """Opens a lesson, runs all cells, and waits until they were run, in order, in a new kernel."""
+    """Open a lesson, run all cells in a new kernel, and wait until they have run in order."""
     page.goto(f"{lab}/lab/tree/notebooks/{lesson}.ipynb?reset")
     page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
     page.wait_for_function(KERNEL)
@@ -112,7 +112,7 @@ def run_all(page, lab, lesson):
 
 
 def scroll_to(page, selector):
-    """Lab draws cells when they come into view: go down until the thing is there."""
+    """Scroll down until an element exists. JupyterLab draws a cell only when it comes into view."""
     place = page.locator(selector).first
     for _ in range(80):
         if place.count():
@@ -126,7 +126,7 @@ def scroll_to(page, selector):
 
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_a_lesson_runs_in_the_browser(page, lab, lesson):
-    """All cells run, none shows an error, screens are taken, and no request leaves the machine."""
+    """All cells run, none shows an error, and no request leaves the machine. Screenshots are taken."""
     run_all(page, lab, lesson)
     assert page.locator(".jp-RenderedText[data-mime-type='application/vnd.jupyter.error']").count() == 0
     SCREENS.mkdir(parents=True, exist_ok=True)
@@ -139,13 +139,13 @@ def test_a_lesson_runs_in_the_browser(page, lab, lesson):
 
 
 def test_the_byte_explorer_steps_and_jumps(page, lab):
-    """Lesson 01: next, previous and the list of fields change the bracketed bytes; the keyboard works too."""
+    """Lesson 01: next, previous and the list of fields change the marked bytes. The keyboard works too."""
     run_all(page, lab, "01_records")
     explorer = scroll_to(page, ".jp-OutputArea-output:has(.kg-bytes)")
-    told = explorer.locator("p b").first
-    expect(told).to_have_text("type")
+    shown = explorer.locator("p b").first
+    expect(shown).to_have_text("type")
     explorer.get_by_role("button", name="next").click()
-    expect(told).to_have_text("group")
+    expect(shown).to_have_text("group")
     explorer.get_by_role("button", name="next").focus()
     page.keyboard.press("Enter")
     expect(explorer.locator(".kg-bytes b")).to_have_count(7)
@@ -158,7 +158,7 @@ def test_the_byte_explorer_steps_and_jumps(page, lab):
 
 
 def test_the_histogram_finds_a_group_that_is_typed(page, lab):
-    """Lesson 02: a typed group is found on its partition; the slider changes the count of partitions."""
+    """Lesson 02: a typed group is marked on its partition. The slider changes the number of partitions."""
     run_all(page, lab, "02_partitions")
     histogram = scroll_to(page, ".jp-OutputArea-output:has(.kg-histogram)")
     histogram.get_by_placeholder("type a group id").fill("mailer")
@@ -170,8 +170,8 @@ def test_the_histogram_finds_a_group_that_is_typed(page, lab):
     page.screenshot(path=SCREENS / "histogram.png")
 
 
-def test_a_byte_that_breaks(page, lab):
-    """Lesson 03: the slider moves the broken byte, and the text says what recovery would keep."""
+def test_the_byte_breakers_slider_moves_the_broken_byte(page, lab):
+    """Lesson 03: the text says what recovery would keep."""
     run_all(page, lab, "03_the_log")
     breaker = scroll_to(page, ".jp-OutputArea-output:has(.kg-break)")
     expect(breaker.locator(".kg-break")).to_contain_text("cut away")
@@ -182,52 +182,52 @@ def test_a_byte_that_breaks(page, lab):
 
 
 def test_a_commit_in_flight_steps(page, lab):
-    """Lesson 04: next shows the next step of the commit, previous the one before, with the keyboard too."""
+    """Lesson 04: next and previous step through the commit, with the keyboard too."""
     run_all(page, lab, "04_storing")
     flight = scroll_to(page, ".jp-OutputArea-output:has(.kg-flight)")
-    told = flight.locator(".kg-flight")
-    expect(told).to_contain_text("step 1 of 7")
+    shown = flight.locator(".kg-flight")
+    expect(shown).to_contain_text("step 1 of 7")
     flight.get_by_role("button", name="next").click()
-    expect(told).to_contain_text("5 appended, in flight")
+    expect(shown).to_contain_text("5 appended, in flight")
     flight.get_by_role("button", name="next").focus()
     page.keyboard.press("Enter")
-    expect(told).to_contain_text("5 confirmed: NONE")
+    expect(shown).to_contain_text("5 confirmed: NONE")
     flight.get_by_role("button", name="previous").click()
-    expect(told).to_contain_text("step 2 of 7")
+    expect(shown).to_contain_text("step 2 of 7")
     page.screenshot(path=SCREENS / "flight.png")
 
 
 def test_the_table_of_fetches_goes_from_group_to_group(page, lab):
-    """Lesson 05: previous and next, or the list of groups."""
+    """Lesson 05: previous, next and the list of groups choose the group."""
     run_all(page, lab, "05_fetching")
     fetches = scroll_to(page, ".jp-OutputArea-output:has(.kg-fetches)")
-    told = fetches.locator(".kg-fetches")
-    expect(told).to_contain_text("fraud-check: Empty")
+    shown = fetches.locator(".kg-fetches")
+    expect(shown).to_contain_text("fraud-check: Empty")
     fetches.get_by_role("button", name="previous").click()
-    expect(told).to_contain_text("dashboard: Empty")
+    expect(shown).to_contain_text("dashboard: Empty")
     fetches.locator("select").select_option(label="mailer")
-    expect(told).to_contain_text("mailer: not known")
+    expect(shown).to_contain_text("mailer: not known")
     page.screenshot(path=SCREENS / "fetches.png")
 
 
 def test_a_member_dies_in_the_stepper(page, lab):
-    """Lesson 06: next goes to the next request, the list lets somebody die there."""
+    """Lesson 06: next goes to the next request. The list chooses the process that dies there."""
     run_all(page, lab, "06_the_groups_life")
     life = scroll_to(page, ".jp-OutputArea-output:has(.kg-life)")
-    told = life.locator(".kg-life")
-    expect(told).to_contain_text("[CompletingRebalance]")
+    shown = life.locator(".kg-life")
+    expect(shown).to_contain_text("[CompletingRebalance]")
     life.locator("select").select_option(label="the coordinator dies here")
-    expect(told).to_contain_text("gone: billing-2-2 as a member")
+    expect(shown).to_contain_text("gone: billing-2-2 as a member")
     life.get_by_role("button", name="next").click()
-    expect(told).to_contain_text("gone: the answer to billing-2's SyncGroup")
+    expect(shown).to_contain_text("gone: the answer to billing-2's SyncGroup")
     life.get_by_role("button", name="next").focus()
     page.keyboard.press("Enter")
-    expect(told).to_contain_text("gone: nothing but time")
+    expect(shown).to_contain_text("gone: nothing but time")
     page.screenshot(path=SCREENS / "life.png")
 
 
 def test_the_expiry_clock_is_turned(page, lab):
-    """Lesson 07: the slider goes back a day, and what had gone is there."""
+    """Lesson 07: on an earlier day, a deleted offset exists again."""
     run_all(page, lab, "07_deleting")
     clock = scroll_to(page, ".jp-OutputArea-output:has(.kg-expiry)")
     expect(clock.locator(".kg-expiry")).to_contain_text("day 14")

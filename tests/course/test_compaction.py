@@ -1,4 +1,4 @@
-"""Lesson 08's own tools: its slider, the logs that it makes, and what it says of them."""
+"""The tools of lesson 08: small logs, repeated passes of the cleaner, the compaction slider and growing replicas."""
 
 from pathlib import Path
 
@@ -23,22 +23,23 @@ def passes(tmp_path_factory):
     return course.repeat_real_passes(tmp_path_factory.mktemp("passes"))
 
 
-def test_the_passes_made_again_are_the_brokers(passes):
-    """The copies after the first and third pass, byte for byte; the size between them as server-lines.txt says it."""
+def test_the_repeated_passes_write_the_brokers_bytes(passes):
+    """The logs after pass 1 and 3 are the copied ones. The size after pass 2 is in server-lines.txt."""
     assert files(passes[0].after) == files(REAL / "after-clean" / PARTITION)
     assert files(passes[2].after) == files(REAL / "after-clean-2" / PARTITION)
-    said = (REAL / "server-lines.txt").read_text()
-    assert f"cleaned segment LogSegment(baseOffset=0, size={len(files(passes[1].after)['0' * 20 + '.log'])}," in said
+    server_lines = (REAL / "server-lines.txt").read_text()
+    size = len(files(passes[1].after)["0" * 20 + ".log"])
+    assert f"cleaned segment LogSegment(baseOffset=0, size={size}," in server_lines
 
 
-def test_the_survivors_of_the_real_log_are_the_brokers(passes):
-    """The exercise's rule, on data/harbour/cleaning."""
+def test_the_exercises_survivors_are_those_of_the_real_cleaner(passes):
+    """The rule of the exercise, applied to data/harbour/cleaning."""
     left = [offset for offset, _, _ in course.list_countable_records(REAL / "after-clean" / PARTITION)]
     assert EXERCISES["survivors"].correct(course.list_countable_records(REAL / "before-clean" / PARTITION), 498) == left
 
 
-def test_the_slider_tells_what_each_pass_did(passes):
-    """Every record is one letter: capitals stay. Three tombstones and nine markers go as the story's README says."""
+def test_the_slider_shows_what_each_pass_did(passes):
+    """Each record is a letter, a capital if it stays. By the story's README, 3 tombstones and 9 markers are removed."""
     slider = course.CompactionSlider(passes)
     shown = bundle(slider)
     for form in ("text/plain", "text/html"):
@@ -55,8 +56,8 @@ def test_the_slider_tells_what_each_pass_did(passes):
         assert sum(mark.isupper() or mark == "=" for mark in strip) == after
 
 
-def test_a_tombstone_that_a_newer_value_removes_is_no_expired_one(tmp_path):
-    """Case 12 of the cleaner's facts: superseded, whatever its horizon."""
+def test_a_tombstone_with_a_newer_value_counts_as_superseded(tmp_path):
+    """Case 12 of the cleaner's facts: it is superseded, whatever its delete horizon is."""
     log = course.write_small_log(tmp_path / "log", "CTC")
     out = tmp_path / "out"
     done = kg.compact(log, out)
@@ -64,8 +65,8 @@ def test_a_tombstone_that_a_newer_value_removes_is_no_expired_one(tmp_path):
     assert "v dropped     2" in text and "      0  vvV=" in text
 
 
-def test_a_producers_last_batch_stays_empty(tmp_path):
-    """FACTS of the cleaner, 20: kept as a header of 61 bytes, with its marker."""
+def test_a_producers_last_batch_stays_without_records(tmp_path):
+    """Case 20 of the cleaner's facts: the cleaner keeps a header of 61 bytes, and the marker."""
     kg.compact(course.write_small_log(tmp_path / "log", "XMC"), tmp_path / "out")
     assert [(batch.count, batch.size) for batch in kg.open_log(tmp_path / "out")][:2] == [(0, 61), (1, 78)]
 
@@ -81,18 +82,18 @@ def test_a_producers_last_batch_stays_empty(tmp_path):
         ("XAC", "new", [102, 102, 102]),
     ],
 )
-def test_the_counterexamples(letters, coordinator, answers):
-    """As the search of tests/groups/test_compaction.py finds them."""
+def test_cleaning_changes_the_answer_of_some_logs(letters, coordinator, answers):
+    """The search in tests/groups/test_compaction.py finds these logs."""
     assert course.load_small_log(letters, coordinator) == answers
 
 
-def test_an_unknown_letter_is_told(tmp_path):
+def test_an_unknown_letter_is_refused(tmp_path):
     with pytest.raises(kg.UsageError, match="use the letters C, X, T, D, K, M, A"):
         course.write_small_log(tmp_path / "log", "CQ")
 
 
-def test_the_incidents_answer_is_the_cleaners(tmp_path):
-    """Where the pass stops is where the exercise says; after the abort marker it goes through."""
+def test_an_open_transaction_stops_the_cleaner_where_the_exercise_says(tmp_path):
+    """After the abort marker, the pass reaches the active segment."""
     log = course.write_pinned_log(tmp_path / "log")
     assert kg.compact(log, tmp_path / "a").next_dirty_offset == EXERCISES["cleaner_stops_at"].correct
     done = kg.compact(course.abort_transaction(log, 77), tmp_path / "b")
@@ -100,7 +101,7 @@ def test_the_incidents_answer_is_the_cleaners(tmp_path):
     assert len(kg.load(log)["dashboard"].offsets) == 2, "the other groups answer as before"
 
 
-def test_two_replicas_grow_apart_and_answer_alike(tmp_path):
+def test_a_replica_that_is_never_cleaned_is_larger_and_loads_the_same(tmp_path):
     *_, last = course.grow_replicas(tmp_path, records=4_000, groups=5, rounds=4)
     assert last.never_cleaned > 5 * last.after_pass and last.records == 4_000
     never, cleaned = (kg.load(tmp_path / name) for name in ("never-cleaned", "cleaned"))

@@ -49,8 +49,8 @@ def test_the_expiry_clock_shows_the_chosen_day():
 
 
 @pytest.mark.parametrize("how", ["OffsetDelete", "DeleteGroups", "topic"])
-def test_what_waits_in_a_transaction_comes_back(how):
-    """3.9.2-deletes, requests 66 to 73 and 94; of a topic: 3.9.2-topicdel; 4.x: crafted case x-t-m."""
+def test_a_deleted_offset_comes_back_from_an_open_transaction(how):
+    """Recorded in 3.9.2-deletes (requests 66 to 73 and 94), 3.9.2-topicdel, and for 4.x in the crafted case x-t-m."""
     outcome = course.delete_while_pending(how)
     assert [(line.about, line.value) for line in outcome.log] == [
         ("offset", 1),
@@ -66,31 +66,33 @@ def test_what_waits_in_a_transaction_comes_back(how):
 @pytest.mark.parametrize("how", ["OffsetDelete", "DeleteGroups", "topic"])
 @pytest.mark.parametrize(("before", "loaded"), [(True, None), (False, 41)])
 def test_a_plain_commit_in_flight_while_its_offset_is_deleted(how, before, loaded):
-    """removeOffsets and onOffsetCommitAppend (3.9): nothing is pending any more, so it is not cached, and its client
-    hears NONE; a tombstone stands behind it only if something was committed."""
+    """The commit is not cached, its client receives NONE, and a tombstone follows only if an offset was committed.
+
+    Source: removeOffsets and onOffsetCommitAppend (3.9). The deletion removes the pending entry.
+    """
     outcome = course.delete_while_pending(how, plain=True, before=before)
     assert outcome[1:4] == ("NONE", None, loaded)
     assert [line.value for line in outcome.log] == ([1, 41, None] if before else [41])
 
 
-def test_what_sweeps_deleted_is_told_by_offsets_and_groups(capsys):
-    """3.9.2-expiry, the events at 2/7 to 2/8 and 0/5: late's offset with its group, nocommit without an offset."""
+def test_expirations_are_printed_with_their_offsets_and_groups(capsys):
+    """3.9.2-expiry, records 2/7, 2/8 and 0/5: `late` has one offset, `nocommit` has none."""
     course.play("3.9.2-expiry").tell_expired()
     out = capsys.readouterr().out
     assert "86.8 s  late: 1 offset + the group\n" in out and "0.8 s  nocommit: the group\n" in out
     assert "60.8 s  left: 2 offsets + the group\n" in out and out.count("\n") == 12
 
 
-def test_the_weekend_is_the_exercises():
-    """Of the three groups 3.9.2 takes the simple one's offset, 1.0.1 also that of a group that lives."""
+def test_the_weekend_deletes_the_offset_of_the_exercises_group():
+    """3.9.2 deletes the offset of the simple group. 1.0.1 also deletes that of a group with a member."""
     left = course.run_weekend("3.9.2")
     assert [group for group, offsets in left.items() if not offsets] == [EXERCISES["weekend"].correct]
     left = course.run_weekend("1.0.1")
     assert [group for group, offsets in left.items() if not offsets] == ["mailer", "dashboard"]
 
 
-def test_deletions_are_written_as_the_shops():
-    """Partition 12 of the story (act 5): three offset tombstones and the group's, one batch."""
+def test_the_shops_group_deletion_is_one_batch():
+    """Partition 12 of the story (act 5): three offset tombstones and the group's tombstone."""
     batches = list(kg.open_log(DATA / "3.9.2" / "__consumer_offsets-12"))
     assert [batch.count for batch in batches][-1] == 4
     assert [line.about for line in course.read_lines(DATA / "3.9.2" / "__consumer_offsets-12")][-4:] == [
@@ -99,8 +101,8 @@ def test_deletions_are_written_as_the_shops():
     ]
 
 
-def test_offsets_are_deleted_but_for_what_is_read():
-    """3.9.2-deletes 20 (86 for a subscribed topic), 28 (the last offset of an Empty group takes the group along)."""
+def test_offset_delete_refuses_subscribed_topics_and_deletes_an_empty_group():
+    """3.9.2-deletes: request 20 (error 86 for a subscribed topic) and 28 (the last offset of an Empty group)."""
     life = course.Life("billing", tells=False)
     life.join("billing-1")
     life.join("billing-1")
@@ -116,7 +118,7 @@ def test_offsets_are_deleted_but_for_what_is_read():
     assert life.events[-1].answer == "GROUP_ID_NOT_FOUND"
 
 
-def test_the_servers_log_is_heard_only_in_the_meantime(capsys):
+def test_the_servers_log_is_printed_only_inside_the_block(capsys):
     log = logging.getLogger("kafkagroups.coordinator")
     before = log.level, list(log.handlers)
     broker = course.coordinator()

@@ -1,4 +1,4 @@
-"""Widgets without a browser: their static forms, and what their controls do to them."""
+"""Widgets without a browser: their static forms, and what their controls change. Also lines of logs and helpers."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def bundle(widget):
 
 
 def test_an_explorer_steps_through_every_field():
-    """next goes around once through all fields; the chosen bytes stand in brackets."""
+    """The button "next" goes once through all fields. The chosen bytes are in brackets."""
     explorer = course.RecordExplorer(KEY, VALUE)
     seen = set()
     for _ in explorer.spans:
@@ -41,7 +41,7 @@ def test_an_explorer_steps_through_every_field():
     assert explorer.field.value == len(explorer.spans) - 1
 
 
-def test_the_static_form_of_an_explorer_tells_every_field():
+def test_the_static_form_of_an_explorer_shows_every_field():
     shown = bundle(course.RecordExplorer(KEY, VALUE))
     for word in ("group", "billing", "orders", "offset", "50", "during the rebalance", "leaderEpoch"):
         assert word in shown["text/html"] and word in shown["text/plain"]
@@ -60,7 +60,7 @@ def test_a_batch_is_explored_from_its_header_to_its_records():
     assert position == 111, "the spans cover the batch"
 
 
-def test_a_broken_byte_is_cut_away_with_all_that_follows():
+def test_a_broken_byte_cuts_off_its_batch_and_all_later_ones():
     breaker = course.ByteBreaker(SEGMENT)
     assert "every checksum is right" in breaker.static_text()
     breaker.byte.value = 320
@@ -100,17 +100,17 @@ def test_the_load_steppers_state_is_the_state_of_a_load_up_to_that_record():
 
 
 def test_a_load_stepper_steps_around_and_lists_each_record_in_its_static_form():
-    """The four transactions of the shop's fraud-check (acts.json, act 4): what every record did."""
+    """The four transactions of the shop's fraud-check (acts.json, act 4), with the effect of every record."""
     loader = course.LoadStepper(NINE, first=22, last=33, at=31)
-    said = bundle(loader)["text/plain"]
-    for did in (
+    text = bundle(loader)["text/plain"]
+    for effect in (
         "24: producer 1 commits                       → 22 and 23 now count\n",
         "27: producer 1 aborts                        → 25 and 26 will never count\n",
         "→ 28 now counts, replaces 22; 29 does not count: 30 is newer\n",
         "33: fraud-check orders-0 = 40, producer 1    → waits for its marker\n",
         "  payments-0   25  by 30\n",
     ):
-        assert did in said, did
+        assert effect in text, effect
     loader.next.click()
     assert "record 32: waits" in loader.view.value and "payments-1   41  by 32, waits" in loader.view.value
     loader.next.click()
@@ -129,8 +129,8 @@ def test_a_load_stepper_shows_a_load_that_fails():
         assert loader.steps[-1].state[0] == "the load fails: 0 to 4 was expected, found 9"
 
 
-def test_lines_tell_every_record():
-    """Every record of the shop has a line; those of partition 12 are in the story (acts.json, act 5)."""
+def test_every_record_has_a_line():
+    """Every record of the shop has a line. The story lists those of partition 12 (acts.json, act 5)."""
     for version in ("1.0.1", "3.9.2", "4.3.1"):
         folder = DATA / version
         records = sum(len(batch.records) for log in folder.glob("__consumer_offsets-*") for batch in kg.open_log(log))
@@ -140,8 +140,8 @@ def test_lines_tell_every_record():
     assert "record of type 5 of loyalty" in repr(course.read_lines(DATA / "4.3.1" / "__consumer_offsets-24"))
 
 
-def test_the_cleaner_takes_the_boards_record_away():
-    """The incident of lesson 09: 29 is overwritten by 30, and its marker at 31 stays."""
+def test_the_cleaner_removes_the_boards_record():
+    """The incident of lesson 09: record 30 supersedes 29, and the marker at 31 stays."""
     whole = {line.at for line in course.read_lines(NINE)}
     clean = {line.at for line in course.read_cleaned_lines(NINE, active=32)}
     assert 29 in whole - clean and {28, 30, 31, 32, 33} <= clean
@@ -149,8 +149,8 @@ def test_the_cleaner_takes_the_boards_record_away():
 
 @pytest.mark.parametrize("case", MADE)
 @pytest.mark.parametrize(("coordinator", "version"), [("classic", "3.9.2"), ("new", "4.3.1")])
-def test_crafted_logs_load_as_both_brokers_answered(case, coordinator, version):
-    """data/crafted: offsets (also stable ones) and states as the brokers said, failed loads included."""
+def test_crafted_logs_load_to_what_both_brokers_answered(case, coordinator, version):
+    """data/crafted: offsets, stable offsets and states are those of the brokers, also after a failed load."""
     said = MADE[case][coordinator]
     groups = kg.load(CRAFTED / case, coordinator, kafka=version)
     assert bool(groups.failed) == (said["load"] == "failed")
@@ -166,7 +166,7 @@ def test_crafted_logs_load_as_both_brokers_answered(case, coordinator, version):
             assert (stable[name].get(partition) == "UNSTABLE_OFFSET_COMMIT") == ("error" in answer)
 
 
-def test_pages_say_what_is_beside_what(capsys, monkeypatch, tmp_path):
+def test_notebook_helpers_print_predictions_answers_and_bytes(capsys, monkeypatch, tmp_path):
     course.compare(..., 9)
     course.compare(9, 9)
     course.compare(7, 9)

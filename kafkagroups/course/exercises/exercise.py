@@ -16,8 +16,8 @@ class Exercise:
     name
         The name that the learner gives to `course.check`.
     correct
-        The function that the learner's function must agree with, or the correct value. If several values are correct
-        (see `find_mistake`), it is one of them.
+        The function that the learner's function must agree with, or the correct value. If several values are correct,
+        it is one of them.
     solution
         The solution as a learner would write it. `course.solution` prints it, and the solved notebook contains it.
     hints
@@ -30,9 +30,9 @@ class Exercise:
         the learner's result in that case. For a value, `course.check` reads this only if the learner's value has the
         same type as `correct`. A value of another type gets a message about its type instead.
     find_mistake
-        Only for an exercise with several correct values. It gets the learner's value, if that has the type of
-        `correct`, and returns the sentence that explains the mistake, or None if the value is correct.
-        `course.check` then does not read `known_mistakes`; the tests do.
+        Only for an exercise with several correct values: a function of the learner's value. It returns a sentence that
+        explains the mistake, or None if the value is correct. `course.check` calls it only if the value has the same
+        type as `correct`. It then does not read `known_mistakes`; the tests do.
     """
 
     name: str

@@ -80,7 +80,7 @@ def _read_until_damage(data: bytes) -> tuple[list[Batch], str | None]:
 
 def _describe_fate(original: Batch, kept: Batch) -> str:
     if _format_offsets(original) != _format_offsets(kept):
-        return f"kept, but a reader now takes it for {_format_offsets(kept)}"
+        return f"kept, but now read as {_format_offsets(kept)}"
     return "kept"
 
 

@@ -14,16 +14,16 @@ from kafkagroups.log.segments import open_log
 _ROW_LENGTH = 60
 _VERDICTS = {
     "value kept": ("V", "the newest of its key"),
-    "value gone": ("v", "a newer record of its key stands behind it"),
+    "value gone": ("v", "the log has a newer record of its key"),
     "aborted gone": ("a", "its transaction was aborted"),
     "tombstone set": ("T", "a tombstone: its batch gets a delete horizon"),
-    "tombstone kept": ("T", "a tombstone that waits for its horizon"),
-    "tombstone gone": ("t", "a tombstone: its horizon is over"),
-    "marker kept": ("M", "a marker: at the start its transaction had a record"),
-    "marker set": ("M", "a marker without records: gets a delete horizon"),
-    "marker waits": ("M", "a marker that waits for its horizon"),
-    "marker gone": ("m", "a marker: its horizon is over"),
-    "untouched": ("=", "in the active segment, or behind an open transaction"),
+    "tombstone kept": ("T", "a tombstone whose delete horizon has not passed"),
+    "tombstone gone": ("t", "a tombstone whose delete horizon has passed"),
+    "marker kept": ("M", "a marker: its transaction had a record when the pass began"),
+    "marker set": ("M", "a marker without records: its batch gets a delete horizon"),
+    "marker waits": ("M", "a marker whose delete horizon has not passed"),
+    "marker gone": ("m", "a marker whose delete horizon has passed"),
+    "untouched": ("=", "in the active segment, or after the start of an open transaction"),
 }
 """For each verdict about a record, its letter (lower case if the record is removed) and the rule."""
 

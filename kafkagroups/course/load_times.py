@@ -142,7 +142,7 @@ class BenchmarkCurves:
     """
 
     def __repr__(self) -> str:
-        lines = ["least seconds by records in the log"]
+        lines = ["shortest time by number of records in the log"]
         for way, curve in read_measurements().items():
             points = (f"{records / MILLION:g} M {curve[records]:.2f} s" for records in sorted(curve))
             lines.append(f"{way:<16}" + ", ".join(points))

@@ -91,7 +91,7 @@ def _marker_line(batch: Batch, record: LogRecord) -> Line:
     kind = control_type(record)
     if kind in (ControlType.COMMIT, ControlType.ABORT):
         return Line(record.offset, kind.name.lower(), producer=batch.producer_id)
-    return Line(record.offset, "a control record of Kafka's own")
+    return Line(record.offset, "a control record that is not a transaction marker")
 
 
 def _record_line(batch: Batch, log_record: LogRecord) -> Line:

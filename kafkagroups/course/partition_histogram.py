@@ -54,7 +54,7 @@ class PartitionHistogram(StaticWidget):
             f"{len(self.groups)} groups on {len(counts)} partitions: at most {most} on one, {empty} partitions empty"
         )
         if chosen is not None:
-            title += f"; {self.group.value} lives on {chosen}"
+            title += f"; {self.group.value} is on partition {chosen}"
         bars = []
         for partition, count in counts.items():
             mark = " ◀" if partition == chosen else ""

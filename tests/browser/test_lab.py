@@ -163,7 +163,7 @@ def test_the_histogram_finds_a_group_that_is_typed(page, lab):
     histogram = scroll_to(page, ".jp-OutputArea-output:has(.kg-histogram)")
     histogram.get_by_placeholder("type a group id").fill("mailer")
     page.keyboard.press("Enter")
-    expect(histogram.locator(".kg-histogram")).to_contain_text("mailer lives on 12")
+    expect(histogram.locator(".kg-histogram")).to_contain_text("mailer is on partition 12")
     histogram.locator(".noUi-handle").focus()
     page.keyboard.press("ArrowRight")
     expect(histogram.locator(".kg-histogram")).to_contain_text("51 partitions")

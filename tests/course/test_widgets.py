@@ -67,14 +67,14 @@ def test_a_broken_byte_cuts_off_its_batch_and_all_later_ones():
     assert breaker.view.value.count("kept") == 1 and breaker.view.value.count("cut away") == 4
     breaker.byte.value = 7
     assert "no checksum guards this byte" in bundle(breaker)["text/plain"]
-    assert "a reader now takes it for offsets 1 to 1" in breaker.static_text()
+    assert "kept, but now read as offsets 1 to 1" in breaker.static_text()
 
 
 def test_a_histogram_counts_groups_and_finds_one():
     histogram = course.PartitionHistogram(["billing", "fraud-check", "dashboard"])
     assert "  9 ██         2" in histogram.static_text() and " 38 █          1" in histogram.static_text()
     histogram.group.value = "mailer"
-    assert "mailer lives on 12" in histogram.view.value and "◀" in histogram.view.value
+    assert "mailer is on partition 12" in histogram.view.value and "◀" in histogram.view.value
     histogram.partitions.value = 1
     assert "3 groups on 1 partitions" in histogram.view.value
     bundle(histogram)

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from kafkagroups.log.writer import new_folder
+from kafkagroups.log.writer import create_folder
 
 NAME = "replay"
 HELP = "play a recorded conversation against a coordinator; print its answers and appends"
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
 
     header, lines = read(args.conversation)
     player = Player(header, lines, args.out, args.kafka)
-    new_folder(Path(args.out))
+    create_folder(Path(args.out))
     for line in player.play():
         print(json.dumps(line))
     return 0

@@ -11,8 +11,8 @@ from kafkagroups.api import compact
 from kafkagroups.course.folders import find_data, make_scratch_folder
 from kafkagroups.course.small_logs import encode_commit, encode_marker, encode_records
 from kafkagroups.log.batch import TRANSACTIONAL, Batch, LogRecord
-from kafkagroups.log.producer_state import marker
-from kafkagroups.log.record_batch import encoded
+from kafkagroups.log.producer_state import read_marker
+from kafkagroups.log.record_batch import rebuild_bytes
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.segments import open_log
 from kafkagroups.log.writer import LogWriter
@@ -57,7 +57,7 @@ def classify_records(log: str | Path) -> Iterator[tuple[str, LogRecord]]:
             kinds[record.offset] = _kind_of(batch, record), record
         if batch.is_control:
             ended = in_transaction.pop(batch.producer_id, [])
-            if marker(batch) is ControlType.ABORT:
+            if read_marker(batch) is ControlType.ABORT:
                 kinds.update((record.offset, ("aborted", record)) for record in ended)
         elif batch.is_transactional:
             in_transaction.setdefault(batch.producer_id, []).extend(batch.records)
@@ -111,7 +111,7 @@ def repeat_real_passes(folder: Path) -> list[Pass]:
     before_2 = folder / "before-2"
     shutil.copytree(pass_1.after, before_2)
     day_12 = next(batch for batch in open_log(last) if batch.base_offset == 507)
-    (before_2 / segment_name(499)).write_bytes(encoded(day_12))
+    (before_2 / segment_name(499)).write_bytes(rebuild_bytes(day_12))
     pass_2 = _run_pass("pass 2, 10:18:55", before_2, folder / "after-2", first_pass_ms + 11_451, first_dirty=498)
 
     before_3 = folder / "before-3"
@@ -144,7 +144,7 @@ def write_pinned_log(folder: str | Path) -> Path:
                 log.append(encode_records(216, time, [encode_commit("till-sync", 7)], TRANSACTIONAL, 77))
                 shift = 1
             # The base offset comes before the bytes that the checksum covers (lesson 03), so no checksum changes.
-            log.append((batch.base_offset + shift).to_bytes(8, "big") + encoded(batch)[8:])
+            log.append((batch.base_offset + shift).to_bytes(8, "big") + rebuild_bytes(batch)[8:])
     return Path(folder)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafkagroups.api import compact, load
-from kafkagroups.log.record_batch import encoded
+from kafkagroups.log.record_batch import rebuild_bytes
 from kafkagroups.log.segments import open_log
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.synth import write as write_synthetic
@@ -69,7 +69,7 @@ def grow_replicas(
         for log in (never_cleaned, cleaned):
             with LogWriter(log, segment_bytes=16_384) as writer:
                 for batch in new_batches:
-                    writer.append(encoded(batch))
+                    writer.append(rebuild_bytes(batch))
         before_pass = _count_bytes(cleaned)
         if _dirty_ratio(cleaned, first_dirty) > ratio:
             result = compact(cleaned, pass_output, first_dirty=first_dirty, delete_retention_ms=100)

@@ -18,7 +18,7 @@ from kafkagroups.kernels import events, layout
 from kafkagroups.kernels.caches import Scanned
 from kafkagroups.kernels.scan import short_hash
 from kafkagroups.kernels.state import Fold
-from kafkagroups.kernels.unpack import plain_runs, readable
+from kafkagroups.kernels.unpack import as_array, decompress_segment
 from kafkagroups.log.segments import Log
 from kafkagroups.records.versions import Dialect
 
@@ -45,7 +45,7 @@ def fold_log(
             before = at
 
         if log.content:
-            if not state.segment(readable(log.read(segment)), so_far):
+            if not state.segment(as_array(log.read(segment)), so_far):
                 return None
             continue
         with log.open(segment) as file:
@@ -147,8 +147,8 @@ def commit_events(log: Log, names: Collection[str]) -> list[tuple[int, str]]:
     has_made = np.zeros(len(slots), np.int64)
     out = []
     for segment in log.segments:
-        for data in plain_runs(readable(log.read(segment))):
+        for data in decompress_segment(as_array(log.read(segment))):
             times = np.empty((len(data) // 20 + 1, 2), np.int64)
-            count = events.commit_events(data, readable(groups), slots, has_made, times)
+            count = events.commit_events(data, as_array(groups), slots, has_made, times)
             out += [(offset, by_slot[slot]) for offset, slot in times[:count].tolist()]
     return out

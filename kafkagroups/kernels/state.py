@@ -17,7 +17,7 @@ from kafkagroups.kernels.grouped import LIVE, KeptOffsets, sort_live
 from kafkagroups.kernels.kept import KeptRecords
 from kafkagroups.kernels.room import Array, Room
 from kafkagroups.kernels.scan import CUT, FULL, ODD, OK, PACKED, PAUSED
-from kafkagroups.kernels.unpack import readable, unpacked
+from kafkagroups.kernels.unpack import as_array, decompress_run
 from kafkagroups.records.text import decode_utf8, uuid_text
 from kafkagroups.records.versions import Dialect
 
@@ -67,7 +67,7 @@ class Fold(Room):
         while not (is_last or self.is_cut):
             more = file.readinto(room[kept:]) or 0
             read, is_last = read + more, not more
-            data = readable(room[: kept + more])
+            data = as_array(room[: kept + more])
             if has_ended:
                 if data.any():
                     return False
@@ -94,7 +94,7 @@ class Fold(Room):
                 size, count = (int.from_bytes(data[at + n : at + n + 4].tobytes(), "big") for n in (8, 57))
                 self.grow(size + 12, count)
             elif status == PACKED:
-                plain, at = unpacked(data, at)
+                plain, at = decompress_run(data, at)
                 if plain is None or not self.segment(plain):
                     return ODD, at
             passed(at)

@@ -21,7 +21,7 @@ _CODEC_AT = ATTRIBUTES_AT + 1
 _CODEC_BITS = 7
 
 
-def unpacked(data: Array, at: int) -> tuple[Array | None, int]:
+def decompress_run(data: Array, at: int) -> tuple[Array | None, int]:
     """Return the run of compressed batches from a position on, decompressed, and the position after the run.
 
     The batches get new checksums. The array is None if a batch has a wrong checksum or cannot be decompressed.
@@ -44,17 +44,17 @@ def unpacked(data: Array, at: int) -> tuple[Array | None, int]:
         head[CRC_AT : CRC_AT + 4] = crc32c(payload, crc32c(bytes(head[CRC_FROM:]))).to_bytes(4, "big")
         out += head + payload
         at = frame.end
-    return readable(out), at
+    return as_array(out), at
 
 
-def readable(buffer: Any) -> Array:
+def as_array(buffer: Any) -> Array:
     """Return the bytes of a buffer as an array that cannot be written."""
     data = np.frombuffer(buffer, np.uint8)
     data.flags.writeable = False
     return data
 
 
-def plain_runs(data: Array) -> Iterator[Array]:
+def decompress_segment(data: Array) -> Iterator[Array]:
     """Yield the batches of a segment as arrays of uncompressed batches.
 
     The batches after one that cannot be decompressed are left out: the fold stopped there too.
@@ -66,7 +66,7 @@ def plain_runs(data: Array) -> Iterator[Array]:
             continue
         if _is_compressed(data, frame):
             yield data[start : frame.position]
-            plain, end = unpacked(data, frame.position)
+            plain, end = decompress_run(data, frame.position)
             if plain is None:
                 return
             yield plain

@@ -30,7 +30,7 @@ from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.frames import FrameState, frames
 from kafkagroups.log.segment_file import MOST_OFFSETS, SEGMENT_BYTES, segment_name
-from kafkagroups.log.writer import new_folder
+from kafkagroups.log.writer import create_folder
 
 FETCH_BYTES = 8 * 1024 * 1024
 EARLIEST, LATEST = -2, -1
@@ -72,7 +72,7 @@ def pull(
     """
     folder = Path(out)
     with connected(bootstrap, security or Security()) as cluster:
-        new_folder(folder)
+        create_folder(folder)
         refresh(cluster)
         known = cluster.leaders
         wanted = sorted(known if partitions is None else set(partitions))

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.producer_state import AbortedTxn, marker
+from kafkagroups.log.producer_state import AbortedTxn, read_marker
 from kafkagroups.records.control import ControlType
 
 
@@ -36,7 +36,7 @@ class CleanedTransactions:
         return False
 
     def _is_unused(self, batch: Batch) -> bool:
-        kind, producer_id = marker(batch), batch.producer_id
+        kind, producer_id = read_marker(batch), batch.producer_id
         if kind is ControlType.ABORT:
             return not self._aborted.pop(producer_id, False)
         if kind is ControlType.COMMIT:

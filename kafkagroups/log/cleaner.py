@@ -44,7 +44,7 @@ from kafkagroups.log.producer_state import active_producers
 from kafkagroups.log.record_filter import RecordFilter, filter_batch
 from kafkagroups.log.segment_file import SEGMENT_BYTES, segment_name
 from kafkagroups.log.segments import Damage, Log
-from kafkagroups.log.writer import new_folder
+from kafkagroups.log.writer import create_folder
 
 MOST_MS = 2**63 - 1
 
@@ -94,7 +94,7 @@ def clean(log: Log, out: Path, config: CleanerConfig, progress: Progress | None 
     InvalidLog or InvalidRecord for what makes Kafka's cleaner fail: then the folder stays empty.
     """
     _check(config)
-    new_folder(out)
+    create_folder(out)
     try:
         return _clean(log, out, config, progress or (lambda step, done, total: None))
     except BaseException:

@@ -57,14 +57,14 @@ def update(states: ProducerStates, batch: Batch) -> None:
         if batch.is_transactional and state.txn_first_offset is None:
             state.txn_first_offset = batch.base_offset
         return
-    kind = marker(batch)
+    kind = read_marker(batch)
     if kind in (ControlType.COMMIT, ControlType.ABORT) and state.txn_first_offset is not None:
         if kind is ControlType.ABORT:
             states.aborted.append(AbortedTxn(batch.producer_id, state.txn_first_offset, batch.last_offset))
         state.txn_first_offset = None
 
 
-def marker(batch: Batch) -> ControlType | None:
+def read_marker(batch: Batch) -> ControlType | None:
     """What a control batch says; None when the cleaner has emptied it. BadBytes when it cannot be read."""
     if not batch.records:
         return None

@@ -159,7 +159,7 @@ def write_varint(out: bytearray, value: int) -> None:
     out.append(zigzag)
 
 
-def encoded(batch: Batch) -> bytes:
+def rebuild_bytes(batch: Batch) -> bytes:
     """The bytes that a batch of magic 2 was parsed from."""
     header = HEADER.pack(
         batch.base_offset,

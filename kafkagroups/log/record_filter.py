@@ -22,7 +22,7 @@ from kafkagroups.log.batch import (
 from kafkagroups.log.cleaned_transactions import CleanedTransactions
 from kafkagroups.log.offset_map import OffsetMap
 from kafkagroups.log.producer_state import ProducerState
-from kafkagroups.log.record_batch import encode_batch, encoded
+from kafkagroups.log.record_batch import encode_batch, rebuild_bytes
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def filter_batch(batch: Batch, rules: RecordFilter, keeps_old_tombstones: bool) 
     if horizon is None and (can_discard or any(record.value is None for record in kept)):
         return _rewritten(batch, kept, rules.horizon_ms), len(kept)
     if batch.magic >= 2 and len(kept) == batch.count:
-        return encoded(batch), len(kept)
+        return rebuild_bytes(batch), len(kept)
     return _rewritten(batch, kept, horizon), len(kept)
 
 

@@ -93,7 +93,7 @@ def recover(folder: str | Path) -> tuple[int, Damage | None]:
     return max(next_offset, base_offset_of(log.segments[keep - 1])), log.damage
 
 
-def new_folder(folder: Path) -> None:
+def create_folder(folder: Path) -> None:
     """Makes a folder, if need be. UsageError when there is something in it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

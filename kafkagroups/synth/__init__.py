@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.log.writer import new_folder
+from kafkagroups.log.writer import create_folder
 from kafkagroups.synth.settings import WIDTH, Settings, check
 
 __all__ = ["WIDTH", "Settings", "write"]
@@ -45,7 +45,7 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
     from kafkagroups.synth import events, files, names, requests
 
     digits, home = names.choose(asked)
-    new_folder(Path(folder))
+    create_folder(Path(folder))
     drawn = requests.draw(asked)
     partition = home[drawn["group"]]
     order = np.argsort(partition, kind="stable")

@@ -13,7 +13,7 @@ from typing import Any
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import Groups
 from kafkagroups.log.places import file_system, local_path, remote_errors, shown_uri
-from kafkagroups.log.writer import new_folder
+from kafkagroups.log.writer import create_folder
 from kafkagroups.tables.arrow import read_table
 
 TABLES = ("offsets", "pending", "groups", "members", "partitions")
@@ -31,7 +31,7 @@ def check_empty(folder: str) -> None:
     """Raise a UsageError if the folder has content or cannot be created."""
     name = local_path(folder)
     if name is not None:
-        new_folder(Path(name))
+        create_folder(Path(name))
         return
     from pyarrow.fs import FileSelector
 

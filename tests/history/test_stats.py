@@ -11,7 +11,7 @@ from kafkagroups.api import stats
 from kafkagroups.cli.stats import to_json
 from kafkagroups.history.stats import divide
 from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch, encoded
+from kafkagroups.log.record_batch import encode_batch, rebuild_bytes
 from kafkagroups.log.segments import open_logs
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, decode_control_key
@@ -94,7 +94,7 @@ def test_what_a_pass_would_free_is_about_what_it_frees(tmp_path):
     folder = tmp_path / "__consumer_offsets-0"
     with LogWriter(folder, segment_bytes=100_000) as log:
         for batch in kg.open_log(tmp_path / "one" / folder.name):
-            log.append(encoded(batch))
+            log.append(rebuild_bytes(batch))
     told = to_json(stats(folder), None)["partitions"]["0"]
     done = kg.compact(folder, tmp_path / "cleaned")
     freed = done.before.bytes - done.after.bytes

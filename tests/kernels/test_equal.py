@@ -12,7 +12,7 @@ import kafkagroups as kg
 from kafkagroups.api import load, loaded_columns
 from kafkagroups.kernels import logs, room, state
 from kafkagroups.kernels.crc32c import crc32c_instruction, crc32c_tables, has_instruction
-from kafkagroups.kernels.unpack import readable
+from kafkagroups.kernels.unpack import as_array
 from kafkagroups.loading.groups import load_logs
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
@@ -134,7 +134,7 @@ def test_memory_holds_what_lives(coordinator):
     given = load_logs([log_of_buffers([("s.log", data)], 3)], rules, scan=logs.scan)
     assert shape(given) == shape(wanted)
     fold = state.Fold(rules)
-    assert fold.segment(readable(data))
+    assert fold.segment(as_array(data))
     assert len(fold.entries) <= 16_384 and len(fold.names) <= 16_384 and len(fold.producers) <= 16_384
     assert len(fold.arena) < 4_000_000
     assert len(fold.row_places) == room.ROWS

@@ -17,7 +17,7 @@ from kafkagroups import synth
 from kafkagroups.cli import main
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
 from kafkagroups.log.compression import CompressionType
-from kafkagroups.log.record_batch import encode_batch, encoded
+from kafkagroups.log.record_batch import encode_batch, rebuild_bytes
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 from tests.captured import captured
@@ -281,7 +281,7 @@ def test_a_second_pass_at_the_same_time_finds_little_to_do(batches, rolls):
         kg.compact(Path(folder, "1"), Path(folder, "2"), **given)
         kg.compact(Path(folder, "2"), Path(folder, "3"), **given)
         one, two, three = (
-            [(batch.is_control, encoded(batch)) for batch in kg.open_log(Path(folder, name))] for name in "123"
+            [(batch.is_control, rebuild_bytes(batch)) for batch in kg.open_log(Path(folder, name))] for name in "123"
         )
         assert two == three
         assert [batch for batch in one if not batch[0]] == [batch for batch in two if not batch[0]]
@@ -313,7 +313,7 @@ def test_a_coordinator_loads_the_same_offsets_from_a_cleaned_log(records, groups
     """Plain commits and their tombstones (no transactions, whose order the cleaner does not keep): nothing is lost."""
     with tempfile.TemporaryDirectory() as folder:
         synth.write(Path(folder, "topic"), records, partitions=1, groups=groups, tombstones=tombstones, seed=seed)
-        batches = [encoded(batch) for batch in kg.open_log(Path(folder, "topic", "__consumer_offsets-0"))]
+        batches = [rebuild_bytes(batch) for batch in kg.open_log(Path(folder, "topic", "__consumer_offsets-0"))]
         path = write(Path(folder, "__consumer_offsets-0"), batches, rolls)
         out = Path(folder, "cleaned", "__consumer_offsets-0")
         kg.compact(path, out, segment_bytes=rolls)

@@ -1,6 +1,7 @@
 """Frames: where batches begin and end, whatever follows them, in memory and in a file that is read in pieces."""
 
 from io import BytesIO
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, strategies as st
@@ -55,7 +56,7 @@ def test_any_bytes_have_the_same_frames_in_memory_and_in_a_file(data, piece_byte
     in_memory = list(frames(content))
     assert [frame[0] for frame in in_file] == [frame[0] for frame in in_memory]
     assert [frame.state for frame in in_file] == [frame.state for frame in in_memory]
-    for frame, following in zip(in_memory, in_memory[1:], strict=False):
+    for frame, following in pairwise(in_memory):
         assert frame.state is FrameState.WHOLE and following.position == frame.end
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 
 import kafkagroups as kg
 from kafkagroups.log.batch import LogRecord
-from kafkagroups.log.record_batch import encode_batch, encoded
+from kafkagroups.log.record_batch import encode_batch, rebuild_bytes
 from kafkagroups.log.writer import LogWriter, recover
 
 
@@ -28,7 +28,7 @@ def test_what_is_appended_is_read_back(sizes, segment_bytes, reopen, tmp_path_fa
     assert log.next_offset == len(batches)
     if not batches:
         return
-    assert [encoded(found) for found in kg.open_log(folder)] == batches
+    assert [rebuild_bytes(found) for found in kg.open_log(folder)] == batches
     for segment in folder.iterdir():
         found = list(kg.open_log(segment))
         assert found[0].base_offset == int(segment.stem)

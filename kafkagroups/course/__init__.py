@@ -1,4 +1,4 @@
-"""The tools of the lessons: data, predictions, checks of exercises, simulated brokers and widgets.
+"""The lessons' tools: data, predictions, exercises, simulated brokers, widgets.
 
 A lesson imports `course` and calls the names listed here. They print short text that is the same in every run, apart
 from the loading times of lesson 10. `check`, `hint` and `solution` never raise an error.

@@ -1,4 +1,4 @@
-"""A widget that breaks one byte of a segment and shows what the checksum detects and recovery keeps: lesson 03."""
+"""Lesson 03: a widget that breaks one byte and shows what checksum and recovery do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Widgets that show every byte of a record or of a batch with its field and meaning: lessons 01 and 03."""
+"""Lessons 01 and 03: widgets that show every byte of a record or batch with its field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check, hint and solution: what a learner calls in an exercise's cell.
+"""Check, hint and solution: what a learner calls in the cell of an exercise.
 
 `check` compares the learner's function or value with the package's own, on bytes that a broker wrote. It prints one of
 four outcomes: passed, failed, error or not attempted. It never raises. tests/course runs it on every starter, solution

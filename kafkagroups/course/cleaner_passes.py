@@ -1,4 +1,4 @@
-"""Passes of the log cleaner over the shop's log, and the kinds of record that the cleaner distinguishes: lesson 08."""
+"""Lesson 08: passes of the log cleaner over the shop's log, and the kinds of records."""
 
 from __future__ import annotations
 

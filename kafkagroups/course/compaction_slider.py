@@ -1,4 +1,4 @@
-"""A widget that shows what each pass of the log cleaner did with each record, and by which rule: lesson 08."""
+"""Lesson 08: a widget that shows what a pass of the cleaner did with each record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to a pending commit while its offset is deleted: lesson 07."""
+"""Lesson 07: what happens to a pending commit while its offset is deleted."""
 
 from __future__ import annotations
 

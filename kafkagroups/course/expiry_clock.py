@@ -1,4 +1,4 @@
-"""A widget that shows on which day two Kafka versions delete five groups of the shop: lesson 07.
+"""Lesson 07: a widget that shows on which day two Kafka versions delete an offset.
 
 The retention is seven days. The days are simulated on real coordinators with their own expiration, and each deletion
 is read from their logs.

@@ -1,4 +1,4 @@
-"""A widget that compares a group's cached offsets with the four answers that a fetch can get: lesson 05."""
+"""Lesson 05: a widget that compares cached offsets with the answers to a fetch."""
 
 from __future__ import annotations
 

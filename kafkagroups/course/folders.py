@@ -1,4 +1,4 @@
-"""Folders for a lesson: find the project's `data/`, make a temporary folder, show a topic at an earlier time."""
+"""Folders of a lesson: find `data/`, make a scratch folder, link a topic's older segments."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 from kafkagroups.errors import UsageError
 
+# A TemporaryDirectory removes its folder when it is garbage-collected, so this list keeps it until Python ends.
 _temporary_folders: list[TemporaryDirectory[str]] = []
 
 

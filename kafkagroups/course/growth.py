@@ -1,4 +1,4 @@
-"""How two replicas of one log grow, one that is cleaned and one that never is: lesson 08."""
+"""Lesson 08: how a replica that is cleaned and one that is never cleaned grow."""
 
 from __future__ import annotations
 

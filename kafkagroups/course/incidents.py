@@ -1,4 +1,4 @@
-"""The incidents that close lessons 06 and 07: a copied static member, and offsets that expire over a weekend."""
+"""Lessons 06 and 07: the incidents with a copied member and with a weekend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time at which every lesson's clock starts, and an hour and a day, all in milliseconds."""
+"""The start time of every lesson's clock, an hour and a day, in milliseconds."""
 
 START = 1_700_000_000_000
 HOUR = 3_600_000

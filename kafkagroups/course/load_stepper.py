@@ -1,4 +1,4 @@
-"""A widget that loads a partition record by record, with the coordinator's state next to the log: lesson 09."""
+"""Lesson 09: a widget that loads a log record by record and shows the state next to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load of a partition record by record: what each record changes, and the state after it, in words."""
+"""The steps of a load: what each record changes, and the coordinator's state after it."""
 
 from __future__ import annotations
 

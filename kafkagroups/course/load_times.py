@@ -1,4 +1,4 @@
-"""Loading times as bars and as text: what lesson 10 measures, and what the benchmark measured at every size.
+"""Lesson 10: loading times as bars, and the curves of the benchmark.
 
 Bars and seconds belong to this machine at this moment. Only names and record counts are the same in every run.
 """

@@ -1,4 +1,4 @@
-"""A log as short lines, one per record: the form in which lessons 07 to 10 print and replay a log."""
+"""A log as short lines, one per record, as lessons 06 to 10 print and replay it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lesson's cell prints: a prediction next to the answer, a broker's answer, a hexdump, a server's log lines."""
+"""Printing in a lesson: predictions, a broker's answers, hexdumps, server log lines."""
 
 from __future__ import annotations
 

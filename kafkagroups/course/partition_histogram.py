@@ -1,4 +1,4 @@
-"""A widget that counts the groups on each partition and finds the partition of a typed group: lesson 02."""
+"""Lesson 02: a widget that counts the groups on each partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiny logs written as a few letters, one per batch, and what a coordinator answers after loading them: lesson 08.
+"""Lessons 08 and 10: tiny logs written as letters, and the offset that a load gives.
 
 The letters:
 

@@ -1,4 +1,4 @@
-"""The base of every widget in the lessons: live controls plus a static form as HTML and as text.
+"""The base classes of the lessons' widgets: live controls and a static form.
 
 With a kernel, a widget is an ipywidgets box with buttons, sliders and keyboard control. Each widget also has a
 deterministic text/html and text/plain form, so that a page without a kernel shows the same facts and tests can compare

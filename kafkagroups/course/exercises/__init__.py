@@ -1,4 +1,4 @@
-"""The exercises of the lessons, one module per lesson: correct answers, solutions, hints and known mistakes."""
+"""The exercises, a module per lesson: solutions, hints, cases and known mistakes."""
 
 from kafkagroups.course.exercises import (
     compaction,

@@ -1,4 +1,4 @@
-"""The exercises of lesson 08: which records survive a pass of the cleaner, and where the cleaner stops."""
+"""Exercises of lesson 08: the survivors of a pass, and where the cleaner stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an exercise consists of: its correct answer, its solution text, hints, cases and known mistakes."""
+"""What an exercise consists of: correct answer, solution, hints, cases, known mistakes."""
 
 from __future__ import annotations
 

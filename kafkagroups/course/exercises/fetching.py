@@ -1,4 +1,4 @@
-"""The exercises of lesson 05: which error a fetch gets, which offsets it returns, and where a leader epoch ends."""
+"""Exercises of lesson 05: a fetch's error, a fetch's offsets, the end of a leader epoch."""
 
 from __future__ import annotations
 

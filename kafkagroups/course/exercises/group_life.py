@@ -1,4 +1,4 @@
-"""The exercises of lesson 06: the vote for a protocol, the end of the join phase, and a copied static member."""
+"""Exercises of lesson 06: the vote for a protocol, the join phase, a copied member."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exercises of lesson 09: replay, replay with transactions, and a record that the cleaner removed."""
+"""Exercises of lesson 09: replay, replay with transactions, and an incident."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exercises of lesson 03: varints, checksums, and a transaction marker and a tombstone in a hexdump."""
+"""Exercises of lesson 03: varints, checksums, a marker and a tombstone in a hexdump."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exercises of lesson 02: Java's hash of a group's name, and the partition that follows from it."""
+"""Exercises of lesson 02: Java's hash of a group's name, and the group's partition."""
 
 from __future__ import annotations
 

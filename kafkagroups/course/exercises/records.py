@@ -1,4 +1,4 @@
-"""The exercises of lessons 00 and 01: the next record, strings, offset commits, compact strings."""
+"""Exercises of lessons 00 and 01: the next record, strings, commits, compact strings."""
 
 from __future__ import annotations
 

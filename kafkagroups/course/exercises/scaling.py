@@ -1,4 +1,4 @@
-"""The exercises of lesson 10: merging two parts of a log, a log that must not be split, and a straight line."""
+"""Exercises of lesson 10: merging parts of a log, a counterexample, a straight line."""
 
 from __future__ import annotations
 

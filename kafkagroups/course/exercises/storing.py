@@ -1,4 +1,4 @@
-"""The exercises of lesson 04: metadata that fits, the error of a failed append, and two commits in flight."""
+"""Exercises of lesson 04: metadata length, append errors, two commits in flight."""
 
 from __future__ import annotations
 

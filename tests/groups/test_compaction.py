@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from tests.groups.compaction import differs
 
-RANDOM_LOGS = 20_000 if os.environ.get("KG_PROFILE") == "long" else 2_000
+RANDOM_LOGS = 20_000 if os.environ.get("KG_PROFILE") == "long" else 300
 REST = ("R",)
 """A batch of another group in the active segment, which the cleaner leaves alone."""
 

@@ -10,6 +10,7 @@ from kafkagroups.log.segments import open_logs
 from kafkagroups.tables.group_json import group_json
 from kafkagroups.tables.offset_fields import offset_json
 from tests.captured import captured
+from tests.cases import case
 from tests.groups.test_load_runs import DATA
 
 LOGS = sorted({str(file.parents[1]) for family in ("runs", "crafted") for file in captured(family).rglob("*.log")})
@@ -25,9 +26,14 @@ def walk(path, coordinator, group=None):
 
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
-@pytest.mark.parametrize("path", LOGS, ids=lambda path: "-".join(path.split("/")[-2:]))
-def test_the_record_that_wins_is_the_one_that_is_answered(path, coordinator):
+def test_the_record_that_wins_is_the_one_that_is_answered(coordinator):
     """Every captured log: one winner for each offset that load answers, none for others; pending ones as load says."""
+    for path in LOGS:
+        with case(path):
+            check_fates(path, coordinator)
+
+
+def check_fates(path, coordinator):
     fates, groups = walk(path, coordinator)
     winners, pending, hidden = {}, set(), set()
     for entry in fates:

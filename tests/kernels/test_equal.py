@@ -21,6 +21,7 @@ from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.versions import dialect
 from tests.captured import captured
+from tests.cases import case
 from tests.kernels.random_logs import passing_keys, random_log
 from tests.kernels.same import shape
 
@@ -28,26 +29,27 @@ LONG = os.environ.get("KG_PROFILE") == "long"
 COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"), ("classic", "1.0.1"), ("new", "4.0.2"))
 
 
-def folders():
-    """Every folder that is a log, or a broker's logs."""
-    for family in ("runs", "crafted", "cleaner"):
-        parents = {file.parent for file in captured(family).rglob("*.log")}
-        for log in sorted({one.parent if one.name.startswith("__") else one for one in parents}):
-            yield pytest.param(log, id=str(log.relative_to(captured(family))))
+def folders(family):
+    """Return every folder that is a log or holds a broker's logs."""
+    parents = {file.parent for file in captured(family).rglob("*.log")}
+    return sorted({each.parent if each.name.startswith("__") else each for each in parents})
 
 
-@pytest.mark.parametrize("folder", list(folders()))
-def test_captured_logs_load_the_same(folder):
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["runs", "crafted", "cleaner"])
+def test_captured_logs_load_the_same(family):
     """Every log that a broker wrote or that was crafted: groups, offsets, pending ones, orphans, counts, errors."""
-    for coordinator, kafka in COORDINATORS:
-        wanted = load(folder, coordinator, kafka, engine="python")
-        assert shape(load(folder, coordinator, kafka, engine="compiled")) == shape(wanted), (coordinator, kafka)
+    for folder in folders(family):
+        with case(folder.relative_to(captured(family))):
+            for coordinator, kafka in COORDINATORS:
+                wanted = load(folder, coordinator, kafka, engine="python")
+                assert shape(load(folder, coordinator, kafka, engine="compiled")) == shape(wanted), (coordinator, kafka)
 
 
 @pytest.mark.parametrize("part", range(8))
 def test_random_logs_load_the_same(part, monkeypatch):
-    """20,000 random logs (2,000 in a normal run): all kinds of records and batches, damage too; most are folded."""
-    seeds = range(part, 20_000 if LONG else 2_000, 8)
+    """20,000 random logs (1,000 in a normal run): all kinds of records and batches, damage too; most are folded."""
+    seeds = range(part, 20_000 if LONG else 1_000, 8)
     folded = []
     fold_log = logs.fold_log
     monkeypatch.setattr(logs, "fold_log", lambda *given: folded.append(fold_log(*given)) or folded[-1])

@@ -20,6 +20,7 @@ from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.record_batch import encode_batch, rebuild_bytes
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
+from tests import cases
 from tests.captured import captured
 
 CASES = captured("cleaner") / "cleaner"
@@ -123,10 +124,20 @@ def said_batch(batch):
     return row
 
 
-@pytest.mark.parametrize(("case", "number"), PASSES)
-def test_a_pass_leaves_what_kafkas_leaves(case, number, tmp_path):
+def new_folder(tmp_path, case, number):
+    folder = tmp_path / case / str(number)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_a_pass_leaves_what_kafkas_leaves(tmp_path):
     """Segments, batches, records, checksums, file times, groups and the next dirty offset, at every recorded pass."""
-    recorded = Pass(case, number, tmp_path)
+    for case, number in PASSES:
+        with cases.case(f"{case}, pass {number}"):
+            check_pass(Pass(case, number, new_folder(tmp_path, case, number)))
+
+
+def check_pass(recorded):
     done = kg.compact(recorded.path, recorded.out, **recorded.arguments)
     assert (done.next_dirty_offset, done.groups) == (recorded.said["next_dirty"], recorded.said["groups"])
     left = recorded.left()
@@ -144,10 +155,15 @@ def test_a_pass_leaves_what_kafkas_leaves(case, number, tmp_path):
     assert done.after.bytes == sum(file.stat().st_size for file in recorded.out.iterdir())
 
 
-@pytest.mark.parametrize(("case", "number"), PASSES)
-def test_the_command_does_what_the_function_does(case, number, tmp_path, capsys):
-    """The flags say the same: the same files, the same numbers, nothing else on stdout."""
-    recorded = Pass(case, number, tmp_path)
+def test_the_command_does_what_the_function_does(tmp_path, capsys):
+    """The same files and numbers, and nothing else on stdout. Every tenth pass is enough to try every flag."""
+    for case, number in PASSES[::10]:
+        with cases.case(f"{case}, pass {number}"):
+            folder = new_folder(tmp_path, case, number)
+            check_command(Pass(case, number, folder), folder, capsys)
+
+
+def check_command(recorded, tmp_path, capsys):
     done = kg.compact(recorded.path, recorded.out, **recorded.arguments)
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in recorded.arguments.items()]
     assert main(["compact", str(recorded.path), "--out", str(tmp_path / "cli"), "--json", *flags]) == 0
@@ -173,12 +189,15 @@ def stops_by_itself():
                 yield case, number
 
 
-@pytest.mark.parametrize(("case", "number"), list(stops_by_itself()))
-def test_a_pass_stops_at_the_active_segment_or_an_open_transaction(case, number, tmp_path):
+def test_a_pass_stops_at_the_active_segment_or_an_open_transaction(tmp_path):
     """Without the flag the first uncleanable offset is the one that Kafka's LogCleanerManager found."""
-    recorded = Pass(case, number, tmp_path)
-    done = kg.compact(recorded.path, recorded.out, **recorded.arguments | {"first_uncleanable": None})
-    assert (done.next_dirty_offset, done.groups) == (recorded.said["next_dirty"], recorded.said["groups"])
+    found = list(stops_by_itself())
+    assert len(found) > 100
+    for case, number in found:
+        with cases.case(f"{case}, pass {number}"):
+            recorded = Pass(case, number, new_folder(tmp_path, case, number))
+            done = kg.compact(recorded.path, recorded.out, **recorded.arguments | {"first_uncleanable": None})
+            assert (done.next_dirty_offset, done.groups) == (recorded.said["next_dirty"], recorded.said["groups"])
 
 
 def content(folder):

@@ -16,6 +16,7 @@ from kafkagroups.loading.snapshots.states import advanced
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.versions import dialect
 from tests.captured import captured
+from tests.cases import case
 from tests.kernels.random_logs import random_log
 from tests.kernels.same import shape
 
@@ -23,10 +24,8 @@ COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"))
 NAME = "00000000000000000000.log"
 
 
-def logs():
-    for family in ("runs", "crafted"):
-        for log in sorted({file.parent for file in captured(family).rglob("*.log")}):
-            yield pytest.param(log, id=str(log.relative_to(captured(family))))
+def logs(family):
+    return sorted({file.parent for file in captured(family).rglob("*.log")})
 
 
 def grown(path, cuts):
@@ -38,10 +37,20 @@ def grown(path, cuts):
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["python", "compiled"])
-@pytest.mark.parametrize("path", list(logs()))
-def test_captured_logs_that_grow(path, engine, tmp_path):
-    """Each partition that a broker wrote or that was crafted, cut at random bytes, saved and read again in between."""
+@pytest.mark.parametrize("family", ["runs", "crafted"])
+def test_captured_logs_that_grow(family, engine, tmp_path):
+    """A snapshot of a growing log answers what a load answers.
+
+    Each captured partition is cut at random bytes. The snapshot is saved and read again between the cuts.
+    """
+    for number, path in enumerate(logs(family)):
+        with case(path.relative_to(captured(family))):
+            check_growing(path, engine, tmp_path / str(number))
+
+
+def check_growing(path, engine, tmp_path):
     rnd = random.Random(path.name)
     for coordinator, kafka in COORDINATORS:
         place = tmp_path / coordinator / path.name

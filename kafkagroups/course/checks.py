@@ -16,6 +16,8 @@ from kafkagroups.course.exercises import EXERCISES
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.errors import KafkagroupsError
 
+AnyFunction = Callable[..., Any]
+"""A function of some exercise. Each exercise has other arguments, so their types are not known here."""
 _LONGEST_VALUE = 90
 _TYPE_NAMES = {int: "a whole number", str: "a text"}
 
@@ -160,7 +162,7 @@ def _find_known_mistake(
     If there are several, it is the one that agrees with the learner's function in the most cases.
     """
 
-    def count_agreements(wrong: Callable[..., Any]) -> int:
+    def count_agreements(wrong: AnyFunction) -> int:
         pairs = zip(exercise.cases, results, strict=True)
         return sum(_are_same(_call(wrong, arguments), result) for arguments, result in pairs)
 
@@ -176,7 +178,7 @@ def _format_mistake(sentence: str | None) -> str:
     return f" Likely mistake: {sentence}" if sentence else ""
 
 
-def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+def _call(function: AnyFunction, arguments: tuple[Any, ...]) -> Any:
     """Return a function's result, or the type of the error that it raised."""
     try:
         return function(*arguments)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kafkagroups.api import compact
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.loading import OFFSET_KEYS, control_type, group_of
+from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.segments import open_log, open_logs
@@ -85,6 +86,12 @@ def read_batch_lines(batch: Batch) -> Iterator[Line]:
     """Yield one line for each record of a batch."""
     for record in batch.records:
         yield _marker_line(batch, record) if batch.is_control else _record_line(batch, record)
+
+
+def parse_partition(name: str) -> TopicPartition:
+    """Return the partition that a name such as "orders-0" means."""
+    topic, _, number = name.rpartition("-")
+    return TopicPartition(topic, int(number))
 
 
 def _marker_line(batch: Batch, record: LogRecord) -> Line:

@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def watch(monkeypatch):
-    """Each load takes the next of these seconds."""
+def set_load_seconds(monkeypatch):
+    """Return a function that sets how many seconds the next loads take."""
 
     def set_seconds(*times_taken):
         times = iter([time for seconds in times_taken for time in (0.0, seconds)])
@@ -26,7 +26,8 @@ def watch(monkeypatch):
     return set_seconds
 
 
-def as_nbval_sees(text):
+def sanitize(text):
+    """Return what nbval compares: the text after the replacements of tests/sanitize.cfg."""
     rules = configparser.RawConfigParser()
     rules.read(ROOT / "tests" / "sanitize.cfg")
     for name in rules.sections():
@@ -34,9 +35,9 @@ def as_nbval_sees(text):
     return text
 
 
-def test_a_part_is_scaled_to_a_million_and_says_so(watch):
+def test_a_part_is_scaled_to_a_million_and_says_so(set_load_seconds):
     """The shortest of several rounds counts. The loaded result is returned."""
-    watch(4.0, 3.0, 0.5)
+    set_load_seconds(4.0, 3.0, 0.5)
     chart = course.LoadTimes()
     assert chart.measure("whole", lambda: "loaded", rounds=2) == "loaded"
     chart.measure("tenth", lambda: None, records=100_000)
@@ -46,24 +47,24 @@ def test_a_part_is_scaled_to_a_million_and_says_so(watch):
     assert whole.count("█") * 5 == tenth.count("█") * 3
 
 
-def test_a_second_measurement_replaces_the_first(watch):
+def test_a_second_measurement_replaces_the_first(set_load_seconds):
     """A cell that is run twice adds no second bar."""
-    watch(4.0, 2.0)
+    set_load_seconds(4.0, 2.0)
     chart = course.LoadTimes()
     for _ in range(2):
         chart.measure("loop", lambda: None)
     assert [time.seconds for time in chart.times] == [2.0]
 
 
-def test_two_measurements_are_the_same_to_nbval(watch):
+def test_two_measurements_are_the_same_to_nbval(set_load_seconds):
     """Bars and times differ in every run. tests/sanitize.cfg removes both from text and HTML."""
     seen = []
     for took in [(0.25, 7.0), (312.5, 0.001)]:
-        watch(*took)
+        set_load_seconds(*took)
         chart = course.LoadTimes()
         chart.measure("one", lambda: None)
         chart.measure("two", lambda: None, records=1000)
-        seen.append((as_nbval_sees(repr(chart)), as_nbval_sees(chart._repr_html_())))
+        seen.append((sanitize(repr(chart)), sanitize(chart._repr_html_())))
     assert seen[0] == seen[1]
 
 

@@ -10,7 +10,7 @@ Records = list[tuple[int, Any, Any]]
 """Offset, key and value of each record."""
 
 
-# survivors
+# Exercise `survivors`: first the correct function, then wrong ones that learners write.
 
 
 def _survivors(records: Records, active: int) -> list[int]:
@@ -42,7 +42,7 @@ def _return_list_positions(records: Records, active: int) -> list[int]:
     return [offsets.index(offset) for offset in _survivors(records, active)]
 
 
-# removed_by
+# Exercise `removed_by`: first the correct function, then wrong ones that learners write.
 
 
 def _removed_by(passes: list[int], retention: int) -> int | None:

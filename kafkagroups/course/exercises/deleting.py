@@ -12,7 +12,8 @@ from kafkagroups.coordinator import (
 )
 from kafkagroups.coordinator.logs import Appended
 from kafkagroups.course.exercises.exercise import Exercise
-from kafkagroups.course.exercises.expiration import EXPIRED_EXERCISE, make_commit, parse_partition
+from kafkagroups.course.exercises.expiration import EXPIRED_EXERCISE, make_commit
+from kafkagroups.course.log_lines import parse_partition
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.group_offsets import GroupOffsets
 from kafkagroups.groups.states import ClassicState
@@ -37,7 +38,7 @@ class _RecordingLogs:
         return ()
 
 
-# tombstones
+# Exercise `tombstones`: first the correct function, then wrong ones that learners write.
 
 
 def _tombstones(state: str, generation: int, offsets: list[str], doomed: list[str]) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kafkagroups.coordinator import TopicPartition
 from kafkagroups.course.exercises.exercise import Exercise
+from kafkagroups.course.log_lines import parse_partition
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.expiration import expired_offsets
 from kafkagroups.groups.offsets import OffsetAndMetadata
@@ -40,12 +40,6 @@ class GroupAtSweep(NamedTuple):
     def __repr__(self) -> str:
         offsets = ", ".join(f"{name}: {days}" for name, days in self.offsets.items())
         return f"{self.state} {self.type!r} reads {','.join(self.reads) or '-'} since {self.since} {{{offsets}}}"
-
-
-def parse_partition(name: str) -> TopicPartition:
-    """Return the partition that a name such as "orders-0" means."""
-    topic, _, number = name.rpartition("-")
-    return TopicPartition(topic, int(number))
 
 
 def make_commit(committed: int = 0, expires: int | None = None) -> OffsetAndMetadata:

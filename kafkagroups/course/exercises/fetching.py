@@ -8,16 +8,19 @@ from kafkagroups.coordinator import (
     Clock,
     DiskLogs,
     GroupCoordinator,
-    TopicPartition,
     offset_for_leader_epoch,
 )
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.course.exercises.exercise import Exercise
+from kafkagroups.course.log_lines import parse_partition
 from kafkagroups.groups.offsets import OffsetAndMetadata
 from kafkagroups.log.partitioning import partition_for
 
 Offsets = Mapping[str, int]
 Fetched = dict[str, int | str]
+WhoAnswers = Callable[[str, Collection[int], Collection[int]], str]
+GetOffsets = Callable[[Offsets, Collection[str], str | Sequence[str], bool], Fetched]
+EndOfEpoch = Callable[[Sequence[tuple[int, int]], int, int], int]
 UNSTABLE = Errors.UNSTABLE_OFFSET_COMMIT.name
 
 
@@ -25,7 +28,7 @@ def _new_broker() -> GroupCoordinator:
     return GroupCoordinator(DiskLogs("nowhere"), Clock(), new_member_id=str)
 
 
-# who_answers
+# Exercise `who_answers`: first the correct function, then wrong ones that learners write.
 
 
 def _who_answers(group: str, owned: Collection[int], loading: Collection[int]) -> str:
@@ -37,7 +40,7 @@ def _who_answers(group: str, owned: Collection[int], loading: Collection[int]) -
 
 def _who_answers_with(
     find_partition: Callable[[str], int], *, looks_at_loading: bool = True, loading_error: bool = True
-) -> Callable[..., str]:
+) -> WhoAnswers:
     """Return a `who_answers` with another hash, or with a mistake about partitions that are being loaded."""
 
     def who_answers(group: str, owned: Collection[int], loading: Collection[int]) -> str:
@@ -62,32 +65,27 @@ def _block_all_while_loading(group: str, owned: Collection[int], loading: Collec
     return "COORDINATOR_LOAD_IN_PROGRESS" if loading else _who_answers(group, owned, loading)
 
 
-# get_offsets
+# Exercise `get_offsets`: first the correct function, then wrong ones that learners write.
 
 
 def _get_offsets(committed: Offsets, pending: Collection[str], asked: str | Sequence[str], stable: bool) -> Fetched:
     broker = _new_broker()
     broker.manager.owned = {broker.manager.partition_for("g")}
     group = broker.manager.get_or_create("g")
-    group.offsets.committed = {_parse_partition(name): _commit(offset) for name, offset in committed.items()}
-    group.offsets.pending = {_parse_partition(name): _commit(0) for name in pending}
-    partitions = None if asked == "all" else [_parse_partition(name) for name in asked]
+    group.offsets.committed = {parse_partition(name): _commit(offset) for name, offset in committed.items()}
+    group.offsets.pending = {parse_partition(name): _commit(0) for name in pending}
+    partitions = None if asked == "all" else [parse_partition(name) for name in asked]
     fetched = broker.offset_fetch("g", partitions, require_stable=stable).offsets
     return {
         str(partition): answer.error.name if answer.error else answer.offset for partition, answer in fetched.items()
     }
 
 
-def _parse_partition(name: str) -> TopicPartition:
-    topic, _, number = name.rpartition("-")
-    return TopicPartition(topic, int(number))
-
-
 def _commit(offset: int) -> OffsetAndMetadata:
     return OffsetAndMetadata(offset, "", 0, -1, None, None, 0, 0)
 
 
-def _get_offsets_with(mistake: str) -> Callable[..., Fetched]:
+def _get_offsets_with(mistake: str) -> GetOffsets:
     """Return a `get_offsets` that makes one mistake."""
 
     def get_offsets(committed: Offsets, pending: Collection[str], asked: str | Sequence[str], stable: bool) -> Fetched:
@@ -108,14 +106,14 @@ def _get_offsets_with(mistake: str) -> Callable[..., Fetched]:
     return get_offsets
 
 
-# end_of_epoch
+# Exercise `end_of_epoch`: first the correct function, then wrong ones that learners write.
 
 
 def _end_of_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> int:
     return offset_for_leader_epoch(epochs, log_end, epoch)[1]
 
 
-def _end_of_epoch_with(mistake: str) -> Callable[..., int]:
+def _end_of_epoch_with(mistake: str) -> EndOfEpoch:
     """Return an `end_of_epoch` that makes one mistake."""
 
     def end_of_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> int:

@@ -16,7 +16,7 @@ Members = list[tuple[str, int, int | None, str | None]]
 JoinEnd = tuple[int, list[str]]
 """When the join phase ends, and the names of the members that are removed."""
 
-# select_protocol
+# Exercise `select_protocol`: first the correct function, then wrong ones that learners write.
 
 
 def _select_protocol(members: ProtocolLists) -> str:
@@ -58,7 +58,7 @@ def _return_vote_count(members: ProtocolLists) -> int:
     return max(Counter(_list_votes(members)).values())
 
 
-# join_over
+# Exercise `join_over`: first the correct function, then wrong ones that learners write.
 
 
 def _join_over(members: Members) -> JoinEnd:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkagroups.course.exercises.exercise import Exercise
-from kafkagroups.course.log_lines import Line, Lines
-from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets, TopicPartition
+from kafkagroups.course.log_lines import Line, Lines, parse_partition
+from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets
 
 State = dict[Any, Any]
 """The committed offset of each (group, partition)."""
@@ -17,7 +17,7 @@ def _key(line: Line) -> tuple[str | None, str | None]:
     return line.group, line.partition
 
 
-# replay
+# Exercise `replay`: first the correct function, then wrong ones that learners write.
 
 
 def _replay(lines: Lines) -> State:
@@ -35,8 +35,7 @@ def _replay_lines(lines: Lines, transactions: bool) -> State:
             offsets.end_transaction(producer, commits=about == "commit", by=at, whole_batches=False)
         if about != "offset" or group is None or name is None:
             continue
-        topic, _, number = name.rpartition("-")
-        partition = TopicPartition(topic, int(number))
+        partition = parse_partition(name)
         if value is None:
             offsets.remove(group, partition, at)
             continue
@@ -107,7 +106,7 @@ def _replay_group_lines_too(lines: Lines) -> State:
     return offsets
 
 
-# replay_transactions
+# Exercise `replay_transactions`: first the correct function, then wrong ones that learners write.
 
 
 def _replay_transactions_with(mistake: str) -> Callable[[Lines], State]:

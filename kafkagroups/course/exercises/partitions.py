@@ -8,7 +8,7 @@ from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.text import java_hash
 
-# Known mistakes in hash_of
+# Exercise `hash_of`: wrong functions that learners write.
 
 
 def _hash_units(units: Iterable[int]) -> int:
@@ -38,7 +38,7 @@ def _hash_utf8_bytes(text: str) -> int:
     return _hash_units(text.encode())
 
 
-# Known mistakes in partition_of
+# Exercise `partition_of`: wrong functions that learners write.
 
 
 def _always_use_50(group: str, partitions: int) -> int:

@@ -34,7 +34,7 @@ def _read_compact(data: bytes, position: int) -> Any:
     return _read_flexible(data, position)
 
 
-# Known mistakes in read_string
+# Exercise `read_string`: wrong functions that learners write.
 
 
 def _read_unsigned_length(data: bytes, position: int) -> Any:
@@ -59,7 +59,7 @@ def _read_null_as_empty(data: bytes, position: int) -> Any:
     return text or "", end
 
 
-# Known mistakes in decode_commit
+# Exercise `decode_commit`: wrong functions that learners write.
 
 
 def _skip_no_record_type(key: bytes, value: bytes | None) -> Any:
@@ -93,7 +93,7 @@ def _read_tombstone_as_zero(key: bytes, value: bytes | None) -> Any:
     return group, topic, partition, offset or 0
 
 
-# Known mistakes in read_compact
+# Exercise `read_compact`: wrong functions that learners write.
 
 
 def _forget_minus_one(data: bytes, position: int) -> Any:

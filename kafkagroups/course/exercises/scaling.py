@@ -13,7 +13,7 @@ Point = tuple[int, int]
 _LETTERS = "CXTMA"
 _MOST_LETTERS = 4
 
-# merge
+# Exercise `merge`: first the correct function, then wrong ones that learners write.
 
 
 def _merge(left: Newest, right: Newest) -> Newest:
@@ -24,15 +24,15 @@ def _merge(left: Newest, right: Newest) -> Newest:
     return both
 
 
-def _right_wins(left: Newest, right: Newest) -> Newest:
+def _prefer_right(left: Newest, right: Newest) -> Newest:
     return {**left, **right}
 
 
-def _left_wins(left: Newest, right: Newest) -> Newest:
+def _prefer_left(left: Newest, right: Newest) -> Newest:
     return {**right, **left}
 
 
-def _larger_offset_wins(left: Newest, right: Newest) -> Newest:
+def _prefer_larger_offset(left: Newest, right: Newest) -> Newest:
     both = dict(left)
     for key, newest in right.items():
         if key not in both or (both[key][1] or 0) < (newest[1] or 0):
@@ -52,7 +52,7 @@ def _keep_keys_of_left(left: Newest, right: Newest) -> Newest:
     return {key: newest for key, newest in _merge(left, right).items() if key in left}
 
 
-# counterexample
+# Exercise `counterexample`: the function that finds a mistake.
 
 
 def _find_mistake_in_log(letters: str) -> str | None:
@@ -72,7 +72,7 @@ def _find_mistake_in_log(letters: str) -> str | None:
     return f"both answer {classic}. Put the tombstone between X and its M: does it remove X there?"
 
 
-# milliseconds
+# Exercise `milliseconds`: first the correct function, then wrong ones that learners write.
 
 
 def _milliseconds(small: Point, large: Point, records: int) -> int:
@@ -134,9 +134,9 @@ EXERCISES = (
             ({}, {_A: (5, None)}),
         ),
         known_mistakes={
-            "the parts come in any order: the larger `at` wins, not the right part": _right_wins,
-            "the parts come in any order: the larger `at` wins, not the left part": _left_wins,
-            "an offset may go back: the larger `at` decides, not the larger offset": _larger_offset_wins,
+            "the parts come in any order: the larger `at` wins, not the right part": _prefer_right,
+            "the parts come in any order: the larger `at` wins, not the left part": _prefer_left,
+            "an offset may go back: the larger `at` decides, not the larger offset": _prefer_larger_offset,
             "a tombstone must stay, because a third part may hold something older": _drop_tombstones,
             "a tombstone is newer or older like any other line": _ignore_tombstones,
             "keys that only the right part has belong to the answer": _keep_keys_of_left,

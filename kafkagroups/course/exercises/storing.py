@@ -17,7 +17,7 @@ State = tuple[int | None, int | None]
 """The cached and the pending offset of one partition."""
 _PARTITION = TopicPartition("orders", 0)
 
-# fits
+# Exercise `fits`: first the correct function, then wrong ones that learners write.
 
 
 def _fits(metadata: str, limit: int) -> bool:
@@ -36,7 +36,7 @@ def _count_utf8_bytes(metadata: str, limit: int) -> bool:
     return len(metadata.encode()) <= limit
 
 
-# commit_error
+# Exercise `commit_error`: first the correct function, then wrong ones that learners write.
 
 
 def _commit_error(error: str) -> str:
@@ -52,7 +52,7 @@ def _with_errors(**wrong: str) -> Callable[[str], str]:
     return lambda error: wrong.get(error, _commit_error(error))
 
 
-# in_flight
+# Exercise `in_flight`: first the correct function, then wrong ones that learners write.
 
 
 def _in_flight(events: Events) -> State:

@@ -1,4 +1,4 @@
-"""What each byte of a record means, and where bytes differ from those that Kafka's writer gives."""
+"""The public functions on a record's bytes: `decode` (strict, too), `annotate` and `deviations`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kafkagroups.records.versions import Dialect, dialect
 
 
 class Annotation(list[Span]):
-    """Spans in order, with the bytes that they are of (`bytes_of`, by part).
+    """Spans in order, with the bytes that they describe (`bytes_of`, by part).
 
-    It shows itself as a table: `str()` as text, in a notebook as HTML. Long bytes and values are cut there.
+    It is shown as a table: `str()` gives text, a notebook shows HTML. Long bytes and values are cut there.
     """
 
     def __init__(self, spans: Iterable[Span], bytes_of: Mapping[str, bytes]) -> None:
@@ -46,9 +46,30 @@ class Annotation(list[Span]):
 
 
 def annotate(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None) -> Annotation:
-    """Every byte of a record, in order, key first. InvalidRecord for what the reader refuses.
+    """Explain every byte of a record.
 
-    Bytes after the end, which a broker ignores, are a span of their own.
+    Parameters
+    ----------
+    key, value
+        The bytes of the record. A value of None is a tombstone.
+    reader_of
+        Whose rules apply; None for Kafka 4.3.1's coordinator.
+
+    Returns
+    -------
+    Annotation
+        A list of spans in order, the key first. Bytes after the end, which a broker ignores, are a span of their own.
+        `Span.odd` has the non-canonical encodings.
+
+    Raises
+    ------
+    InvalidRecord
+        The reader refuses the bytes.
+
+    Examples
+    --------
+    >>> annotate(bytes.fromhex("0002000167"), None)[2].value
+    'g'
     """
     rules = reader_of or dialect("new")
     spans = spans_of(decode(key, value, rules), key, value, rules)
@@ -56,29 +77,72 @@ def annotate(key: bytes | None, value: bytes | None, reader_of: Dialect | None =
 
 
 def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None, *, strict: bool = False) -> Record:
-    """Reads a record as Kafka 4.3.1's coordinator does, or as `reader_of` says.
+    """Decode a record.
 
-    InvalidRecord when that reader would refuse the bytes. What it does not mind is decoded: bytes after the end of a
-    key or a value are ignored. `strict` refuses whatever Kafka's writer would not have written like that, and names
-    all of it in the error's `deviations`.
+    Parameters
+    ----------
+    key, value
+        The bytes of the record. A value of None is a tombstone.
+    reader_of
+        Whose rules apply; None for Kafka 4.3.1's coordinator.
+    strict
+        Refuse every encoding that Kafka's writer would not produce.
+
+    Returns
+    -------
+    Record
+        The decoded record. Unless `strict` is set, bytes after the end of a key or a value are ignored.
+
+    Raises
+    ------
+    InvalidRecord
+        The reader refuses the bytes. If `strict` is the reason, `deviations` has every non-canonical encoding.
+
+    Notes
+    -----
+    Source: GroupCoordinatorRecordSerde.java (4.3.1), GroupMetadataManager.scala (up to 3.9).
+
+    Examples
+    --------
+    >>> decode(bytes.fromhex("0002000167"), None).key
+    GroupMetadataKey(group='g')
     """
-    record = serde.decode(key, value, reader_of)
-    odd = deviations_of(record, key, value, reader_of or dialect("new")) if strict else []
-    if odd:
-        more = f" (and {len(odd) - 1} more)" if len(odd) > 1 else ""
-        error = InvalidRecord(odd[0].reason + more, field=odd[0].field, position=odd[0].position)
-        error.deviations = tuple(odd)
+    rules = reader_of or dialect("new")
+    record = serde.decode(key, value, rules)
+    found = deviations_of(record, key, value, rules) if strict else []
+    if found:
+        first = found[0]
+        others = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        error = InvalidRecord(first.reason + others, field=first.field, position=first.position)
+        error.deviations = tuple(found)
         raise error
     return record
 
 
 def deviations(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None) -> list[Deviation]:
-    """Every place where the reader takes what Kafka's writer would not have written like that; [] for its own bytes.
+    """Find the non-canonical encodings of a record: accepted by Kafka's reader, never produced by its writer.
 
-    InvalidRecord for what the reader refuses.
+    Parameters
+    ----------
+    key, value
+        The bytes of the record. A value of None is a tombstone.
+    reader_of
+        Whose rules apply; None for Kafka 4.3.1's coordinator.
 
-    >>> for odd in deviations(bytes.fromhex("000200016700"), None):
-    ...     print(odd)
+    Returns
+    -------
+    list of Deviation
+        The encodings in the order of the bytes; empty for bytes that Kafka's writer produced.
+
+    Raises
+    ------
+    InvalidRecord
+        The reader refuses the bytes.
+
+    Examples
+    --------
+    >>> for deviation in deviations(bytes.fromhex("000200016700"), None):
+    ...     print(deviation)
     byte 5, key: bytes after the end: 1
     """
     rules = reader_of or dialect("new")

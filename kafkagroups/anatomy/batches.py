@@ -1,4 +1,4 @@
-"""What each byte of a batch of magic 2 means: spans of its header, its records and the records inside."""
+"""The bytes of a record batch (magic 2) as spans: the fields of its header and of its records."""
 
 from __future__ import annotations
 
@@ -8,57 +8,62 @@ from collections.abc import Iterator
 from kafkagroups.anatomy.spans import Span
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.batches import batch_at
-from kafkagroups.log.record_batch import HEADER_SIZE, read_varint
+from kafkagroups.log.record_batch import HEADER_SIZE, parse_batch, read_varint
 
 _HEADER = (
     ("baseOffset", "q", "the first record's offset in the partition"),
     ("batchLength", "i", "how many bytes of this batch follow"),
     ("partitionLeaderEpoch", "i", "the leader's epoch when it was appended"),
     ("magic", "b", "the format: 2 since Kafka 0.11"),
-    ("crc", "I", "CRC-32C of all that follows"),
+    ("crc", "I", "CRC-32C of everything that follows"),
     ("attributes", "h", "codec, and whether it is transactional or control"),
     ("lastOffsetDelta", "i", "the last offset, counted from the first"),
     ("baseTimestamp", "q", "the time that the records' times are counted from"),
     ("maxTimestamp", "q", "the newest time in the batch"),
-    ("producerId", "q", "who wrote it; -1 = no producer id"),
+    ("producerId", "q", "the producer that wrote it; -1 = no producer id"),
     ("producerEpoch", "h", "the producer's epoch; -1 = none"),
-    ("baseSequence", "i", "the first record's sequence; means nothing without a producer"),
+    ("baseSequence", "i", "the first record's sequence; has no meaning without a producer"),
     ("count", "i", "how many records follow"),
 )
 _TYPES = {"q": "int64", "i": "int32", "h": "int16", "b": "int8", "I": "uint32"}
 
 
-def annotate_batch(data: bytes, position: int = 0) -> list[Span]:
-    """Every byte of the batch at `position` of a segment's bytes; spans are counted from the batch's first byte.
+def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
+    """Return the fields of the batch at `position` of a segment's bytes, in order.
 
-    Compressed records are one span. InvalidLog for a batch that cannot be read. Only magic 2.
+    The spans are counted from the batch's first byte. Compressed records are one span. Unlike `annotate`, this function
+    does not look for non-canonical encodings. InvalidLog: the batch cannot be read, or its magic is not 2.
     """
-    batch = batch_at(data, position)
+    (length,) = struct.unpack_from(">i", data, position + 8)
+    batch = parse_batch(data, position, length + 12)
     if batch.magic != 2 or not batch.is_valid:
-        raise InvalidLog(f"a batch of magic 2 with a right checksum was expected at byte {position}")
-    spans, at = [], 0
+        raise InvalidLog(f"expected a batch of magic 2 with a right checksum at byte {position}")
+    spans = []
+    start = 0
     for name, code, meaning in _HEADER:
-        (value,) = struct.unpack_from(">" + code, data, position + at)
-        end = at + struct.calcsize(">" + code)
-        spans.append(Span("batch", at, end, name, _TYPES[code], value, meaning))
-        at = end
+        (value,) = struct.unpack_from(">" + code, data, position + start)
+        end = start + struct.calcsize(">" + code)
+        spans.append(Span("batch", start, end, name, _TYPES[code], value, meaning))
+        start = end
     if batch.compression:
-        kind = batch.compression.name.lower()
-        spans.append(Span("batch", at, batch.size, "records", kind, batch.count, "the records, compressed together"))
+        codec = batch.compression.name.lower()
+        meaning = "the records, compressed together"
+        spans.append(Span("batch", start, batch.size, "records", codec, batch.count, meaning))
     else:
-        spans += _records(batch)
+        spans += _spans_of_records(batch)
     return spans
 
 
-def _records(batch: Batch) -> Iterator[Span]:
-    data, position = batch.payload, 0
+def _spans_of_records(batch: Batch) -> Iterator[Span]:
+    data = batch.payload
+    position = 0
 
     def span(end: int, field: str, kind: str, value: object, meaning: str) -> Span:
+        """Return the span from the current position to `end`, and go on there."""
         nonlocal position
-        made = Span("batch", HEADER_SIZE + position, HEADER_SIZE + end, field, kind, value, meaning)
+        start = HEADER_SIZE + position
         position = end
-        return made
+        return Span("batch", start, HEADER_SIZE + end, field, kind, value, meaning)
 
     for index in range(batch.count):
         name = f"record {index}: "
@@ -71,10 +76,7 @@ def _records(batch: Batch) -> Iterator[Span]:
         yield span(end, name + "offsetDelta", "varint", delta, f"its offset is {batch.base_offset + delta}")
         for part in ("key", "value"):
             length, end = read_varint(data, position)
-            meaning = (
-                "how many bytes follow" if length >= 0 else "-1: there is none" + " - a tombstone" * (part == "value")
-            )
-            yield span(end, name + part, "varint length", length, meaning)
+            yield span(end, name + part, "varint length", length, _meaning_of_length(length, part))
             if length > 0:
                 content = data[position : position + length].hex()
                 yield span(position + length, name + part, "bytes", content, f"the {part}: decode it as a record")
@@ -82,3 +84,9 @@ def _records(batch: Batch) -> Iterator[Span]:
         yield span(end, name + "headers", "varint", count, "how many headers follow; this topic has none")
         if count:
             raise InvalidLog(f"record {index} has headers, which are not annotated", position=HEADER_SIZE + position)
+
+
+def _meaning_of_length(length: int, part: str) -> str:
+    if length >= 0:
+        return "how many bytes follow"
+    return "-1: there is none - a tombstone" if part == "value" else "-1: there is none"

@@ -1,14 +1,15 @@
-"""The bytes of a record, walked from its declarations: spans with the field they belong to and what is odd in them.
+"""The bytes of a record as spans: field, type, value, meaning, and non-canonical encodings.
 
-Kafka's readers take more than its writers give. Odd is, and strictly refused:
+Kafka's readers accept more than its writers produce. These encodings are not canonical, and a strict reader refuses
+them:
 
     bytes after the end of a key or a value
-    a varint that is longer than need be, or has bits above the 32nd
-    null as another negative length than -1
-    a presence byte of a nullable struct other than 1 and null's
-    a string that is no UTF-8: it is read with U+FFFD in it
-    tags that do not ascend or stand twice; a tag that no writer may write
-    a known tag whose size is not that of its field, or that holds its default
+    a varint that is longer than necessary, or has bits above the 32nd
+    null as a negative length other than -1
+    a presence byte of a nullable struct other than 1 and the one for null
+    a string that is not UTF-8 (it is read with U+FFFD in it)
+    tags that do not ascend or are repeated; a tag that no writer may write
+    a known tag whose size is not the size of its field, or that holds its default
 
 A record has none of these exactly when Kafka's writer gives the same bytes back.
 Source: the code that Kafka 4.3.1's MessageDataGenerator writes, RawTaggedFieldWriter, ByteUtils.writeUnsignedVarint.
@@ -26,14 +27,29 @@ from kafkagroups.records.structs import MOST_TAG, Struct
 from kafkagroups.records.text import encode_utf8
 from kafkagroups.records.varint import read_uvarint, uvarint_bytes
 from kafkagroups.records.versions import Dialect
-from kafkagroups.records.wire import Array, At, Bytes, String, Wire, length_bytes, read_length
+from kafkagroups.records.wire import Array, Bytes, String, length_bytes, read_length
+from kafkagroups.records.wire_base import At, Wire
 
 
 class Span(NamedTuple):
-    """Bytes `start` to `end` of a key or a value (`part`).
+    """The bytes from `start` to `end` of a key or a value (`part`).
 
-    `field` is the field's path in Kafka's spelling, `type` how the bytes are to be read, `value` what they give,
-    `meaning` what that says, in a few words; `odd` what Kafka's writer would not have written like that.
+    Attributes
+    ----------
+    part
+        "key" or "value"; "batch" for the bytes of a batch.
+    start, end
+        The first byte, and the byte after the last one.
+    field
+        The path of the field, with Kafka's names.
+    type
+        How the bytes are read.
+    value
+        What the bytes give.
+    meaning
+        What the value means, in a few words.
+    odd
+        The non-canonical encodings in these bytes, one text each. Kafka's writer would not produce them.
     """
 
     part: str
@@ -52,28 +68,27 @@ class Span(NamedTuple):
 
 
 def spans_of(record: Record, key: bytes | None, value: bytes | None, rules: Dialect) -> Iterator[Span]:
-    """Every byte of the record that was decoded from this key and value, in order."""
-    yield from _part(record, "key", key, rules)
-    yield from _part(record, "value", value, rules)
+    """Yield the spans of every byte of the key and value that a record was decoded from, in order."""
+    yield from _spans_of_part(record, "key", key, rules)
+    yield from _spans_of_part(record, "value", value, rules)
 
 
 def deviations_of(record: Record, key: bytes | None, value: bytes | None, rules: Dialect) -> list[Deviation]:
-    """What is odd in the bytes that the record was decoded from, in the order of the bytes."""
+    """Return the non-canonical encodings in the key and value that a record was decoded from, in order."""
     return [
-        Deviation(nested(span.part, span.field), span.start, odd)
+        Deviation(nested(span.part, span.field), span.start, reason)
         for span in spans_of(record, key, value, rules)
-        for odd in span.odd
+        for reason in span.odd
     ]
 
 
-def _part(record: Record, part: str, data: bytes | None, rules: Dialect) -> Iterator[Span]:
+def _spans_of_part(record: Record, part: str, data: bytes | None, rules: Dialect) -> Iterator[Span]:
     if data is None:
         return
     content = record.key if part == "key" else record.value
     if not isinstance(content, Message):
-        yield Span(
-            part, 0, len(data), part, "bytes", data.hex(), f"a record type that Kafka {rules.kafka} does not know"
-        )
+        meaning = f"a record type that Kafka {rules.kafka} does not have"
+        yield Span(part, 0, len(data), part, "bytes", data.hex(), meaning)
         return
     if part == "key":
         yield Span(part, 0, 2, "type", "int16", record.type, f"the record type: {record.name}")
@@ -82,105 +97,142 @@ def _part(record: Record, part: str, data: bytes | None, rules: Dialect) -> Iter
         yield Span(part, 0, 2, "version", "int16", record.value_version, "the version of the layout that follows")
         at = layout(type(content), record.value_version or 0, rules.version)
     end = 2
-    for span in _struct(type(content), at, data, 2, ""):
+    for span in _spans_of_struct(type(content), at, data, 2, ""):
         yield span._replace(part=part)
         end = span.end
     if end < len(data):
         odd = (f"bytes after the end: {len(data) - end}",)
-        meaning = "after the end: a broker does not look here"
-        yield Span(part, end, len(data), "", "bytes", data[end:].hex(), meaning, odd)
+        yield Span(part, end, len(data), "", "bytes", data[end:].hex(), "after the end: a broker ignores it", odd)
 
 
-def _struct(cls: type[Message], at: At, data: bytes, position: int, path: str) -> Iterator[Span]:
-    present = [spec for spec in specs(cls) if spec.stands_in(at)]
+def _spans_of_struct(cls: type[Message], at: At, data: bytes, position: int, path: str) -> Iterator[Span]:
+    present = [spec for spec in specs(cls) if spec.is_in(at)]
     for spec in present:
         if spec.tag is None:
-            for span in _field(spec.wire, at, spec.nullable, data, position, path + spec.json_name, spec.doc):
+            for span in _spans_of_field(spec.wire, at, spec.nullable, data, position, path + spec.json_name, spec.doc):
                 yield span
                 position = span.end
     if at.flexible:
-        yield from _tags({spec.tag: spec for spec in present if spec.tag is not None}, at, data, position, path)
+        tagged = {spec.tag: spec for spec in present if spec.tag is not None}
+        yield from _spans_of_tags(tagged, at, data, position, path)
 
 
-def _tags(known: dict[int, Spec], at: At, data: bytes, position: int, path: str) -> Iterator[Span]:
+def _spans_of_tags(known: dict[int, Spec], at: At, data: bytes, position: int, path: str) -> Iterator[Span]:
     count, end = read_uvarint(data, position)
-    odd = _unlike(data[position:end], uvarint_bytes(max(count, 0)), "for the count")
+    odd = _compare(data[position:end], uvarint_bytes(max(count, 0)), "for the count")
     yield Span("", position, end, f"{path}tagged fields", "uvarint", count, "how many tagged fields follow", odd)
-    before, seen = -1, set()
+    before = -1
+    seen: set[int] = set()
     for _ in range(count):
         start = end
         tag, size_at = read_uvarint(data, start)
         size, end = read_uvarint(data, size_at)
         spec = known.get(tag)
         name = path + (spec.json_name if spec else f"tag {tag}")
-        odd = _unlike(data[start:size_at], uvarint_bytes(tag), "for the tag's number")
-        odd += _unlike(data[size_at:end], uvarint_bytes(size), "for the tag's size")
-        if tag in seen:
-            odd += (f"tag {tag} stands twice" + (", the last one counts" if spec else ""),)
-        elif not 0 <= tag < MOST_TAG:
-            odd += (f"no writer may write a tag {tag}",)
-        elif tag < before:
-            odd += (f"tag {tag} stands after tag {before}",)
+        odd = _compare(data[start:size_at], uvarint_bytes(tag), "for the tag's number")
+        odd += _compare(data[size_at:end], uvarint_bytes(size), "for the tag's size")
+        odd += _check_order(tag, before, tag in seen, spec is not None)
         before = tag
         seen.add(tag)
-        inner = list(_field(spec.wire, at, spec.nullable, data, end, name, spec.doc)) if spec else []
+        content: list[Span] = []
         if spec:
-            content, after = spec.wire.reader(at, spec.nullable)(data, end)
-            if size != after - end:
-                odd += (f"the tag announces {size} bytes, its field takes {after - end}",)
-            if content == spec.default:
-                odd += ("the tag holds its default, which is written by leaving it out",)
+            content = list(_spans_of_field(spec.wire, at, spec.nullable, data, end, name, spec.doc))
+            odd += _check_known_tag(spec, at, data, end, size)
         elif size:
-            inner = [
-                Span("", end, end + size, name, "bytes", data[end : end + size].hex(), "a tag that this Kafka lacks")
-            ]
+            found = data[end : end + size].hex()
+            content = [Span("", end, end + size, name, "bytes", found, "a tag that this Kafka version does not have")]
         yield Span("", start, end, name, "uvarint, uvarint", f"tag {tag}, {size} bytes", "its number and its size", odd)
-        for span in inner:
+        for span in content:
             yield span
             end = span.end
 
 
-def _field(wire: Wire, at: At, nullable: bool, data: bytes, position: int, path: str, doc: str) -> Iterator[Span]:
+def _check_order(tag: int, before: int, is_repeated: bool, is_known: bool) -> tuple[str, ...]:
+    """Return what is not canonical about a tag's number after the tag `before`."""
+    if is_repeated:
+        return (f"tag {tag} is repeated" + ("; the last one counts" if is_known else ""),)
+    if not 0 <= tag < MOST_TAG:
+        return (f"no writer may write a tag {tag}",)
+    if tag < before:
+        return (f"tag {tag} comes after tag {before}",)
+    return ()
+
+
+def _check_known_tag(spec: Spec, at: At, data: bytes, position: int, size: int) -> tuple[str, ...]:
+    """Return what is not canonical about the content of a known tag."""
+    content, end = spec.wire.reader(at, spec.nullable)(data, position)
+    odd: tuple[str, ...] = ()
+    if size != end - position:
+        odd += (f"the tag's size is {size} bytes, its field has {end - position}",)
+    if content == spec.default:
+        odd += ("the tag holds its default; Kafka's writer leaves it out",)
+    return odd
+
+
+def _spans_of_field(
+    wire: Wire, at: At, nullable: bool, data: bytes, position: int, path: str, doc: str
+) -> Iterator[Span]:
     if isinstance(wire, Struct):
         if nullable:
-            present, start = wire.read_presence(data, position)
-            kind, said = ("uvarint" if wire.tagged else "int8"), ("it is there" if present else "null")
-            found = data[position:start]
-            odd = _unlike(
-                found, wire.presence_bytes(present), f"for a struct that {'is there' if present else 'is null'}"
-            )
-            yield Span("", position, start, path, kind, found.hex() if present else None, said, odd)
-            if not present:
+            presence, is_present = _span_of_presence(wire, data, position, path)
+            yield presence
+            if not is_present:
                 return
-            position = start
-        yield from _struct(wire.cls, at, data, position, f"{path}.")
-        return
-    if isinstance(wire, Array | String | Bytes):
-        length, start = read_length(wire, at, data, position)
-        kind = ("uvarint" if at.flexible else "int16" if isinstance(wire, String) else "int32") + " length"
-        what = "how many follow" if isinstance(wire, Array) else "how many bytes follow"
-        what += " (stored plus 1)" if at.flexible else ""
-        odd = _unlike(
-            data[position:start], length_bytes(wire, at, length), "for null" if length < 0 else "for the length"
-        )
-        yield Span("", position, start, path, kind, None if length < 0 else length, "null" if length < 0 else what, odd)
-        if isinstance(wire, Array):
-            for index in range(max(length, 0)):
-                for span in _field(wire.of, at, False, data, start, f"{path}[{index}]", doc):
-                    yield span
-                    start = span.end
-        elif length > 0:
-            value, end = wire.reader(at, nullable)(data, position)
-            if isinstance(value, bytes):
-                yield Span("", start, end, path, wire.name, value.hex(), doc)
-            else:
-                odd = () if encode_utf8(value) == data[start:end] else ("malformed UTF-8, read with U+FFFD in it",)
-                yield Span("", start, end, path, wire.name, value, doc, odd)
-        return
-    value, end = wire.reader(at, nullable)(data, position)
-    yield Span("", position, end, path, wire.name, value, doc)
+            position = presence.end
+        yield from _spans_of_struct(wire.cls, at, data, position, f"{path}.")
+    elif isinstance(wire, Array | String | Bytes):
+        yield from _spans_of_sized(wire, at, nullable, data, position, path, doc)
+    else:
+        value, end = wire.reader(at, nullable)(data, position)
+        yield Span("", position, end, path, wire.name, value, doc)
 
 
-def _unlike(found: bytes, written: bytes, what: str) -> tuple[str, ...]:
-    """What is odd about a number's bytes when Kafka writes that number in others."""
-    return () if found == written else (f"{written.hex(' ')} {what} was expected, found {found.hex(' ')}",)
+def _span_of_presence(wire: Struct, data: bytes, position: int, path: str) -> tuple[Span, bool]:
+    """Return the span of a nullable struct's prefix, and whether the struct is present."""
+    is_present, end = wire.read_presence(data, position)
+    kind = "uvarint" if wire.tagged else "int8"
+    found = data[position:end]
+    what = "for a struct that is present" if is_present else "for a struct that is null"
+    odd = _compare(found, wire.presence_bytes(is_present), what)
+    value = found.hex() if is_present else None
+    return Span("", position, end, path, kind, value, "present" if is_present else "null", odd), is_present
+
+
+def _spans_of_sized(
+    wire: Array | String | Bytes, at: At, nullable: bool, data: bytes, position: int, path: str, doc: str
+) -> Iterator[Span]:
+    """Yield the spans of a string, bytes or array: its length or count, then its content."""
+    length, start = read_length(wire, at, data, position)
+    yield _span_of_length(wire, at, length, data[position:start], position, path)
+    if isinstance(wire, Array):
+        for index in range(max(length, 0)):
+            for span in _spans_of_field(wire.of, at, False, data, start, f"{path}[{index}]", doc):
+                yield span
+                start = span.end
+    elif length > 0:
+        value, end = wire.reader(at, nullable)(data, position)
+        if isinstance(value, bytes):
+            yield Span("", start, end, path, wire.name, value.hex(), doc)
+        else:
+            is_utf8 = encode_utf8(value) == data[start:end]
+            odd = () if is_utf8 else ("malformed UTF-8, read with U+FFFD in it",)
+            yield Span("", start, end, path, wire.name, value, doc, odd)
+
+
+def _span_of_length(wire: Wire, at: At, length: int, found: bytes, position: int, path: str) -> Span:
+    number = "int16" if isinstance(wire, String) else "int32"
+    kind = f"{'uvarint' if at.flexible else number} length"
+    end = position + len(found)
+    if length < 0:
+        odd = _compare(found, length_bytes(wire, at, length), "for null")
+        return Span("", position, end, path, kind, None, "null", odd)
+    meaning = "how many follow" if isinstance(wire, Array) else "how many bytes follow"
+    if at.flexible:
+        meaning += " (stored plus 1)"
+    odd = _compare(found, length_bytes(wire, at, length), "for the length")
+    return Span("", position, end, path, kind, length, meaning, odd)
+
+
+def _compare(found: bytes, canonical: bytes, what: str) -> tuple[str, ...]:
+    """Return the deviation of a number whose bytes are not those that Kafka writes for it."""
+    return () if found == canonical else (f"expected {canonical.hex(' ')} {what}, found {found.hex(' ')}",)

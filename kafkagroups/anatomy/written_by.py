@@ -10,10 +10,12 @@ from functools import cache
 from typing import Any
 
 from kafkagroups.records.fields import Message, Spec, specs
-from kafkagroups.records.serde import RECORD_TYPES, Record, UnknownContent
+from kafkagroups.records.record_types import RECORD_TYPES
+from kafkagroups.records.serde import Record, UnknownContent
 from kafkagroups.records.structs import Struct
 from kafkagroups.records.versions import NEWEST, Range, Version, feature_releases, written_values
-from kafkagroups.records.wire import Array, Wire
+from kafkagroups.records.wire import Array
+from kafkagroups.records.wire_base import Wire
 
 ANY = Range((0,), NEWEST)
 

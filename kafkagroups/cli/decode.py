@@ -10,7 +10,7 @@ from kafkagroups.anatomy.annotate import annotate, decode
 from kafkagroups.cli import options
 from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import InvalidRecord, UsageError
-from kafkagroups.records.serde import to_json
+from kafkagroups.records.record_json import to_json
 from kafkagroups.records.versions import Dialect
 
 NAME = "decode"

@@ -18,7 +18,9 @@ from kafkagroups.loading.groups import take
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.records.control import ControlType, decode_control_key
-from kafkagroups.records.serde import RECORD_TYPES, Record, decode, key_to_json, value_to_json
+from kafkagroups.records.record_json import key_to_json, value_to_json
+from kafkagroups.records.record_types import RECORD_TYPES
+from kafkagroups.records.serde import Record, decode
 from kafkagroups.records.versions import Dialect, parse_release
 
 NEWEST_TOOL = "4.3.1"

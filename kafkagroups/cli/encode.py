@@ -10,7 +10,8 @@ from typing import Any
 from kafkagroups.anatomy.written_by import writers_of
 from kafkagroups.cli import options
 from kafkagroups.errors import UsageError
-from kafkagroups.records.serde import Record, encode, from_json
+from kafkagroups.records.record_json import from_json
+from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.versions import FIRST_WITH_NEW_COORDINATOR, Dialect, build_dialect, parse_writer, value_version
 
 NAME = "encode"

@@ -14,7 +14,7 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.explain import Explanation
 from kafkagroups.history.fates import RecordFate, history_json
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.records.serde import RECORD_TYPES
+from kafkagroups.records.record_types import RECORD_TYPES
 
 NAME = "explain"
 HELP = "show which record decides a group's or an offset's state, and the fate of the other records"

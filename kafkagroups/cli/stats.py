@@ -13,7 +13,7 @@ from kafkagroups.cli.progress import spinner
 from kafkagroups.cli.tables import escape, print_table
 from kafkagroups.errors import UsageError
 from kafkagroups.history.stats import BY, LOAD_RATE, Count, PartitionStats, Stats
-from kafkagroups.records.serde import RECORD_TYPES
+from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.versions import Dialect
 
 SHOWN = 20

@@ -8,7 +8,7 @@ from html import escape
 import ipywidgets as widgets
 
 from kafkagroups.anatomy.annotate import Annotation, annotate
-from kafkagroups.anatomy.batches import annotate_batch
+from kafkagroups.anatomy.batches import list_batch_fields
 from kafkagroups.anatomy.spans import Span
 from kafkagroups.course.widgets import MONO, Stepper
 
@@ -66,7 +66,7 @@ class BatchExplorer(_Explorer):
     """
 
     def __init__(self, data: bytes, position: int = 0) -> None:
-        spans = annotate_batch(data, position)
+        spans = list_batch_fields(data, position)
         super().__init__(Annotation(spans, {"batch": data[position : position + spans[-1].end]}))
 
 

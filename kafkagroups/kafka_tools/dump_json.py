@@ -20,7 +20,8 @@ from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolSubscription,
 )
 from kafkagroups.records.group_metadata import GroupMetadataValue
-from kafkagroups.records.serde import Record, UnknownContent, decode, key_to_json, value_to_json
+from kafkagroups.records.record_json import key_to_json, value_to_json
+from kafkagroups.records.serde import Record, UnknownContent, decode
 from kafkagroups.records.structs import reader, to_json
 from kafkagroups.records.versions import Dialect
 

@@ -27,7 +27,8 @@ from kafkagroups.kafka_tools.old_groups import loaded_members
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.segments import Log
 from kafkagroups.records.group_metadata import GroupMetadataValue
-from kafkagroups.records.serde import UnknownContent, decode, key_to_json, value_to_json
+from kafkagroups.records.record_json import key_to_json, value_to_json
+from kafkagroups.records.serde import UnknownContent, decode
 from kafkagroups.records.versions import Dialect, build_dialect
 
 

@@ -1,8 +1,8 @@
-"""The bytes inside a member: what it subscribed to, and what it was assigned.
+"""The bytes inside a classic member: its subscription and its assignment.
 
-JoinGroup carries the subscription, SyncGroup the assignment; the broker stores both without reading them. int16
-version, then the fields below. A version above 3 is read as 3, a negative one is refused, trailing bytes are
-ignored. Only members of protocol type "consumer" follow this form.
+JoinGroup carries the subscription, SyncGroup the assignment. The broker stores both without reading them. The bytes
+are an int16 version, then the fields below. A version above 3 is read as 3, a negative one is refused, and trailing
+bytes are ignored. Only members of protocol type "consumer" use this format.
 Source: ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json, ConsumerProtocol.java (4.3.1).
 """
 
@@ -21,13 +21,18 @@ HIGHEST_VERSION = 3
 
 @message()
 class TopicPartitions(Message):
+    """Partitions of one topic."""
+
     topic: str = field(STRING)
     partitions: tuple[int, ...] = field(Array(INT32))
 
 
 @message()
 class ConsumerProtocolSubscription(Message):
-    """version 1 brought owned_partitions (KIP-429), 2 generation_id, 3 rack_id (KIP-881)."""
+    """What a member subscribes to.
+
+    Version 1 brought owned_partitions (KIP-429), version 2 generation_id, version 3 rack_id (KIP-881).
+    """
 
     topics: tuple[str, ...] = field(Array(STRING))
     user_data: bytes | None = field(BYTES, nullable=True, default=None)
@@ -38,6 +43,8 @@ class ConsumerProtocolSubscription(Message):
 
 @message()
 class ConsumerProtocolAssignment(Message):
+    """What the leader assigned to a member."""
+
     assigned_partitions: tuple[TopicPartitions, ...] = field(Array(Struct(TopicPartitions)))
     user_data: bytes | None = field(BYTES, nullable=True, default=None)
 
@@ -46,24 +53,74 @@ E = TypeVar("E", bound=Message)
 
 
 class Embedded(NamedTuple, Generic[E]):
-    """A subscription or an assignment with the version that its bytes name."""
+    """A subscription or an assignment, with the version in its bytes."""
 
     version: int
     message: E
 
 
 def decode_subscription(data: bytes) -> Embedded[ConsumerProtocolSubscription]:
-    """Reads a member's subscription. InvalidRecord when Kafka's ConsumerProtocol would refuse the bytes."""
+    """Return a member's subscription.
+
+    Parameters
+    ----------
+    data
+        The bytes of `subscription` in a group's record.
+
+    Returns
+    -------
+    Embedded
+        `version` as it is in the bytes, and the decoded `message`.
+
+    Raises
+    ------
+    InvalidRecord
+        Kafka's ConsumerProtocol refuses the bytes.
+
+    Notes
+    -----
+    Source: ConsumerProtocol.deserializeSubscription (4.3.1).
+
+    Examples
+    --------
+    >>> decode_subscription(bytes.fromhex("0000 00000001 0006 6f7264657273 ffffffff")).message.topics
+    ('orders',)
+    """
     return _decode(data, ConsumerProtocolSubscription, "subscription")
 
 
 def decode_assignment(data: bytes) -> Embedded[ConsumerProtocolAssignment]:
-    """Reads a member's assignment. InvalidRecord when Kafka's ConsumerProtocol would refuse the bytes."""
+    """Return a member's assignment.
+
+    Parameters
+    ----------
+    data
+        The bytes of `assignment` in a group's record.
+
+    Returns
+    -------
+    Embedded
+        `version` as it is in the bytes, and the decoded `message`.
+
+    Raises
+    ------
+    InvalidRecord
+        Kafka's ConsumerProtocol refuses the bytes.
+
+    Notes
+    -----
+    Source: ConsumerProtocol.deserializeAssignment (4.3.1).
+
+    Examples
+    --------
+    >>> decode_assignment(bytes.fromhex("0000 00000000 ffffffff")).message.assigned_partitions
+    ()
+    """
     return _decode(data, ConsumerProtocolAssignment, "assignment")
 
 
 def encode_embedded(embedded: Embedded[Any]) -> bytes:
-    """The bytes of a subscription or an assignment, as ConsumerProtocol.serialize… writes them."""
+    """Return the bytes of a subscription or an assignment, as ConsumerProtocol.serialize… writes them."""
     out = bytearray(struct.pack(">h", embedded.version))
     writer(type(embedded.message), min(embedded.version, HIGHEST_VERSION))(out, embedded.message)
     return bytes(out)
@@ -71,9 +128,9 @@ def encode_embedded(embedded: Embedded[Any]) -> bytes:
 
 def _decode(data: bytes, cls: type[E], name: str) -> Embedded[E]:
     if len(data) < 2:
-        raise InvalidRecord(f"a version of 2 bytes was expected, found {len(data)} bytes", field=name)
+        raise InvalidRecord(f"expected a version of 2 bytes, found {len(data)} bytes", field=name)
     version = int.from_bytes(data[:2], "big", signed=True)
     if version < 0:
-        raise InvalidRecord(f"a version of 0 or above was expected, found {version}", field=name)
+        raise InvalidRecord(f"expected a version of 0 or above, found {version}", field=name)
     body, _ = reader(cls, min(version, HIGHEST_VERSION))(data, 2)
     return Embedded(version, body)

@@ -1,8 +1,8 @@
-"""Control records: the markers that end a transaction.
+"""Control records: the markers that commit or abort a transaction.
 
-A control batch holds one record. Key: int16 version, int16 type (0 abort, 1 commit, others are not for this topic).
-Value of abort and commit: int16 version, int32 epoch of the transaction coordinator. Any version from 0 on is read as
-0, trailing bytes are ignored. Source: ControlRecordType.java, EndTransactionMarker.java, EndTxnMarker.json (4.3.1).
+A control batch has one record. Key: int16 version, int16 type (0 abort, 1 commit; this topic has no other types).
+Value of abort and commit: int16 version, int32 epoch of the transaction coordinator. Every version from 0 on is read as
+0, and trailing bytes are ignored. Source: ControlRecordType.java, EndTransactionMarker.java, EndTxnMarker.json (4.3.1).
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from kafkagroups.errors import InvalidRecord
 
 
 class ControlType(Enum):
+    """The type of a control record, as Kafka's ControlRecordType."""
+
     ABORT = 0
     COMMIT = 1
     LEADER_CHANGE = 2
@@ -24,38 +26,40 @@ class ControlType(Enum):
     UNKNOWN = -1
 
 
-_known = {kind.value: kind for kind in ControlType}
+_TYPES = {kind.value: kind for kind in ControlType}
 
 
 def decode_control_key(key: bytes | None) -> ControlType:
-    """The type of a control record. InvalidRecord when the key is null, too short or of a negative version."""
-    if key is None or len(key) < 4:
-        found = "null" if key is None else f"{len(key)}"
-        raise InvalidRecord(f"at least 4 bytes were expected, found {found}", field="control key")
-    version, kind = struct.unpack_from(">hh", key)
-    if version < 0:
-        raise InvalidRecord(f"a version of 0 or above was expected, found {version}", field="control key")
-    return _known.get(kind, ControlType.UNKNOWN)
+    """Return the type of a control record. InvalidRecord: the key is null, too short, or has a negative version."""
+    _, kind = _unpack(">hh", key, "control key")
+    return _TYPES.get(kind, ControlType.UNKNOWN)
 
 
 def encode_control_key(kind: ControlType) -> bytes:
-    """The key of a control record of this type; UNKNOWN has none (ValueError)."""
+    """Return the key of a control record of this type. ValueError: the type is UNKNOWN."""
     if kind is ControlType.UNKNOWN:
-        raise ValueError("an unknown control type cannot be written")
+        raise ValueError("a control record of unknown type cannot be written")
     return struct.pack(">hh", 0, kind.value)
 
 
 def decode_end_transaction_marker(value: bytes | None) -> int:
-    """The coordinator epoch in the value of a commit or abort marker."""
-    if value is None or len(value) < 6:
-        found = "null" if value is None else f"{len(value)}"
-        raise InvalidRecord(f"at least 6 bytes were expected, found {found}", field="marker value")
-    version, epoch = struct.unpack_from(">hi", value)
-    if version < 0:
-        raise InvalidRecord(f"a version of 0 or above was expected, found {version}", field="marker value")
-    return int(epoch)
+    """Return the coordinator epoch in the value of a commit or abort marker."""
+    _, epoch = _unpack(">hi", value, "marker value")
+    return epoch
 
 
 def encode_end_transaction_marker(coordinator_epoch: int) -> bytes:
-    """The value of a commit or abort marker."""
+    """Return the value of a commit or abort marker."""
     return struct.pack(">hi", 0, coordinator_epoch)
+
+
+def _unpack(layout: str, data: bytes | None, field: str) -> tuple[int, int]:
+    """Return the version at the beginning of the data, and the number after it."""
+    size = struct.calcsize(layout)
+    if data is None or len(data) < size:
+        found = "null" if data is None else f"{len(data)} bytes"
+        raise InvalidRecord(f"expected at least {size} bytes, found {found}", field=field)
+    version, number = struct.unpack_from(layout, data)
+    if version < 0:
+        raise InvalidRecord(f"expected a version of 0 or above, found {version}", field=field)
+    return version, number

@@ -1,4 +1,4 @@
-"""Declaring a field declares its bytes: reader, writer and Kafka's JSON follow from a message's dataclass.
+"""Declarations of messages: declaring a field gives its reader, its writer and its JSON.
 
     @message(flexible="4+")
     class OffsetCommitValue(Message):
@@ -6,14 +6,16 @@
         leader_epoch: int = field(INT32, versions="3+", default=-1)
         topic_id: str = field(UUID, versions="4+", tag=0, since="4.1")
 
-The bytes of a message are its untagged fields in the order of their declaration, those of the asked version only. A
-flexible version ends in a tag section: a uvarint count, then for each tagged field, in ascending order, uvarint tag,
-uvarint size and the field's bytes. A tagged field stands there only when it differs from its default. Tags that
-nobody declared are kept in `unknown_tagged_fields` and written back. Kafka's readers do not check the size of a tag
-that they know, take the last of two equal tags, and take tags in any order; its writers refuse to write those back.
+The bytes of a message are its untagged fields in the order of their declaration. Only the fields of the message's
+version are included. A flexible version ends with a tag section: a uvarint count, then the tagged fields in ascending
+order. Each has a uvarint tag, a uvarint size and the field's bytes. A tagged field is written only if it differs from
+its default. Tags that are not declared are kept in `unknown_tagged_fields` and written back.
 
-A field whose version is not written is dropped silently (`"ignorable": true` in Kafka's schemas, which holds for
-every field of this topic that came later or went).
+Kafka's readers do not check the size of a tag that they have. Of two equal tags they use the last one, and they accept
+tags in any order. Kafka's writers refuse to write such tags back.
+
+A field that the written version does not have is dropped silently (`"ignorable": true` in Kafka's schemas). This holds
+for every field of this topic that was added or removed later.
 Source: Kafka 4.3.1's message generator (MessageDataGenerator, JsonConverterGenerator) and RawTaggedFieldWriter.
 """
 
@@ -25,11 +27,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 from kafkagroups.records.versions import NEWEST, Version, parse_release
-from kafkagroups.records.wire import At, Wire
+from kafkagroups.records.wire_base import At, Wire
 
 
 class TaggedField(NamedTuple):
-    """A tagged field that this reader does not know: its number and its bytes as they came."""
+    """A tagged field that this reader does not have: its number, and its bytes unchanged."""
 
     tag: int
     data: bytes
@@ -37,7 +39,7 @@ class TaggedField(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The base of every record key, record value and struct in them. Frozen, without methods: data."""
+    """The base class of every record key, record value and struct in them. It is frozen data without methods."""
 
     unknown_tagged_fields: tuple[TaggedField, ...] = dataclasses.field(default=(), kw_only=True, repr=False)
 
@@ -46,7 +48,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Spec(NamedTuple):
-    """One declared field."""
+    """One declared field. `json_name` is Kafka's name; `since` is the first Kafka version that has the field."""
 
     name: str
     json_name: str
@@ -58,7 +60,8 @@ class Spec(NamedTuple):
     since: Version
     doc: str
 
-    def stands_in(self, at: At) -> bool:
+    def is_in(self, at: At) -> bool:
+        """Whether this layout has the field."""
         return at.version in self.versions and at.kafka >= self.since
 
 
@@ -72,11 +75,11 @@ def field(
     since: str | None = None,
     doc: str = "",
 ) -> Any:
-    """A field of a message: its wire type, the versions that have it ("3+", "1", "0-2"), its default.
+    """Declare a field of a message: its wire type, the versions that have it ("3+", "1", "0-2"), its default.
 
-    `tag` makes it a tagged field. `since` is the first Kafka that knows the field, where the version does not tell: a
-    tag, or one of the fields of share groups that changed after the preview of 4.0. `doc` says in a few words what
-    the field means; `annotate` shows it.
+    `tag` makes it a tagged field. `since` is the first Kafka version that has the field. It is needed if the message
+    version does not show this: for tags, and for fields of share groups that changed after the preview in 4.0. `doc`
+    says in a few words what the field means; `annotate` shows it.
     """
     settings = {"wire": wire, "versions": versions, "nullable": nullable, "tag": tag, "since": since, "doc": doc}
     value = wire.default if default is dataclasses.MISSING else default
@@ -85,18 +88,21 @@ def field(
 
 @dataclass_transform(frozen_default=True)
 def message(flexible: str = "none") -> Callable[[type[M]], type[M]]:
-    """Makes a message of a class with declared fields. `flexible`: the versions with compact lengths and tags."""
+    """Return a decorator that makes a message of a class with declared fields.
+
+    `flexible` are the versions with compact lengths and tags.
+    """
 
     def decorate(cls: type[M]) -> type[M]:
-        made = dataclass(frozen=True, slots=True)(cls)
-        _layouts[made] = Layout(version_range(flexible), _specs(made))
-        return made
+        message_class = dataclass(frozen=True, slots=True)(cls)
+        _layouts[message_class] = Layout(parse_versions(flexible), _make_specs(message_class))
+        return message_class
 
     return decorate
 
 
 class Layout(NamedTuple):
-    """What a message declares: its flexible versions, and its fields in the order of their declaration."""
+    """The declaration of a message: its flexible versions, and its fields in order."""
 
     flexible: range
     specs: tuple[Spec, ...]
@@ -105,8 +111,8 @@ class Layout(NamedTuple):
 _layouts: dict[type[Message], Layout] = {}
 
 
-def version_range(text: str) -> range:
-    """ "3+" -> 3 and all above, "0-2", "1"; "none" -> empty."""
+def parse_versions(text: str) -> range:
+    """Return the versions of a text: "3+" is 3 and everything above, "0-2" and "1" are ranges, "none" is empty."""
     if text == "none":
         return range(0)
     if text.endswith("+"):
@@ -116,33 +122,34 @@ def version_range(text: str) -> range:
 
 
 def specs(cls: type[Message]) -> tuple[Spec, ...]:
-    """The declared fields of a message in the order of their declaration."""
+    """Return the declared fields of a message in the order of their declaration."""
     return _layouts[cls].specs
 
 
-def _specs(cls: type[Message]) -> tuple[Spec, ...]:
-    return tuple(
-        Spec(
-            declared.name,
-            _camel(declared.name),
-            declared.metadata["wire"],
-            version_range(declared.metadata["versions"]),
-            declared.metadata["nullable"],
-            declared.default,
-            declared.metadata["tag"],
-            parse_release(since) if (since := declared.metadata["since"]) else (0,),
-            declared.metadata["doc"],
-        )
-        for declared in dataclasses.fields(cls)
-        if "wire" in declared.metadata
+def _make_specs(cls: type[Message]) -> tuple[Spec, ...]:
+    return tuple(_make_spec(declared) for declared in dataclasses.fields(cls) if "wire" in declared.metadata)
+
+
+def _make_spec(declared: dataclasses.Field[Any]) -> Spec:
+    metadata = declared.metadata
+    return Spec(
+        declared.name,
+        _camel_case(declared.name),
+        metadata["wire"],
+        parse_versions(metadata["versions"]),
+        metadata["nullable"],
+        declared.default,
+        metadata["tag"],
+        (0,) if metadata["since"] is None else parse_release(metadata["since"]),
+        metadata["doc"],
     )
 
 
-def _camel(name: str) -> str:
+def _camel_case(name: str) -> str:
     head, *rest = name.split("_")
     return head + "".join(part.capitalize() for part in rest)
 
 
 def layout(cls: type[Message], version: int, kafka: Version = NEWEST) -> At:
-    """What decides the bytes of one version of a message, for one Kafka's reader."""
+    """Return what decides the bytes of one version of a message, for the reader of one Kafka version."""
     return At(version, version in _layouts[cls].flexible, kafka)

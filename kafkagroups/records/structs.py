@@ -1,6 +1,6 @@
-"""Structs: the functions that read, write and show a message, compiled from its declaration (fields.py), once each.
+"""Structs: functions that read, write and show a message, made from its declaration (fields.py).
 
-A struct has the version and the flexibility of the message around it, down to the innermost.
+A struct has the version and the flexibility of the message around it, at every depth.
 Source: Kafka 4.3.1's message generator (MessageDataGenerator, JsonConverterGenerator) and RawTaggedFieldWriter.
 """
 
@@ -15,16 +15,18 @@ from kafkagroups.errors import InvalidRecord, UsageError, nested
 from kafkagroups.records.fields import M, Message, TaggedField, layout, specs
 from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
 from kafkagroups.records.versions import NEWEST, Version
-from kafkagroups.records.wire import At, Reader, Wire, Writer
+from kafkagroups.records.wire_base import At, Reader, Wire, Writer
 
 MOST_TAG = 2**31 - 1
-"""Tags are below this."""
+"""Every tag is below this number."""
+_TAGS = "tagged fields"
+"""The name of the tag section in a field path."""
 _readers: dict[tuple[type[Message], At], Reader] = {}
 _writers: dict[tuple[type[Message], At], Writer] = {}
 
 
 def reader(cls: type[Message], version: int, kafka: Version = NEWEST) -> Reader:
-    """The function that reads one version of a message: (buffer, position) -> (message, position after it)."""
+    """Return the function that reads one version of a message: (buffer, position) -> (message, position after it)."""
     at = layout(cls, version, kafka)
     if (cls, at) not in _readers:
         _readers[cls, at] = _struct_reader(cls, at)
@@ -32,7 +34,7 @@ def reader(cls: type[Message], version: int, kafka: Version = NEWEST) -> Reader:
 
 
 def writer(cls: type[Message], version: int, kafka: Version = NEWEST) -> Writer:
-    """The function that appends one version of a message to a bytearray."""
+    """Return the function that appends one version of a message to a bytearray."""
     at = layout(cls, version, kafka)
     if (cls, at) not in _writers:
         _writers[cls, at] = _struct_writer(cls, at)
@@ -40,29 +42,32 @@ def writer(cls: type[Message], version: int, kafka: Version = NEWEST) -> Writer:
 
 
 def to_json(value: Message, version: int, kafka: Version = NEWEST) -> dict[str, Any]:
-    """What Kafka's JsonConverter.write gives, with unknown tagged fields beside (`_unknownTaggedFields`)."""
+    """Return what Kafka's JsonConverter.write gives. Unknown tagged fields are added as `_unknownTaggedFields`."""
     return _struct_to_json(value, layout(type(value), version, kafka))
 
 
 def from_json(cls: type[M], value: Any, version: int, kafka: Version = NEWEST) -> M:
-    """What Kafka's JsonConverter.read gives. UsageError when a field of that version is missing or of another type."""
-    made: M = _struct_from_json(cls, value, layout(cls, version, kafka))
-    return made
+    """Return what Kafka's JsonConverter.read gives.
+
+    UsageError: a field of that version is missing, or it has another type.
+    """
+    message: M = _struct_from_json(cls, value, layout(cls, version, kafka))
+    return message
 
 
 def _struct_reader(cls: type[Message], at: At) -> Reader:
     declared = specs(cls)
     names = [spec.json_name for spec in declared]
     defaults = [spec.default for spec in declared]
-    present = [(i, spec) for i, spec in enumerate(declared) if spec.stands_in(at)]
-    untagged = [(i, spec.wire.reader(at, spec.nullable)) for i, spec in present if spec.tag is None]
-    tagged = {spec.tag: (i, spec.wire.reader(at, spec.nullable)) for i, spec in present if spec.tag is not None}
+    present = [(index, spec) for index, spec in enumerate(declared) if spec.is_in(at)]
+    untagged = [(index, spec.wire.reader(at, spec.nullable)) for index, spec in present if spec.tag is None]
+    tagged = {spec.tag: (index, spec.wire.reader(at, spec.nullable)) for index, spec in present if spec.tag is not None}
     flexible = at.flexible
 
     def read(buffer: bytes, position: int) -> tuple[Message, int]:
         values = defaults.copy()
         unknown: list[TaggedField] = []
-        index = -1
+        index = -1  # The field that is being read, for errors; -1 for the tag section.
         try:
             for index, read_field in untagged:
                 values[index], position = read_field(buffer, position)
@@ -79,17 +84,15 @@ def _struct_reader(cls: type[Message], at: At) -> Reader:
                         continue
                     end = position + size
                     if not position <= end <= len(buffer):
-                        left = len(buffer) - position
-                        error = InvalidRecord(f"tag {tag} announces {size} bytes, {left} are left", position=position)
-                        raise error.because("bytes", size, left) if size >= 0 else error.because("negative", size)
+                        raise _refuse_tag_size(tag, size, len(buffer) - position, position)
                     unknown.append(TaggedField(tag, buffer[position:end]))
                     position = end
         except InvalidRecord as error:
-            error.field = nested(names[index] if index >= 0 else "tagged fields", error.field)
+            error.field = nested(names[index] if index >= 0 else _TAGS, error.field)
             raise
         except (struct.error, IndexError):
-            place = names[index] if index >= 0 else "tagged fields"
-            raise InvalidRecord("more bytes were expected, the end came", position=position, field=place) from None
+            field = names[index] if index >= 0 else _TAGS
+            raise InvalidRecord("unexpected end of data: expected more bytes", position=position, field=field) from None
         if unknown:
             return cls(*values, unknown_tagged_fields=tuple(unknown)), position
         return cls(*values), position
@@ -97,17 +100,26 @@ def _struct_reader(cls: type[Message], at: At) -> Reader:
     return read
 
 
+def _refuse_tag_size(tag: int, size: int, left: int, position: int) -> InvalidRecord:
+    error = InvalidRecord(f"expected {size} bytes in tag {tag}, found {left} more bytes", position=position)
+    return error.because("bytes", size, left) if size >= 0 else error.because("negative", size)
+
+
 def _struct_writer(cls: type[Message], at: At) -> Writer:
-    present = [spec for spec in specs(cls) if spec.stands_in(at)]
-    untagged = [(attrgetter(s.name), s.json_name, s.wire.writer(at, s.nullable)) for s in present if s.tag is None]
-    tagged = [(s, s.wire.writer(at, s.nullable)) for s in present if s.tag is not None]
+    present = [spec for spec in specs(cls) if spec.is_in(at)]
+    untagged = [
+        (attrgetter(spec.name), spec.json_name, spec.wire.writer(at, spec.nullable))
+        for spec in present
+        if spec.tag is None
+    ]
+    tagged = [(spec, spec.wire.writer(at, spec.nullable)) for spec in present if spec.tag is not None]
 
     def write(out: bytearray, value: Any) -> None:
         if not isinstance(value, cls):
-            raise UsageError(f"a {cls.__name__} was expected, not {value!r}")
+            raise UsageError(f"expected a {cls.__name__}, found {value!r}")
         name = ""
         try:
-            for get, name, write_field in untagged:  # noqa: B007  # the name is for the error below
+            for get, name, write_field in untagged:  # noqa: B007  # The error below needs the name.
                 write_field(out, get(value))
             if at.flexible:
                 sections: list[tuple[int, bytes]] = []
@@ -118,11 +130,11 @@ def _struct_writer(cls: type[Message], at: At) -> Writer:
                         section = bytearray()
                         write_field(section, content)
                         sections.append((spec.tag or 0, bytes(section)))
-                name = "tagged fields"
+                name = _TAGS
                 _write_tags(out, sections, value.unknown_tagged_fields)
             elif value.unknown_tagged_fields:
-                name = "tagged fields"
-                raise UsageError(f"version {at.version} of {cls.__name__} has no tagged fields, some were given")
+                name = _TAGS
+                raise UsageError(f"version {at.version} of {cls.__name__} has no tagged fields, but the value has some")
         except UsageError as error:
             raise error.inside(name) if name else error from None
 
@@ -130,14 +142,16 @@ def _struct_writer(cls: type[Message], at: At) -> Writer:
 
 
 def _write_tags(out: bytearray, known: list[tuple[int, bytes]], unknown: tuple[TaggedField, ...]) -> None:
-    """Kafka also refuses an unknown tag where a known one stands at its default. Here an older reader's may go back."""
+    """Append a tag section.
+
+    Kafka also refuses an unknown tag with the number of a known field that has its default. Here that is possible,
+    so that what an older reader kept as an unknown tag can be written back.
+    """
     written = {tag for tag, _ in known}
     before = -1
     for tag, _ in unknown:
         if tag in written or not before < tag < MOST_TAG:
-            raise UsageError(
-                f"unknown tags must ascend and differ from those that are known, found {tag} after {before}"
-            )
+            raise UsageError(f"unknown tags must ascend and must not be known fields, found {tag} after {before}")
         before = tag
     sections = sorted([*known, *unknown])
     write_uvarint(out, len(sections))
@@ -151,7 +165,7 @@ def _struct_to_json(value: Message, at: At) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for spec in specs(type(value)):
         content = getattr(value, spec.name)
-        if not spec.stands_in(at) or (spec.tag is not None and content == spec.default):
+        if not spec.is_in(at) or (spec.tag is not None and content == spec.default):
             continue
         out[spec.json_name] = None if content is None else spec.wire.to_json(content, at)
     if value.unknown_tagged_fields:
@@ -163,19 +177,19 @@ def _struct_to_json(value: Message, at: At) -> dict[str, Any]:
 
 def _struct_from_json(cls: type[Message], value: Any, at: At) -> Any:
     if not isinstance(value, dict):
-        raise UsageError(f"an object with the fields of {cls.__name__} was expected, not {value!r}")
+        raise UsageError(f"expected an object with the fields of {cls.__name__}, found {value!r}")
     values: dict[str, Any] = {}
     for spec in specs(cls):
-        if not spec.stands_in(at):
-            continue  # dropped silently, as Kafka's writers do
+        if not spec.is_in(at):
+            continue  # Kafka's writers drop such a field silently.
         if spec.json_name not in value:
             if spec.tag is None:
-                raise UsageError(f"version {at.version} of {cls.__name__} needs it", field=spec.json_name)
+                raise UsageError(f"version {at.version} of {cls.__name__} needs this field", field=spec.json_name)
             continue
         content = value[spec.json_name]
         try:
             if content is None and not spec.nullable:
-                raise UsageError("may not be null")
+                raise UsageError("this field cannot be null")
             values[spec.name] = None if content is None else spec.wire.from_json(content, at)
         except UsageError as error:
             raise error.inside(spec.json_name) from None
@@ -191,16 +205,15 @@ def _tags_from_json(value: Any) -> tuple[TaggedField, ...]:
             return fields
         raise TypeError
     except (TypeError, KeyError, ValueError):
-        raise UsageError(
-            '[{"tag": number, "data": base64}, …] was expected, not ' + repr(value), field="_unknownTaggedFields"
-        ) from None
+        message = 'expected [{"tag": number, "data": base64}, …], found ' + repr(value)
+        raise UsageError(message, field="_unknownTaggedFields") from None
 
 
 class Struct(Wire):
     """A message inside a message. It has the version and the flexibility of the message around it.
 
-    Where it may be null, a prefix tells: int8 -1 = null, 1 = present (any other number counts as one of them); in a
-    tagged field uvarint 0 = null, 1 = present.
+    A struct that can be null has a prefix. It is an int8: -1 = null, 1 = present; any other negative number counts as
+    null, any other number as present. In a tagged field it is a uvarint: 0 = null, 1 = present.
     """
 
     def __init__(self, cls: type[Message], *, tagged: bool = False) -> None:
@@ -210,15 +223,17 @@ class Struct(Wire):
         self.tagged = tagged
 
     def read_presence(self, buffer: bytes, position: int) -> tuple[bool, int]:
-        """What the prefix of a nullable struct says, and the position after it."""
+        """Return whether a struct that can be null is present, and the position after the prefix."""
         if self.tagged:
             number, position = read_uvarint(buffer, position)
             return signed32(number) > 0, position
         return buffer[position] < 0x80, position + 1
 
     def presence_bytes(self, present: bool) -> bytes:
-        """The prefix as Kafka writes it."""
-        return b"\x01" if present else b"\x00" if self.tagged else b"\xff"
+        """Return the prefix as Kafka writes it."""
+        if present:
+            return b"\x01"
+        return b"\x00" if self.tagged else b"\xff"
 
     def reader(self, at: At, nullable: bool) -> Reader:
         read_struct = _struct_reader(self.cls, at)

@@ -1,8 +1,8 @@
-"""Java's UTF-8, its String.hashCode, and Kafka's text for a uuid.
+"""Java's text rules: its UTF-8, its String.hashCode, and Kafka's text for a uuid.
 
-Every string in a record was written by a JVM and will be read by one. The JVM never refuses a string:
-bytes that are no UTF-8 become U+FFFD, and half a surrogate pair is written as `?`. Python agrees with Java on how
-many U+FFFD a malformed sequence gives, except for encoded surrogates (`ed a0 80`): one in Java, three in Python.
+A JVM writes every string in a record, and a JVM reads it. The JVM never refuses a string: bytes that are not UTF-8
+become U+FFFD, and half a surrogate pair is written as `?`. Python and Java put the same number of U+FFFD in the place
+of a malformed sequence, with one exception: an encoded surrogate (`ed a0 80`) is one U+FFFD in Java, three in Python.
 Source: java.lang.String.decodeUTF8_UTF16 and encodeUTF8 of JDK 17; org.apache.kafka.common.Uuid.
 """
 
@@ -14,12 +14,13 @@ import codecs
 import struct
 
 
-def _as_java(error: UnicodeError) -> tuple[str, int]:
+def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeDecodeError):
         raise error
-    data, start = error.object, error.start
+    data = error.object
+    start = error.start
     if data[start] == 0xED and data[start + 1 : start + 2] >= b"\xa0":
-        # An encoded surrogate: Java reads the sequence to its end and replaces it as one.
+        # This is an encoded surrogate. Java reads the sequence to its end and replaces it as one character.
         end = start + 1
         while end < min(start + 3, len(data)) and data[end] & 0xC0 == 0x80:
             end += 1
@@ -27,34 +28,34 @@ def _as_java(error: UnicodeError) -> tuple[str, int]:
     return "\ufffd", error.end
 
 
-codecs.register_error("kafkagroups.java", _as_java)
+codecs.register_error("kafkagroups.java", _replace_as_java)
 
 
 def decode_utf8(data: bytes) -> str:
-    """The Java String that `new String(data, UTF_8)` makes. Never fails."""
+    """Return the Java String of `new String(data, UTF_8)`. It never fails."""
     return data.decode("utf-8", "kafkagroups.java")
 
 
 def encode_utf8(text: str) -> bytes:
-    """The bytes of Java's `text.getBytes(UTF_8)`: half a surrogate pair is written as `?`. Never fails."""
+    """Return the bytes of Java's `text.getBytes(UTF_8)`. Half a surrogate pair becomes `?`. It never fails."""
     try:
         return text.encode()
     except UnicodeEncodeError:
-        # Two halves that stand together are one character to Java, so pair them before the lone ones become '?'.
+        # Two halves next to each other are one character in Java. They are paired before the others become "?".
         return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "kafkagroups.half").encode()
 
 
-def _half_a_pair(error: UnicodeError) -> tuple[str, int]:
+def _replace_half_pair(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeDecodeError):
         raise error
     return "?", error.start + 2
 
 
-codecs.register_error("kafkagroups.half", _half_a_pair)
+codecs.register_error("kafkagroups.half", _replace_half_pair)
 
 
 def java_hash(text: str) -> int:
-    """Java's `String.hashCode`: 31-polynomial over UTF-16 units, as a signed 32-bit integer."""
+    """Return Java's `String.hashCode`: a polynomial of base 31 over UTF-16 units, as a signed 32-bit integer."""
     value = 0
     for (unit,) in struct.iter_unpack("<H", text.encode("utf-16-le", "surrogatepass")):
         value = (31 * value + unit) & 0xFFFFFFFF
@@ -62,24 +63,26 @@ def java_hash(text: str) -> int:
 
 
 def utf16_length(text: str) -> int:
-    """Java's `String.length`: characters outside the basic plane count twice."""
+    """Return Java's `String.length`. A character outside the basic plane counts twice."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def uuid_text(data: bytes) -> str:
-    """16 bytes as Kafka prints a Uuid: base64url without padding, 22 characters."""
+    """Return 16 bytes as Kafka prints a Uuid: base64url without padding, 22 characters."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-_URL_SAFE = bytes.maketrans(b"-_+/", b"+/!!")  # "+" and "/" are no letters of base64url
+# "+" and "/" are not letters of base64url, so they become a letter that base64 refuses.
+_URL_SAFE = bytes.maketrans(b"-_+/", b"+/!!")
 
 
 def uuid_bytes(text: str) -> bytes:
-    """The 16 bytes of a Uuid's text. ValueError if it is none."""
+    """Return the 16 bytes of a Uuid's text. ValueError: the text is not a Uuid."""
+    message = f"expected a uuid (22 characters of base64url), found {text!r}"
     try:
         data = base64.b64decode(text.encode().translate(_URL_SAFE) + b"==", validate=True)
     except (binascii.Error, UnicodeEncodeError) as error:
-        raise ValueError(f"{text!r} is no uuid in Kafka's form (22 characters of base64url)") from error
+        raise ValueError(message) from error
     if len(data) != 16:
-        raise ValueError(f"{text!r} is no uuid in Kafka's form (22 characters of base64url)")
+        raise ValueError(message)
     return data

@@ -1,5 +1,6 @@
-"""Unsigned varints: seven bits a byte, the low ones first, the high bit set in all bytes but the last.
+"""Unsigned varints: seven bits per byte, the low bits first.
 
+The high bit is set in every byte except the last.
 Source: ByteUtils.readUnsignedVarint, writeUnsignedVarint (4.3.1).
 """
 
@@ -9,7 +10,10 @@ from kafkagroups.errors import InvalidRecord
 
 
 def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most 5 bytes, as the signed 32-bit integer that Java makes of it."""
+    """Return an unsigned varint and the position after it.
+
+    It has at most 5 bytes. As in Java, the result is a signed 32-bit integer.
+    """
     byte = buffer[position]
     if byte < 0x80:
         return byte, position + 1
@@ -20,11 +24,12 @@ def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return signed32(value), position + 1
-    error = InvalidRecord("a varint of at most 5 bytes was expected, found a longer one", position=position)
+    error = InvalidRecord("expected a varint of at most 5 bytes, found a longer one", position=position)
     raise error.because("varint", value & 0xFFFFFFFF)
 
 
 def write_uvarint(out: bytearray, value: int) -> None:
+    """Append a number of 0 or above as an unsigned varint."""
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -32,11 +37,12 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 
 def uvarint_bytes(value: int) -> bytes:
-    """The one form in which Kafka writes the 32 bits of this number."""
+    """Return the only form in which Kafka writes the 32 bits of this number."""
     out = bytearray()
     write_uvarint(out, value & 0xFFFFFFFF)
     return bytes(out)
 
 
 def signed32(value: int) -> int:
+    """Return the low 32 bits of a number as a signed integer."""
     return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000

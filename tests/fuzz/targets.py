@@ -9,7 +9,7 @@ from functools import partial
 from crc32c import crc32c
 
 import kafkagroups as kg
-from kafkagroups.anatomy.batches import annotate_batch
+from kafkagroups.anatomy.batches import list_batch_fields
 from kafkagroups.kernels import logs
 from kafkagroups.loading.groups import load_logs
 from kafkagroups.log.batches import read_batches
@@ -80,7 +80,7 @@ def log(data):
                     else:
                         kg.decode(entry.key, entry.value)
             if batch.magic == 2:
-                annotate_batch(segment, batch.position)
+                list_batch_fields(segment, batch.position)
     str(found.damage)
     groups = load_logs([found], READERS[(data[0] & 0x7F) % len(READERS)])
     for group in groups.values():

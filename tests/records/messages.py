@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import kafkagroups as kg
 from kafkagroups.records.fields import Message, TaggedField, layout, specs
-from kafkagroups.records.serde import RECORD_TYPES
+from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.structs import Struct
 from kafkagroups.records.text import uuid_text
 from kafkagroups.records.wire import Array, Bytes, Int, String, Uuid
@@ -49,7 +49,7 @@ def filled(cls, version, rules, size=1):
     Arrays inside arrays have one element, so that the whole stays small.
     """
     at = layout(cls, version, rules.version)
-    fields = {spec.name: _full(spec.wire, at, rules, size) for spec in specs(cls) if spec.stands_in(at)}
+    fields = {spec.name: _full(spec.wire, at, rules, size) for spec in specs(cls) if spec.is_in(at)}
     return cls(**fields, unknown_tagged_fields=(TaggedField(99, b"unknown"),) if at.flexible else ())
 
 
@@ -78,7 +78,7 @@ def records(draw, rules, text=names):
 def messages(cls, version, kafka, text=names):
     """Any message of this class and version that this Kafka can write."""
     at = layout(cls, version, kafka)
-    present = [spec for spec in specs(cls) if spec.stands_in(at)]
+    present = [spec for spec in specs(cls) if spec.is_in(at)]
     fields = {spec.name: _field(spec, at, text) for spec in present}
     if at.flexible:
         fields["unknown_tagged_fields"] = _unknown_tags({spec.tag for spec in present})

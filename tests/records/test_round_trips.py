@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import kafkagroups as kg
-from kafkagroups.records.serde import RECORD_TYPES
+from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.text import decode_utf8, encode_utf8
 from tests.cases import case
 from tests.records.messages import NEWEST, READERS, filled, java_strings, readable, records, sample, with_strings

@@ -59,9 +59,9 @@ ODD = {
         OFFSET,
         "0004" "0000000000000005" "00000001" "8200" "ff" "0000000000000009" "8080808070",
         [
-            ("value.metadata", 14, "02 for the length was expected, found 82 00"),
+            ("value.metadata", 14, "expected 02 for the length, found 82 00"),
             ("value.metadata", 16, "UTF-8"),
-            ("value.tagged fields", 25, "00 for the count was expected, found 80 80 80 80 70"),
+            ("value.tagged fields", 25, "expected 00 for the count, found 80 80 80 80 70"),
         ],
     ),
     "tags: one of another size, one out of order, one twice": (
@@ -69,9 +69,9 @@ ODD = {
         "0004" "0000000000000005" "00000001" "01" "0000000000000009"
         "03" "0901aa" "0011" "000000000000000000000000000000ff" "0901bb",
         [
-            ("value.topicId", 27, "tag 0 stands after tag 9"),
-            ("value.topicId", 27, "announces 17 bytes, its field takes 16"),
-            ("value.tag 9", 45, "stands twice"),
+            ("value.topicId", 27, "tag 0 comes after tag 9"),
+            ("value.topicId", 27, "size is 17 bytes, its field has 16"),
+            ("value.tag 9", 45, "is repeated"),
         ],
     ),
     "a tag at its default, with a long number and a long size": (
@@ -79,8 +79,8 @@ ODD = {
         "0004" "0000000000000005" "00000001" "01" "0000000000000009"
         "01" "80009000" "00000000000000000000000000000000",
         [
-            ("value.topicId", 24, "00 for the tag's number was expected, found 80 00"),
-            ("value.topicId", 24, "10 for the tag's size was expected, found 90 00"),
+            ("value.topicId", 24, "expected 00 for the tag's number, found 80 00"),
+            ("value.topicId", 24, "expected 10 for the tag's size, found 90 00"),
             ("value.topicId", 24, "default"),
         ],
     ),
@@ -94,23 +94,23 @@ ODD = {
         "0003" "0000" "00000001" "fffe" "ffff" "0000000000000009" "00000001"
         "0000" "8000" "0000" "0000" "00000001" "00000002" "00000000" "00000000",
         [
-            ("value.protocol", 8, "ff ff for null was expected, found ff fe"),
-            ("value.members[0].groupInstanceId", 26, "ff ff for null was expected, found 80 00"),
+            ("value.protocol", 8, "expected ff ff for null, found ff fe"),
+            ("value.members[0].groupInstanceId", 26, "expected ff ff for null, found 80 00"),
         ],
     ),
     "the presence of a tagged struct, and bytes that its field leaves": (
         bytes.fromhex("0005000167" "00016d"),
         "0000" "00" "00" "01" "01" "01" "00" "00000001" "00" "01" "0008" "02" "00000007" "01" "00" "00",
         [
-            ("value.classicMemberMetadata", 14, "announces 8 bytes, its field takes 7"),
-            ("value.classicMemberMetadata", 16, "01 for a struct that is there was expected, found 02"),
+            ("value.classicMemberMetadata", 14, "size is 8 bytes, its field has 7"),
+            ("value.classicMemberMetadata", 16, "expected 01 for a struct that is present, found 02"),
             ("value", 23, "after the end: 1"),
         ],
     ),
     "the presence of a struct": (
         bytes.fromhex("0013000167" "00016d"),
         "0000" "00" "00" "01" "01" "00000001" "00000000" "01" "80" "01" "00",
-        [("value.userEndpoint", 15, "ff for a struct that is null was expected, found 80")],
+        [("value.userEndpoint", 15, "expected ff for a struct that is null, found 80")],
     ),
 }  # fmt: skip
 
@@ -157,4 +157,4 @@ def test_decode_strict_prints_every_deviation(name, capsys, monkeypatch):
         assert f"byte {position}, {field}: " in json.loads(out)["error"]
     assert err.count("\n") == 1 and "(and 1 more)" in err
     assert main(["decode", key.hex(), value]) == 0
-    assert "ff ff for null was expected" in " ".join(capsys.readouterr().out.split())
+    assert "expected ff ff for null" in " ".join(capsys.readouterr().out.split())

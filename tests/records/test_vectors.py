@@ -17,7 +17,7 @@ from kafkagroups.records.control import (
 )
 from kafkagroups.records.fields import layout, specs
 from kafkagroups.records.offset_commit import OffsetCommitValue
-from kafkagroups.records.serde import RECORD_TYPES
+from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.structs import Struct, from_json as fields_from_json, to_json as fields_to_json, writer
 from kafkagroups.records.text import decode_utf8, encode_utf8
 from kafkagroups.records.wire import Array, Int, Uuid
@@ -216,7 +216,7 @@ def assert_declared(cls, versions):
     for version, schema in versions.items():
         at = layout(cls, int(version), (4, 3, 1))
         assert at.flexible == schema["flexible"], cls
-        assert [described(spec, at) for spec in specs(cls) if spec.stands_in(at)] == [
+        assert [described(spec, at) for spec in specs(cls) if spec.is_in(at)] == [
             wanted(field) for field in schema["fields"] + schema.get("tagged_fields", [])
         ]
         for spec in specs(cls):  # a field that stands nowhere is one that Kafka lacks, unless a later Kafka brings it
@@ -231,7 +231,7 @@ def described(spec, at):
 def wire(kind, at, nullable):
     """Kafka's name of a wire type; a struct with its fields."""
     if isinstance(kind, Struct):
-        inner = [described(spec, at) for spec in specs(kind.cls) if spec.stands_in(at)]
+        inner = [described(spec, at) for spec in specs(kind.cls) if spec.is_in(at)]
         return (
             "NULLABLE_STRUCT" + ("(uvarint prefix)" if kind.tagged else "(int8 prefix)") if nullable else "STRUCT",
             inner,

@@ -10,7 +10,8 @@ from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import decode
 from kafkagroups.records.varint import read_uvarint
 from kafkagroups.records.versions import NEWEST
-from kafkagroups.records.wire import STRING, At
+from kafkagroups.records.wire import STRING
+from kafkagroups.records.wire_base import At
 
 _read_plain = STRING.reader(At(0, False, NEWEST), True)
 _read_flexible = STRING.reader(At(0, True, NEWEST), True)

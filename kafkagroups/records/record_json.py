@@ -1,0 +1,150 @@
+"""A record as Kafka's JSON, and back: what Kafka's dump tool and JsonConverter print."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kafkagroups.errors import UsageError
+from kafkagroups.records.fields import Message
+from kafkagroups.records.record_types import RECORD_TYPES
+from kafkagroups.records.serde import Record, UnknownContent
+from kafkagroups.records.structs import from_json as fields_from_json, to_json as fields_to_json
+from kafkagroups.records.versions import Dialect, dialect
+
+_DEFAULT_RULES = dialect("new")
+
+
+def to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any]:
+    """Return a record as JSON: its type and name, and key and value as Kafka's dump tool prints them.
+
+    Parameters
+    ----------
+    record
+        A record.
+    reader_of
+        Who read the record. Share groups of 4.0 have other fields. None for Kafka 4.3.1.
+
+    Returns
+    -------
+    dict
+        `{"type", "name", "key", "value"}`. Types and versions inside `key` and `value` are strings, as in Kafka.
+
+    Notes
+    -----
+    Source: the JsonConverter classes of Kafka 4.3.1. Unknown tagged fields are in `_unknownTaggedFields`.
+
+    Examples
+    --------
+    >>> from kafkagroups.records.group_metadata import GroupMetadataKey
+    >>> to_json(Record(2, GroupMetadataKey("billing"), None, None))
+    {'type': 2, 'name': 'GroupMetadata', 'key': {'type': '2', 'data': {'group': 'billing'}}, 'value': None}
+    """
+    return {
+        "type": record.type,
+        "name": record.name,
+        "key": key_to_json(record),
+        "value": value_to_json(record, reader_of),
+    }
+
+
+def key_to_json(record: Record) -> dict[str, Any]:
+    """Return `{"type": "1", "data": {…}}`, or `{"type": "24", "hex": …}` with the whole key of an unknown type."""
+    if isinstance(record.key, UnknownContent):
+        return {"type": str(record.type), "hex": record.key.data.hex()}
+    return {"type": str(record.type), "data": fields_to_json(record.key, 0)}
+
+
+def value_to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any] | None:
+    """Return `{"version": "3", "data": {…}}`, `{"hex": …}` for an unknown type, None for a tombstone."""
+    if record.value is None:
+        return None
+    if isinstance(record.value, UnknownContent):
+        return {"hex": record.value.data.hex()}
+    version = record.value_version or 0
+    rules = reader_of or _DEFAULT_RULES
+    return {"version": str(version), "data": fields_to_json(record.value, version, rules.version)}
+
+
+def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
+    """Return the record of what `to_json` gives.
+
+    Parameters
+    ----------
+    value
+        The JSON. `type` and `name` can be missing at its top level.
+    reader_of
+        Whose JSON it is, as for `to_json`.
+
+    Returns
+    -------
+    Record
+        The record.
+
+    Raises
+    ------
+    UsageError
+        The JSON is not that of a record. `field` has the path of the field.
+
+    Examples
+    --------
+    >>> from_json({"key": {"type": "2", "data": {"group": "billing"}}, "value": None}).key
+    GroupMetadataKey(group='billing')
+    """
+    rules = reader_of or _DEFAULT_RULES
+    if not isinstance(value, dict) or not isinstance(value.get("key"), dict):
+        raise UsageError('expected {"key": {"type": …, "data": {…}}, "value": …}', field="key")
+    key = value["key"]
+    content = value.get("value")
+    if "value" not in value or not (content is None or isinstance(content, dict)):
+        raise UsageError('expected {"version": …, "data": {…}}, {"hex": …} or null', field="value")
+    type_id = _parse_int16(key.get("type"), "key.type")
+    if "hex" in key:
+        return _unknown_record(type_id, key, content)
+    kind = RECORD_TYPES.get(type_id)
+    if kind is None:
+        raise UsageError(f"record type {type_id} is unknown", field="key.type")
+    record_key = _parse_fields(kind.key, key.get("data"), 0, rules, "key.data")
+    if content is None:
+        return Record(type_id, record_key, None, None)
+    version = _parse_int16(content.get("version"), "value.version")
+    if type_id == 0 and (version > 0 or rules.type0_values):
+        kind = RECORD_TYPES[1]
+    if not 0 <= version <= kind.highest_version:
+        name = RECORD_TYPES[type_id].name
+        raise UsageError(
+            f"a value of {name} has version 0 to {kind.highest_version}, not {version}", field="value.version"
+        )
+    record_value = _parse_fields(kind.value, content.get("data"), version, rules, "value.data")
+    return Record(type_id, record_key, record_value, version)
+
+
+def _unknown_record(type_id: int, key: dict[str, Any], content: dict[str, Any] | None) -> Record:
+    """Return a record of an unknown type, whose JSON has the bytes."""
+    key_bytes = _parse_hex(key["hex"], "key.hex")
+    if key_bytes[:2] != type_id.to_bytes(2, "big", signed=True):
+        raise UsageError(f"the first two bytes of the key are not type {type_id}", field="key.hex")
+    value = None if content is None else UnknownContent(_parse_hex(content.get("hex"), "value.hex"))
+    return Record(type_id, UnknownContent(key_bytes), value, None)
+
+
+def _parse_fields(cls: type[Message], value: Any, version: int, rules: Dialect, path: str) -> Message:
+    try:
+        return fields_from_json(cls, value, version, rules.version)
+    except UsageError as error:
+        raise error.inside(path) from None
+
+
+def _parse_int16(value: Any, field: str) -> int:
+    if type(value) is int and -(2**15) <= value < 2**15:
+        return value
+    if isinstance(value, str) and re.fullmatch("-?[0-9]{1,5}", value):
+        return _parse_int16(int(value), field)
+    raise UsageError(f"expected an int16, found {value!r}", field=field)
+
+
+def _parse_hex(value: Any, field: str) -> bytes:
+    try:
+        return bytes.fromhex(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"expected hex digits, found {value!r}", field=field) from None

@@ -1,0 +1,132 @@
+"""The record types of the topic: number, name, classes of key and value, and who reads them.
+
+The number is in the first two bytes of a key. A new record type is declared in a module of its own and listed here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
+from kafkagroups.records.fields import Message
+from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kafkagroups.records.offset_commit import (
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from kafkagroups.records.versions import NEWEST, Dialect, Version
+
+FIRST_PREVIEW: Version = (3, 7)
+"""The first version whose new coordinator had the types of consumer groups."""
+FIRST_STREAMS: Version = (4, 1)
+
+
+class RecordType(NamedTuple):
+    """A record type: its number, its name in Kafka, the classes of key and value, the highest value version.
+
+    The new coordinator reads the type since the version `since`, and not any more from the version `until` on.
+    """
+
+    id: int
+    name: str
+    key: type[Message]
+    value: type[Message]
+    highest_version: int = 0
+    since: Version = ()
+    until: Version = NEWEST
+
+
+def _declare(
+    number: int, key: type[Message], value: type[Message], since: Version, until: Version = NEWEST
+) -> RecordType:
+    return RecordType(number, key.__name__.removesuffix("Key"), key, value, 0, since, until)
+
+
+_CONSUMER_TYPES = (
+    _declare(3, consumer.ConsumerGroupMetadataKey, consumer.ConsumerGroupMetadataValue, FIRST_PREVIEW),
+    _declare(
+        4, consumer.ConsumerGroupPartitionMetadataKey, consumer.ConsumerGroupPartitionMetadataValue, FIRST_PREVIEW
+    ),
+    _declare(5, consumer.ConsumerGroupMemberMetadataKey, consumer.ConsumerGroupMemberMetadataValue, FIRST_PREVIEW),
+    _declare(
+        6,
+        consumer.ConsumerGroupTargetAssignmentMetadataKey,
+        consumer.ConsumerGroupTargetAssignmentMetadataValue,
+        FIRST_PREVIEW,
+    ),
+    _declare(
+        7,
+        consumer.ConsumerGroupTargetAssignmentMemberKey,
+        consumer.ConsumerGroupTargetAssignmentMemberValue,
+        FIRST_PREVIEW,
+    ),
+    _declare(
+        8,
+        consumer.ConsumerGroupCurrentMemberAssignmentKey,
+        consumer.ConsumerGroupCurrentMemberAssignmentValue,
+        FIRST_PREVIEW,
+    ),
+    _declare(16, consumer.ConsumerGroupRegularExpressionKey, consumer.ConsumerGroupRegularExpressionValue, (4, 0)),
+)
+
+_SHARE_TYPES = (
+    _declare(9, share.ShareGroupPartitionMetadataKey, share.ShareGroupPartitionMetadataValue, (4, 0), until=(4, 1)),
+    _declare(10, share.ShareGroupMemberMetadataKey, share.ShareGroupMemberMetadataValue, (4, 0)),
+    _declare(11, share.ShareGroupMetadataKey, share.ShareGroupMetadataValue, (4, 0)),
+    _declare(12, share.ShareGroupTargetAssignmentMetadataKey, share.ShareGroupTargetAssignmentMetadataValue, (4, 0)),
+    _declare(13, share.ShareGroupTargetAssignmentMemberKey, share.ShareGroupTargetAssignmentMemberValue, (4, 0)),
+    _declare(14, share.ShareGroupCurrentMemberAssignmentKey, share.ShareGroupCurrentMemberAssignmentValue, (4, 0)),
+    _declare(15, share.ShareGroupStatePartitionMetadataKey, share.ShareGroupStatePartitionMetadataValue, (4, 0)),
+)
+
+_STREAMS_TYPES = (
+    _declare(17, streams.StreamsGroupMetadataKey, streams.StreamsGroupMetadataValue, FIRST_STREAMS),
+    _declare(19, streams.StreamsGroupMemberMetadataKey, streams.StreamsGroupMemberMetadataValue, FIRST_STREAMS),
+    _declare(
+        20,
+        streams.StreamsGroupTargetAssignmentMetadataKey,
+        streams.StreamsGroupTargetAssignmentMetadataValue,
+        FIRST_STREAMS,
+    ),
+    _declare(
+        21,
+        streams.StreamsGroupTargetAssignmentMemberKey,
+        streams.StreamsGroupTargetAssignmentMemberValue,
+        FIRST_STREAMS,
+    ),
+    _declare(
+        22,
+        streams.StreamsGroupCurrentMemberAssignmentKey,
+        streams.StreamsGroupCurrentMemberAssignmentValue,
+        FIRST_STREAMS,
+    ),
+    _declare(23, streams.StreamsGroupTopologyKey, streams.StreamsGroupTopologyValue, FIRST_STREAMS),
+)
+
+_CLASSIC_TYPES = (
+    RecordType(0, "LegacyOffsetCommit", LegacyOffsetCommitKey, LegacyOffsetCommitValue, 0),
+    RecordType(1, "OffsetCommit", OffsetCommitKey, OffsetCommitValue, 4),
+    RecordType(2, "GroupMetadata", GroupMetadataKey, GroupMetadataValue, 4),
+)
+
+RECORD_TYPES = {
+    kind.id: kind
+    for kind in sorted((*_CLASSIC_TYPES, *_CONSUMER_TYPES, *_SHARE_TYPES, *_STREAMS_TYPES), key=lambda kind: kind.id)
+}
+"""Every type that a Kafka version has written, by its number. Type 9 is in 4.0 only. There is no type 18."""
+
+
+def has_type(rules: Dialect, type_id: int) -> bool:
+    """Whether a coordinator has a record type. It skips or refuses the other types."""
+    if type_id not in RECORD_TYPES:
+        return False
+    if type_id == 1:
+        return rules.since(0, 9)
+    if type_id == 2:
+        return rules.group_values >= 0
+    if type_id > 2:
+        kind = RECORD_TYPES[type_id]
+        return rules.coordinator == "new" and kind.since <= rules.version < kind.until
+    return True

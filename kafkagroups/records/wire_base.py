@@ -1,0 +1,100 @@
+"""What all wire types share: their base class, and the lengths and counts in front of content.
+
+A length comes before its bytes, a count before its elements:
+
+    type     classic versions                    flexible versions (compact)
+    string   int16 length, -1 = null             uvarint length + 1, 0 = null
+    bytes    int32 length, -1 = null             uvarint length + 1, 0 = null
+    array    int32 count,  -1 = null             uvarint count + 1,  0 = null
+
+Kafka treats every negative length as null, and refuses null if the field cannot be null. It reads a uvarint as a signed
+32-bit integer and drops the bits above.
+Source: the code that Kafka 4.3.1's MessageDataGenerator writes, ByteBufferAccessor, ByteUtils.readUnsignedVarint.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kafkagroups.errors import InvalidRecord
+from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
+
+Reader = Callable[[bytes, int], tuple[Any, int]]
+"""(buffer, position) -> (value, position after it).
+
+At the end of the data it raises InvalidRecord, struct.error or IndexError."""
+Writer = Callable[[bytearray, Any], None]
+"""(buffer, value): appends the value's bytes to the buffer."""
+
+INT16_LENGTH = struct.Struct(">h")
+INT32_LENGTH = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """What decides a layout: the message's version, whether it is flexible, and the Kafka version of the reader."""
+
+    version: int
+    flexible: bool
+    kafka: tuple[int, ...]
+
+
+class Wire(ABC):
+    """A wire type. `reader` and `writer` are made once for each layout and then run for each record."""
+
+    name: str
+    default: Any
+
+    @abstractmethod
+    def reader(self, at: At, nullable: bool) -> Reader:
+        """Return the function that reads a value."""
+
+    @abstractmethod
+    def writer(self, at: At, nullable: bool) -> Writer:
+        """Return the function that writes a value. It raises UsageError for a value that the type cannot hold."""
+
+    def to_json(self, value: Any, at: At) -> Any:
+        """Return a value that is not null as Kafka's JSON."""
+        return value
+
+    @abstractmethod
+    def from_json(self, value: Any, at: At) -> Any:
+        """Return the value of Kafka's JSON. UsageError: it is of another type."""
+
+
+def length_reader(at: At, classic: struct.Struct) -> Callable[[bytes, int], tuple[int, int]]:
+    """Return the function that reads a length or count; negative for null."""
+    if at.flexible:
+
+        def read_compact(buffer: bytes, position: int) -> tuple[int, int]:
+            length, position = read_uvarint(buffer, position)
+            return signed32(length - 1), position
+
+        return read_compact
+    unpack = classic.unpack_from
+    size = classic.size
+    return lambda buffer, position: (unpack(buffer, position)[0], position + size)
+
+
+def length_writer(at: At, classic: struct.Struct) -> Callable[[bytearray, int], None]:
+    """Return the function that writes a length or count; -1 for null."""
+    if at.flexible:
+        return lambda out, length: write_uvarint(out, length + 1)
+    pack = classic.pack
+    return lambda out, length: out.extend(pack(length))
+
+
+def refuse_null(position: int) -> InvalidRecord:
+    """Return the error of a null that is not possible here."""
+    error = InvalidRecord("expected a value that is not null, found a negative length", position=position)
+    return error.because("null")
+
+
+def refuse_length(what: str, length: int, left: int, position: int) -> InvalidRecord:
+    """Return the error of a length that is larger than the rest of the data."""
+    error = InvalidRecord(f"expected {what} of length {length}, found {left} more bytes", position=position)
+    return error.because("bytes", length, left)

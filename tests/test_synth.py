@@ -310,7 +310,7 @@ def test_how_many_offsets_live_is_a_matter_of_groups_and_keys(tmp_path):
 
 def test_what_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "here").write_text("")
-    with pytest.raises(kg.UsageError, match="an empty folder"):
+    with pytest.raises(kg.UsageError, match="new or empty folder"):
         synth.write(tmp_path, 10)
     for wrong in (
         {"groups": 0},

@@ -1,4 +1,4 @@
-"""What all formats of a batch have in common: the batch, its records, and where it stood."""
+"""A batch of any format and its records, with its place in the log."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ NO_TIMESTAMP = -1
 
 
 class LogRecord(NamedTuple):
-    """One record as it stands in the log.
+    """One record of the log.
 
-    `timestamp` is in ms since the epoch (-1: none, magic 0), `sequence` -1 without one; `size` is that of the record
-    in bytes, decompressed; `headers` are (key, value) pairs of bytes; `crc` and `is_valid` tell of a message of magic 0
-    or 1 with a checksum of its own.
+    `timestamp` is in ms since the epoch; in magic 0 it is -1. `sequence` is -1 if there is no sequence. `size` is the
+    number of the record's bytes, decompressed. `headers` are (key, value) pairs of bytes. `crc` and `is_valid` describe
+    the checksum of a message of magic 0 or 1.
     """
 
     offset: int
@@ -44,9 +44,9 @@ class LogRecord(NamedTuple):
 class Batch:
     """A batch of magic 2, a message of magic 0 or 1, or a compressed wrapper of such messages.
 
-    `crc` is what the header says, `computed_crc` what the bytes give. `position` and `size` are bytes in `file`;
-    `payload` are the records' bytes, compressed as `attributes` say. Without their meaning in magic 0 and 1,
-    producer_id, producer_epoch, base_sequence and partition_leader_epoch are -1.
+    `crc` is the checksum in the header, `computed_crc` that of the bytes. `position` and `size` are bytes in `file`.
+    `payload` contains the records, compressed with the codec in `attributes`. In magic 0 and 1, the fields producer_id,
+    producer_epoch, base_sequence and partition_leader_epoch do not exist; they are -1.
     """
 
     magic: int
@@ -86,14 +86,14 @@ class Batch:
 
     @property
     def timestamp_type(self) -> str:
-        """ "CreateTime", "LogAppendTime", or "NoTimestampType" in magic 0."""
+        """Kafka's name: "CreateTime" or "LogAppendTime"; "NoTimestampType" in magic 0."""
         if self.magic == 0:
             return "NoTimestampType"
         return "LogAppendTime" if self.attributes & LOG_APPEND_TIME else "CreateTime"
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """From when on the cleaner may drop this batch's tombstones or marker; None until it has set one."""
+        """The time from which the cleaner may remove this batch's tombstones or marker; None if it is not set."""
         return self.base_timestamp if self.magic >= 2 and self.attributes & DELETE_HORIZON else None
 
     @property
@@ -102,16 +102,18 @@ class Batch:
 
     @cached_property
     def records(self) -> tuple[LogRecord, ...]:
-        """The records, decompressed and parsed. InvalidLog when they cannot be."""
+        """The records, decompressed and parsed. InvalidLog if they cannot be read."""
         try:
             return self.parse_records(self)
         except InvalidLog as error:
-            error.file, error.position, error.offset = self.file, self.position, self.base_offset
+            error.file = self.file
+            error.position = self.position
+            error.offset = self.base_offset
             raise
 
 
 def record_count(batch: Batch) -> int:
-    """How many records a batch of any magic holds; a wrapper that cannot be read counts as one."""
+    """Return the number of records in a batch of any magic; a wrapper that cannot be read counts as one."""
     if batch.magic >= 2:
         return batch.count
     try:

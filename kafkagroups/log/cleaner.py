@@ -1,21 +1,27 @@
 """Log compaction: one pass of the cleaner of Kafka 4.3.1 over one partition.
 
-A record stays when no newer record of its key stands in the offset map (offset_map.py) and it is no expired tombstone.
-All segments from the log's start to the end of the map are read and written again, in groups that become one segment
-each; what comes behind, the active segment too, is copied. The pass ends where the map ends: the next dirty offset.
+A record stays if the offset map (offset_map.py) has no newer record of its key, and if it is not an expired tombstone.
+The pass reads and rewrites all segments from the log's start to the end of the map. It writes them in groups, and each
+group becomes one segment. It copies all later segments, and also the active one. The pass ends where the map ends: the
+next dirty offset.
 
-- Tombstones are marked by the batch: the pass that keeps one sets attribute bit 6, and base timestamp = its own time +
-  delete.retention.ms. The first pass at or after that horizon removes them. It never changes.
-- Data of aborted transactions goes at once. An unused marker (cleaned_transactions.py) gets a horizon like a tombstone.
-- A batch that loses all its records stays, empty, when it holds an active producer's last data (without any: when it is
-  a marker of its newest epoch), or when it is the last below the first uncleanable offset.
-- A batch that loses nothing is copied byte for byte. What is written again keeps offsets, producer, sequence, leader
-  epoch, codec and time type; its base timestamp is the horizon or its first record's. An empty one keeps no codec, no
-  horizon and no base timestamp. Messages of magic 0 and 1 become batches of magic 2 from their first kept offset on.
-- Records without a key go. Records past the map's end stay, unless they were aborted.
+- The batch marks its tombstones. The pass that keeps a tombstone sets attribute bit 6, and sets the base timestamp to
+  its own time + delete.retention.ms: the delete horizon. The horizon never changes. The first pass at or after the
+  horizon removes the tombstones.
+- Data of aborted transactions is removed immediately. An unused marker (cleaned_transactions.py) gets a delete horizon
+  like a tombstone.
+- A batch that loses all its records is removed, with three exceptions. It stays, empty, if it contains an active
+  producer's last data, or if the producer has no data and this is a marker of its newest epoch. It also stays if it is
+  the last batch below the first uncleanable offset.
+- A batch that loses no record is copied byte for byte. A rewritten batch keeps offsets, producer, sequence, leader
+  epoch, codec and timestamp type. Its base timestamp is the horizon or that of its first record. An empty batch has no
+  codec, no horizon and no base timestamp.
+- Messages of magic 0 and 1 become batches of magic 2 that begin at their first kept offset.
+- Records without a key are removed. Records after the map's end stay, unless they were aborted.
 
-Simpler than Kafka: index files and their size limits do not exist; a segment whose offsets span more than an int32 is
-not split. Source: Cleaner.java, LogToClean.java, MemoryRecords.filterTo (4.3.1).
+Simpler than Kafka: there are no index files, so their size limits do not apply. A segment whose offsets span more than
+an int32 is not split.
+Source: Cleaner.java, LogToClean.java, MemoryRecords.filterTo (4.3.1).
 """
 
 from __future__ import annotations
@@ -33,13 +39,13 @@ from kafkagroups.log.log_to_clean import (
     LogToClean,
     Progress,
     Segment,
-    between,
     group_by_size,
-    log_to_clean,
-    reader,
-    with_next_base,
+    make_reader,
+    pair_with_next_base,
+    read_log,
+    select_segments,
 )
-from kafkagroups.log.offset_map import DEFAULT_CAPACITY, OffsetMap, fill
+from kafkagroups.log.offset_map import DEFAULT_CAPACITY, OffsetMap, fill_map
 from kafkagroups.log.producer_state import active_producers
 from kafkagroups.log.record_filter import RecordFilter, filter_batch
 from kafkagroups.log.segment_file import SEGMENT_BYTES, segment_name
@@ -51,7 +57,11 @@ MOST_MS = 2**63 - 1
 
 @dataclass(frozen=True)
 class CleanerConfig:
-    """A pass's time and the topic's settings. None: the log's newest time, all is dirty, as far as may be."""
+    """The time of a pass and the topic's settings.
+
+    None means: for `now_ms` the newest timestamp in the log, for `first_dirty` the log's start, and for
+    `first_uncleanable` as far as Kafka may clean.
+    """
 
     now_ms: int | None = None
     delete_retention_ms: int = 86_400_000
@@ -64,7 +74,7 @@ class CleanerConfig:
 
 @dataclass(frozen=True)
 class Size:
-    """How much a log holds. A message of magic 0 or 1 outside a wrapper is a batch."""
+    """The size of a log. A message of magic 0 or 1 outside a wrapper counts as a batch."""
 
     segments: int = 0
     batches: int = 0
@@ -74,10 +84,10 @@ class Size:
 
 @dataclass(frozen=True)
 class Compaction:
-    """What a pass did: `groups` are the base offsets that became one segment each.
+    """The result of a pass. Each of `groups` contains the base offsets of the segments that became one segment.
 
-    `damage` is where the log ended because of damaged bytes. With nothing dirty no group is cleaned and
-    `next_dirty_offset` is 0, as Kafka's cleaner has it.
+    `damage` is where the log ended because of damaged bytes. If nothing is dirty, no group is cleaned and
+    `next_dirty_offset` is 0, as in Kafka's cleaner.
     """
 
     next_dirty_offset: int
@@ -88,10 +98,10 @@ class Compaction:
 
 
 def clean(log: Log, out: Path, config: CleanerConfig, progress: Progress | None = None) -> Compaction:
-    """Writes what one pass over `log` leaves into the new or empty folder `out`: all segments, cleaned or not.
+    """Write the log as one pass leaves it to the new or empty folder `out`: all segments, cleaned or not.
 
-    Memory holds one segment and the offset map. UsageError for a number out of range or a folder that is not empty;
-    InvalidLog or InvalidRecord for what makes Kafka's cleaner fail: then the folder stays empty.
+    Memory contains one segment and the offset map. UsageError: a number is out of range, or the folder is not empty.
+    InvalidLog or InvalidRecord: Kafka's cleaner fails at this log. Then the folder stays empty.
     """
     _check(config)
     create_folder(out)
@@ -107,18 +117,18 @@ def _check(config: CleanerConfig) -> None:
     least = {"segment_bytes": 1, "map_entries": 1, "producer_expiration_ms": -1}
     for name, value in vars(config).items():
         if value is not None and not least.get(name, 0) <= value <= MOST_MS:
-            raise UsageError(f"{name}: a number from {least.get(name, 0)} to {MOST_MS} was expected, not {value}")
+            raise UsageError(f"{name}: expected a number from {least.get(name, 0)} to {MOST_MS}, found {value}")
 
 
 def _clean(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Compaction:
-    source = log_to_clean(log, config.first_dirty, config.first_uncleanable, report)
+    source = read_log(log, config.first_dirty, config.first_uncleanable, report)
     offset_map = _offset_map(source, config.map_entries, report)
     next_dirty = offset_map.last_offset + 1
-    cleaned = between(source.segments, 0, next_dirty)
+    cleaned = select_segments(source.segments, 0, next_dirty)
     groups = group_by_size(cleaned, config.segment_bytes, source.first_uncleanable)
     rules = _record_filter(source, offset_map, config)
     old_horizon_ms = _old_horizon_ms(source, config)
-    read = reader("clean", cleaned, report)
+    read = make_reader("clean", cleaned, report)
     written = [_clean_group(group, out, read, rules, old_horizon_ms) for group in groups]
     written += [_copy(segment, out) for segment in source.segments[len(cleaned) :]]
     bases = [[segment.base_offset for segment in group] for group in groups]
@@ -127,11 +137,13 @@ def _clean(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Comp
 
 def _offset_map(source: LogToClean, entries: int, report: Progress) -> OffsetMap:
     offset_map = OffsetMap(entries)
-    dirty = between(source.segments, source.first_dirty, source.first_uncleanable)
+    dirty = select_segments(source.segments, source.first_dirty, source.first_uncleanable)
     aborted = [txn for txn in source.states.aborted if txn.last_offset >= source.first_dirty]
-    read = reader("map", dirty, report)
-    content = ((read(segment), next_base) for segment, next_base in with_next_base(dirty, source.first_uncleanable))
-    fill(offset_map, content, source.first_dirty, CleanedTransactions(aborted))
+    read = make_reader("map", dirty, report)
+    content = (
+        (read(segment), next_base) for segment, next_base in pair_with_next_base(dirty, source.first_uncleanable)
+    )
+    fill_map(offset_map, content, source.first_dirty, CleanedTransactions(aborted))
     return offset_map
 
 
@@ -150,9 +162,14 @@ def _record_filter(source: LogToClean, offset_map: OffsetMap, config: CleanerCon
 
 
 def _old_horizon_ms(source: LogToClean, config: CleanerConfig) -> int:
-    """Tombstones of magic 0 and 1 go from segments that were last modified up to then: they have no other time."""
-    clean_part = between(source.segments, 0, source.first_dirty)
-    return clean_part[-1].modified_ns // 1_000_000 - config.delete_retention_ms if clean_part else 0
+    """Return the time up to which a segment was last modified, if its tombstones of magic 0 and 1 are removed.
+
+    These tombstones have no delete horizon, so the time of the segment's file decides.
+    """
+    clean_part = select_segments(source.segments, 0, source.first_dirty)
+    if not clean_part:
+        return 0
+    return clean_part[-1].modified_ns // 1_000_000 - config.delete_retention_ms
 
 
 def _clean_group(
@@ -162,24 +179,28 @@ def _clean_group(
     rules: RecordFilter,
     old_horizon_ms: int,
 ) -> Segment:
-    """Writes one segment, with the base of the group's first and the time of its last, even if nothing is left."""
-    base, modified = group[0].base_offset, group[-1].modified_ns
+    """Write one segment of a group, even if no record stays.
+
+    It has the base offset of the group's first segment and the modification time of its last one.
+    """
+    base = group[0].base_offset
+    modified = group[-1].modified_ns
     target = Segment(base, os.path.join(out, segment_name(base)), modified)
     with open(target.path, "wb") as file:
         for segment in group:
             keeps_old_tombstones = segment.modified_ns // 1_000_000 > old_horizon_ms
             for batch in read(segment):
-                left, records = filter_batch(batch, rules, keeps_old_tombstones)
-                file.write(left)
-                target.size += len(left)
-                target.batches += bool(left)
+                kept, records = filter_batch(batch, rules, keeps_old_tombstones)
+                file.write(kept)
+                target.size += len(kept)
+                target.batches += bool(kept)
                 target.records += records
     os.utime(target.path, ns=(modified, modified))
     return target
 
 
 def _copy(segment: Segment, out: Path) -> Segment:
-    """Copies a segment as far as it can be read."""
+    """Copy the readable part of a segment."""
     path = os.path.join(out, segment_name(segment.base_offset))
     shutil.copyfile(segment.path, path)
     os.truncate(path, segment.size)

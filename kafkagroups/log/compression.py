@@ -1,8 +1,8 @@
-"""The codecs of Kafka's batches, with the framings that its clients have used.
+"""The compression codecs of batches: gzip, snappy, lz4 and zstd, as Kafka's clients write them.
 
-gzip, zstd and lz4 are standard frames. lz4 before magic 2 was written with a wrong header checksum (KAFKA-3160), and
-Kafka's reader takes both. Snappy is framed as snappy-java's SnappyOutputStream does it: 8 bytes of magic, two int32
-versions, then chunks of int32 length and raw snappy; without the magic the whole is one raw snappy block.
+gzip, zstd and lz4 are standard frames. Before magic 2, clients wrote lz4 with a wrong header checksum (KAFKA-3160).
+Kafka's reader accepts both checksums. Snappy has the format of snappy-java's SnappyOutputStream: 8 bytes of magic, two
+int32 versions, then chunks of an int32 length and raw snappy. Data without this magic is one raw snappy block.
 Source: Compression.java, Lz4BlockInputStream.java (4.3.1), snappy-java's SnappyInputStream.
 """
 
@@ -28,6 +28,7 @@ class CompressionType(IntEnum):
 
 
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
+_SNAPPY_HEADER = 16
 _LZ4_MAGIC = 0x184D2204
 _LZ4_UNCOMPRESSED = 0x80000000
 _LZ4_BLOCK = 64 * 1024
@@ -38,15 +39,15 @@ _uint32_le = struct.Struct("<I")
 
 
 def compression_type(attributes: int) -> CompressionType:
-    """The codec that a batch's attributes name. InvalidLog for a number without one."""
+    """Return the codec in a batch's attributes. InvalidLog if no codec has this number."""
     try:
         return CompressionType(attributes & 0x07)
     except ValueError:
-        raise InvalidLog(f"a compression type of 0 to 4 was expected, found {attributes & 0x07}") from None
+        raise InvalidLog(f"expected a compression type from 0 to 4, found {attributes & 0x07}") from None
 
 
 def decompress(codec: CompressionType, data: bytes) -> bytes:
-    """The records' bytes. InvalidLog when the codec cannot read them."""
+    """Return the bytes, decompressed. InvalidLog if the codec cannot read them."""
     try:
         if codec is CompressionType.GZIP:
             return _gzip(data)
@@ -62,7 +63,7 @@ def decompress(codec: CompressionType, data: bytes) -> bytes:
 
 
 def compress(codec: CompressionType, data: bytes) -> bytes:
-    """`data` in this codec's frame, as a batch of magic 2 holds it. All but snappy give the bytes of Kafka 4.3.1."""
+    """Return the bytes, compressed as in a batch of magic 2. All codecs except snappy give the bytes of Kafka 4.3.1."""
     if codec is CompressionType.GZIP:
         deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
         body = deflate.compress(data) + deflate.flush()
@@ -76,7 +77,7 @@ def compress(codec: CompressionType, data: bytes) -> bytes:
     if codec is CompressionType.ZSTD:
         stream = cramjam.zstd.Compressor(3)
         stream.compress(data)
-        return bytes(stream.flush()) + bytes(stream.finish())  # Java's stream ends with a block of its own
+        return bytes(stream.flush()) + bytes(stream.finish())  # Java's stream ends with a separate block.
     return data
 
 
@@ -88,13 +89,13 @@ def _lz4_block(data: bytes) -> bytes:
 
 
 def _gzip(data: bytes) -> bytes:
-    """All members of a gzip stream; Java's reader ignores what follows the last one and is none."""
+    """Decompress all members of a gzip stream. Java's reader ignores other bytes after the last member."""
     out = b""
     while data.startswith(b"\x1f\x8b") or not out:
         member = zlib.decompressobj(31)
         out += member.decompress(data) + member.flush()
         if not member.eof:
-            raise InvalidLog("a gzip stream ends too early")
+            raise InvalidLog("the gzip stream ends too early")
         data = member.unused_data
         if not data:
             break
@@ -104,15 +105,16 @@ def _gzip(data: bytes) -> bytes:
 def _snappy(data: bytes) -> bytes:
     if not data.startswith(_SNAPPY_MAGIC):
         return bytes(cramjam.snappy.decompress_raw(data))
-    out, position = bytearray(), 16
+    out = bytearray()
+    position = _SNAPPY_HEADER
     while position < len(data):
         if data.startswith(_SNAPPY_MAGIC, position):
-            position += 16  # streams that were written one behind the other
+            position += _SNAPPY_HEADER  # Several streams may follow each other.
             continue
         (length,) = _int32.unpack_from(data, position)
         position += 4
         if not 0 <= length <= len(data) - position:
-            raise InvalidLog(f"a snappy chunk announces {length} bytes, {len(data) - position} are left")
+            raise InvalidLog(f"expected a snappy chunk of {length} bytes, found {len(data) - position}")
         out += cramjam.snappy.decompress_raw(data[position : position + length])
         position += length
     return bytes(out)
@@ -126,13 +128,13 @@ def _lz4(data: bytes) -> bytes:
 
 
 def _lz4_by_blocks(data: bytes) -> bytes:
-    """One lz4 frame whose header checksum is not looked at: magic, flags, block descriptor, checksum, blocks."""
+    """Decompress one lz4 frame without checking its header: magic, flags, block descriptor, checksum, blocks."""
     magic, flags, descriptor = struct.unpack_from("<IBB", data)
     if magic != _LZ4_MAGIC:
-        raise InvalidLog(f"an lz4 frame was expected, it begins with {magic:08x}")
+        raise InvalidLog(f"expected an lz4 frame, found data that begins with {magic:08x}")
     position = 7 + (8 if flags & 0x08 else 0)
-    block_checksums = bool(flags & 0x10)
-    most = 1 << (8 + 2 * (descriptor >> 4 & 0x07))
+    has_block_checksums = bool(flags & 0x10)
+    most_bytes = 1 << (8 + 2 * (descriptor >> 4 & 0x07))
     out = bytearray()
     while True:
         (size,) = _uint32_le.unpack_from(data, position)
@@ -142,10 +144,10 @@ def _lz4_by_blocks(data: bytes) -> bytes:
         length = size & ~_LZ4_UNCOMPRESSED
         block = data[position : position + length]
         if len(block) < length:
-            raise InvalidLog(f"an lz4 block announces {length} bytes, {len(block)} are left")
-        position += length + (4 if block_checksums else 0)
+            raise InvalidLog(f"expected an lz4 block of {length} bytes, found {len(block)}")
+        position += length + (4 if has_block_checksums else 0)
         if size & _LZ4_UNCOMPRESSED:
             out += block
         else:
-            room = bytearray(most)
+            room = bytearray(most_bytes)
             out += room[: cramjam.lz4.decompress_block_into(block, room)]

@@ -1,4 +1,4 @@
-"""What a pass of the cleaner starts from: a log's segments and producers, and the range that it may clean.
+"""The input of a cleaner pass: a log's segments and producers, and the range of offsets to clean.
 
 Source: LogToClean.java, LogCleanerManager.java, Cleaner.groupSegmentsBySize (4.3.1).
 """
@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.batches import read_batches
-from kafkagroups.log.producer_state import ProducerStates, last_stable_offset, update
+from kafkagroups.log.producer_state import ProducerStates, add_batch, last_stable_offset
 from kafkagroups.log.segment_file import MOST_OFFSETS, base_offset_of, read_segment
 from kafkagroups.log.segments import Log
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done and the bytes that were read of how many."""
+"""Called with the name of the step, the bytes that were read, and the bytes of the whole step."""
 
 
 @dataclass
 class Segment:
-    """A segment as far as it can be read: `size` ends with its last whole batch."""
+    """The readable part of a segment: `size` ends with its last whole batch."""
 
     base_offset: int
     path: str
@@ -34,9 +34,10 @@ class Segment:
 
 @dataclass(frozen=True)
 class LogToClean:
-    """`first_uncleanable` is the base of a segment. What lies there and above, the active segment too, stays as it is.
+    """A log's segments and producers, and where cleaning may begin and end.
 
-    `newest_ms` is the newest time in the log.
+    `first_uncleanable` is the base offset of a segment. This segment and all later ones stay unchanged; the active
+    segment is always one of them. `newest_ms` is the newest time in the log.
     """
 
     segments: list[Segment]
@@ -46,24 +47,28 @@ class LogToClean:
     first_uncleanable: int
 
 
-def log_to_clean(log: Log, first_dirty: int | None, first_uncleanable: int | None, report: Progress) -> LogToClean:
-    """Reads the whole log. Damage ends it there, as a broker's recovery: the damaged segment is then the active one.
+def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, report: Progress) -> LogToClean:
+    """Read the whole log, and decide which offsets the pass cleans.
 
-    Without `first_dirty`, or when it lies outside the log, all is dirty. Without `first_uncleanable` the pass stops at
-    the active segment or the last stable offset; it is moved down to the base of the segment that holds it.
+    Damage ends the log, as in a broker's recovery: then the damaged segment is the active one. The whole log is dirty
+    if `first_dirty` is None or outside the log. If `first_uncleanable` is None, the pass stops at the active segment or
+    at the last stable offset. In both cases it moves down to the base offset of the segment that contains it.
     """
     try:
         segments = {path: Segment(base_offset_of(path), path, os.stat(path).st_mtime_ns) for path in log.segments}
         total = sum(os.path.getsize(path) for path in segments)
     except OSError as error:
         raise UsageError(f"{error.filename}: {error.strerror}") from None
-    states, newest, end, done = ProducerStates(), NO_TIMESTAMP, log.start_offset, 0
+    states = ProducerStates()
+    newest = NO_TIMESTAMP
+    end = log.start_offset
+    done = 0
     for batch in log:
         segment = segments[batch.file or ""]
         segment.size = batch.position + batch.size
         segment.batches += 1
         segment.records += record_count(batch)
-        update(states, batch)
+        add_batch(states, batch)
         newest = max(newest, batch.max_timestamp)
         end = batch.next_offset
         done += batch.size
@@ -80,29 +85,34 @@ def log_to_clean(log: Log, first_dirty: int | None, first_uncleanable: int | Non
 
 
 def _floor(segments: Sequence[Segment], offset: int) -> int:
-    """The base of the segment that holds an offset; the first one's for offsets below."""
-    return max((s.base_offset for s in segments if s.base_offset <= offset), default=segments[0].base_offset)
+    """Return the base of the segment that contains an offset; that of the first segment for lower offsets."""
+    bases = [segment.base_offset for segment in segments]
+    return max((base for base in bases if base <= offset), default=bases[0])
 
 
-def between(segments: Sequence[Segment], first: int, end: int) -> list[Segment]:
-    """The segments that may hold offsets of [first, end)."""
+def select_segments(segments: Sequence[Segment], first: int, end: int) -> list[Segment]:
+    """Return the segments that can contain offsets from `first` up to, not including, `end`."""
+    if first >= end:
+        return []
     floor = _floor(segments, first)
-    return [segment for segment in segments if floor <= segment.base_offset < end] if first < end else []
+    return [segment for segment in segments if floor <= segment.base_offset < end]
 
 
-def with_next_base(segments: Sequence[Segment], end: int) -> list[tuple[Segment, int]]:
-    """Each segment with the base of the next one, the last with `end`."""
-    return list(zip(segments, [*(segment.base_offset for segment in segments[1:]), end], strict=False))
+def pair_with_next_base(segments: Sequence[Segment], end: int) -> list[tuple[Segment, int]]:
+    """Return each segment with the base offset of the next one, and the last segment with `end`."""
+    next_bases = [segment.base_offset for segment in segments[1:]]
+    return list(zip(segments, [*next_bases, end], strict=False))
 
 
 def group_by_size(segments: Sequence[Segment], most_bytes: int, first_uncleanable: int) -> list[list[Segment]]:
-    """Neighbours that become one segment: by their sizes before cleaning, and no offset too far from the first base.
+    """Return the groups of neighbouring segments; each group becomes one segment.
 
-    A segment's last offset is taken to be the one before the next base; an empty segment always fits that rule.
+    A group has at most `most_bytes` before cleaning, and its offsets are at most MOST_OFFSETS above its first base. The
+    offset before the next base counts as a segment's last offset. An empty segment always fits this second rule.
     """
     groups: list[list[Segment]] = []
     size = 0
-    for segment, next_base in with_next_base(segments, first_uncleanable):
+    for segment, next_base in pair_with_next_base(segments, first_uncleanable):
         if (
             groups
             and size + segment.size <= most_bytes
@@ -116,9 +126,10 @@ def group_by_size(segments: Sequence[Segment], most_bytes: int, first_uncleanabl
     return groups
 
 
-def reader(step: str, segments: Sequence[Segment], report: Progress) -> Callable[[Segment], Iterator[Batch]]:
-    """Reads the batches of one of these segments, and reports how far it has come in all of them."""
-    total, done = sum(segment.size for segment in segments), 0
+def make_reader(step: str, segments: Sequence[Segment], report: Progress) -> Callable[[Segment], Iterator[Batch]]:
+    """Return a function that reads a segment's batches, and reports the progress in all these segments."""
+    total = sum(segment.size for segment in segments)
+    done = 0
 
     def read(segment: Segment) -> Iterator[Batch]:
         nonlocal done

@@ -1,12 +1,13 @@
-"""Messages of magic 0 (before Kafka 0.10) and magic 1 (0.10), alone or many in a compressed wrapper.
+"""Messages of magic 0 (before Kafka 0.10) and magic 1 (0.10), alone or in a compressed wrapper.
 
-    offset int64 · size int32 (bytes that follow) · crc uint32 (CRC-32 of all that follows)
+    offset int64 · size int32 (bytes that follow) · crc uint32 (CRC-32 of all bytes that follow)
     magic int8 · attributes int8 (0-2 codec, 3 log append time)
     timestamp int64 (magic 1 only)
     key length int32, key · value length int32, value (-1 = null)
 
-With a codec the value is a compressed message set and the offset that of its last message. In a wrapper of magic 1
-the inner offsets are relative to the first; with log append time the wrapper's time is that of all its messages.
+If there is a codec, the value is a compressed message set and the offset is that of its last message. In a wrapper of
+magic 1, the inner offsets are relative to the first message. With log append time, all messages have the wrapper's
+timestamp.
 Source: LegacyRecord.java, AbstractLegacyRecordBatch.java (4.3.1).
 """
 
@@ -47,37 +48,41 @@ def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
         file=file,
     )
     if attributes & 0x07:
-        # Only the messages inside tell the first offset; where they cannot be read, `records` says why.
+        # Only the inner messages contain the first offset. If they are unreadable, `records` raises the error.
         with suppress(InvalidLog):
             object.__setattr__(batch, "base_offset", batch.records[0].offset)
     return batch
 
 
 def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
-    """The one message, or the messages in the wrapper. InvalidLog when they cannot be read."""
+    """Return the message, or the messages in the wrapper. InvalidLog if they cannot be read."""
     outer = _parse_message(batch.payload)
     codec = batch.compression
     if codec is CompressionType.NONE:
         return (outer,)
     if outer.value is None:
-        raise InvalidLog("a compressed wrapper has no value")
+        raise InvalidLog("the compressed wrapper has no value")
     if codec is CompressionType.ZSTD:
-        raise InvalidLog(f"zstd came with magic 2, found in a wrapper of magic {batch.magic}")
+        raise InvalidLog(f"zstd needs magic 2, found it in a wrapper of magic {batch.magic}")
     inner = list(_inner_messages(decompress(codec, outer.value)))
     if not inner:
-        raise InvalidLog("a compressed wrapper holds no message")
+        raise InvalidLog("the compressed wrapper contains no message")
     shift = 0
-    if batch.magic == 1 and outer.offset:  # 0: some old clients left the outer offset unset
+    if batch.magic == 1 and outer.offset:  # Some old clients did not set the outer offset: it is 0.
         shift = outer.offset - inner[-1].offset
         if shift < 0:
-            raise InvalidLog(f"a wrapper at offset {outer.offset} ends with a message at {inner[-1].offset}")
-    time = outer.timestamp if batch.attributes & LOG_APPEND_TIME else None
-    return tuple(
-        record._replace(
-            offset=record.offset + shift, timestamp=time if time is not None and record.magic else record.timestamp
-        )
-        for record in inner
-    )
+            raise InvalidLog(
+                f"the wrapper has offset {outer.offset}, but its last message has the higher offset {inner[-1].offset}"
+            )
+    wrapper_time = outer.timestamp if batch.attributes & LOG_APPEND_TIME else None
+    return tuple(_move_inner(record, shift, wrapper_time) for record in inner)
+
+
+def _move_inner(record: LogRecord, shift: int, wrapper_time: int | None) -> LogRecord:
+    """Return a message of a wrapper with its offset and timestamp in the log."""
+    if wrapper_time is None or record.magic == 0:
+        return record._replace(offset=record.offset + shift)
+    return record._replace(offset=record.offset + shift, timestamp=wrapper_time)
 
 
 def _inner_messages(data: bytes) -> Iterator[LogRecord]:
@@ -88,7 +93,7 @@ def _inner_messages(data: bytes) -> Iterator[LogRecord]:
             raise InvalidLog(frame.reason)
         record = _parse_message(data[frame.position : frame.end])
         if compression_type(record.attributes) is not CompressionType.NONE:
-            raise InvalidLog("a message in a wrapper is compressed itself")
+            raise InvalidLog("a message inside the compressed wrapper is compressed too")
         yield record
 
 
@@ -104,7 +109,7 @@ def _parse_message(data: bytes) -> LogRecord:
         key, at = _read_bytes(data, at)
         value, at = _read_bytes(data, at)
     except struct.error:
-        raise InvalidLog("a message ends too early") from None
+        raise InvalidLog("the message ends too early") from None
     is_valid = crc == zlib.crc32(memoryview(data)[_CRC_FROM:])
     return LogRecord(offset, timestamp, key, value, (), -1, len(data), crc, is_valid, magic, attributes)
 

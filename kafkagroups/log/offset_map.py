@@ -1,11 +1,12 @@
-"""The cleaner's offset map: for every key of the dirty part of a log, the offset of its newest record.
+"""The cleaner's offset map: the newest offset of every key in the dirty part of a log.
 
-Filled from the first dirty offset to the first uncleanable one, with records that have a key and stand neither in a
-control batch nor in an aborted transaction. Keys are held as MD5 hashes of 16 bytes. With `capacity` keys it is full;
-that is looked at before each put, so even a record whose key is known ends the pass, and the map's last offset may lie
-in the middle of a batch.
+The map covers the log from the first dirty offset to the first uncleanable one. It contains records that have a key,
+except those in control batches and in aborted transactions. It stores each key as an MD5 hash of 16 bytes.
 
-Simpler than Kafka: a dict instead of one block of bytes, so an entry costs about 170 bytes, not 24; no probing.
+The map is full when it contains `capacity` keys. This is checked before each record. So the pass also ends at a record
+whose key is already in the map, and the map's last offset may be in the middle of a batch.
+
+Simpler than Kafka: a dict instead of one block of bytes, without probing. An entry takes about 170 bytes, not 24.
 Source: SkimpyOffsetMap.java, Cleaner.buildOffsetMap (4.3.1).
 """
 
@@ -18,11 +19,11 @@ from kafkagroups.log.batch import Batch
 from kafkagroups.log.cleaned_transactions import CleanedTransactions
 
 DEFAULT_CAPACITY = 128 * 1024 * 1024 // 24 * 9 // 10
-"""log.cleaner.dedupe.buffer.size, 24 bytes an entry, filled to log.cleaner.io.buffer.load.factor."""
+"""log.cleaner.dedupe.buffer.size at 24 bytes per entry, filled to log.cleaner.io.buffer.load.factor."""
 
 
 class OffsetMap:
-    """`last_offset` is the last that the map speaks of, -1 before the first: the pass ends behind it."""
+    """Keys and offsets. `last_offset` is the last offset that the map covers, -1 if it is empty."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -33,37 +34,44 @@ class OffsetMap:
         return len(self._offsets)
 
     def get(self, key: bytes) -> int:
-        """The newest offset of a key, -1 for a key that is not here."""
+        """Return the newest offset of a key, -1 if the key is not in the map."""
         return self._offsets.get(md5(key, usedforsecurity=False).digest(), -1)
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Whether there was room: with none, nothing is put, whatever the key."""
+        """Set the offset of a key. Return False, and change nothing, if the map is full."""
         if len(self._offsets) >= self.capacity:
             return False
-        self._offsets[md5(key, usedforsecurity=False).digest()] = self.last_offset = offset
+        self._offsets[md5(key, usedforsecurity=False).digest()] = offset
+        self.last_offset = offset
         return True
 
 
-def fill(
+def fill_map(
     offset_map: OffsetMap,
     segments: Iterable[tuple[Iterator[Batch], int]],
     first_dirty: int,
     transactions: CleanedTransactions,
 ) -> None:
-    """Puts the keys of these segments, until the map is full.
+    """Add the keys of these segments, until the map is full.
 
-    With each segment comes the next one's base offset, or the first uncleanable one: a gap at its end is passed.
+    Each segment comes with the base offset of the next one; the last comes with the first uncleanable offset. The
+    offsets between a segment's last batch and this offset are covered too.
     """
     for batches, next_base in segments:
         for batch in batches:
-            if not transactions.can_discard(batch) and not batch.is_control:
-                for record in batch.records:
-                    if (
-                        record.key is not None
-                        and record.offset >= first_dirty
-                        and not offset_map.put(record.key, record.offset)
-                    ):
-                        return
+            is_kept = not transactions.can_discard(batch) and not batch.is_control
+            if is_kept and not _add_batch(offset_map, batch, first_dirty):
+                return
             if batch.last_offset >= first_dirty:
                 offset_map.last_offset = batch.last_offset
         offset_map.last_offset = next_base - 1
+
+
+def _add_batch(offset_map: OffsetMap, batch: Batch, first_dirty: int) -> bool:
+    """Add a batch's keys. Return False if the map is full."""
+    for record in batch.records:
+        if record.key is None or record.offset < first_dirty:
+            continue
+        if not offset_map.put(record.key, record.offset):
+            return False
+    return True

@@ -1,4 +1,4 @@
-"""On which partition of `__consumer_offsets` a group lives."""
+"""The partition of `__consumer_offsets` that stores a group."""
 
 from __future__ import annotations
 
@@ -7,12 +7,37 @@ from kafkagroups.records.text import java_hash
 
 
 def partition_for(group: str, partitions: int = 50) -> int:
-    """`abs(group.hashCode()) % partitions`, with Java's hash and `abs(MIN_VALUE) = 0`.
+    """Return the partition that stores a group.
 
-    `partitions` is offsets.topic.num.partitions, 50 by default. UsageError below 1.
+    Parameters
+    ----------
+    group
+        The group id.
+    partitions
+        How many partitions the topic has: offsets.topic.num.partitions.
+
+    Returns
+    -------
+    int
+        `abs(group.hashCode()) % partitions`, with Java's hash code. Kafka's `abs` gives 0 for the smallest int32.
+
+    Raises
+    ------
+    UsageError
+        `partitions` is below 1.
+
+    Notes
+    -----
     Source: GroupMetadataManager.partitionFor (3.9), Utils.abs.
+
+    Examples
+    --------
+    >>> partition_for("my-group", partitions=50)
+    12
     """
     if partitions < 1:
         raise UsageError(f"a topic has at least 1 partition, not {partitions}")
     value = java_hash(group)
-    return 0 if value == -(2**31) else abs(value) % partitions
+    if value == -(2**31):
+        return 0
+    return abs(value) % partitions

@@ -1,10 +1,11 @@
-"""What a log's batches tell of its producers: who is active, and which transactions are open or were aborted.
+"""The producers of a log: which are active, and which transactions are open or were aborted.
 
-A broker keeps this in memory and in the transaction index. Both follow from the log: a transaction begins with the
-first transactional batch of a producer without one and ends with that producer's marker.
+A broker keeps this in memory and in the transaction index. Both follow from the log. A transaction begins with a
+producer's first transactional batch, and it ends with that producer's marker.
 
-Simpler than Kafka: sequences are not checked, a follower's log takes them as they are. An empty control batch, which
-a broker's recovery skips, still tells its producer's epoch: the cleaner leaves one just where that epoch is the newest.
+Simpler than Kafka: sequences are not checked, because a follower does not check them either. A broker's recovery skips
+an empty control batch; here it still sets its producer's epoch. That is harmless: the cleaner leaves an empty control
+batch only where its epoch is the newest.
 Source: ProducerStateManager.java, ProducerAppendInfo.java, ProducerStateEntry.java (4.3.1).
 """
 
@@ -19,7 +20,7 @@ from kafkagroups.records.control import ControlType, decode_control_key
 
 
 class AbortedTxn(NamedTuple):
-    """An entry of the transaction index: `last_offset` is that of the abort marker."""
+    """An entry of the transaction index. `last_offset` is the offset of the abort marker."""
 
     producer_id: int
     first_offset: int
@@ -28,7 +29,7 @@ class AbortedTxn(NamedTuple):
 
 @dataclass
 class ProducerState:
-    """One producer: `last_data_offset` is the last of its newest batch of data, None when a newer epoch has no data."""
+    """One producer. `last_data_offset` is the last offset of its newest data batch; None if its epoch has no data."""
 
     epoch: int
     last_data_offset: int | None = None
@@ -38,19 +39,20 @@ class ProducerState:
 
 @dataclass
 class ProducerStates:
-    """All producers of a log, and the transactions that were aborted, in the order of their markers."""
+    """All producers of a log, and its aborted transactions in the order of their markers."""
 
     producers: dict[int, ProducerState] = field(default_factory=dict)
     aborted: list[AbortedTxn] = field(default_factory=list)
 
 
-def update(states: ProducerStates, batch: Batch) -> None:
-    """Takes the next batch of the log. BadBytes when its marker cannot be read."""
+def add_batch(states: ProducerStates, batch: Batch) -> None:
+    """Update the states with the next batch of the log. BadBytes if its marker cannot be read."""
     if batch.producer_id < 0:
         return
     state = states.producers.setdefault(batch.producer_id, ProducerState(batch.producer_epoch))
     if state.epoch != batch.producer_epoch:
-        state.epoch, state.last_data_offset = batch.producer_epoch, None
+        state.epoch = batch.producer_epoch
+        state.last_data_offset = None
     state.last_timestamp = batch.max_timestamp
     if not batch.is_control:
         state.last_data_offset = batch.last_offset
@@ -65,25 +67,28 @@ def update(states: ProducerStates, batch: Batch) -> None:
 
 
 def read_marker(batch: Batch) -> ControlType | None:
-    """What a control batch says; None when the cleaner has emptied it. BadBytes when it cannot be read."""
+    """Return the type of a control batch's marker; None if the cleaner has emptied it. BadBytes if it is unreadable."""
     if not batch.records:
         return None
     try:
         return decode_control_key(batch.records[0].key)
     except BadBytes as error:
-        error.file, error.offset = batch.file, batch.base_offset
+        error.file = batch.file
+        error.offset = batch.base_offset
         raise
 
 
 def last_stable_offset(states: ProducerStates, end: int) -> int:
-    """The first offset of the first open transaction, or the log's end."""
-    return min((s.txn_first_offset for s in states.producers.values() if s.txn_first_offset is not None), default=end)
+    """Return the first offset of the first open transaction, or the log's end if none is open."""
+    first_offsets = [state.txn_first_offset for state in states.producers.values()]
+    return min((offset for offset in first_offsets if offset is not None), default=end)
 
 
 def active_producers(states: ProducerStates, expired_before: int | None) -> dict[int, ProducerState]:
-    """The producers that a broker still remembers: not those whose last batch is older.
+    """Return the producers whose state a broker still holds: their last batch is not older than `expired_before`.
 
-    A broker keeps a producer with an open transaction too. That changes nothing: its last batch is never cleaned.
+    A broker also keeps a producer with an open transaction. That changes nothing, because a pass does not clean the
+    producer's last batch.
     """
     return {
         producer_id: state

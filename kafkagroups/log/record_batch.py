@@ -1,7 +1,7 @@
-"""Record batches of magic 2 (since Kafka 0.11).
+"""Record batches of magic 2 (since Kafka 0.11): parsed and encoded.
 
     baseOffset int64 · batchLength int32 (bytes that follow) · partitionLeaderEpoch int32 · magic int8
-    crc uint32 (CRC-32C of all that follows)
+    crc uint32 (CRC-32C of all bytes that follow)
     attributes int16 (0-2 codec, 3 log append time, 4 transactional, 5 control, 6 delete horizon)
     lastOffsetDelta int32 · baseTimestamp int64 · maxTimestamp int64
     producerId int64 · producerEpoch int16 · baseSequence int32 · count int32
@@ -10,8 +10,8 @@
         keyLength varint, key · valueLength varint, value (-1 = null)
         headers varint count, then key length varint, key, value length varint, value
 
-Varints are zigzag. baseOffset, batchLength, partitionLeaderEpoch and magic stand before the CRC, so no checksum
-guards them. With bit 6, baseTimestamp is the delete horizon, and the records' times are deltas from that.
+Varints are zigzag. baseOffset, batchLength, partitionLeaderEpoch and magic are before the CRC, so no checksum protects
+them. If bit 6 is set, baseTimestamp is the delete horizon, and the records' timestamps are deltas from it.
 Source: DefaultRecordBatch.java, DefaultRecord.java (4.3.1).
 """
 
@@ -75,22 +75,25 @@ def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
 
 
 def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
-    """The records of a batch of magic 2. InvalidLog when they do not fill the batch exactly."""
+    """Return the records of a batch of magic 2. InvalidLog if they do not fill the batch exactly."""
     if batch.count < 0:
-        raise InvalidLog(f"a count of 0 or above was expected, found {batch.count}")
+        raise InvalidLog(f"expected a record count of 0 or more, found {batch.count}")
     if batch.count == 0:
         return ()
     data = decompress(batch.compression, batch.payload)
     fixed_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
-    records, position = [], 0
+    records: list[LogRecord] = []
+    position = 0
     try:
         for _ in range(batch.count):
             record, position = _parse_record(data, position, batch, fixed_time)
             records.append(record)
     except IndexError:
-        raise InvalidLog(f"{batch.count} records were announced, the bytes end in number {len(records) + 1}") from None
+        raise InvalidLog(f"expected {batch.count} records, the bytes end in record {len(records) + 1}") from None
     if position != len(data):
-        raise InvalidLog(f"{len(data) - position} bytes are left after {batch.count} records")
+        raise InvalidLog(
+            f"expected the batch to end after {batch.count} records, found {len(data) - position} more bytes"
+        )
     return tuple(records)
 
 
@@ -98,7 +101,7 @@ def _parse_record(data: bytes, start: int, batch: Batch, fixed_time: int | None)
     length, position = read_varint(data, start)
     end = position + length
     if length < 0 or end > len(data):
-        raise InvalidLog(f"a record announces {length} bytes, {len(data) - position} are left")
+        raise InvalidLog(f"expected a record of {length} bytes, found {len(data) - position}")
     attributes = data[position]
     timestamp_delta, position = read_varint(data, position + 1, 10)
     offset_delta, position = read_varint(data, position)
@@ -106,19 +109,19 @@ def _parse_record(data: bytes, start: int, batch: Batch, fixed_time: int | None)
     value, position = _read_bytes(data, position, end)
     count, position = read_varint(data, position)
     if not 0 <= count <= len(data) - position:
-        raise InvalidLog(f"a record announces {count} headers")
+        raise InvalidLog(f"expected a possible number of record headers, found {count}")
     headers = []
     for _ in range(count):
         header_key, position = _read_bytes(data, position, end)
         header_value, position = _read_bytes(data, position, end)
         if header_key is None:
-            raise InvalidLog("a header has no key")
+            raise InvalidLog("a record header has no key")
         headers.append((header_key, header_value))
     if position != end:
-        raise InvalidLog(f"a record announces {length} bytes, its fields take {position - end + length}")
+        raise InvalidLog(f"expected a record of {length} bytes, its fields take {position - end + length} bytes")
     sequence = -1
     if batch.base_sequence >= 0:
-        sequence = (batch.base_sequence + offset_delta) & 0x7FFFFFFF  # sequences wrap to 0
+        sequence = (batch.base_sequence + offset_delta) & 0x7FFFFFFF  # After 2**31 - 1 comes 0.
     time = batch.base_timestamp + timestamp_delta if fixed_time is None else fixed_time
     record = LogRecord(
         batch.base_offset + offset_delta, time, key, value, tuple(headers), sequence, end - start, attributes=attributes
@@ -131,16 +134,20 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     if length < 0:
         return None, position
     if position + length > end:
-        raise InvalidLog(f"a field announces {length} bytes, {end - position} are left in its record")
+        raise InvalidLog(f"expected a field of {length} bytes, found {end - position} bytes in its record")
     return data[position : position + length], position + length
 
 
 def read_varint(data: bytes, position: int, most: int = 5) -> tuple[int, int]:
-    """A zigzag varint of at most `most` bytes (5 for int32, 10 for int64). IndexError at the end of the data."""
+    """Return a zigzag varint of at most `most` bytes (5 for int32, 10 for int64) and the position after it.
+
+    IndexError at the end of the data.
+    """
     byte = data[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
-    value, shift = byte & 0x7F, 7
+    value = byte & 0x7F
+    shift = 7
     for at in range(position + 1, position + most):
         byte = data[at]
         value |= (byte & 0x7F) << shift
@@ -148,10 +155,11 @@ def read_varint(data: bytes, position: int, most: int = 5) -> tuple[int, int]:
             value &= 0xFFFFFFFF if most == 5 else 0xFFFFFFFFFFFFFFFF
             return (value >> 1) ^ -(value & 1), at + 1
         shift += 7
-    raise InvalidLog(f"a varint of at most {most} bytes was expected, found a longer one")
+    raise InvalidLog(f"expected a varint of at most {most} bytes, found a longer one")
 
 
 def write_varint(out: bytearray, value: int) -> None:
+    """Append a zigzag varint."""
     zigzag = value << 1 if value >= 0 else ~(value << 1)
     while zigzag > 0x7F:
         out.append(zigzag & 0x7F | 0x80)
@@ -160,7 +168,7 @@ def write_varint(out: bytearray, value: int) -> None:
 
 
 def rebuild_bytes(batch: Batch) -> bytes:
-    """The bytes that a batch of magic 2 was parsed from."""
+    """Return the bytes that a batch of magic 2 was parsed from."""
     header = HEADER.pack(
         batch.base_offset,
         batch.size - LOG_OVERHEAD,
@@ -192,9 +200,10 @@ def encode_batch(
     producer_epoch: int = -1,
     base_sequence: int = -1,
 ) -> bytes:
-    """A batch of magic 2 that holds `records`; offsets and times follow from them unless they are given.
+    """Return the bytes of a batch of magic 2.
 
-    The codec is that of `attributes`. For an empty batch give both offsets and both times.
+    Offsets and timestamps that are not given come from the records. An empty batch needs both offsets and both
+    timestamps. `attributes` contains the codec.
     """
     first = base_offset if base_offset is not None else records[0].offset
     last = last_offset if last_offset is not None else records[-1].offset
@@ -204,11 +213,12 @@ def encode_batch(
     for record in records:
         _write_record(body, record, first, begin)
     payload = compress(CompressionType(attributes & 0x07), bytes(body)) if records else b""
-    covered = struct.pack(
+    after_crc = struct.pack(
         ">hiqqqhii", attributes, last - first, begin, newest, producer_id, producer_epoch, base_sequence, len(records)
     )
-    covered += payload
-    return struct.pack(">qiibI", first, len(covered) + 9, partition_leader_epoch, 2, crc32c(covered)) + covered
+    after_crc += payload
+    length = CRC_FROM - LOG_OVERHEAD + len(after_crc)
+    return struct.pack(">qiibI", first, length, partition_leader_epoch, 2, crc32c(after_crc)) + after_crc
 
 
 def _write_record(out: bytearray, record: LogRecord, base_offset: int, base_timestamp: int) -> None:

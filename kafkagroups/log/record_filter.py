@@ -1,6 +1,6 @@
-"""What a pass of the cleaner leaves of one batch: its bytes as they are, rewritten, emptied, or nothing.
+"""The cleaner's filter: whether a pass keeps a batch, rewrites it, empties it or removes it.
 
-The rules stand in cleaner.py. Source: Cleaner.cleanInto, MemoryRecords.filterTo (4.3.1).
+The docstring of cleaner.py lists the rules. Source: Cleaner.cleanInto, MemoryRecords.filterTo (4.3.1).
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from kafkagroups.log.record_batch import encode_batch, rebuild_bytes
 
 @dataclass(frozen=True)
 class RecordFilter:
-    """`horizon_ms` is what this pass sets, None when it lies past the end of time (then nothing ever expires)."""
+    """The rules of one pass. `horizon_ms` is the delete horizon that it sets.
+
+    `horizon_ms` is None if it does not fit into an int64: then nothing ever expires.
+    """
 
     now_ms: int
     horizon_ms: int | None
@@ -38,9 +41,9 @@ class RecordFilter:
 
 
 def filter_batch(batch: Batch, rules: RecordFilter, keeps_old_tombstones: bool) -> tuple[bytes, int]:
-    """The bytes that are left of the log's next batch, none if it goes, and the number of its records.
+    """Return the bytes that the pass keeps of the log's next batch, empty if it is removed, and their record count.
 
-    `keeps_old_tombstones` speaks of magic 0 and 1, which have no horizon. InvalidLog where Kafka's cleaner fails.
+    `keeps_old_tombstones` is for magic 0 and 1, which have no delete horizon. InvalidLog where Kafka's cleaner fails.
     """
     can_discard = rules.transactions.can_discard(batch)
     horizon = batch.delete_horizon_ms
@@ -54,12 +57,13 @@ def filter_batch(batch: Batch, rules: RecordFilter, keeps_old_tombstones: bool) 
         keeps_tombstones = not is_over if batch.magic >= 2 else keeps_old_tombstones
         kept = [record for record in batch.records if _is_retained(record, rules.offset_map, keeps_tombstones)]
     if not kept:
-        return _emptied(batch) if _is_retained_empty(batch, rules) else b"", 0
+        content = _empty_batch(batch) if _is_retained_empty(batch, rules) else b""
+        return content, 0
     if horizon is None and (can_discard or any(record.value is None for record in kept)):
-        return _rewritten(batch, kept, rules.horizon_ms), len(kept)
+        return _rewrite_batch(batch, kept, rules.horizon_ms), len(kept)
     if batch.magic >= 2 and len(kept) == batch.count:
         return rebuild_bytes(batch), len(kept)
-    return _rewritten(batch, kept, horizon), len(kept)
+    return _rewrite_batch(batch, kept, horizon), len(kept)
 
 
 def _is_retained(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: bool) -> bool:
@@ -71,7 +75,7 @@ def _is_retained(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: boo
 
 
 def _is_retained_empty(batch: Batch, rules: RecordFilter) -> bool:
-    """Whether it stays without records: for an active producer's sake, or so that the cleaned part's end is known."""
+    """Return whether a batch without records stays, because of an active producer or to mark the cleaned part's end."""
     if batch.next_offset == rules.first_uncleanable:
         return True
     state = rules.producers.get(batch.producer_id)
@@ -82,11 +86,11 @@ def _is_retained_empty(batch: Batch, rules: RecordFilter) -> bool:
     return batch.last_offset == state.last_data_offset
 
 
-def _emptied(batch: Batch) -> bytes:
+def _empty_batch(batch: Batch) -> bytes:
     if batch.magic < 2:
         raise InvalidLog(
-            f"the last batch below the first uncleanable offset has magic {batch.magic} and loses all its records: "
-            "Kafka's cleaner fails here, only magic 2 can be kept empty",
+            f"Kafka's cleaner fails at this batch of magic {batch.magic}: it loses all its records, and it has to stay "
+            "as the last batch below the first uncleanable offset, but only a batch of magic 2 can be empty",
             file=batch.file,
             offset=batch.base_offset,
             position=batch.position,
@@ -95,7 +99,7 @@ def _emptied(batch: Batch) -> bytes:
     return _encode(batch, (), bits, NO_TIMESTAMP)
 
 
-def _rewritten(batch: Batch, kept: Sequence[LogRecord], horizon: int | None) -> bytes:
+def _rewrite_batch(batch: Batch, kept: Sequence[LogRecord], horizon: int | None) -> bytes:
     bits = batch.attributes & (CODEC | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
     if batch.magic < 2:
         bits &= CODEC | LOG_APPEND_TIME * batch.magic
@@ -105,7 +109,7 @@ def _rewritten(batch: Batch, kept: Sequence[LogRecord], horizon: int | None) -> 
 
 
 def _encode(batch: Batch, records: Sequence[LogRecord], attributes: int, base_timestamp: int | None) -> bytes:
-    """A batch of magic 2 in the place of `batch`; one of magic 0 or 1 begins and ends with its kept records."""
+    """Return the batch of magic 2 that replaces `batch`. If `batch` has magic 0 or 1, the kept records give offsets."""
     is_old = batch.magic < 2
     return encode_batch(
         records,

@@ -1,9 +1,9 @@
-"""One partition of the topic on disk: a folder of segments, read in order.
+"""The log of one partition: a folder of segments, read in order.
 
-A segment is a file `<base offset>.log` of batches, one behind the other, of any magic. Reading ends where a broker's
-recovery would cut the log: at a batch whose CRC is wrong, whose framing is impossible, or that is not whole. A tail
-of zeros (a preallocated file) is the end, not damage. Offsets may have gaps, and a segment's first offset may lie far
-above its name: the cleaner leaves both.
+A segment is a file `<base offset>.log` that contains batches of any magic. Reading ends where a broker's recovery would
+cut the log: at a batch with a wrong checksum or an impossible header, or at a batch that is not whole. Zeros after the
+last batch (a preallocated file) are the end, not damage. Offsets can have gaps, and a segment's first offset can be far
+above the offset in its name, because the cleaner removes records.
 Source: FileLogInputStream.java, ByteBufferLogInputStream.java, LogSegment.recover, LogLoader (4.3.1).
 """
 
@@ -16,12 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase, BytesIO, RawIOBase
 from pathlib import Path
-from typing import NamedTuple
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.batches import valid_batch
 from kafkagroups.log.frames import BytesLike, Frame, FrameState, frames, read_frames
+from kafkagroups.log.position import FoundBatch, Position
 from kafkagroups.log.segment_file import (
     SEGMENT_NAME,
     WHOLE_FILE,
@@ -36,9 +35,9 @@ PARTITION_FOLDER = re.compile(r"__consumer_offsets-([0-9]+)")
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Where a log ends because its bytes are damaged: what a broker's recovery would cut.
+    """Where a log ends because its bytes are damaged: a broker's recovery would cut it here.
 
-    `position` is the byte in `file`, `offset` the next offset that would have been expected there.
+    `position` is the byte in `file`. `offset` is the offset that was expected there.
     """
 
     file: str
@@ -51,43 +50,13 @@ class Damage:
         return f"{where}: the log ends here at offset {self.offset}: {self.reason}"
 
 
-class Position(NamedTuple):
-    """How far a log was read: the next Kafka offset, and the byte after the last batch in a segment's file.
-
-    With only a Kafka offset, the batches' headers are searched for that offset. So they are if the file was replaced,
-    as the cleaner does: then its inode is another one.
-    """
-
-    next_offset: int
-    segment: str = ""
-    byte: int = 0
-    inode: int = -1
-
-
-class FoundBatch(NamedTuple):
-    """A whole batch in a segment: its frame and its bytes. `inode` identifies the file, -1 if there is none."""
-
-    frame: Frame
-    data: bytes
-    segment: str
-    inode: int
-
-    def parse(self) -> Batch:
-        """Return the batch. InvalidLog if its checksum is wrong."""
-        return valid_batch(self.frame, self.data, self.segment)
-
-    @property
-    def end(self) -> Position:
-        """The position after this batch."""
-        return Position(self.frame.next_offset, self.segment, self.frame.end, self.inode)
-
-
 class Log:
     """The segments of one partition. Iterate for its batches; `damage` is set after they were read to the end.
 
-    `partition` is the number in the folder's name (None for another folder). `start_offset` is the base offset in the
-    first segment's name (0 for another name). `segments` are paths that begin as the given one, or the names in
-    `content`; relative ones begin in `folder`. Of the segments in `ranges`, only these bytes belong to the log.
+    `partition` is the number in the folder's name, None if the folder has another name. `start_offset` is the base
+    offset in the first segment's name, 0 if the file has another name. `segments` contains the files' paths, or the
+    names in `content` if the bytes are in memory. Relative paths begin in `folder`. If a segment is in `ranges`, only
+    this byte range belongs to the log.
     """
 
     def __init__(
@@ -131,7 +100,7 @@ class Log:
                 yield found
 
     def read_from(self, position: Position | None) -> Iterator[FoundBatch]:
-        """Yield the whole batches from a position's byte on, or else from the begin of the segment that contains it.
+        """Yield the whole batches from a position's byte on, or else from the start of the segment that contains it.
 
         Zeros end a segment. A segment has all its batches when the next one exists, because brokers and `pull` write
         them in this order. Checksums are not checked: `FoundBatch.parse` does that.
@@ -214,11 +183,11 @@ class Log:
 
 
 Buffers = Iterable[tuple[str, BytesLike]] | Mapping[str, BytesLike]
-"""Segments in order, (name, bytes), where bytes may be a memory map; a mapping is asked for one segment at a time."""
+"""Segments in order: names and bytes. The bytes of a mapping are read one segment at a time."""
 
 
 def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
-    """The log of these segments. UsageError when there is none."""
+    """Return the log of these segments. UsageError if there are none."""
     content = buffers if isinstance(buffers, Mapping) else dict(buffers)
     if not content:
         raise UsageError("a log has at least one segment")
@@ -226,8 +195,25 @@ def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
 
 
 def open_log(path: str | Path) -> Log:
-    """The log of a partition directory or of one `.log` file. UsageError when there is none.
+    """Return the log of a partition directory or of one `.log` file.
 
+    Parameters
+    ----------
+    path
+        A folder `__consumer_offsets-N` with segments, or a segment's file.
+
+    Returns
+    -------
+    Log
+        Iterate it for its batches. `damage` is set after that.
+
+    Raises
+    ------
+    UsageError
+        The path does not exist, or there is no log.
+
+    Examples
+    --------
     >>> log = open_log("data/harbour/1.0.1/__consumer_offsets-9")
     >>> next(iter(log)).base_offset
     0
@@ -236,7 +222,7 @@ def open_log(path: str | Path) -> Log:
     try:
         if place.is_file():
             if place.suffix != ".log":
-                raise UsageError(f"{path}: a .log file or a folder was expected")
+                raise UsageError(f"{path}: expected a .log file or a folder")
             return Log(str(path), [str(path)], _partition_of(place.absolute().parent))
         if not place.is_dir():
             raise UsageError(f"{path}: no such file or folder")
@@ -249,7 +235,7 @@ def open_log(path: str | Path) -> Log:
 
 
 def open_logs(path: str | Path) -> list[Log]:
-    """All logs at a path, in ascending partition: of one partition, or of a folder of partition directories."""
+    """Return the logs of a partition, or of a folder of partition directories in ascending order of partition."""
     place = Path(path)
     try:
         if place.is_dir():
@@ -258,18 +244,19 @@ def open_logs(path: str | Path) -> list[Log]:
             if logs:
                 return sorted(logs, key=lambda log: log.partition or 0)
             if not _segments(place):
-                raise UsageError(f"{path}: neither a segment nor a folder __consumer_offsets-N with one")
+                raise UsageError(f"{path}: neither a segment nor a folder __consumer_offsets-N with a segment")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     return [open_log(path)]
 
 
 def has_segments(folder: Path) -> bool:
+    """Return whether a folder contains at least one segment."""
     return bool(_segments(folder))
 
 
 def _segments(folder: Path) -> list[str]:
-    """The names of a folder's segments in order; other files, hidden copies too, are none."""
+    """Return the names of a folder's segments in order, without other files such as hidden copies."""
     return sorted(entry.name for entry in folder.iterdir() if SEGMENT_NAME.fullmatch(entry.name))
 
 

@@ -1,11 +1,11 @@
-"""One partition's folder, written: batches are appended, segments rolled, a torn tail is cut off.
+"""The writer of one partition's log: appends batches, rolls segments, and recovers the log after a crash.
 
-A segment is rolled when the next batch would make it larger than `segment_bytes`, or when an offset would lie too far
-above its base. The new one is named by its first batch's offset. `recover` is what a broker does at its start after a
-crash: it cuts the log where reading ends and removes the segments behind.
+The writer rolls a segment if the next batch would make it larger than `segment_bytes`, or if an offset would be too far
+above its base offset. The name of the new segment is its first batch's offset. `recover` does what a broker does when
+it starts after a crash: it cuts the log where reading ends, and it removes the later segments.
 Source: LogSegment.shouldRoll, LogSegment.recover, LogLoader.java, UnifiedLog.roll (4.3.1).
 
-Simpler than Kafka: no indexes and no snapshots (a broker makes them anew), no roll by time, no fsync.
+Simpler than Kafka: no indexes and no producer snapshots, because a broker rebuilds them; no roll by time; no fsync.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from kafkagroups.log.segments import Damage, has_segments, open_log
 
 
 class LogWriter:
-    """Appends to the log in `folder`, which is made or recovered first; `damage` is what that cut off.
+    """A log that is open for appending. The folder is created if needed, and an existing log is recovered first.
 
-    `next_offset` is where the log ends: a batch may begin there or above. Close it, or use it in a `with`.
+    `damage` is where recovery cut the log. `next_offset` is the end of the log: a batch begins there or above it. Close
+    the writer, or use it in a `with` statement.
     """
 
     def __init__(self, folder: str | Path, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -32,7 +33,8 @@ class LogWriter:
         self.next_offset = 0
         self.damage: Damage | None = None
         self._file: BinaryIO | None = None
-        self._base, self._size = 0, 0
+        self._base = 0
+        self._size = 0
         self.folder.mkdir(parents=True, exist_ok=True)
         if has_segments(self.folder):
             self.next_offset, self.damage = recover(self.folder)
@@ -40,26 +42,27 @@ class LogWriter:
             self._open(base_offset_of(last))
 
     def append(self, batch: bytes) -> None:
-        """Appends one encoded batch. UsageError when it begins below the log's end; InvalidLog when it is none."""
-        read = batch_at(batch, 0)
-        if read.size != len(batch) or not read.is_valid:
-            raise UsageError("one whole batch with a right checksum was expected")
-        if read.base_offset < self.next_offset:
-            raise UsageError(f"a batch from offset {self.next_offset} on was expected, found {read.base_offset}")
-        too_large = self._size + len(batch) > self.segment_bytes and self._size > 0
-        if self._file is None or too_large or read.last_offset - self._base > MOST_OFFSETS:
-            self._open(read.base_offset)
+        """Append one encoded batch. UsageError if it begins below the log's end; InvalidLog if it is not a batch."""
+        parsed = batch_at(batch, 0)
+        if parsed.size != len(batch) or not parsed.is_valid:
+            raise UsageError("expected one whole batch with a correct checksum")
+        if parsed.base_offset < self.next_offset:
+            raise UsageError(f"expected a batch from offset {self.next_offset} on, found offset {parsed.base_offset}")
+        is_full = self._size + len(batch) > self.segment_bytes and self._size > 0
+        if self._file is None or is_full or parsed.last_offset - self._base > MOST_OFFSETS:
+            self._open(parsed.base_offset)
         assert self._file is not None
         self._file.write(batch)
         self._size += len(batch)
-        self.next_offset = read.next_offset
+        self.next_offset = parsed.next_offset
 
     def flush(self) -> None:
-        """Lets a reader of the folder see all that was appended."""
+        """Write everything to the file, so that a reader of the folder sees it."""
         if self._file is not None:
             self._file.flush()
 
     def close(self) -> None:
+        """Close the segment's file."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -72,33 +75,34 @@ class LogWriter:
 
     def _open(self, base_offset: int) -> None:
         self.close()
-        self._file = open(self.folder / segment_name(base_offset), "ab")  # noqa: SIM115  # stays open till the roll
-        self._base, self._size = base_offset, self._file.tell()
+        self._file = open(self.folder / segment_name(base_offset), "ab")  # noqa: SIM115  # The file stays open until the roll.
+        self._base = base_offset
+        self._size = self._file.tell()
 
 
 def recover(folder: str | Path) -> tuple[int, Damage | None]:
-    """Cuts the log in `folder` where reading ends. Gives its next offset and the damage, if that was the reason."""
+    """Cut the log in `folder` where reading ends. Return its next offset and the damage, None if there is no damage."""
     log = open_log(folder)
     ends = dict.fromkeys(log.segments, 0)
     next_offset = log.start_offset
     for batch in log:
         ends[batch.file or ""] = batch.position + batch.size
         next_offset = batch.next_offset
-    keep = log.segments.index(log.damage.file) + 1 if log.damage else len(log.segments)
-    for segment in log.segments[keep:]:
+    kept_count = log.segments.index(log.damage.file) + 1 if log.damage else len(log.segments)
+    for segment in log.segments[kept_count:]:
         os.remove(segment)
-    for segment in log.segments[:keep]:
+    for segment in log.segments[:kept_count]:
         if os.path.getsize(segment) > ends[segment]:
             os.truncate(segment, ends[segment])
-    return max(next_offset, base_offset_of(log.segments[keep - 1])), log.damage
+    return max(next_offset, base_offset_of(log.segments[kept_count - 1])), log.damage
 
 
 def create_folder(folder: Path) -> None:
-    """Makes a folder, if need be. UsageError when there is something in it."""
+    """Create a folder if it does not exist. UsageError if it is not empty."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not any(folder.iterdir()):
             return
     except OSError as error:
         raise UsageError(f"{folder}: {error.strerror}") from None
-    raise UsageError(f"{folder}: a new or an empty folder was expected")
+    raise UsageError(f"{folder}: expected a new or empty folder, found files in it")

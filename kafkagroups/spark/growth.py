@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import Batch
+from kafkagroups.log.position import FoundBatch, Position
 from kafkagroups.log.segment_file import ByteRange, MissingSegment
-from kafkagroups.log.segments import FoundBatch, Log, Position
+from kafkagroups.log.segments import Log
 
 
 class NewBatch(NamedTuple):

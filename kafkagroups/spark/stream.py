@@ -28,7 +28,8 @@ from pyspark.sql.types import StructType
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.places import find_logs, local_path
-from kafkagroups.log.segments import Log, Position
+from kafkagroups.log.position import Position
+from kafkagroups.log.segments import Log
 from kafkagroups.records.versions import dialect
 from kafkagroups.spark.growth import NewBatch, files_of, find_end, read_until, size_of
 from kafkagroups.spark.options import Options

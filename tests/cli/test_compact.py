@@ -48,14 +48,14 @@ def test_a_log_with_nothing_dirty_is_copied(path, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--map-entries", "0"], "map_entries: a number from 1 to"),
-        (["--segment-bytes", "0"], "segment_bytes: a number from 1 to"),
-        (["--now-ms", "-1"], "now_ms: a number from 0 to"),
-        (["--delete-retention-ms", "-1"], "delete_retention_ms: a number from 0 to"),
-        (["--first-dirty", "-1"], "first_dirty: a number from 0 to"),
-        (["--first-uncleanable", "-1"], "first_uncleanable: a number from 0 to"),
-        (["--producer-expiration-ms", "-2"], "producer_expiration_ms: a number from -1 to"),
-        (["--now-ms", str(2**63)], "now_ms: a number"),
+        (["--map-entries", "0"], "map_entries: expected a number from 1 to"),
+        (["--segment-bytes", "0"], "segment_bytes: expected a number from 1 to"),
+        (["--now-ms", "-1"], "now_ms: expected a number from 0 to"),
+        (["--delete-retention-ms", "-1"], "delete_retention_ms: expected a number from 0 to"),
+        (["--first-dirty", "-1"], "first_dirty: expected a number from 0 to"),
+        (["--first-uncleanable", "-1"], "first_uncleanable: expected a number from 0 to"),
+        (["--producer-expiration-ms", "-2"], "producer_expiration_ms: expected a number from -1 to"),
+        (["--now-ms", str(2**63)], "now_ms: expected a number"),
         (["--now-ms", "soon"], "invalid int value"),
         (["--upside-down"], "unrecognized"),
     ],
@@ -73,7 +73,7 @@ def test_wrong_folders_are_one_line_and_2(path, tmp_path, capsys):
     for log, out_folder, reason in (
         (tmp_path / "nowhere", "new", "no such file or folder"),
         (tmp_path, "new", "one partition"),
-        (path, "__consumer_offsets-1", "an empty folder was expected"),
+        (path, "__consumer_offsets-1", "expected a new or empty folder"),
         (path, "file", "File exists"),
     ):
         status, out, err = run(capsys, log, "--out", tmp_path / out_folder)

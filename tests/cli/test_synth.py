@@ -79,7 +79,7 @@ def test_wrong_arguments_are_one_line_and_2(tmp_path, capsys, arguments, reason)
 def test_a_folder_with_something_in_it_is_refused(tmp_path, capsys):
     (tmp_path / "here").write_text("")
     status, out, err = run(capsys, "--out", tmp_path, "--records", 10)
-    assert (status, out, err.count("\n")) == (2, "", 1) and "an empty folder was expected" in err
+    assert (status, out, err.count("\n")) == (2, "", 1) and "expected a new or empty folder" in err
 
 
 def test_out_and_records_are_needed(capsys):

@@ -83,4 +83,4 @@ def test_a_folder_that_is_not_empty(pull, tmp_path):
     """Nothing is ever overwritten."""
     pytest.importorskip("kafka", reason="no kafka-python")
     (tmp_path / "something").touch()
-    assert pull(out=tmp_path) == (2, f"{tmp_path}: a new or an empty folder was expected\n")
+    assert pull(out=tmp_path) == (2, f"{tmp_path}: expected a new or empty folder, found files in it\n")

@@ -11,9 +11,10 @@ from kafkagroups.log import frames as framing
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.frames import FrameState, frames, read_frames
+from kafkagroups.log.position import Position
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segment_file import ByteRange, segment_name
-from kafkagroups.log.segments import Position, log_of_buffers
+from kafkagroups.log.segments import log_of_buffers
 
 BATCHES = [encode_batch([LogRecord(offset, 5, b"key", b"v" * offset)]) for offset in range(5)]
 TAILS = {

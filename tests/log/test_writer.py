@@ -57,7 +57,7 @@ def test_offsets_do_not_go_back_and_batches_are_whole(tmp_path):
     good = batch(3, records=2)
     with LogWriter(tmp_path) as log:
         log.append(good)
-        with pytest.raises(kg.UsageError, match="offset 5 on was expected, found 4"):
+        with pytest.raises(kg.UsageError, match="from offset 5 on, found offset 4"):
             log.append(batch(4))
         for wrong in (good[:-1] + b"?", good + good):
             with pytest.raises(kg.UsageError, match="one whole batch"):

@@ -48,7 +48,7 @@ def test_the_folder_must_be_empty(refused, tmp_path):
     """A log that is there already is left as it is."""
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "mine").write_text("kept")
-    assert refused(HEADER) == f"kafkagroups: {tmp_path}/log: a new or an empty folder was expected"
+    assert refused(HEADER) == f"kafkagroups: {tmp_path}/log: expected a new or empty folder, found files in it"
     assert [file.name for file in (tmp_path / "log").iterdir()] == ["mine"]
 
 

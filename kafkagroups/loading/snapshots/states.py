@@ -19,8 +19,9 @@ from kafkagroups.groups.loading import ClassicShard, Shard
 from kafkagroups.groups.offsets import Offsets
 from kafkagroups.loading.groups import LoadedPartition, empty_cache
 from kafkagroups.log.batch import Batch, record_count
+from kafkagroups.log.position import Position
 from kafkagroups.log.segment_file import ByteRange
-from kafkagroups.log.segments import Damage, Log, Position
+from kafkagroups.log.segments import Damage, Log
 from kafkagroups.records.versions import Dialect
 
 if TYPE_CHECKING:

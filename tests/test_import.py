@@ -18,4 +18,4 @@ def test_import_loads_nothing_heavy():
 
 def test_doctor_loads_nothing_heavy():
     """The doctor must speak even where the packages that it judges are broken."""
-    assert not loaded_by("from kafkagroups.cli import doctor; list(doctor.checks())") & (HEAVY - {"IPython"})
+    assert not loaded_by("from kafkagroups.cli import doctor; list(doctor.run_checks())") & (HEAVY - {"IPython"})

@@ -47,7 +47,7 @@
 from kafkagroups.cli import doctor
 
 everywhere = {"python", "environment", "packages", "kernel"}
-for check in doctor.checks():
+for check in doctor.run_checks():
     if check.check in everywhere:
         print(f"{check.check:<12}", "ok" if check.ok else f"NOT OK: {check.found}. To mend it: {check.fix}")
 

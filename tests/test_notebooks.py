@@ -1,15 +1,17 @@
-"""The committed notebooks: run from top to bottom, and the same on every machine.
+"""The committed notebooks were run from top to bottom, and they are the same on every machine.
 
-`make test` also runs each one again and compares the outputs (nbval); that passes over cells without outputs, so
-this guard sees to it that they were run.
+`make test` also runs each notebook again and compares the outputs (nbval). nbval ignores cells without outputs, so the
+tests here check that every cell was run.
 """
 
 import base64
+import functools
 import re
 from pathlib import Path
 
 import nbformat
-import pytest
+
+from tests.cases import case
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted(
@@ -20,29 +22,49 @@ NOTEBOOKS = sorted(
 A_MACHINES_PATH = re.compile(r"(?<![\w.])(/home/|/Users/|/root/|/tmp/|/work/|/usr/|[A-Z]:\\\\)|site-packages")
 
 
-@pytest.fixture(params=NOTEBOOKS)
-def text(request):
-    return (ROOT / request.param).read_text(encoding="utf-8")
+@functools.cache
+def text_of(name):
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
-@pytest.fixture
-def notebook(text):
-    return nbformat.reads(text, as_version=4)
+@functools.cache
+def notebook_of(name):
+    return nbformat.reads(text_of(name), as_version=4)
 
 
-def test_valid(notebook):
-    """It is a notebook by Jupyter's own schema."""
+def in_every_notebook(check):
+    """Make a test of a check of one notebook."""
+
+    @functools.wraps(check)
+    def test():
+        assert len(NOTEBOOKS) >= 22
+        for name in NOTEBOOKS:
+            with case(name):
+                check(name)
+
+    del test.__wrapped__  # pytest would ask for `name` as a fixture.
+    return test
+
+
+@in_every_notebook
+def test_every_notebook_is_valid(name):
+    """It is valid by Jupyter's own schema."""
+    notebook = notebook_of(name)
     nbformat.validate(notebook)
 
 
-def test_every_cell_was_run_in_order(notebook):
-    """Code cells are numbered 1 to n: run once, from the top, in a fresh kernel."""
+@in_every_notebook
+def test_every_cell_was_run_in_order(name):
+    """Code cells are numbered 1 to n: they were run once, from the top, in a fresh kernel."""
+    notebook = notebook_of(name)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
 
 
-def test_no_stderr_and_no_live_widgets(notebook):
-    """No warnings are committed, and widgets are committed as their static view only."""
+@in_every_notebook
+def test_no_stderr_and_no_live_widgets(name):
+    """No warnings are committed. Widgets are committed only as their static view."""
+    notebook = notebook_of(name)
     assert "widgets" not in notebook.metadata
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
@@ -50,26 +72,33 @@ def test_no_stderr_and_no_live_widgets(notebook):
             assert "application/vnd.jupyter.widget-view+json" not in output.get("data", {})
 
 
-def test_metadata_names_no_machine(notebook):
-    """The kernel is the environment's python3, and the version that ran it is not written down."""
+@in_every_notebook
+def test_metadata_names_no_machine(name):
+    """The kernel is the environment's python3. The version of Python is not stored."""
+    notebook = notebook_of(name)
     assert notebook.metadata.kernelspec.name == "python3"
     mend = "saved from JupyterLab? `git checkout notebooks` brings it back"
     assert "version" not in notebook.metadata.get("language_info", {}), mend
 
 
-def test_cell_ids_are_derived(notebook):
-    """Ids are the lesson and the cell's place, so that the same source gives the same file."""
+@in_every_notebook
+def test_cell_ids_are_derived(name):
+    """A cell id is the lesson and the number of the cell. So the same source gives the same file."""
+    notebook = notebook_of(name)
     prefix = notebook.cells[0].id.rpartition("-")[0]
     assert [cell.id for cell in notebook.cells] == [f"{prefix}-{place:02}" for place in range(len(notebook.cells))]
 
 
-def test_no_path_of_a_machine(text):
+@in_every_notebook
+def test_no_path_of_a_machine(name):
     """Neither outputs nor sources name a folder of the machine that ran it."""
-    assert not A_MACHINES_PATH.search(text)
+    assert not A_MACHINES_PATH.search(text_of(name))
 
 
-def test_images_are_there_and_not_blank(notebook):
-    """nbval does not look at pictures: each is a PNG with more than one colour."""
+@in_every_notebook
+def test_images_are_there_and_not_blank(name):
+    """Every picture is a PNG with more than one colour. nbval does not compare pictures."""
+    notebook = notebook_of(name)
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if "image/png" in output.get("data", {}):
@@ -77,35 +106,41 @@ def test_images_are_there_and_not_blank(notebook):
                 assert pixels.startswith(b"\x89PNG") and len(set(pixels)) > 50
 
 
-def test_a_lesson_is_small_enough(notebook):
-    """At most 40 cells, and the first says what one will be able to do, the minutes, and whether it needs Java."""
+@in_every_notebook
+def test_a_lesson_is_small_enough(name):
+    """At most 40 cells. The first one says what you can do afterwards, the minutes, and whether it needs Java."""
+    notebook = notebook_of(name)
     assert len(notebook.cells) <= 40
     for words in ("you can", "minutes", "needs Java"):
         assert words in notebook.cells[0].source
 
 
-def test_no_lesson_writes_a_path(notebook):
-    """Data is found by its name, `course.find_data("harbour/1.0.1")`, wherever the notebook lies."""
+@in_every_notebook
+def test_no_lesson_writes_a_path(name):
+    """A lesson finds data by its name, `course.find_data("harbour/1.0.1")`, so a notebook can be moved."""
+    notebook = notebook_of(name)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             assert "../" not in cell.source and "data/" not in cell.source
 
 
 def test_starters_are_not_attempted_and_solutions_pass():
-    """Every check in a learner's notebook says so, every one in the solved notebook passes."""
+    """Every check in a learner's notebook says "not attempted". Every check in a solved notebook passes."""
     for name in NOTEBOOKS:
         solved = "/solutions/" in name
-        for cell in nbformat.read(ROOT / name, 4).cells:
+        for cell in notebook_of(name).cells:
             if cell.cell_type == "code" and re.search("^course[.]check", cell.source, re.M):
                 said = "".join(output.get("text", "") for output in cell.outputs)
                 assert said.startswith("✓") if solved else "not attempted" in said, (name, cell.source)
 
 
-@pytest.mark.parametrize("name", [name for name in NOTEBOOKS if "/solutions/" not in name])
+@in_every_notebook
 def test_learners_and_solved_notebook_differ_only_in_exercises(name):
-    """One source, two notebooks: the cells and their order are the same but for the starters."""
-    learner = nbformat.read(ROOT / name, 4).cells
-    solved = nbformat.read(ROOT / name.replace("notebooks/", "notebooks/solutions/"), 4).cells
+    """One source, two notebooks: the cells and their order are the same, except for the exercises."""
+    if "/solutions/" in name:
+        return
+    learner = notebook_of(name).cells
+    solved = notebook_of(name.replace("notebooks/", "notebooks/solutions/")).cells
     assert [cell.id for cell in learner] == [cell.id for cell in solved]
     for mine, theirs in zip(learner, solved, strict=True):
         assert mine.source == theirs.source or "exercise" in mine.metadata.get("tags", [])

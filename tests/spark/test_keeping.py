@@ -61,12 +61,12 @@ def test_killed_at_random(coordinator, tmp_path):
     synth.write(whole, 20_000, partitions=4, groups=60, **settings)
     topic.mkdir()
     rnd = random.Random(coordinator)
-    feeder = threading.Thread(target=feed, args=(whole, topic, 1, 25), daemon=True)
+    feeder = threading.Thread(target=feed, args=(whole, topic, 1, 12), daemon=True)
     feeder.start()
     for _ in range(2):
         process = start(topic, folder, coordinator)
         assert process.stdout.readline() == "started\n", process.stdout.read()
-        time.sleep(rnd.uniform(1, 9))
+        time.sleep(rnd.uniform(1, 4))
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         if (folder / "snapshot.json").exists():

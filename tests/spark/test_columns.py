@@ -1,4 +1,4 @@
-"""The tables, without Spark's Java: what `load_columns` and the data source's reader give is what the loader says."""
+"""The tables without Java: columns, filters, tasks, options and damage, as `load_columns` and the reader give them."""
 
 import shutil
 import subprocess
@@ -13,44 +13,11 @@ import kafkagroups as kg
 from kafkagroups.api import load_columns
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
-from kafkagroups.log.segments import open_logs
 from kafkagroups.spark.source import ConsumerOffsets, Task
 from kafkagroups.tables.columns import TABLES, arrow_schema, columns_of
-from tests.captured import captured
-from tests.spark.expected import LOADED, in_order, records, rows
+from tests.spark.tables import make_reader, read
 
 DATA = "data/harbour"
-LOGS = (("runs", "runs/*/*/__consumer_offsets-*"), ("crafted", "crafted/logs/*/*"))
-RUNS = sorted({str(log.parent) for family, pattern in LOGS for log in captured(family).glob(pattern)})
-RUNS += [f"{DATA}/1.0.1", f"{DATA}/3.9.2", f"{DATA}/4.3.1", f"{DATA}/cleaning/before-clean"]
-
-
-def reader(path, columns=None, **options):
-    """The data source's reader, made as Spark makes it."""
-    table = options.setdefault("table", "offsets")
-    schema = from_arrow_schema(arrow_schema(columns_of(table, columns)))
-    return ConsumerOffsets({**options, "path": str(path)}).reader(schema)
-
-
-def read(path, filters=(), columns=None, **options):
-    """All rows, read as Spark reads them: filters, tasks, batches."""
-    one = reader(path, columns, **options, **({"pushdown": "true"} if filters else {}))
-    kept = list(one.pushFilters(list(filters)))
-    assert not [each for each in kept if isinstance(each, (EqualTo, In))]
-    return [row for task in one.partitions() for batch in one.read(task) for row in batch.to_pylist()]
-
-
-@pytest.mark.parametrize("coordinator", ["classic", "new"])
-@pytest.mark.parametrize("path", RUNS, ids=lambda path: "-".join(path.split("/")[-2:]))
-def test_every_table_is_what_the_loader_says(path, coordinator):
-    """Each log partition by itself, of every captured run, of the story and of every crafted log."""
-    logs = open_logs(path)
-    loaded = [kg.load(log.path, coordinator) for log in logs]
-    for table in LOADED:
-        expected = [row for groups in loaded for row in rows(table, groups)]
-        assert in_order(read(path, table=table, coordinator=coordinator)) == in_order(expected), table
-    expected = [row for log in logs for row in records(log.path, coordinator, None)]
-    assert in_order(read(path, table="records", coordinator=coordinator)) == in_order(expected)
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -76,7 +43,7 @@ def test_columns_can_be_chosen():
 
 
 def test_a_filter_on_partition_selects_tasks():
-    one = reader(f"{DATA}/3.9.2", coordinator="classic", pushdown="true")
+    one = make_reader(f"{DATA}/3.9.2", coordinator="classic", pushdown="true")
     kept = list(
         one.pushFilters([IsNotNull(("partition",)), In(("partition",), (9, 12, 99)), EqualTo(("partition",), 9)])
     )
@@ -89,19 +56,23 @@ def test_a_filter_on_partition_selects_tasks():
 def test_a_filter_on_group_drops_rows_and_where_a_group_has_one_home_selects_tasks():
     """Only the new coordinator keeps a group to its home; the classic one answers for records of any partition."""
     billing = EqualTo(("group",), "billing")
-    for coordinator, count, tasks in (("classic", {}, 7), ("classic", {"partitions": "50"}, 7),
-                                      ("new", {}, 7), ("new", {"partitions": "50"}, 1)):  # fmt: skip
+    for coordinator, count, tasks in (
+        ("classic", {}, 7),
+        ("classic", {"partitions": "50"}, 7),
+        ("new", {}, 7),
+        ("new", {"partitions": "50"}, 1),
+    ):
         options = {"coordinator": coordinator, **count}
         found = read(f"{DATA}/3.9.2", [billing], **options)
         assert found and {row["group"] for row in found} == {"billing"}
-        one = reader(f"{DATA}/3.9.2", **options, pushdown="true")
+        one = make_reader(f"{DATA}/3.9.2", **options, pushdown="true")
         list(one.pushFilters([billing]))
         assert sum(len(task.logs) for task in one.partitions()) == tasks
     found = read(f"{DATA}/3.9.2", [billing], coordinator="classic")
     assert read(f"{DATA}/3.9.2", [In(("group",), ("billing", "no such"))], coordinator="classic") == found
     other = GreaterThan(("group",), "billing")
-    assert list(reader(f"{DATA}/3.9.2", pushdown="true").pushFilters([other])) == [other]
-    assert list(reader(f"{DATA}/3.9.2").pushFilters([billing])) == [billing]
+    assert list(make_reader(f"{DATA}/3.9.2", pushdown="true").pushFilters([other])) == [other]
+    assert list(make_reader(f"{DATA}/3.9.2").pushFilters([billing])) == [billing]
 
 
 def test_tasks_hold_about_the_same_bytes(tmp_path):
@@ -110,9 +81,9 @@ def test_tasks_hold_about_the_same_bytes(tmp_path):
         folder = tmp_path / f"__consumer_offsets-{partition}"
         folder.mkdir()
         (folder / "00000000000000000000.log").write_bytes(bytes(size))
-    one = reader(tmp_path, tasks="2")
+    one = make_reader(tmp_path, tasks="2")
     assert [sorted(log.partition for log in task.logs) for task in one.partitions()] == [[0], [1, 2, 3, 4, 5]]
-    assert len(reader(tmp_path, tasks="50").partitions()) == 6
+    assert len(make_reader(tmp_path, tasks="50").partitions()) == 6
 
 
 def test_damage_is_a_row(tmp_path):
@@ -144,7 +115,7 @@ def test_paths_without_a_log_are_named():
     with pytest.raises(kg.UsageError, match=r"needs a path: .load"):
         ConsumerOffsets({}).schema()
     with pytest.raises(kg.UsageError, match="nowhere: no such file"):
-        reader(f"{DATA}/nowhere").partitions()
+        make_reader(f"{DATA}/nowhere").partitions()
     with pytest.raises(kg.UsageError, match="table records, column offset: expected type int64, found int32"):
         schema = from_arrow_schema(pa.schema([("offset", pa.int32())]))
         ConsumerOffsets({"table": "records", "path": DATA}).reader(schema)

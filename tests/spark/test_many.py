@@ -10,7 +10,7 @@ from kafkagroups.loading.groups import load_logs
 from kafkagroups.log.segments import open_logs
 from kafkagroups.records.versions import dialect
 from kafkagroups.tables.columns import columns_of
-from tests.spark.expected import LOADED
+from tests.spark.tables import LOADED
 
 pytestmark = pytest.mark.java
 

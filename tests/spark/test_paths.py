@@ -14,8 +14,8 @@ from kafkagroups.log.places import find_logs, local_path
 from kafkagroups.log.segments import open_logs
 from kafkagroups.tables.columns import TABLES
 from tests.captured import captured
-from tests.spark.expected import LOADED, collected, in_order, rows
 from tests.spark.s3_server import serving
+from tests.spark.tables import LOADED, collected, in_order, loaded_rows
 
 RUN = sorted(captured("runs").glob("runs/4.3.1-main/*/__consumer_offsets-*"))[0].parent
 
@@ -147,7 +147,7 @@ def test_spark_loads_from_s3_what_it_loads_from_disk(session, bucket, store, cap
     groups = kg.load(local, "new")
     tables = kgs.load(there, "new", engine="compiled", session=session)
     for table in LOADED:
-        assert in_order(collected(getattr(tables, table))) == in_order(rows(table, groups)), table
+        assert collected(getattr(tables, table)) == loaded_rows(groups, table), table
     assert kgs.load_groups(there, "new", session=session).groups == groups.groups
     records = session.read.format("consumer_offsets").option("table", "records").load(there)
     assert records.count() == sum(partition.records for partition in groups.partitions.values())

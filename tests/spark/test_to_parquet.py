@@ -9,7 +9,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.cli import main
 from kafkagroups.tables.columns import arrow_schema, columns_of
-from tests.spark.expected import LOADED, in_order, rows
+from tests.spark.tables import LOADED, in_order, loaded_rows
 
 DATA = "data/harbour/3.9.2"
 ENGINES = ["python", "compiled", pytest.param("spark", marks=pytest.mark.java)]
@@ -32,11 +32,12 @@ def test_the_files_hold_the_tables(engine, tmp_path, capsys):
     """All five, with their types, whichever engine writes them; stdout has what was written and nothing else."""
     out = tmp_path / "out put"
     assert main(["load", DATA, "--coordinator", "classic", "--engine", engine, "--to", f"parquet:{out}", "--json"]) == 0
-    groups, said = kg.load(DATA, "classic"), json.loads(capsys.readouterr().out)
+    groups = kg.load(DATA, "classic")
+    said = json.loads(capsys.readouterr().out)
     assert {entry.name for entry in out.iterdir()} == set(LOADED)
     for table in LOADED:
         found = read(out, table)
-        assert in_order(found.to_pylist()) == in_order(rows(table, groups)), table
+        assert in_order(found.to_pylist()) == loaded_rows(groups, table), table
         assert found.schema.types == arrow_schema(columns_of(table)).types
     assert said == {"path": DATA, "to": str(out), "rows": {table: read(out, table).num_rows for table in LOADED}}
 
@@ -71,7 +72,7 @@ def test_the_engine_spark_stops_where_the_others_stop(session, tmp_path):
         assert main([*options, "--to", f"parquet:{tmp_path / name}"]) == 0
     wanted = kg.load(f"{DATA}/__consumer_offsets-9", until=20)
     for name, table in ((name, table) for name in "ab" for table in LOADED):
-        assert in_order(read(tmp_path / name, table).to_pylist()) == in_order(rows(table, wanted))
+        assert in_order(read(tmp_path / name, table).to_pylist()) == loaded_rows(wanted, table)
 
 
 def test_a_folder_that_is_not_empty_is_refused(tmp_path, capsys):
@@ -94,7 +95,7 @@ def test_another_form_is_bad_usage(to, capsys):
     """Exit code 2 and what was expected."""
     with pytest.raises(SystemExit) as caught:
         main(["load", DATA, "--to", to])
-    assert caught.value.code == 2 and "parquet:DIR was expected" in capsys.readouterr().err
+    assert caught.value.code == 2 and "expected parquet:DIR" in capsys.readouterr().err
 
 
 def test_to_takes_one_path(tmp_path, capsys):

@@ -8,6 +8,7 @@ import pytest
 from benchmarks import report, runs
 from benchmarks.ways import BASE
 
+pytestmark = pytest.mark.slow
 PYTHON_WAYS = [BASE, "package-arrow", "package-python", "naive", "kafka-python", "aiokafka", "numpy"]
 SPEC = runs.Spec("50 partitions", 20_000, 50, 100)
 

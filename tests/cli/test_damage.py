@@ -63,6 +63,7 @@ def test_a_cut_inside_a_batch_is_damage_and_a_cut_between_batches_is_none(log, c
         assert load(path, data[:cut], cut, capsys) == (len(whole), end if is_damaged else None), cut
 
 
+@pytest.mark.slow
 def test_a_flip_under_a_checksum_or_in_the_framing_is_damage(log, capsys):
     """No checksum covers the base offset and the leader epoch of magic 2, and the offset of an older message."""
     path, data, batches = log

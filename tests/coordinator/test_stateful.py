@@ -10,6 +10,7 @@ import shutil
 import tempfile
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings as profile
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -365,6 +366,7 @@ class Coordinator(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
+@pytest.mark.slow
 class TestCoordinator(Coordinator.TestCase):
     settings = profile(max_examples=EXAMPLES, stateful_step_count=STEPS)
 

@@ -7,10 +7,12 @@ two fit together, which in Kafka they do not always (FACTS.md of the crafted log
 import itertools
 import os
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.groups.compaction import differs
 
+pytestmark = pytest.mark.slow
 RANDOM_LOGS = 20_000 if os.environ.get("KG_PROFILE") == "long" else 300
 REST = ("R",)
 """A batch of another group in the active segment, which the cleaner leaves alone."""

@@ -46,6 +46,7 @@ def test_captured_logs_load_the_same(family):
                 assert shape(load(folder, coordinator, kafka, engine="compiled")) == shape(wanted), (coordinator, kafka)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_random_logs_load_the_same(part, monkeypatch):
     """20,000 random logs (1,000 in a normal run): all kinds of records and batches, damage too; most are folded."""

@@ -6,11 +6,14 @@ timestamps in values and records may differ by what a broker needs for a request
 group coordinator: requests without an answer, and the epoch of the transaction coordinator in a marker.
 """
 
+import io
 import json
+from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
 import kafkagroups as kg
+from kafkagroups.cli import main
 from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator
 from kafkagroups.replay.config import settings
 from kafkagroups.replay.requests import handle
@@ -28,12 +31,14 @@ def case(request):
     return request.param
 
 
-@pytest.fixture
-def replayed(run, case, tmp_path):
-    """What `replay` prints, by its lines, and the folder of the log that it wrote."""
-    status, out, err = run("replay", case / "conversation.jsonl", "--out", tmp_path / "log")
-    assert (status, err) == (0, "")
-    return [json.loads(line) for line in out.splitlines()], tmp_path / "log"
+@pytest.fixture(scope="module")
+def replayed(case, tmp_path_factory):
+    """The lines that `replay` prints, and the folder of the log that it wrote. Each case is replayed once."""
+    folder = tmp_path_factory.mktemp("replayed") / "log"
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        status = main(["replay", str(case / "conversation.jsonl"), "--out", str(folder)])
+    assert (status, err.getvalue()) == (0, "")
+    return [json.loads(line) for line in out.getvalue().splitlines()], folder
 
 
 def recorded(case):

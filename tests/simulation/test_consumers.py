@@ -94,6 +94,7 @@ def test_consumers_form_a_group(tmp_path, version, assignor):
     assert world.consumers[0].generation == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["1.0.1", "2.8.2", "3.9.2"])
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 @pytest.mark.parametrize("static", [False, True])

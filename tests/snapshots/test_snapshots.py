@@ -69,6 +69,7 @@ def check_growing(path, engine, tmp_path):
             snapshot.save(tmp_path / coordinator / "state")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_random_logs_that_grow(coordinator, compiled):

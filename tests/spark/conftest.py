@@ -31,9 +31,9 @@ def captured_logs(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def random_logs(tmp_path_factory):
-    """2,000 random logs, 20,000 in the long profile."""
+    """600 random logs, 20,000 in the long profile."""
     folder = tmp_path_factory.mktemp("random")
-    for seed in range(20_000 if LONG else 2_000):
+    for seed in range(20_000 if LONG else 600):
         place = folder / f"__consumer_offsets-{seed}"
         place.mkdir()
         (place / SEGMENT).write_bytes(random_log(seed))

@@ -20,7 +20,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-from kafkagroups.course.exercises import EXERCISES
+from kafkagroups.course.exercises.catalog import EXERCISES
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "notebooks" / "source"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from kafkagroups.course.exercises import EXERCISES
+from kafkagroups.course.exercises.catalog import EXERCISES
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.errors import KafkagroupsError
 

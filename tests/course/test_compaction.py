@@ -7,7 +7,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.course.cleaner_passes import Pass
-from kafkagroups.course.exercises import EXERCISES
+from kafkagroups.course.exercises.catalog import EXERCISES
 from tests.course.test_widgets import bundle
 
 REAL = Path(__file__).parents[2] / "data" / "harbour" / "cleaning"

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkagroups import course
-from kafkagroups.course.exercises import EXERCISES
+from kafkagroups.course.exercises.catalog import EXERCISES
 
 
 def check(capsys, name, attempt):

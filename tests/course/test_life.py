@@ -6,7 +6,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.course.exercises import EXERCISES
+from kafkagroups.course.exercises.catalog import EXERCISES
 from kafkagroups.course.life_stepper import MOVES, drawn, legal_moves
 from kafkagroups.course.what_if import coordinator_dies, without
 from kafkagroups.groups.states import VALID_PREVIOUS_STATES

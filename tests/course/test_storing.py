@@ -6,7 +6,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.course.exercises import EXERCISES
+from kafkagroups.course.exercises.catalog import EXERCISES
 from tests.course.test_widgets import DATA, bundle
 
 

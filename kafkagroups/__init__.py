@@ -1,10 +1,20 @@
-"""What Kafka keeps in `__consumer_offsets`: read it, write it, load it as a broker does.
+"""Kafka's `__consumer_offsets` topic: read it, write it, load it as a broker does.
 
-`decode` and `encode` turn one record's bytes into a dataclass and back, `to_json` and `from_json` into Kafka's JSON.
-`open_log` reads a partition's segments batch by batch, `load` gives the groups that a broker's coordinator would know
-after reading them, `explain` which record made them so, `diff` where two such states differ, `stats` why a log is so
-big; `compact` writes what its log cleaner would leave. `partition_for` says where a group lives. The
-rooms beneath: `records` (one record), `log` (one partition on disk), `groups` (what the records mean).
+One record:
+
+- `decode` and `encode` convert a record's bytes to a dataclass and back.
+- `to_json` and `from_json` convert the dataclass to Kafka's JSON and back.
+- `annotate` explains every byte, and `deviations` finds non-canonical encodings.
+
+One log:
+
+- `open_log` reads the segments of a partition batch by batch.
+- `load` returns the groups that a broker's coordinator would have after reading the log.
+- `explain` shows which records led to this result, and `diff` compares two results.
+- `stats` shows why a log is so big.
+- `compact` writes what the log cleaner would leave.
+
+`partition_for` returns the partition that stores a group.
 """
 
 from kafkagroups.anatomy.annotate import annotate, decode, deviations

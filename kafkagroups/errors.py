@@ -1,4 +1,4 @@
-"""What can go wrong: bad bytes, bad callers, and Kafka's own error codes."""
+"""What can go wrong: bad bytes, wrong calls, failed loads, and Kafka's own error codes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from dataclasses import dataclass
 
 
 class KafkagroupsError(Exception):
-    """The base of every error that this package raises on purpose."""
+    """The base class of every error that this package raises on purpose."""
 
 
 class UsageError(KafkagroupsError):
-    """The caller asked for something that cannot be: no such path, an unknown option, a value that no record can hold.
+    """The caller asked for something impossible, such as a missing path or an unknown option.
 
-    `field` is the path of the field that cannot be written, where there is one.
+    Attributes
+    ----------
+    reason
+        What is wrong.
+    field
+        The path of the field that cannot be written, or None.
     """
 
     def __init__(self, reason: str, *, field: str | None = None) -> None:
@@ -24,13 +29,13 @@ class UsageError(KafkagroupsError):
         return f"{self.field}: {self.reason}" if self.field else self.reason
 
     def inside(self, field: str) -> UsageError:
-        """The same error, seen from the struct or array around it."""
+        """Put the name of the struct or array around the field in front of its path. Return the same error."""
         self.field = nested(field, self.field)
         return self
 
 
 def nested(outer: str, inner: str | None) -> str:
-    """The path of a field inside a field: `members` and `[2]`, `[2]` and `memberId`."""
+    """Return the path of a field inside a field: `members[2]`, `[2].memberId`."""
     if not inner:
         return outer
     return outer + inner if inner.startswith("[") else f"{outer}.{inner}"
@@ -39,9 +44,18 @@ def nested(outer: str, inner: str | None) -> str:
 class BadBytes(KafkagroupsError):
     """Bytes that are not what they should be.
 
-    `file` and `position` (a byte's place in that file, or in the key or value) say where, `offset` is the
-    record's or batch's offset in the log, `field` the path of the field (`value.members[2].memberId`), `reason` what
-    was expected and what was found. What is not known is None.
+    Attributes
+    ----------
+    reason
+        What was expected, and what was found.
+    file, position
+        The file, and the byte in it. Without a file: the byte in the key or value.
+    offset
+        The offset of the record or batch in the log.
+    field
+        The path of the field: `value.members[2].memberId`.
+
+    An unknown attribute is None.
     """
 
     def __init__(
@@ -61,10 +75,11 @@ class BadBytes(KafkagroupsError):
         self.field = field
 
     def __str__(self) -> str:
-        return _told(self.reason, self.file, self.offset, self.position, self.field)
+        return _locate(self.reason, self.file, self.offset, self.position, self.field)
 
 
-def _told(reason: str, file: str | None, offset: int | None, position: int | None, field: str | None) -> str:
+def _locate(reason: str, file: str | None, offset: int | None, position: int | None, field: str | None) -> str:
+    """Return a reason with the place in front of it."""
     places = (("", file), ("offset ", offset), ("byte ", position), ("", field))
     where = ", ".join(f"{name}{value}" for name, value in places if value is not None)
     return f"{where}: {reason}" if where else reason
@@ -72,9 +87,14 @@ def _told(reason: str, file: str | None, offset: int | None, position: int | Non
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """One place of a record that Kafka's reader takes and its writer would not have written like that.
+    """A non-canonical encoding: accepted by Kafka's reader, never produced by its writer.
 
-    `field` and `position` say where, as in BadBytes; `reason` says what is odd.
+    Attributes
+    ----------
+    field, position
+        Where it is, as in BadBytes.
+    reason
+        What is not canonical.
     """
 
     field: str
@@ -82,21 +102,21 @@ class Deviation:
     reason: str
 
     def __str__(self) -> str:
-        return _told(self.reason, None, None, self.position, self.field)
+        return _locate(self.reason, None, None, self.position, self.field)
 
 
 class InvalidRecord(BadBytes):
-    """A key or a value that a Kafka reader refuses, or for its `deviations` a strict one.
+    """A key or a value that a Kafka reader refuses, or that a strict reader refuses for its `deviations`.
 
-    `cause` is what it stumbled over, a kind and its numbers, for Kafka's own words (kafka_tools/words.py); empty
-    where the bytes just end.
+    `cause` is a kind and its numbers. Kafka's own messages are made from it (kafka_tools/words.py). It is empty if the
+    bytes just end.
     """
 
     deviations: tuple[Deviation, ...] = ()
     cause: tuple[str | int, ...] = ()
 
     def because(self, *cause: str | int) -> InvalidRecord:
-        """The same error, its cause told."""
+        """Set the cause. Return the same error."""
         self.cause = cause
         return self
 
@@ -106,7 +126,10 @@ class InvalidLog(BadBytes):
 
 
 class LoadFailed(KafkagroupsError):
-    """Something at which that broker's load of a partition fails; `offset` is the record's, None at the load's end."""
+    """The reason why a broker's load of a partition fails.
+
+    `offset` is the record's offset. It is None if the load fails after the last record.
+    """
 
     def __init__(self, reason: str, offset: int | None = None) -> None:
         super().__init__(reason)
@@ -118,7 +141,10 @@ class LoadFailed(KafkagroupsError):
 
 
 class ApiError(KafkagroupsError):
-    """An error code of Kafka's protocol: `code` is its number, `name` its constant in Kafka's class Errors."""
+    """An error code of Kafka's protocol.
+
+    `code` is its number, `name` its constant in Kafka's class Errors.
+    """
 
     def __init__(self, code: int, name: str, message: str | None = None) -> None:
         super().__init__(message or name)

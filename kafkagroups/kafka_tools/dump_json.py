@@ -1,9 +1,9 @@
-"""A record's contents as the dump tool prints them since 3.8: key and value in Kafka's JSON.
+"""A record's contents as the dump tool prints them since 3.8: key and value as Kafka's JSON.
 
-The bytes inside the members of a consumer group are shown as JSON where they can be read; unknown tagged fields are
-left out. A record that cannot be read is named and skipped.
-Source: DumpLogSegments.OffsetsMessageParser (3.8.0, 3.9.0), CoordinatorRecordMessageParser (4.3.1), and what that tool
-said of crafted logs.
+The subscriptions and assignments of a consumer group's members are shown as JSON if they can be read. Unknown tagged
+fields are left out. For a record that cannot be read, the tool prints an error and skips the record.
+Source: DumpLogSegments.OffsetsMessageParser (3.8.0, 3.9.0), CoordinatorRecordMessageParser (4.3.1), and the output of
+that tool for crafted logs.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from kafkagroups.records.versions import Dialect
 
 
 def contents(log_record: LogRecord, rules: Dialect) -> str:
-    """What follows a record's sizes: ` key: … payload: …`. ToolDied where there is no key."""
-    key, offset = log_record.key, log_record.offset
+    """Return the text after a record's sizes: ` key: … payload: …`. ToolDied: the record has no key."""
+    key = log_record.key
+    offset = log_record.offset
     if key is None:
         raise ToolDied(f"the record at offset {offset} has no key")
     try:
@@ -42,25 +43,26 @@ def contents(log_record: LogRecord, rules: Dialect) -> str:
 
 
 def _value(record: Record, rules: Dialect) -> Any:
+    """Return the JSON of a value, with the bytes inside its members decoded."""
     shown = known_json(value_to_json(record, rules))
     if isinstance(record.value, GroupMetadataValue) and record.value.protocol_type == "consumer":
         for member, json_member in zip(record.value.members, shown["data"]["members"], strict=True):
-            for name, embedded in (
-                ("subscription", _embedded(ConsumerProtocolSubscription, member.subscription, "owned_partitions")),
-                ("assignment", _embedded(ConsumerProtocolAssignment, member.assignment, "assigned_partitions")),
-            ):
-                if embedded is not None:
-                    json_member[name] = embedded
+            subscription = _embedded(ConsumerProtocolSubscription, member.subscription, "owned_partitions")
+            assignment = _embedded(ConsumerProtocolAssignment, member.assignment, "assigned_partitions")
+            if subscription is not None:
+                json_member["subscription"] = subscription
+            if assignment is not None:
+                json_member["assignment"] = assignment
     return shown
 
 
 def _embedded(
     cls: type[ConsumerProtocolSubscription | ConsumerProtocolAssignment], data: bytes, structs: str
 ) -> dict[str, Any] | None:
-    """The JSON of a subscription or an assignment, None where the tool leaves the bytes as they are.
+    """Return the JSON of a subscription or an assignment; None if the tool prints the bytes unchanged.
 
-    Of a version above the highest it reads what that one has, but no partitions: those structs refuse it. A negative
-    version is read as 0.
+    The tool reads a version above the highest as the highest, but it cannot read partitions (`structs`) in it. It reads
+    a negative version as 0.
     """
     if len(data) < 2:
         return None
@@ -76,7 +78,7 @@ def _embedded(
 
 
 def known_json(value: Any) -> Any:
-    """Our JSON without what Kafka's has not: unknown tagged fields."""
+    """Return our JSON without the unknown tagged fields, which Kafka's JSON does not have."""
     if isinstance(value, dict):
         return {name: known_json(content) for name, content in value.items() if name != "_unknownTaggedFields"}
     return [known_json(element) for element in value] if isinstance(value, list) else value

@@ -1,15 +1,15 @@
-"""The text of Kafka's own dump tool: `kafka-dump-log.sh --offsets-decoder --print-data-log --deep-iteration`.
+"""The text of Kafka's own dump tool, kafka-dump-log.sh, by version.
 
-Byte for byte what goes to its stdout. It ends where the tool would die: at a record that it cannot read before 3.8, at
-a batch that is none, at a record without a key. What changed:
+It is byte for byte what `--offsets-decoder --print-data-log --deep-iteration` prints on stdout. The text ends where the
+tool ends: at an impossible batch, at a record without a key, and before 3.8 at a record that it cannot read.
 
-    0.10.2  a line a record: "offset: 0 position: 0 … payloadsize: …"
-    0.11    the same, sizes of key and value first; 1.0 added the producer's epoch
-    2.2     a line a batch, then a line "| offset: …" a record
-    2.8     the record's line tells its batch again; 3.0 took that back, and names codecs in small letters
+    0.10.2  one line for each record: "offset: 0 position: 0 … payloadsize: …"
+    0.11    the same, but the sizes of key and value come first; 1.0 added the producer's epoch
+    2.2     one line for each batch, then one line "| offset: …" for each record
+    2.8     the record's line repeats its batch; 3.0 removed that, and prints codecs in small letters
     3.2     deleteHorizonMs
     3.3     "Log starting offset"
-    3.8     key and value are Kafka's JSON (dump_json.py); before, a text of their own (dump_text.py)
+    3.8     key and value are Kafka's JSON (dump_json.py); before, they have their own text (dump_text.py)
 
 Source: DumpLogSegments (tags 0.10.2.2 to 3.9.0, class files of 4.0.2 to 4.3.1), and the tools' captured output.
 """
@@ -39,18 +39,19 @@ _UP_TO_MAGIC = 17
 
 
 def dump(log: Log, out: TextIO, kafka: Version) -> None:
-    """Writes what that Kafka's tool prints for each segment of a log. ToolDied where it would die."""
+    """Write what this Kafka version's tool prints for each segment of a log. ToolDied: the tool ends here."""
     if kafka < OLDEST:
-        raise UsageError("the dump tool's text is known since Kafka 0.10.2")
+        raise UsageError("the dump tool's text is supported from Kafka 0.10.2 on")
     rules = build_dialect("new" if kafka >= (3, 8) else "classic", kafka, ".".join(map(str, kafka)))
     for segment in log.segments:
         out.write(f"Dumping {segment}\n")
         name = os.path.basename(segment)
         stem = name.split(".")[0]
         if not re.fullmatch("[0-9]+", stem):
-            raise ToolDied(f"{segment}: the file's name begins with no offset")
+            raise ToolDied(f"{segment}: the file's name does not begin with an offset")
         out.write(f"{'Log starting' if kafka >= (3, 3) else 'Starting'} offset: {int(stem)}\n")
-        end, data = 0, read_segment(segment)
+        data = read_segment(segment)
+        end = 0
         for batch in _batches(data, segment):
             _dump_batch(batch, out, kafka, rules)
             end = batch.position + batch.size
@@ -80,11 +81,16 @@ def _dump_batch(batch: Batch, out: TextIO, kafka: Version, rules: Dialect) -> No
         for record in batch.records:
             out.write(_record_line(batch, record, kafka))
             if not batch.is_control:
-                modern = rules.coordinator == "new"
-                out.write(dump_json.contents(record, rules) if modern else dump_text.contents(record, kafka, rules))
+                out.write(_contents(record, kafka, rules))
             out.write("\n")
     except BadBytes as error:
         raise ToolDied(str(error)) from None
+
+
+def _contents(record: LogRecord, kafka: Version, rules: Dialect) -> str:
+    if rules.coordinator == "new":
+        return dump_json.contents(record, rules)
+    return dump_text.contents(record, kafka, rules)
 
 
 def _batch_line(batch: Batch, kafka: Version) -> str:
@@ -111,7 +117,8 @@ def _batch_line(batch: Batch, kafka: Version) -> str:
 def _record_line(batch: Batch, record: LogRecord, kafka: Version) -> str:
     key_size = -1 if record.key is None else len(record.key)
     value_size = -1 if record.value is None else len(record.value)
-    time, codec = f"{batch.timestamp_type}: {record.timestamp}", batch.compression.name
+    time = f"{batch.timestamp_type}: {record.timestamp}"
+    codec = batch.compression.name
     keys = ",".join(key.decode("utf-8", "kafkagroups.java") for key, _ in record.headers)
     if kafka < (2, 2):
         return _flat_line(batch, record, kafka, f"{time} isvalid: {_bool(record.is_valid)}", key_size, value_size, keys)

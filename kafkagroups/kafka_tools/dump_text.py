@@ -1,4 +1,4 @@
-"""A record's contents as the dump tool printed them before 3.8. A record that cannot be read kills it.
+"""A record's contents as the dump tool printed them before 3.8.
 
     0.10.2   key: offset::GROUP:TOPIC:PARTITION   payload: OFFSET[:METADATA]
              key: metadata::GROUP                 payload: TYPE:PROTOCOL:GENERATION:{MEMBER=[TOPIC-0, …][:USERDATA],…}
@@ -6,10 +6,11 @@
     2.4.1    key: offset_commit::group=GROUP,partition=TOPIC-PARTITION   payload: offset=OFFSET[,metadata=METADATA]
              key: group_metadata::group=GROUP                            payload: JSON as before
 
-Tombstones print nothing before 2.4.1, then `<DELETE>`. Members stand in the order of a Scala HashMap. User data, and
-assignments of other protocol types than "consumer", are one number in hexadecimal.
+The tool ends at a record that it cannot read. A tombstone is printed as nothing before 2.4.1, then as `<DELETE>`.
+Members are in the order of a Scala HashMap. User data is one hexadecimal number. So is an assignment if the protocol
+type is not "consumer".
 Source: DumpLogSegments.OffsetsMessageParser (0.10.2.2, 1.0.1, 2.4.0), GroupMetadataManager.parseOffsets and
-parseGroupMetadata (2.8.2), and what groups.py says.
+parseGroupMetadata (2.8.2), and the sources of old_groups.py.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from kafkagroups.records.serde import UnknownContent, decode
 from kafkagroups.records.versions import Dialect
 
 SINCE_2_4 = (2, 4, 1)
-"""2.4.0 still has the text before."""
+"""2.4.0 still prints the text before 2.4.1."""
 
 
 def contents(log_record: LogRecord, kafka: Version, rules: Dialect) -> str:
-    """What follows a record's sizes: ` key: … payload: …`. InvalidRecord or ToolDied where the tool dies."""
+    """Return the text after a record's sizes: ` key: … payload: …`. InvalidRecord or ToolDied: the tool ends here."""
     newer = kafka >= SINCE_2_4
     if log_record.value is None and not newer:
         return ""
@@ -39,11 +40,11 @@ def contents(log_record: LogRecord, kafka: Version, rules: Dialect) -> str:
     if isinstance(key, UnknownContent):
         raise ToolDied(f"the record at offset {log_record.offset} is of type {record.type}")
     if record.type == 2:
-        shown = "<DELETE>" if value is None else _group(key.group, value, kafka)
-        if newer:
-            return f" key: group_metadata::group={key.group} payload: {shown}"
-        name = jackson({"metadata": key.group}) if kafka >= (1,) else f"metadata::{key.group}"
-        return f" key: {name} payload: {shown}"
+        return _group_contents(key.group, value, kafka)
+    return _offset_contents(key, value, newer)
+
+
+def _offset_contents(key: Any, value: Any, newer: bool) -> str:
     if not newer:
         metadata = f":{value.metadata}" if value.metadata else ""
         return f" key: offset::{key.group}:{key.topic}:{key.partition} payload: {value.offset}{metadata}"
@@ -53,11 +54,19 @@ def contents(log_record: LogRecord, kafka: Version, rules: Dialect) -> str:
     return f" key: offset_commit::group={key.group},partition={key.topic}-{key.partition} payload: {shown}"
 
 
+def _group_contents(group: str, value: GroupMetadataValue | None, kafka: Version) -> str:
+    shown = "<DELETE>" if value is None else _group(group, value, kafka)
+    if kafka >= SINCE_2_4:
+        return f" key: group_metadata::group={group} payload: {shown}"
+    name = jackson({"metadata": group}) if kafka >= (1,) else f"metadata::{group}"
+    return f" key: {name} payload: {shown}"
+
+
 def _group(group: str, value: GroupMetadataValue, kafka: Version) -> str:
     members = [_assignment(member, value.protocol_type, kafka) for member in loaded_members(group, value, kafka)]
     assignment = "{" + ",".join(members) + "}"
     if kafka < (1,):
-        # An empty group has no protocol type yet: loadGroup came later.
+        # An empty group has no protocol type in these versions, because loadGroup came later.
         kind = value.protocol_type if value.members else ""
         return f"{kind}:{string(value.protocol)}:{value.generation}:{assignment}"
     kind = value.protocol_type if value.members or kafka >= (1, 0, 1) else ""

@@ -1,4 +1,4 @@
-"""What `kafka-console-consumer` prints of the topic with its formatters, each record by the one that knows it.
+"""The text of `kafka-console-consumer` with its two formatters, one line for each record.
 
     0.8.2   [GROUP,TOPIC,PARTITION]::OffsetAndMetadata[OFFSET,METADATA,TIMESTAMP]
     0.9     [GROUP,TOPIC,PARTITION]::[OffsetMetadata[OFFSET,METADATA],CommitTime T,ExpirationTime T]
@@ -8,10 +8,11 @@
     3.9     {"key":{"version":1,"data":…},"value":{"version":3,"data":…}}
     4.1     {"key":{"type":1,"data":…},"value":{"version":4,"data":…}}
 
-A tombstone is `NULL`, in JSON null. Other record types are printed by neither, control records by no consumer. At a
-record that it cannot read, the consumer ends. Kafka puts no line break after JSON; here each record has its line.
-Source: OffsetsMessageFormatter, GroupMetadataMessageFormatter and what they print (tags 0.8.2.2 to 3.9.0, class files
-of 4.0.2 to 4.3.1).
+One formatter prints offsets, the other one prints groups; other record types have none. A tombstone is `NULL`, in JSON
+null. A consumer never prints control records. The consumer ends at a record that it cannot read. Kafka prints no line
+break after JSON. Here each record has its own line.
+Source: OffsetsMessageFormatter, GroupMetadataMessageFormatter and their output (tags 0.8.2.2 to 3.9.0, class files of
+4.0.2 to 4.3.1).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from kafkagroups.records.versions import Dialect, build_dialect
 
 
 def lines(log: Log, kafka: Version) -> Iterator[str]:
-    """The lines that the console consumer prints of a log, in its order. ToolDied where it would end."""
+    """Yield the lines that the console consumer prints for a log, in its order. ToolDied: the consumer ends here."""
     rules = build_dialect("new" if kafka >= (3, 9) else "classic", kafka, ".".join(map(str, kafka)))
     for batch in log:
         try:
@@ -55,10 +56,10 @@ def _line(log_record: LogRecord, kafka: Version, rules: Dialect) -> str | None:
         value = known_json(value_to_json(record, rules))
         key = {"version" if kafka < (4, 1) else "type": record.type, "data": key_to_json(record)["data"]}
         return jackson({"key": key, "value": value and value | {"version": record.value_version}})
-    about: Any = record.key
+    named: Any = record.key
     if isinstance(record.value, GroupMetadataValue):
-        return f"{about.group}::{_group(about.group, record.value, record.value_version, kafka)}"
-    name = about.group if record.type == 2 else f"[{about.group},{about.topic},{about.partition}]"
+        return f"{named.group}::{_group(named.group, record.value, record.value_version, kafka)}"
+    name = named.group if record.type == 2 else f"[{named.group},{named.topic},{named.partition}]"
     return f"{name}::{'NULL' if record.value is None else _offset(record.value, kafka)}"
 
 
@@ -84,9 +85,9 @@ def _group(group: str, value: GroupMetadataValue, version: int | None, kafka: Ve
     state = "Stable" if value.members or kafka < (0, 10, 1) else "Empty"
     members = []
     for member in loaded_members(group, value, kafka):
-        about = f"{member.member_id},{member.client_id},{member.client_host},{member.session_timeout}"
         if kafka < (0, 11):
-            members.append(f"{member.member_id} -> [{about}]")
+            fields = f"{member.member_id},{member.client_id},{member.client_host},{member.session_timeout}"
+            members.append(f"{member.member_id} -> [{fields}]")
             continue
         instance = f"groupInstanceId={option(member.group_instance_id)}, " if kafka >= (2, 3) else ""
         timeout = member.rebalance_timeout if version else member.session_timeout

@@ -1,4 +1,4 @@
-"""What Kafka's Scala tools make of a group value: the members in the order of its map, and where that kills them.
+"""A group value as Kafka's Scala tools load it: the order of its members, and where a tool ends.
 
 Source: GroupMetadata.loadGroup, add (tags 1.0.1 to 3.7.0), and 2.8.2's tool on crafted logs.
 """
@@ -12,11 +12,14 @@ from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadat
 
 
 def loaded_members(group: str, value: GroupMetadataValue, kafka: Version) -> list[MemberMetadata]:
-    """The group's members as its map tells them; of two with one id, the later one. ToolDied where loading fails."""
+    """Return the group's members in the order of the tool's hash map. Of two with the same id, the later one counts.
+
+    ToolDied: the tool cannot load the group.
+    """
     by_id: dict[str, MemberMetadata] = {}
     for count, member in enumerate(value.members):
         if count > len(by_id) and kafka >= (2, 1):
-            raise ToolDied(f"group {group}: another member after two with one id")
+            raise ToolDied(f"group {group}: a member follows two members with the same id")
         by_id[member.member_id] = member
     members = [by_id[member_id] for member_id in hash_map_order(by_id, kafka)]
     if value.protocol_type == "consumer" and value.protocol is not None and kafka >= (2, 7):

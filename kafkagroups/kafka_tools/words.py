@@ -1,8 +1,8 @@
-"""What Kafka 4.3.1 itself says of a record that it cannot read: the message of the exception, not its class.
+"""The messages of Kafka 4.3.1's exceptions for a record that it cannot read.
 
-A reader's exception names what was wrong; the one around it names the part and its version. Bytes that just end are a
-BufferUnderflowException, whose message is null.
-Source: errors.jsonl (what 4.3.1's GroupCoordinatorRecordSerde said), ByteBufferAccessor.java, ByteUtils.java.
+The exception of a field reader describes the problem. The exception around it names the part and its version. Bytes
+that just end give a BufferUnderflowException, whose message is null.
+Source: errors.jsonl (the messages of 4.3.1's GroupCoordinatorRecordSerde), ByteBufferAccessor.java, ByteUtils.java.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 
 from kafkagroups.errors import InvalidRecord
 
-_WORDS = {
+_MESSAGES = {
     "null": "non-nullable field {field} was serialized as null",
     "length": "string field {field} had invalid length {0}",
     "bytes": "Error reading byte array of {0} byte(s): only {1} byte(s) available",
@@ -22,15 +22,17 @@ _WORDS = {
 
 
 def kafka_words(error: InvalidRecord, key: bytes, value: bytes | None) -> str:
-    """The message of 4.3.1's exception for a record that `decode` refused with this error."""
+    """Return the message of 4.3.1's exception for a record that `decode` refused with this error."""
     path = (error.field or "key").split(".")
-    part, field = path[0], path[-1]
-    kind, numbers = (str(error.cause[0]), error.cause[1:]) if error.cause else ("", ())
+    part = path[0]
+    field = path[-1]
+    kind = str(error.cause[0]) if error.cause else ""
+    numbers = error.cause[1:]
     if kind == "no version":
         return f"Could not read version from {part}'s buffer."
     if kind == "version":
         return "Found an unknown record version {} for {} type".format(*numbers)
     field = re.sub(r"\[[0-9]+\]$", " element", field)
-    why = _WORDS[kind].format(*numbers, field=field) if kind else "null"
+    why = _MESSAGES[kind].format(*numbers, field=field) if kind else "null"
     version = int.from_bytes((value if part == "value" and value else key)[:2], "big", signed=True)
     return f"Could not read record with version {version} from {part}'s buffer due to: {why}."

@@ -1,10 +1,18 @@
-"""Record types 3 to 8 and 16: a consumer group of the new protocol (KIP-848), of which the broker is the leader.
+"""Record types 3 to 8 and 16: a consumer group of the new protocol (KIP-848).
 
-The coordinator of 4.0 and later writes them (as a preview since 3.7). A classic group is one record; this one is
-spread over many, so that a heartbeat writes only what changed: the group's epoch (3), what each member asked for (5),
-the assignment that the group moves to (6, 7), what each member has now (8), and which topics its patterns match (16).
-The order of values says nothing: each of them alone creates the group. That of tombstones does: a member's before the
-group's. All but 16 are since the preview in 3.7; type 4 ended with 4.0.
+The broker computes the assignments of such a group. The coordinator of 4.0 and later writes the records (as a preview
+since 3.7). A classic group is one record. A group of the new protocol has many records, so that a heartbeat writes only
+what changed:
+
+    3       the group's epoch
+    4       the topics of the group, up to 4.0
+    5       the subscription of each member
+    6, 7    the assignment that the group moves to
+    8       what each member has now
+    16      the topics that a member's pattern matches, since 4.0
+
+The order of values has no meaning: any value creates the group. The order of tombstones has one: the tombstone of a
+member comes before the tombstone of its group.
 Source: ConsumerGroup….json (4.3.1), GroupCoordinatorRecordHelpers.java, GroupMetadataManager.replay.
 """
 
@@ -23,11 +31,11 @@ class ConsumerGroupMetadataKey(GroupIdKey):
 
 @message(flexible="0+")
 class ConsumerGroupMetadataValue(Message):
-    """Type 3: the group exists, and how often it changed.
+    """Type 3: the group and its epoch.
 
-    Since 3.7, written whenever the epoch goes up: a member comes, leaves or subscribes anew, or a topic of theirs
-    changes. A tombstone deletes the group, and comes after those of its members and of its target assignment. 4.1
-    brought metadata_hash, which took the place of type 4.
+    Since 3.7. It is written whenever the epoch increases: a member joins, leaves or changes its subscription, or one of
+    the topics changes. A tombstone deletes the group. It comes after the tombstones of its members and of its target
+    assignment. 4.1 brought metadata_hash, which replaces type 4.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: goes up when members, subscriptions or topics change")
@@ -41,12 +49,16 @@ class ConsumerGroupPartitionMetadataKey(GroupIdKey):
 
 @message(flexible="0+")
 class PartitionMetadata(Message):
+    """A partition of a topic of types 4 and 9."""
+
     partition: int = field(INT32, doc="a partition of the topic")
     racks: tuple[str, ...] = field(Array(STRING), doc="the racks where its replicas are")
 
 
 @message(flexible="0+")
 class TopicMetadata(Message):
+    """A topic of types 4 and 9."""
+
     topic_id: str = field(UUID, doc="the topic's id")
     topic_name: str = field(STRING, doc="the topic's name")
     num_partitions: int = field(INT32, doc="how many partitions it has")
@@ -55,10 +67,10 @@ class TopicMetadata(Message):
 
 @message(flexible="0+")
 class ConsumerGroupPartitionMetadataValue(Message):
-    """Type 4: the subscribed topics as the group last saw them; a change of them means a new epoch.
+    """Type 4: the subscribed topics as the group last saw them. A change of the topics means a new epoch.
 
-    Values from 3.7 to 4.0, written when the topics of the group changed; since 4.1 metadata_hash of type 3 stands for
-    them. A tombstone belongs to the group's deletion, still in 4.3, and whether or not there was a value.
+    Values are written from 3.7 to 4.0, when the topics of the group change. Since 4.1, metadata_hash of type 3 replaces
+    them. A tombstone is part of the group's deletion. 4.3 still writes it, even if there was no value.
     """
 
     topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")
@@ -71,13 +83,15 @@ class ConsumerGroupMemberMetadataKey(MemberIdKey):
 
 @message(flexible="0+")
 class ClassicProtocol(Message):
+    """An assignor of a classic member, with its subscription."""
+
     name: str = field(STRING, doc="an assignor that the member offers")
     metadata: bytes = field(BYTES, doc="its subscription for that assignor, in the client's own format")
 
 
 @message(flexible="0+")
 class ClassicMemberMetadata(Message):
-    """What JoinGroup said of a member that still speaks the classic protocol."""
+    """The JoinGroup request of a member that still uses the classic protocol."""
 
     session_timeout_ms: int = field(INT32, doc="ms without a heartbeat until it counts as gone")
     supported_protocols: tuple[ClassicProtocol, ...] = field(Array(Struct(ClassicProtocol)), doc="what it offered")
@@ -85,11 +99,12 @@ class ClassicMemberMetadata(Message):
 
 @message(flexible="0+")
 class ConsumerGroupMemberMetadataValue(Message):
-    """Type 5: what a member is and what it subscribed to.
+    """Type 5: a member and its subscription.
 
-    Since 3.7, written when it joins and when it says something new. A tombstone says that it has left; those of
-    types 8 and 7 come first. A member of the new protocol carries `classic_member_metadata` with an explicit null:
-    an absent tag means the default of Kafka's class, an empty struct, and so a classic member.
+    Since 3.7. It is written when the member joins and when its data changes. A tombstone means that the member left.
+    The tombstones of types 8 and 7 come before it. A member of the new protocol has `classic_member_metadata` with an
+    explicit null. If the tag is absent, the field has the default of Kafka's class, an empty struct. So a value without
+    the tag is a classic member.
     """
 
     instance_id: str | None = field(STRING, nullable=True, doc="a static member's own name; null = dynamic")
@@ -116,10 +131,10 @@ class ConsumerGroupTargetAssignmentMetadataKey(GroupIdKey):
 
 @message(flexible="0+")
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
-    """Type 6: for which epoch of the group the target assignment was computed.
+    """Type 6: the group epoch that the target assignment was computed for.
 
-    Since 3.7, written with the type 7 records of a new assignment, after them. A tombstone belongs to the group's
-    deletion. 4.3 brought assignment_timestamp.
+    Since 3.7. It is written after the type 7 records of a new assignment. A tombstone is part of the group's deletion.
+    4.3 brought assignment_timestamp.
     """
 
     assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
@@ -133,15 +148,17 @@ class ConsumerGroupTargetAssignmentMemberKey(MemberIdKey):
 
 @message(flexible="0+")
 class TopicPartition(Message):
+    """Partitions of one topic in an assignment."""
+
     topic_id: str = field(UUID, doc="the topic's id")
     partitions: tuple[int, ...] = field(Array(INT32), doc="its partitions")
 
 
 @message(flexible="0+")
 class ConsumerGroupTargetAssignmentMemberValue(Message):
-    """Type 7: what a member is going to have once the others have given it back.
+    """Type 7: what a member will have when the other members have given it back.
 
-    Since 3.7, written for each member whose target changed. A tombstone: it has left.
+    Since 3.7. It is written for each member whose target changed. A tombstone means that the member left.
     """
 
     topic_partitions: tuple[TopicPartition, ...] = field(Array(Struct(TopicPartition)), doc="its target")
@@ -154,6 +171,8 @@ class ConsumerGroupCurrentMemberAssignmentKey(MemberIdKey):
 
 @message(flexible="0+")
 class TopicPartitions(Message):
+    """Partitions of one topic in a current assignment, with their epochs."""
+
     topic_id: str = field(UUID, doc="the topic's id")
     partitions: tuple[int, ...] = field(Array(INT32), doc="its partitions")
     assignment_epochs: tuple[int, ...] | None = field(
@@ -165,8 +184,8 @@ class TopicPartitions(Message):
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
     """Type 8: what a member has now, and how far it is on its way to the target.
 
-    Since 3.7, written at each step of that way. `state`: 0 stable, 1 unrevoked partitions, 2 unreleased partitions,
-    127 unknown. A tombstone: it has left. 4.3 brought the assignment_epochs.
+    Since 3.7. It is written at each step on that way. `state`: 0 stable, 1 unrevoked partitions, 2 unreleased
+    partitions, 127 unknown. A tombstone means that the member left. 4.3 brought the assignment_epochs.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
@@ -187,9 +206,9 @@ class ConsumerGroupRegularExpressionKey(GroupIdKey):
 
 @message(flexible="0+")
 class ConsumerGroupRegularExpressionValue(Message):
-    """Type 16, since 4.0: which topics a pattern matches.
+    """Type 16, since 4.0: the topics that a pattern matches.
 
-    Written when a pattern is new or its topics changed. A tombstone: no member has that pattern any more.
+    It is written when a pattern is new or its topics changed. A tombstone means that no member has it now.
     """
 
     topics: tuple[str, ...] = field(Array(STRING), doc="the topics that it matches")

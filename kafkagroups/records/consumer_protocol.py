@@ -70,7 +70,7 @@ def decode_subscription(data: bytes) -> Embedded[ConsumerProtocolSubscription]:
     Returns
     -------
     Embedded
-        `version` as it is in the bytes, and the decoded `message`.
+        The `version` in the bytes, and the decoded `message`.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def decode_assignment(data: bytes) -> Embedded[ConsumerProtocolAssignment]:
     Returns
     -------
     Embedded
-        `version` as it is in the bytes, and the decoded `message`.
+        The `version` in the bytes, and the decoded `message`.
 
     Raises
     ------

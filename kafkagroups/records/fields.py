@@ -77,9 +77,9 @@ def field(
 ) -> Any:
     """Declare a field of a message: its wire type, the versions that have it ("3+", "1", "0-2"), its default.
 
-    `tag` makes it a tagged field. `since` is the first Kafka version that has the field. It is needed if the message
-    version does not show this: for tags, and for fields of share groups that changed after the preview in 4.0. `doc`
-    says in a few words what the field means; `annotate` shows it.
+    `tag` makes it a tagged field. `since` is the first Kafka version that has the field. Tags need it, because the
+    message version does not show it. So do fields of share groups that changed after the preview in 4.0. `doc` says in
+    a few words what the field means; `annotate` shows it.
     """
     settings = {"wire": wire, "versions": versions, "nullable": nullable, "tag": tag, "since": since, "doc": doc}
     value = wire.default if default is dataclasses.MISSING else default
@@ -151,5 +151,5 @@ def _camel_case(name: str) -> str:
 
 
 def layout(cls: type[Message], version: int, kafka: Version = NEWEST) -> At:
-    """Return what decides the bytes of one version of a message, for the reader of one Kafka version."""
+    """Return what decides the bytes of one version of a message. `kafka` is the Kafka version of its reader."""
     return At(version, version in _layouts[cls].flexible, kafka)

@@ -1,6 +1,7 @@
-"""The keys of record types 3 to 23: int16 record type, then the group's id, and for a member's record the member's id.
+"""The keys of record types 3 to 23: the group's id, and in a member's record the member's id.
 
-Source: the …Key.json of each record type (4.3.1). Each type has a class of its own, so that a key tells its type.
+The int16 record type comes first. Each type has its own class, so the class of a key shows the record type.
+Source: the …Key.json of each record type (4.3.1).
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ from kafkagroups.records.wire import STRING
 
 @message()
 class GroupIdKey(Message):
+    """The key of a record about a group."""
+
     group_id: str = field(STRING, doc="which group this is about")
 
 
 @message()
 class MemberIdKey(GroupIdKey):
+    """The key of a record about a member."""
+
     member_id: str = field(STRING, doc="which of its members")

@@ -1,8 +1,14 @@
 """Record type 2: a classic consumer group, its generation and its members.
 
-Written when a generation's assignment is complete (SyncGroup of the leader), when the last member left, and when a
-static member was replaced; since 4.0 also, empty, when a group is born. A null value deletes the group. Key: int16
-record type 2, group string. Value: int16 value version, then the fields below.
+A broker writes the record in these cases:
+
+- A generation's assignment is complete (SyncGroup of the leader).
+- The last member left.
+- A static member was replaced.
+- Since 4.0: a group is created. This record is empty.
+
+A null value deletes the group. Key: int16 record type 2, group string. Value: int16 value version, then the fields
+below.
 Source: GroupMetadataKey.json, GroupMetadataValue.json (4.3.1).
 """
 
@@ -15,6 +21,8 @@ from kafkagroups.records.wire import BYTES, INT32, INT64, STRING, Array
 
 @message()
 class GroupMetadataKey(Message):
+    """Type 2."""
+
     group: str = field(STRING, doc="which group this is about")
 
 
@@ -43,7 +51,7 @@ class GroupMetadataValue(Message):
     1        0.10.1 to 2.0     members' rebalance_timeout in ms, -1 = unknown (KIP-62)
     2        2.1, 2.2          current_state_timestamp in ms, -1 = unknown (KIP-211)
     3        since 2.3         members' group_instance_id, null = dynamic (KIP-345)
-    4        nobody yet        compact lengths, tagged fields
+    4        no broker yet     compact lengths, tagged fields
 
     `protocol` and `leader` are null in a generation without members.
     """

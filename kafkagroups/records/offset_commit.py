@@ -1,9 +1,10 @@
-"""Record types 0 and 1: where a consumer group stands in one partition of a topic.
+"""Record types 0 and 1: the committed offset of a consumer group in one partition of a topic.
 
-The key says whose offset it is, the value the offset; a null value (a tombstone) deletes it. Type 0 is what Kafka
-0.8.2 wrote. Both types address the same offset in a broker's memory, but differ for the log cleaner, which compares
-key bytes. Key: int16 record type, group string, topic string, partition int32. Value: int16 value version, then the
-fields below. Source: OffsetCommitKey.json, OffsetCommitValue.json, LegacyOffsetCommit{Key,Value}.json (4.3.1).
+The key has the group and the partition, the value has the offset. A null value (a tombstone) deletes the offset. Kafka
+0.8.2 wrote type 0. In a broker's memory both types are the same offset. The log cleaner treats them as different keys,
+because it compares key bytes. Key: int16 record type, group string, topic string, partition int32. Value: int16 value
+version, then the fields below.
+Source: OffsetCommitKey.json, OffsetCommitValue.json, LegacyOffsetCommit{Key,Value}.json (4.3.1).
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from kafkagroups.records.wire import INT32, INT64, STRING, UUID
 
 @message()
 class LegacyOffsetCommitKey(Message):
+    """Type 0."""
+
     group: str = field(STRING, doc="whose offset this is")
     topic: str = field(STRING, doc="the topic that the group reads")
     partition: int = field(INT32, doc="the partition of that topic")
@@ -21,7 +24,10 @@ class LegacyOffsetCommitKey(Message):
 
 @message()
 class LegacyOffsetCommitValue(Message):
-    """Value version 0 is all that Kafka 4.1 and later read for type 0; before, the value was an OffsetCommitValue."""
+    """Type 0, value version 0. Kafka 4.1 and later read only this version.
+
+    Up to 4.0, the value of type 0 was an OffsetCommitValue.
+    """
 
     offset: int = field(INT64, doc="the next record that the group will read")
     metadata: str = field(STRING, doc="a note of the client's own")
@@ -30,6 +36,8 @@ class LegacyOffsetCommitValue(Message):
 
 @message()
 class OffsetCommitKey(Message):
+    """Type 1."""
+
     group: str = field(STRING, doc="whose offset this is")
     topic: str = field(STRING, doc="the topic that the group reads")
     partition: int = field(INT32, doc="the partition of that topic")
@@ -41,13 +49,13 @@ class OffsetCommitValue(Message):
 
     version  written by    what it brought
     0        0.8.2
-    1        0.9 to 2.0    expire_timestamp: when the offset may be forgotten, in ms; -1 = none. Every later version
-                           still writes 1 when a client asks for a retention time (OffsetCommit v2 to v4)
-    2        2.1-IV0       expire_timestamp gone: offsets expire with their group (KIP-211)
+    1        0.9 to 2.0    expire_timestamp: when the offset expires, in ms; -1 = none
+    2        2.1-IV0       no expire_timestamp: offsets expire with their group (KIP-211)
     3        2.1 to 4.0    leader_epoch of the last record consumed, -1 = unknown (KIP-320)
     4        4.1           compact lengths, tagged fields; topic_id, zero = unknown (KIP-848)
 
-    Times are ms since the epoch. Fields that a version lacks hold their default.
+    Later Kafka versions also write version 1, if a client asks for a retention time (OffsetCommit v2 to v4). Times are
+    in ms since the epoch. Fields that a version does not have hold their default.
     """
 
     offset: int = field(INT64, doc="the next record that the group will read")

@@ -1,6 +1,7 @@
-"""The record types of the topic: number, name, classes of key and value, and who reads them.
+"""The record types of the topic: number, name, classes of key and value, Kafka versions.
 
-The number is in the first two bytes of a key. A new record type is declared in a module of its own and listed here.
+The number is in the first two bytes of a key. Each module of this package declares the types of one kind of group. This
+module lists all of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Record types 10 to 15: a share group (KIP-932), whose members read the same partitions side by side.
+"""Record types 9 to 15: a share group (KIP-932), whose members read the same partitions.
 
-The coordinator writes them since 4.0 (there as a preview, with other layouts under the same type and version: types
-11 and 15; and with type 9, the topics as the group last saw them, which ended with it). Where a share group stands in
-its partitions is kept in another topic, `__share_group_state`; offsets are never committed here.
+The coordinator writes them since 4.0. There they were a preview with two differences: types 11 and 15 had other layouts
+under the same type and version, and type 9 existed. The progress of a share group in its partitions is in another
+topic, `__share_group_state`. A share group never commits offsets to this topic.
 Source: ShareGroup….json (4.3.1; 4.0.2 for the older layouts), GroupCoordinatorRecordHelpers.java.
 """
 
@@ -24,7 +24,7 @@ class ShareGroupPartitionMetadataKey(GroupIdKey):
 class ShareGroupPartitionMetadataValue(Message):
     """Type 9, only in 4.0: the subscribed topics as the group last saw them.
 
-    Written by the preview when they changed; a tombstone belonged to the group's deletion. Every other Kafka skips it.
+    The preview wrote it when they changed. A tombstone was part of the group's deletion. Every other version skips it.
     """
 
     topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")
@@ -37,10 +37,10 @@ class ShareGroupMemberMetadataKey(MemberIdKey):
 
 @message(flexible="0+")
 class ShareGroupMemberMetadataValue(Message):
-    """Type 10: what a member is and what it subscribed to.
+    """Type 10: a member and its subscription.
 
-    Since 4.0, written when it joins and when it says something new. A tombstone: it has left; that of type 14 comes
-    first.
+    Since 4.0. It is written when the member joins and when its data changes. A tombstone means that the member left.
+    The tombstone of type 14 comes before it.
     """
 
     rack_id: str | None = field(STRING, nullable=True, doc="the rack where the client runs")
@@ -56,10 +56,10 @@ class ShareGroupMetadataKey(GroupIdKey):
 
 @message(flexible="0+")
 class ShareGroupMetadataValue(Message):
-    """Type 11: the group exists, and how often it changed.
+    """Type 11: the group and its epoch.
 
-    Since 4.0, written whenever the epoch goes up. A tombstone deletes the group. 4.0 had no metadata_hash, and the
-    hash is no tagged field: a value of 4.0 ends too early for every later reader.
+    Since 4.0. It is written whenever the epoch increases. A tombstone deletes the group. 4.0 had no metadata_hash, and
+    the hash is not a tagged field. So a value of 4.0 ends too early for every later reader.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: goes up when members, subscriptions or topics change")
@@ -73,9 +73,9 @@ class ShareGroupTargetAssignmentMetadataKey(GroupIdKey):
 
 @message(flexible="0+")
 class ShareGroupTargetAssignmentMetadataValue(Message):
-    """Type 12: for which epoch of the group the target assignment was computed.
+    """Type 12: the group epoch that the target assignment was computed for.
 
-    Since 4.0, written with a new assignment. A tombstone belongs to the group's deletion. 4.3 brought
+    Since 4.0. It is written with a new assignment. A tombstone is part of the group's deletion. 4.3 brought
     assignment_timestamp.
     """
 
@@ -90,7 +90,10 @@ class ShareGroupTargetAssignmentMemberKey(MemberIdKey):
 
 @message(flexible="0+")
 class ShareGroupTargetAssignmentMemberValue(Message):
-    """Type 13, since 4.0: what a member is to have. Written when that changed; a tombstone: it has left."""
+    """Type 13, since 4.0: what a member will have.
+
+    It is written when this changes. A tombstone means that the member left.
+    """
 
     topic_partitions: tuple[TopicPartition, ...] = field(Array(Struct(TopicPartition)), doc="its target")
 
@@ -102,9 +105,9 @@ class ShareGroupCurrentMemberAssignmentKey(MemberIdKey):
 
 @message(flexible="0+")
 class ShareGroupCurrentMemberAssignmentValue(Message):
-    """Type 14: what a member has now. Members need not wait for each other, so it is the target at once.
+    """Type 14: what a member has now. Members do not wait for each other, so a member has its target immediately.
 
-    Since 4.0, written when that changed. `state` is 0, stable. A tombstone: it has left.
+    Since 4.0. It is written when this changes. `state` is 0, stable. A tombstone means that the member left.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
@@ -120,6 +123,8 @@ class ShareGroupStatePartitionMetadataKey(GroupIdKey):
 
 @message(flexible="0+")
 class TopicPartitionsInfo(Message):
+    """Partitions of one topic, with its name."""
+
     topic_id: str = field(UUID, doc="the topic's id")
     topic_name: str = field(STRING, doc="the topic's name")
     partitions: tuple[int, ...] = field(Array(INT32), doc="its partitions")
@@ -127,16 +132,18 @@ class TopicPartitionsInfo(Message):
 
 @message(flexible="0+")
 class TopicInfo(Message):
+    """A topic with its name."""
+
     topic_id: str = field(UUID, doc="the topic's id")
     topic_name: str = field(STRING, doc="the topic's name")
 
 
 @message(flexible="0+")
 class ShareGroupStatePartitionMetadataValue(Message):
-    """Type 15: for which partitions `__share_group_state` has a state, gets one, or loses it.
+    """Type 15: the partitions whose state in `__share_group_state` exists, is created or is deleted.
 
-    Since 4.1, written before and after the share coordinator is asked. A tombstone belongs to the group's deletion. 4.0
-    had the layout without initializing_topics, and neither wrote it nor could replay it.
+    Since 4.1. It is written before and after a request to the share coordinator. A tombstone is part of the group's
+    deletion. 4.0 had the layout without initializing_topics. It did not write the record and could not replay it.
     """
 
     initializing_topics: tuple[TopicPartitionsInfo, ...] = field(

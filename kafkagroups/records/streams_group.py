@@ -1,7 +1,7 @@
-"""Record types 17 and 19 to 23: a streams group (KIP-1071), the instances of one Kafka Streams application.
+"""Record types 17 and 19 to 23: a streams group (KIP-1071), one Kafka Streams application.
 
-The coordinator writes them since 4.1. The broker knows the application's topology (23), and hands out tasks instead
-of partitions: a task is a subtopology and a number. Type 18 was never written.
+The coordinator writes them since 4.1. The application sends its topology (23) to the broker, and the broker assigns
+tasks instead of partitions. A task is a subtopology and a number. Type 18 was never written.
 Source: StreamsGroup….json (4.3.1; 4.4.0 for its two tags), StreamsCoordinatorRecordHelpers.java.
 """
 
@@ -20,16 +20,18 @@ class StreamsGroupMetadataKey(GroupIdKey):
 
 @message(flexible="0+")
 class LastAssignmentConfig(Message):
+    """A setting of the assignor."""
+
     key: str = field(STRING, doc="a setting's name")
     value: str = field(STRING, doc="and what it was")
 
 
 @message(flexible="0+")
 class StreamsGroupMetadataValue(Message):
-    """Type 17: the group exists, how often it changed, and which topology it has checked.
+    """Type 17: the group, its epoch, and the topology that it has checked.
 
-    Since 4.1, written whenever the epoch goes up. A tombstone deletes the group. 4.2 brought validated_topology_epoch
-    and last_assignment_configs; 4.4 brings two tags about a description of the topology.
+    Since 4.1. It is written whenever the epoch increases. A tombstone deletes the group. 4.2 brought
+    validated_topology_epoch and last_assignment_configs. 4.4 brought two tags about a description of the topology.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: goes up when members, topology or topics change")
@@ -55,22 +57,26 @@ class StreamsGroupMemberMetadataKey(MemberIdKey):
 
 @message(flexible="0+")
 class Endpoint(Message):
+    """The address of an instance."""
+
     host: str = field(STRING, doc="where the instance answers queries")
     port: int = field(UINT16, doc="and at which port")
 
 
 @message(flexible="0+")
 class KeyValue(Message):
+    """A client tag."""
+
     key: str = field(STRING, doc="a client tag's name")
     value: str = field(STRING, doc="and its value")
 
 
 @message(flexible="0+")
 class StreamsGroupMemberMetadataValue(Message):
-    """Type 19: what a member (a stream thread's client) is.
+    """Type 19: a member, which is a stream thread's client.
 
-    Since 4.1, written when it joins and when it says something new. A tombstone: it has left; that of type 22 comes
-    first.
+    Since 4.1. It is written when the member joins and when its data changes. A tombstone means that the member left.
+    The tombstone of type 22 comes before it.
     """
 
     instance_id: str | None = field(STRING, nullable=True, doc="a static member's own name; null = dynamic")
@@ -93,9 +99,9 @@ class StreamsGroupTargetAssignmentMetadataKey(GroupIdKey):
 
 @message(flexible="0+")
 class StreamsGroupTargetAssignmentMetadataValue(Message):
-    """Type 20: for which epoch of the group the target assignment was computed.
+    """Type 20: the group epoch that the target assignment was computed for.
 
-    Since 4.1, written with a new assignment. A tombstone belongs to the group's deletion. 4.3 brought
+    Since 4.1. It is written with a new assignment. A tombstone is part of the group's deletion. 4.3 brought
     assignment_timestamp.
     """
 
@@ -118,7 +124,10 @@ class TargetTaskIds(Message):
 
 @message(flexible="0+")
 class StreamsGroupTargetAssignmentMemberValue(Message):
-    """Type 21, since 4.1: which tasks a member is to have. Written when they changed; a tombstone: it has left."""
+    """Type 21, since 4.1: the tasks that a member will have.
+
+    It is written when they change. A tombstone means that the member left.
+    """
 
     active_tasks: tuple[TargetTaskIds, ...] = field(Array(Struct(TargetTaskIds)), doc="tasks that it runs")
     standby_tasks: tuple[TargetTaskIds, ...] = field(Array(Struct(TargetTaskIds)), doc="tasks whose state it copies")
@@ -143,10 +152,10 @@ class TaskIds(Message):
 
 @message(flexible="0+")
 class StreamsGroupCurrentMemberAssignmentValue(Message):
-    """Type 22: which tasks a member has now, and how far it is on its way to the target.
+    """Type 22: the tasks that a member has now, and how far it is on its way to the target.
 
-    Since 4.1, written at each step of that way. `state`: 1 stable, 2 unrevoked tasks, 3 unreleased tasks. A tombstone:
-    it has left. 4.2 brought the assignment_epochs.
+    Since 4.1. It is written at each step on that way. `state`: 1 stable, 2 unrevoked tasks, 3 unreleased tasks. A
+    tombstone means that the member left. 4.2 brought the assignment_epochs.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
@@ -173,12 +182,16 @@ class StreamsGroupTopologyKey(GroupIdKey):
 
 @message(flexible="0+")
 class TopicConfig(Message):
+    """A setting of a topic."""
+
     key: str = field(STRING, doc="a topic setting's name")
     value: str = field(STRING, doc="and its value")
 
 
 @message(flexible="0+")
 class TopicInfo(Message):
+    """An internal topic of the application."""
+
     name: str = field(STRING, doc="a topic of the application's own")
     partitions: int = field(INT32, doc="how many partitions it is to have; 0 = as many as its source")
     replication_factor: int = field(INT16, doc="how many replicas; 0 = the broker's default")
@@ -196,6 +209,8 @@ class CopartitionGroup(Message):
 
 @message(flexible="0+")
 class Subtopology(Message):
+    """A connected part of the topology."""
+
     subtopology_id: str = field(STRING, doc="a connected part of the topology")
     source_topics: tuple[str, ...] = field(Array(STRING), doc="the topics that it reads")
     source_topic_regex: tuple[str, ...] = field(Array(STRING), doc="the patterns of topics that it reads")
@@ -211,9 +226,9 @@ class Subtopology(Message):
 
 @message(flexible="0+")
 class StreamsGroupTopologyValue(Message):
-    """Type 23, since 4.1: the application's topology. Written when a member brings a newer one.
+    """Type 23, since 4.1: the application's topology.
 
-    A tombstone: the group is gone.
+    It is written when a member sends a newer one. A tombstone means that the group was deleted.
     """
 
     epoch: int = field(INT32, doc="counts the topologies of the application")

@@ -151,7 +151,7 @@ def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
     Returns
     -------
     Dialect
-        The rules, for the argument `reader_of` of `decode` and of other functions.
+        The rules. `decode` and other functions accept them as `reader_of`.
 
     Raises
     ------

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from kafkagroups.errors import UsageError
+from kafkagroups.groups.shard import ignore_bytes
 from kafkagroups.history.diff import compare
 from kafkagroups.history.explain import Explanation, choose_offset, explain_group
 from kafkagroups.history.stats import Stats, check_row_names, count_logs
-from kafkagroups.loading.engines import engine_of
-from kafkagroups.loading.groups import Groups, Scan, load_logs, opened
+from kafkagroups.loading.engines import choose_engine_for
+from kafkagroups.loading.groups import Groups
+from kafkagroups.loading.load import load_logs, open_for_load
+from kafkagroups.loading.progress import ByteProgress
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
 from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 from kafkagroups.log.segment_file import SEGMENT_BYTES
 from kafkagroups.log.segments import Buffers, Log, log_of_buffers, open_logs
+from kafkagroups.log.stop import Stop
 from kafkagroups.records.versions import dialect
 from kafkagroups.tables import rows
 from kafkagroups.tables.arrow import read_table
@@ -56,33 +58,17 @@ def load(
     >>> groups["billing"].state.value, groups["billing"].generation
     ('Stable', 6)
     """
-    logs, rules = opened(path, coordinator, kafka, partitions, until)
-    scan = _engine(engine, logs)
-    passed = _told(progress, sum(log.size for log in logs)) if progress else _nobody
-    stops: Any = {"partitions": partitions, "until": until, "until_time": until_time}
-    if scan:
-        scan = partial(scan, threads=threads, passed=passed)
-    return load_logs(logs, rules, str(path), **stops, scan=scan, passed=passed)
-
-
-def _nobody(more: int) -> None: ...
-
-
-def _told(progress: Progress, total: int) -> Callable[[int], None]:
-    """Adds up what threads have read. A partition that is read again, by the readable loader, counts once."""
-    done, lock = 0, Lock()
-
-    def passed(more: int) -> None:
-        nonlocal done
-        with lock:
-            done = min(done + more, total)
-            progress("loading", done, total)
-
-    return passed
-
-
-def _engine(engine: str, logs: Sequence[Log]) -> Scan | None:
-    return engine_of(engine, sum(log.size for log in logs) if engine == "auto" else 0)
+    logs, rules = open_for_load(path, coordinator, kafka, partitions, until)
+    return load_logs(
+        logs,
+        rules,
+        str(path),
+        partitions=partitions,
+        stop=Stop(until, until_time),
+        engine=choose_engine_for(engine, logs),
+        threads=threads,
+        count_bytes=ByteProgress(progress, sum(log.size for log in logs)) if progress else ignore_bytes,
+    )
 
 
 def explain(
@@ -106,9 +92,9 @@ def explain(
     [(37, 'superseded'), (42, 'wins')]
     """
     offset = choose_offset(topic, partition)
-    logs, rules = opened(path, coordinator, kafka, partitions, until)
+    logs, rules = open_for_load(path, coordinator, kafka, partitions, until)
     return explain_group(
-        logs, rules, group, offset, path=str(path), partitions=partitions, until=until, until_time=until_time
+        logs, rules, group, offset, path=str(path), partitions=partitions, stop=Stop(until, until_time)
     )
 
 
@@ -130,7 +116,7 @@ def stats(
     The other arguments are those of `load`; so are the errors.
     """
     check_row_names(by)
-    logs, rules = opened(path, coordinator, kafka, partitions)
+    logs, rules = open_for_load(path, coordinator, kafka, partitions)
     return count_logs(logs, rules, by, path=str(path), partitions=partitions)
 
 
@@ -204,10 +190,12 @@ def load_columns(
     chosen = columns_of(table, columns)
     rules = dialect(coordinator, kafka)
     log = buffers if isinstance(buffers, Log) else log_of_buffers(buffers, partition)
-    scan = _engine(engine, [log])
+    chosen_engine = choose_engine_for(engine, [log])
     if table != "records":
         return read_table(
-            load_logs([log], rules, partitions=partitions, scan=scan), table, [column.name for column in chosen]
+            load_logs([log], rules, partitions=partitions, engine=chosen_engine),
+            table,
+            [column.name for column in chosen],
         )
     content = rows.record_rows(log, rules, with_json=any(column.name == "json" for column in chosen))
     return pa.RecordBatchReader.from_batches(arrow_schema(chosen), record_batches(table, chosen, content))

@@ -11,12 +11,12 @@ from typing import Any
 from kafkagroups.cli import options
 from kafkagroups.cli.tables import escape
 from kafkagroups.errors import BadBytes, UsageError
-from kafkagroups.groups.loading import group_of
+from kafkagroups.groups.log_records import find_group_id
 from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.jvm import ToolDied
-from kafkagroups.loading.groups import take
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segments import Log, open_logs
+from kafkagroups.log.stop import Stop, batches_until
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.record_json import key_to_json, value_to_json
 from kafkagroups.records.record_types import RECORD_TYPES
@@ -110,7 +110,7 @@ def _parse_type(text: str | None) -> int | None:
 def _print_log(log: Log, args: argparse.Namespace, rules: Dialect, wanted: int | None, errors: list[str]) -> None:
     has_filter = args.group or wanted is not None or args.first is not None
     next_offset = None
-    for batch in take(log, args.until, args.until_time):
+    for batch in batches_until(log, Stop(args.until, args.until_time)):
         next_offset = batch.next_offset
         try:
             lines = list(_format_records(log, batch, args, rules, wanted, errors))
@@ -143,7 +143,7 @@ def _format_records(
         if args.first is not None and log_record.offset < args.first:
             continue
         record, error, control = _decode_record(batch, log_record, rules)
-        if args.group is not None and (record is None or group_of(record) != args.group):
+        if args.group is not None and (record is None or find_group_id(record) != args.group):
             continue
         if wanted is not None and (record is None or record.type != wanted):
             continue

@@ -17,10 +17,11 @@ from kafkagroups.coordinator.logs import OffsetsLogs
 from kafkagroups.coordinator.settings import Settings
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.classic_group import ClassicGroup, living
+from kafkagroups.groups.fold import fold_batches
 from kafkagroups.groups.group import Group
-from kafkagroups.groups.loading import ClassicCache
 from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.states import ClassicState
+from kafkagroups.loading.caches import ClassicCache
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.versions import dialect
 
@@ -102,10 +103,11 @@ class GroupCache:
         self.loading.add(partition)
         cache = ClassicCache(self.rules)
         try:
-            cache.load(partition, self.logs.read(partition))
+            cache.add(fold_batches(partition, self.logs.read(partition), self.rules))
         except (BadBytes, LoadFailed) as error:
             logger.error("Error loading offsets from __consumer_offsets-%d: %s", partition, error)
-        for group in cache.groups.values():
+        for parts in cache.groups.values():
+            group = parts.build()
             assert isinstance(group, Group)
             for producer in group.pending:
                 self.open_groups.setdefault(producer, set()).add(group.group_id)

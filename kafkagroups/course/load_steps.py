@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 from kafkagroups.course.log_lines import Line, read_batch_lines
 from kafkagroups.errors import BadBytes, LoadFailed
+from kafkagroups.groups.fold import fold_batches
 from kafkagroups.groups.group import Group
-from kafkagroups.groups.loading import Cache, ClassicCache, NewCache
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate, Observer
+from kafkagroups.loading.caches import empty_cache
+from kafkagroups.loading.groups import Groups, known_groups
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.segments import open_logs
 from kafkagroups.records.versions import dialect
@@ -23,7 +25,7 @@ class _FateRecorder(Observer):
     def __init__(self) -> None:
         self.events: list[_FateEvent] = []
 
-    def told(self, offset: int, fate: Fate, by: int) -> None:
+    def set_fate(self, offset: int, fate: Fate, by: int) -> None:
         self.events.append((offset, fate, by))
 
 
@@ -59,16 +61,17 @@ def load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[Step]
     for batch in log:
         for count, line in enumerate(read_batch_lines(batch), 1):
             recorder = _FateRecorder()
-            new_cache = ClassicCache if rules.coordinator == "classic" else NewCache
-            cache: Cache = new_cache(rules, recorder)
+            cache = empty_cache(rules)
+            batches = [*earlier_batches, _keep_first_records(batch, count)]
             error = None
             try:
-                cache.load(log.partition, [*earlier_batches, _keep_first_records(batch, count)])
+                cache.add(fold_batches(log.partition, batches, rules, recorder))
             except (LoadFailed, BadBytes) as failure:
                 error = failure.reason if isinstance(failure, BadBytes) else str(failure)
+            groups = known_groups(cache, {})
             new_events = recorder.events[seen_events:]
-            effect = _describe_effect(line, new_events, cache) if error is None else "the load fails"
-            yield Step(line, effect, tuple(_format_state(cache.groups.values(), error)))
+            effect = _describe_effect(line, new_events, groups) if error is None else "the load fails"
+            yield Step(line, effect, tuple(_format_state(groups.values(), error)))
             seen_events = len(recorder.events)
         earlier_batches.append(batch)
 
@@ -78,18 +81,18 @@ def _keep_first_records(batch: Batch, count: int) -> Batch:
     return replace(batch, parse_records=lambda _: records)
 
 
-def _describe_effect(line: Line, events: list[_FateEvent], cache: Cache) -> str:
+def _describe_effect(line: Line, events: list[_FateEvent], groups: Groups) -> str:
     replaced = {offset: by for offset, fate, by in events if fate in (Fate.SUPERSEDED, Fate.DELETED)}
     if line.about in ("commit", "abort"):
         return _describe_marker(line, events, replaced)
     if line.about == "group" and line.group is not None:
-        group = cache.groups.get(line.group)
+        group = groups.get(line.group)
         return "the group is deleted" if line.value is None or group is None else _count_members(group)
     if line.about != "offset":
         return "nothing"
     if line.value is None:
         return f"deletes {_join_offsets(replaced)}" if replaced else "deletes nothing"
-    pending = (offsets for group in cache.groups.values() for offsets in group.pending.values())
+    pending = (offsets for group in groups.values() for offsets in group.pending.values())
     is_pending = any(offset.record_offset == line.at for offsets in pending for offset in offsets.values())
     return ("waits for its marker" if is_pending else "counts") + _describe_replaced(replaced)
 

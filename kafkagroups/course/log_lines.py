@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kafkagroups.api import compact
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.loading import OFFSET_KEYS, control_type, group_of
+from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id, read_control_type
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segment_file import segment_name
@@ -95,7 +95,7 @@ def parse_partition(name: str) -> TopicPartition:
 
 
 def _marker_line(batch: Batch, record: LogRecord) -> Line:
-    kind = control_type(record)
+    kind = read_control_type(record)
     if kind in (ControlType.COMMIT, ControlType.ABORT):
         return Line(record.offset, kind.name.lower(), producer=batch.producer_id)
     return Line(record.offset, "a control record that is not a transaction marker")
@@ -114,7 +114,7 @@ def _record_line(batch: Batch, log_record: LogRecord) -> Line:
     if isinstance(record.key, GroupMetadataKey):
         value = getattr(record.value, "generation", None)
         return Line(log_record.offset, "group", record.key.group, value=value)
-    return Line(log_record.offset, f"a record of type {record.type} of {group_of(record)}")
+    return Line(log_record.offset, f"a record of type {record.type} of {find_group_id(record)}")
 
 
 def read_cleaned_lines(path: str | Path, active: int) -> Lines:

@@ -1,25 +1,26 @@
-"""A classic group: what its last group record says, and its offsets."""
+"""A classic group: what its last group record says, and its offsets. Builds the group from the record."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.map_orders import hash_map_order, java_map_order
-from kafkagroups.groups.member import Member, unreadable_subscription
-from kafkagroups.groups.offsets import KnownOffsets, PartitionOffsets
+from kafkagroups.groups.member import Member, find_unreadable_subscription
+from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from kafkagroups.records.serde import Record
+from kafkagroups.records.serde import Record, decode
 from kafkagroups.records.versions import Dialect
 
 
 @dataclass
 class Group:
-    """A group that a coordinator knows.
+    """A classic group that a coordinator knows.
 
-    A group of which only offset records exist is simple: Empty, generation 0, protocol type "". `members` is keyed by
-    member id. `offsets` and `pending` (by producer id) are the group's share of the coordinator's offsets.
+    A group that has only offset records is simple: Empty, generation 0, protocol type "". `members` is keyed by
+    member id. `offsets` and `pending` (by producer id) are the group's offsets.
     """
 
     group_id: str
@@ -31,23 +32,42 @@ class Group:
     leader: str | None = None
     current_state_timestamp: int | None = None
     members: dict[str, Member] = field(default_factory=dict)
-    offsets: KnownOffsets = field(default_factory=dict)
+    offsets: PartitionOffsets = field(default_factory=dict)
     pending: dict[int, PartitionOffsets] = field(default_factory=dict)
     type: str = "classic"
 
     @property
     def is_simple(self) -> bool:
-        """Whether nothing but offsets need have made it; a record of a newer type may then make it its own."""
+        """Return whether offset records alone can have made the group.
+
+        A record of a consumer or streams group may then convert it.
+        """
         return not self.protocol_type and self.state is ClassicState.EMPTY
 
 
-def group_from_record(partition: int | None, record: Record, offset: int, rules: Dialect) -> Group:
-    """The group that the group record at `offset` describes. LoadFailed when that coordinator refuses its members.
+class GroupRecord(NamedTuple):
+    """A group record that was checked but not decoded. `offset` is the record's offset in the log."""
 
-    Only Empty and Stable exist after a load. Source: GroupMetadata.loadGroup (3.9), GroupMetadataManager.replay (4.3).
+    partition: int | None
+    offset: int
+    key: bytes
+    value: bytes
+    rules: Dialect
+
+    def decode(self) -> Group:
+        """Return the group that the record describes."""
+        return build_group(self.partition, decode(self.key, self.value, self.rules), self.offset, self.rules)
+
+
+def build_group(partition: int | None, record: Record, offset: int, rules: Dialect) -> Group:
+    """Return the group that the group record at `offset` describes.
+
+    Raise LoadFailed if that coordinator refuses its members. Only Empty and Stable exist after a load.
+    Source: GroupMetadata.loadGroup (3.9), GroupMetadataManager.replay (4.3).
     """
     assert isinstance(record.key, GroupMetadataKey) and isinstance(record.value, GroupMetadataValue)
-    group_id, value, version = record.key.group, record.value, record.value_version
+    group_id = record.key.group
+    value = record.value
     if not rules.since(0, 10, 1) and (value.protocol is None or value.leader is None):
         raise LoadFailed(f"Kafka {rules.kafka} refuses a group record without protocol or leader", offset)
     group = Group(
@@ -65,25 +85,27 @@ def group_from_record(partition: int | None, record: Record, offset: int, rules:
     for number, metadata in enumerate(value.members):
         if metadata.group_instance_id is not None and rules.since(3, 0):
             if metadata.group_instance_id in instances:
-                raise LoadFailed(f"group {group_id!r} has two members {metadata.group_instance_id!r}", offset)
+                raise LoadFailed(
+                    f"group {group_id!r} has two members with instance id {metadata.group_instance_id!r}", offset
+                )
             instances.add(metadata.group_instance_id)
         if number != len(group.members) and rules.since(2, 1):
-            # Each record of a member counts as a vote for the protocol, and the votes must equal the members.
-            raise LoadFailed(f"group {group_id!r} has a member after one that stands twice", offset)
-        member = _member(metadata, value.protocol_type, version, rules)
+            # Kafka counts one vote for the protocol per member record. The votes must equal the number of members.
+            raise LoadFailed(f"group {group_id!r} has a member twice, and another member after it", offset)
+        member = _build_member(metadata, value.protocol_type, record.value_version, rules)
         group.protocol_type = value.protocol_type
         group.leader = member.member_id if group.leader is None else group.leader
         group.members[member.member_id] = member
     if value.protocol_type == "consumer" and value.protocol is not None and rules.since(2, 7):
         is_classic = rules.coordinator == "classic"
-        told = hash_map_order(group.members, rules.version) if is_classic else java_map_order(group.members)
-        refused = unreadable_subscription((name, group.members[name].subscription_bytes) for name in told)
-        if refused is not None:
-            raise LoadFailed(f"group {group_id!r}: {refused}", offset)
+        ordered = hash_map_order(group.members, rules.version) if is_classic else java_map_order(group.members)
+        problem = find_unreadable_subscription((name, group.members[name].subscription_bytes) for name in ordered)
+        if problem is not None:
+            raise LoadFailed(f"group {group_id!r}: {problem}", offset)
     return group
 
 
-def _member(metadata: MemberMetadata, protocol_type: str, version: int | None, rules: Dialect) -> Member:
+def _build_member(metadata: MemberMetadata, protocol_type: str, version: int | None, rules: Dialect) -> Member:
     rebalance_timeout = metadata.rebalance_timeout
     if version == 0 or (rules.coordinator == "new" and rebalance_timeout == -1):
         rebalance_timeout = metadata.session_timeout

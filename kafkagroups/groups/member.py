@@ -51,7 +51,7 @@ class Member:
             return None
 
 
-def unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> str | None:
+def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> str | None:
     """Why a coordinator cannot tell what a group's consumers read, in the order of its members; None when it can.
 
     It reads each subscription in its oldest layout. Bytes that just end are forgiven, with all members that follow;

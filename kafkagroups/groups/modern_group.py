@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.map_orders import Version, timeline_map_order
-from kafkagroups.groups.offsets import KnownOffsets, PartitionOffsets
+from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.records.consumer_group import ConsumerGroupMemberMetadataValue
 from kafkagroups.records.streams_group import StreamsGroupTopologyValue
 from kafkagroups.records.versions import NEWEST
@@ -72,7 +72,7 @@ class ModernGroup:
     """Whose coordinator knows it."""
     partition_epochs: dict[tuple[str, int], int] = field(default_factory=dict)
     """Of a consumer group: in which epoch each (topic id, partition) has an owner."""
-    offsets: KnownOffsets = field(default_factory=dict)
+    offsets: PartitionOffsets = field(default_factory=dict)
     pending: dict[int, PartitionOffsets] = field(default_factory=dict)
 
     @property
@@ -112,7 +112,23 @@ class ModernGroup:
 
 
 AnyGroup = Group | ModernGroup
-"""What a coordinator may know under a group id."""
+"""A group that a coordinator knows."""
+
+
+def copy_group(group: AnyGroup) -> AnyGroup:
+    """Return a group with maps of its own. Members and offsets are frozen, so both groups share them."""
+    offsets = dict(group.offsets)
+    pending = {producer: dict(partitions) for producer, partitions in group.pending.items()}
+    if isinstance(group, Group):
+        return replace(group, members=dict(group.members), offsets=offsets, pending=pending)
+    return replace(
+        group,
+        members=dict(group.members),
+        targets=dict(group.targets),
+        partition_epochs=dict(group.partition_epochs),
+        offsets=offsets,
+        pending=pending,
+    )
 
 
 def by_topic(topics: Iterable[Any]) -> dict[str, list[int]]:

@@ -1,4 +1,4 @@
-"""Who listens to a loader: what becomes of each record, told while the log is read."""
+"""Callbacks of the readable engine: what becomes of each record while a log is loaded."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from kafkagroups.records.serde import Record
 class Fate(Enum):
     """What became of a record.
 
-    WINS: a broker answers from it. SUPERSEDED by a newer record of its key. DELETED by a tombstone. HIDDEN by a
-    group's tombstone, under the new coordinator, which keeps the offsets of a group that it does not know. ABORTED by
-    its transaction's marker. PENDING: its transaction is open. TOMBSTONE and MARKER are records that say something of
-    others. IGNORED: this coordinator makes nothing of it.
+    WINS: a broker answers from the record.
+    SUPERSEDED: a newer record has the same key.
+    DELETED: a tombstone deleted it.
+    HIDDEN: a group tombstone deleted the group, and the new coordinator keeps the offsets of unknown groups.
+    ABORTED: the marker of its transaction aborted it.
+    PENDING: its transaction is open.
+    TOMBSTONE, MARKER: the record itself says something about other records.
+    IGNORED: this coordinator does not use the record.
     """
 
     WINS = "wins"
@@ -29,16 +33,25 @@ class Fate(Enum):
 
 
 class Observer:
-    """Told what happens; this one does not care. Offsets are those of records in the partition that is being read."""
+    """Load callbacks. This default implementation ignores them.
+
+    All offsets are record offsets in the partition whose batch came last.
+    """
 
     def batch(self, partition: int | None, batch: Batch) -> None:
-        """A batch was read, whether or not the load comes that far."""
+        """Handle a batch that was read. After a failure the rest of the log is still read."""
 
-    def told(self, offset: int, fate: Fate, by: int) -> None:
-        """What became of an offset record: WINS (by: the marker that committed it), SUPERSEDED, DELETED, ABORTED."""
+    def set_fate(self, offset: int, fate: Fate, by: int) -> None:
+        """Handle the fate of an offset record: WINS, SUPERSEDED, DELETED or ABORTED.
+
+        `by` is the offset of the record that decided it. For WINS that is the marker that committed the record.
+        """
 
     def group(self, group_id: str, record: Record, offset: int, was_known: bool, is_known: bool) -> None:
-        """A group record was applied; whether the coordinator knew the group before, and knows it afterwards."""
+        """Handle a group record that was applied.
+
+        `was_known` and `is_known` are whether the coordinator had the group before and after the record.
+        """
 
 
-NOBODY = Observer()
+NO_OBSERVER = Observer()

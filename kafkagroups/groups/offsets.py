@@ -1,13 +1,13 @@
-"""Committed offsets, and those that wait for the end of their transaction.
+"""Committed offsets, and offsets that wait for the end of their transaction.
 
-`Offsets` holds both for many groups. Its operations are what the records of a log can do to them; the two
-coordinators compose them differently (loading.py), because their rules differ:
+`Offsets` holds both for many groups. Its operations are the changes that records can make. The two coordinators
+combine them differently (classic_shard.py, new_shard.py), because their rules differ:
 
                              classic                              new
     which commit is newer    by the first offset of its batch     by its own record's offset
-    an offset tombstone      takes the committed offset; inside   takes the committed offset and what is pending
-                             a transaction only that producer's   for that partition, of whatever producer
-                             pending one
+    an offset tombstone      deletes the committed offset; in a   deletes the committed offset and everything
+                             transaction it deletes only what     that is pending for that partition, of any
+                             that producer has pending            producer
 
 Source: GroupMetadataManager.scala doLoadGroupsAndOffsets (3.9), OffsetMetadataManager.java replay (4.3.1).
 """
@@ -15,16 +15,22 @@ Source: GroupMetadataManager.scala doLoadGroupsAndOffsets (3.9), OffsetMetadataM
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
-from kafkagroups.groups.observer import NOBODY, Fate, Observer
+from kafkagroups.groups.observer import NO_OBSERVER, Fate, Observer
 from kafkagroups.records.offset_commit import LegacyOffsetCommitValue, OffsetCommitValue
 from kafkagroups.records.wire import UUID
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic; as text `topic-partition`."""
+    """A partition of a topic. Its text is `topic-partition`.
+
+    Examples
+    --------
+    >>> str(TopicPartition("orders", 0))
+    'orders-0'
+    """
 
     topic: str
     partition: int
@@ -35,10 +41,10 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
-    """An offset as a coordinator holds it. Times in ms since the epoch.
+    """A committed offset as a coordinator holds it. Times are in ms since the epoch.
 
     `leader_epoch` -1, `expire_timestamp` None and `topic_id` None mean that the record had none. `record_offset` is
-    the commit record's offset in the log, `batch_offset` that of the first record in its batch.
+    the offset of the commit record in the log, `batch_offset` that of the first record in its batch.
     """
 
     offset: int
@@ -54,16 +60,20 @@ class OffsetAndMetadata:
 def offset_and_metadata(
     value: OffsetCommitValue | LegacyOffsetCommitValue, record_offset: int, batch_offset: int
 ) -> OffsetAndMetadata:
-    """What a coordinator keeps of an offset record's value."""
-    expire, epoch, topic_id = -1, -1, UUID.default
+    """Return what a coordinator keeps of an offset record's value."""
+    expire_timestamp = -1
+    leader_epoch = -1
+    topic_id = UUID.default
     if isinstance(value, OffsetCommitValue):
-        expire, epoch, topic_id = value.expire_timestamp, value.leader_epoch, value.topic_id
+        expire_timestamp = value.expire_timestamp
+        leader_epoch = value.leader_epoch
+        topic_id = value.topic_id
     return OffsetAndMetadata(
         value.offset,
         value.metadata,
         value.commit_timestamp,
-        epoch,
-        None if expire == -1 else expire,
+        leader_epoch,
+        None if expire_timestamp == -1 else expire_timestamp,
         None if topic_id == UUID.default else topic_id,
         record_offset,
         batch_offset,
@@ -72,74 +82,120 @@ def offset_and_metadata(
 
 PartitionOffsets = dict[TopicPartition, OffsetAndMetadata]
 KnownOffsets = Mapping[TopicPartition, OffsetAndMetadata]
-"""What a load hands out; the compiled engine makes them when somebody looks."""
+"""Offsets that may only be read. The compiled engine decodes them when they are first read."""
+
+
+@dataclass
+class Orphan:
+    """Offsets that a coordinator keeps for a group that it does not know. `pending` is by producer id."""
+
+    offsets: PartitionOffsets = field(default_factory=dict)
+    pending: dict[int, PartitionOffsets] = field(default_factory=dict)
+
+
+class ShardOffsets(Protocol):
+    """The offsets of one partition of the log, for reading. Both engines have them.
+
+    `committed` is by group, `pending` by producer id and then by group.
+    """
+
+    @property
+    def committed(self) -> Mapping[str, KnownOffsets]: ...
+
+    @property
+    def pending(self) -> Mapping[int, Mapping[str, PartitionOffsets]]: ...
 
 
 class Offsets:
     """The committed offsets of many groups, and the pending ones of each open transaction.
 
-    `by` is the offset of the record that does it; the observer is told which records lose or get their place.
+    `by` is always the offset of the record that makes the change. The observer gets the fate of each offset record.
     """
 
-    def __init__(self, observer: Observer = NOBODY) -> None:
+    def __init__(self, observer: Observer = NO_OBSERVER) -> None:
         self.committed: dict[str, PartitionOffsets] = {}
         self.pending: dict[int, dict[str, PartitionOffsets]] = {}
-        """By producer id, then group."""
+        """By producer id, then by group."""
         self.producers: dict[str, set[int]] = {}
-        """Which producers have something pending for a group."""
+        """The producers that have something pending for a group."""
         self.observer = observer
 
+    @classmethod
+    def copy_of(cls, offsets: ShardOffsets, observer: Observer = NO_OBSERVER) -> Offsets:
+        """Return a copy that can be changed."""
+        copied = cls(observer)
+        copied.committed = {group: dict(partitions) for group, partitions in offsets.committed.items()}
+        for producer, groups in offsets.pending.items():
+            copied.pending[producer] = {group: dict(partitions) for group, partitions in groups.items()}
+            for group in groups:
+                copied.producers.setdefault(group, set()).add(producer)
+        return copied
+
     def put(self, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        self._place(self.committed.setdefault(group, {}), partition, offset)
+        """Commit an offset. It replaces the committed one."""
+        self._put_into(self.committed.setdefault(group, {}), partition, offset)
 
     def put_pending(self, producer: int, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        self._place(self.pending.setdefault(producer, {}).setdefault(group, {}), partition, offset)
+        """Keep an offset until the producer's transaction ends."""
+        self._put_into(self.pending.setdefault(producer, {}).setdefault(group, {}), partition, offset)
         self.producers.setdefault(group, set()).add(producer)
 
-    def _place(self, offsets: PartitionOffsets, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        if (there := offsets.get(partition)) is not None:
-            self.observer.told(there.record_offset, Fate.SUPERSEDED, offset.record_offset)
+    def _put_into(self, offsets: PartitionOffsets, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
+        replaced = offsets.get(partition)
+        if replaced is not None:
+            self.observer.set_fate(replaced.record_offset, Fate.SUPERSEDED, offset.record_offset)
         offsets[partition] = offset
 
     def remove(self, group: str, partition: TopicPartition, by: int) -> None:
-        self._drop(self.committed, group, partition, by)
+        """Delete a committed offset."""
+        self._remove_from(self.committed, group, partition, by)
 
     def remove_pending(self, producer: int, group: str, partition: TopicPartition, by: int) -> None:
-        self._drop(self.pending.get(producer, {}), group, partition, by)
+        """Delete what one producer has pending for a partition."""
+        self._remove_from(self.pending.get(producer, {}), group, partition, by)
 
     def remove_all_pending(self, group: str, partition: TopicPartition, by: int) -> None:
+        """Delete what any producer has pending for a partition."""
         for producer in self.producers.get(group, ()):
             self.remove_pending(producer, group, partition, by)
 
-    def _drop(self, groups: dict[str, PartitionOffsets], group: str, partition: TopicPartition, by: int) -> None:
+    def _remove_from(self, groups: dict[str, PartitionOffsets], group: str, partition: TopicPartition, by: int) -> None:
         offsets = groups.get(group)
-        if offsets is not None and (there := offsets.pop(partition, None)) is not None:
-            self.observer.told(there.record_offset, Fate.DELETED, by)
+        if offsets is None:
+            return
+        removed = offsets.pop(partition, None)
+        if removed is not None:
+            self.observer.set_fate(removed.record_offset, Fate.DELETED, by)
             if not offsets:
                 del groups[group]
 
     def end_transaction(self, producer: int, *, commits: bool, by: int, whole_batches: bool) -> None:
-        """Forgets what is pending of a producer; if the marker `commits`, what is newer than what is there stays.
+        """Apply a marker: discard what the producer has pending, or commit it if the marker `commits`.
 
-        `whole_batches`: the offsets of their batches are compared, else those of the records.
+        A pending offset is committed only if it is newer than the committed one. With `whole_batches` the offsets of
+        their batches are compared, otherwise the offsets of the records.
         """
         for group, offsets in self.pending.pop(producer, {}).items():
             self.producers[group].discard(producer)
             for partition, offset in offsets.items():
-                self.observer.told(offset.record_offset, Fate.WINS if commits else Fate.ABORTED, by)
-                there = self.committed.get(group, {}).get(partition)
+                self.observer.set_fate(offset.record_offset, Fate.WINS if commits else Fate.ABORTED, by)
                 if not commits:
                     continue
-                if there is None or _place_of(there, whole_batches) < _place_of(offset, whole_batches):
+                committed = self.committed.get(group, {}).get(partition)
+                if committed is None or _order(committed, whole_batches) < _order(offset, whole_batches):
                     self.put(group, partition, offset)
                 else:
-                    self.observer.told(offset.record_offset, Fate.SUPERSEDED, there.record_offset)
-
-    def pending_of(self, group: str) -> dict[int, PartitionOffsets]:
-        """What is pending for a group, by producer id."""
-        open_ones = ((producer, self.pending.get(producer, {})) for producer in sorted(self.producers.get(group, ())))
-        return {producer: groups[group] for producer, groups in open_ones if group in groups}
+                    self.observer.set_fate(offset.record_offset, Fate.SUPERSEDED, committed.record_offset)
 
 
-def _place_of(offset: OffsetAndMetadata, whole_batches: bool) -> int:
+def pending_by_group(offsets: ShardOffsets) -> dict[str, dict[int, PartitionOffsets]]:
+    """Return what is pending for each group, by producer id in ascending order."""
+    by_group: dict[str, dict[int, PartitionOffsets]] = {}
+    for producer in sorted(offsets.pending):
+        for group, partitions in offsets.pending[producer].items():
+            by_group.setdefault(group, {})[producer] = partitions
+    return by_group
+
+
+def _order(offset: OffsetAndMetadata, whole_batches: bool) -> int:
     return offset.batch_offset if whole_batches else offset.record_offset

@@ -10,8 +10,10 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.fates import Fates, RecordFate
-from kafkagroups.loading.groups import load_logs
+from kafkagroups.loading.engines import observed_by
+from kafkagroups.loading.load import load_logs
 from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.versions import Dialect
 from kafkagroups.tables.group_json import group_json
 from kafkagroups.tables.offset_fields import offset_json
@@ -62,12 +64,11 @@ def explain_group(
     *,
     path: str = "",
     partitions: int | None = None,
-    until: int | None = None,
-    until_time: int | None = None,
+    stop: Stop = NO_STOP,
 ) -> Explanation:
     """Load logs and return the history of a group, or of one of its offsets."""
     fates = Fates(rules, group)
-    groups = load_logs(logs, rules, path, partitions=partitions, until=until, until_time=until_time, observer=fates)
+    groups = load_logs(logs, rules, path, partitions=partitions, stop=stop, engine=observed_by(fates))
     fates.settle(groups.groups, groups.orphans, groups.failed)
     known = groups.get(group)
     answer: Any = None

@@ -10,15 +10,15 @@ been read: a record that still stands then wins if a broker answers from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.loading import OFFSET_KEYS, Orphan, group_of
+from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate, Observer
-from kafkagroups.groups.offsets import KnownOffsets, TopicPartition
+from kafkagroups.groups.offsets import KnownOffsets, Orphan, TopicPartition
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.group_keys import MemberIdKey
@@ -153,7 +153,7 @@ class Fates(Observer):
             entry.why = str(error)
             return entry, None
         entry.type = record.type
-        entry.group = group_of(record)
+        entry.group = find_group_id(record)
         if isinstance(record.key, UnknownContent):
             entry.why = f"this coordinator does not read record type {record.type}"
             return entry, record
@@ -166,7 +166,7 @@ class Fates(Observer):
         entry.fate = None if record.value is not None else Fate.TOMBSTONE
         return entry, record
 
-    def told(self, offset: int, fate: Fate, by: int) -> None:
+    def set_fate(self, offset: int, fate: Fate, by: int) -> None:
         if not self.decide(offset, fate, by):
             return
         if fate in (Fate.WINS, Fate.ABORTED) and by in self._markers:
@@ -216,7 +216,9 @@ class Fates(Observer):
         keys = {_identity(entry) for entry in self.records.get((self.partition, by), ())}
         return [entry for entry in entries if _identity(entry) in keys] or entries
 
-    def settle(self, groups: dict[str, AnyGroup], orphans: dict[str, Orphan], failed: dict[int | None, str]) -> None:
+    def settle(
+        self, groups: Mapping[str, AnyGroup], orphans: Mapping[str, Orphan], failed: dict[int | None, str]
+    ) -> None:
         """Decide the fate of every record that still stands. `failed` maps partitions to why their load fails."""
         for entry in self:
             if entry.fate not in (None, Fate.WINS) or entry.group is None:

@@ -22,7 +22,8 @@ from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.observer import Fate
 from kafkagroups.history.fates import Fates, RecordFate
-from kafkagroups.loading.groups import load_logs
+from kafkagroups.loading.engines import observed_by
+from kafkagroups.loading.load import load_logs
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log
@@ -94,7 +95,7 @@ def count_logs(
 ) -> Stats:
     """Load logs and return their statistics, with a row for each group, topic, type or partition."""
     stats = Stats(rules, by)
-    groups = load_logs(logs, rules, path, partitions=partitions, observer=stats)
+    groups = load_logs(logs, rules, path, partitions=partitions, engine=observed_by(stats))
     stats.settle(groups.groups, groups.orphans, groups.failed)
     stats.finish(logs, groups.problems)
     return stats

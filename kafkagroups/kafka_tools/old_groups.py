@@ -6,7 +6,7 @@ Source: GroupMetadata.loadGroup, add (tags 1.0.1 to 3.7.0), and 2.8.2's tool on 
 from __future__ import annotations
 
 from kafkagroups.groups.map_orders import hash_map_order
-from kafkagroups.groups.member import unreadable_subscription
+from kafkagroups.groups.member import find_unreadable_subscription
 from kafkagroups.kafka_tools.jvm import ToolDied, Version
 from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadata
 
@@ -23,7 +23,7 @@ def loaded_members(group: str, value: GroupMetadataValue, kafka: Version) -> lis
         by_id[member.member_id] = member
     members = [by_id[member_id] for member_id in hash_map_order(by_id, kafka)]
     if value.protocol_type == "consumer" and value.protocol is not None and kafka >= (2, 7):
-        refused = unreadable_subscription((member.member_id, member.subscription) for member in members)
+        refused = find_unreadable_subscription((member.member_id, member.subscription) for member in members)
         if refused is not None:
             raise ToolDied(refused)
     return members

@@ -1,159 +1,148 @@
-"""The table `offsets` straight from a fold to Arrow: no row is made, whatever the log's size."""
+"""Offsets from the arrays of a fold to numpy columns: no row is made, whatever the log's size."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.kernels import layout
+from kafkagroups.kernels.arrays import Array
 from kafkagroups.kernels.compiled import kernel
-from kafkagroups.kernels.grouped import KeptOffsets
+from kafkagroups.kernels.folded_offsets import OffsetArrays
 from kafkagroups.kernels.intrinsics import copy
 from kafkagroups.kernels.scan import int16, is_plain_text
-from kafkagroups.kernels.state import Fold
-from kafkagroups.records.text import decode_utf8
-from kafkagroups.tables.columns import BATCH_BYTES, BATCH_ROWS, END_MS, FIRST_MS, Column, array_of, arrow_schema
 
-Array = np.ndarray[Any, Any]
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8)
-_ID_TEXT = 22
-_GROUP, _TOPIC, _PARTITION, _NOTE = 0, 2, 4, 5
-"""Columns of places: where a text begins and its size, of a group, a topic and metadata; the topic's partition."""
+ID_SIZE = 22
+"""The size of a topic id's text."""
+_GROUP = 0
+_TOPIC = 2
+_PARTITION = 4
+_NOTE = 5
+"""Columns of places: a text's position and size (of the group, the topic and the metadata), the topic's partition."""
 
 
-def offset_batches(groups: Sequence[AnyGroup], columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-    """What the groups have committed, in these columns; the offsets of all are KeptOffsets."""
-    schema = arrow_schema(columns)
-    by_log: dict[int, list[tuple[int | None, KeptOffsets]]] = {}
-    for group in groups:
-        assert isinstance(group.offsets, KeptOffsets)
-        by_log.setdefault(id(group.offsets.fold), []).append((group.partition, group.offsets))
-    for some in by_log.values():
-        partition, fold = some[0][0], some[0][1].fold
-        kept = [offsets for _, offsets in some]
-        entries = np.concatenate([each.entries for each in kept])
-        places = np.empty((len(entries), 7), np.int64)
-        _places(fold.entries, entries, fold.names, fold.arena, places)
-        size = np.cumsum(places[:, [1, 3, 6]].sum(1) + _ID_TEXT)
-        start = 0
-        while start < len(entries):
-            before = size[start - 1] if start else 0
-            end = min(start + BATCH_ROWS, int(np.searchsorted(size, before + BATCH_BYTES)) + 1)
-            made = _Batch(fold, -1 if partition is None else partition, entries[start:end], places[start:end])
-            arrays = [getattr(made, column.name)() for column in columns]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-            start = end
+class Texts(NamedTuple):
+    """Texts side by side, as Arrow has them: where each one ends (after a first 0), and their UTF-8."""
+
+    ends: Array
+    content: Array
 
 
-class _Batch:
-    """Some rows: a method for each column."""
+class OffsetColumns:
+    """Committed offsets as columns. Each method returns one column."""
 
-    def __init__(self, fold: Fold, partition: int, entries: Array, places: Array) -> None:
-        self._arena, self._number, self._places = fold.arena, partition, places
-        self._rows, self._more = fold.entries[entries], fold.more[entries]
+    def __init__(self, arrays: OffsetArrays, entries: Array, places: Array | None = None) -> None:
+        if places is None:
+            places = np.empty((len(entries), 7), np.int64)
+            _fill_places(arrays.entries, entries, arrays.names, arrays.arena, places)
+        self._arrays = arrays
+        self._entries = entries
+        self._places = places
+        self._rows = arrays.entries[entries]
+        self._extras = arrays.extras[entries]
         self._flags = self._rows[:, layout.EPOCH]
 
-    def partition(self) -> pa.Array:
-        return _numbers(pa.int32(), np.full(len(self._rows), self._number))
+    def __len__(self) -> int:
+        return len(self._entries)
 
-    def group(self) -> pa.Array:
-        return self._text(_GROUP)
+    def part(self, start: int, end: int) -> OffsetColumns:
+        """Return some of the rows."""
+        return OffsetColumns(self._arrays, self._entries[start:end], self._places[start:end])
 
-    def topic(self) -> pa.Array:
-        return self._text(_TOPIC)
+    def text_sizes(self) -> Array:
+        """Return how many bytes of text each row has at most."""
+        return self._places[:, [1, 3, 6]].sum(1) + ID_SIZE
 
-    def topic_partition(self) -> pa.Array:
-        return _numbers(pa.int32(), self._places[:, _PARTITION])
+    def group(self) -> Texts:
+        return self._texts(_GROUP)
 
-    def committed_offset(self) -> pa.Array:
-        return _numbers(pa.int64(), self._rows[:, layout.COMMITTED])
+    def topic(self) -> Texts:
+        return self._texts(_TOPIC)
 
-    def leader_epoch(self) -> pa.Array:
-        return _numbers(pa.int32(), self._flags)  # its lower half
+    def topic_partition(self) -> Array:
+        return self._places[:, _PARTITION]
 
-    def metadata(self) -> pa.Array:
-        places = self._places
-        if _all_plain(self._arena, places):
-            return self._text(_NOTE)
-        notes = [self._arena[place : place + size].tobytes() for place, size in places[:, _NOTE:].tolist()]
-        return array_of(pa.string(), [decode_utf8(note) for note in notes])
+    def committed_offset(self) -> Array:
+        return self._rows[:, layout.COMMITTED]
 
-    def commit_timestamp_ms(self) -> pa.Array:
-        return _numbers(pa.int64(), self._rows[:, layout.TIME])
+    def leader_epoch(self) -> Array:
+        return self._flags.astype(np.int32)  # the lower half
 
-    def commit_timestamp(self) -> pa.Array:
-        return _times(self._rows[:, layout.TIME], True)
+    def metadata(self) -> Texts | None:
+        """Return the metadata; None if some of it is not plain text and must be decoded one by one."""
+        return self._texts(_NOTE) if _are_plain(self._arrays.arena, self._places) else None
 
-    def expire_timestamp_ms(self) -> pa.Array:
-        return _numbers(pa.int64(), self._more[:, 0], self._flags & layout.HAS_EXPIRE != 0)
+    def metadata_bytes(self) -> list[bytes]:
+        """Return the metadata as it was written."""
+        arena = self._arrays.arena
+        return [arena[place : place + size].tobytes() for place, size in self._places[:, _NOTE:].tolist()]
 
-    def expire_timestamp(self) -> pa.Array:
-        return _times(self._more[:, 0], self._flags & layout.HAS_EXPIRE != 0)
+    def commit_timestamp(self) -> Array:
+        return self._rows[:, layout.TIME]
 
-    def topic_id(self) -> pa.Array:
-        there = self._flags & layout.HAS_TOPIC != 0
-        ids = np.ascontiguousarray(self._more[there, 1:3]).view(np.uint8)
-        text = np.empty((len(ids), _ID_TEXT), np.uint8)
-        _id_texts(ids, _BASE64, text)
-        ends = np.zeros(len(there) + 1, np.int32)
-        np.cumsum(there * np.int32(_ID_TEXT), out=ends[1:])
-        return pa.Array.from_buffers(pa.string(), len(there), [_nulls(there), pa.py_buffer(ends), pa.py_buffer(text)])
+    def has_expire_timestamp(self) -> Array:
+        return self._flags & layout.HAS_EXPIRE != 0
 
-    def record_offset(self) -> pa.Array:
-        return _numbers(pa.int64(), self._rows[:, layout.RECORD])
+    def expire_timestamp(self) -> Array:
+        return self._extras[:, 0]
 
-    def _text(self, column: int) -> pa.Array:
-        ends = np.zeros(len(self._places) + 1, np.int32)
-        np.cumsum(self._places[:, column + 1], out=ends[1:])
-        text = np.empty(ends[-1], np.uint8)
-        _copy(self._arena, self._places, column, text)
-        return pa.Array.from_buffers(pa.string(), len(self._places), [None, pa.py_buffer(ends), pa.py_buffer(text)])
+    def has_topic_id(self) -> Array:
+        return self._flags & layout.HAS_TOPIC != 0
 
+    def topic_id(self) -> Texts:
+        """Return the topic ids as Kafka writes them. Rows without one are empty."""
+        is_there = self.has_topic_id()
+        ids = np.ascontiguousarray(self._extras[is_there, 1:3]).view(np.uint8)
+        texts = np.empty((len(ids), ID_SIZE), np.uint8)
+        _write_ids(ids, _BASE64, texts)
+        return Texts(_ends(is_there * ID_SIZE), texts.reshape(-1))
 
-def _numbers(kind: pa.DataType, values: Array, there: Any = True) -> pa.Array:
-    content = values.astype(f"i{kind.bit_width // 8}")
-    return pa.Array.from_buffers(kind, len(values), [_nulls(there), pa.py_buffer(content)])
+    def record_offset(self) -> Array:
+        return self._rows[:, layout.RECORD]
 
-
-def _times(ms: Array, there: Any) -> pa.Array:
-    there = there & (ms >= FIRST_MS) & (ms < END_MS)
-    return _numbers(pa.timestamp("us", "UTC"), np.where(there, ms, 0) * 1000, there)
+    def _texts(self, column: int) -> Texts:
+        ends = _ends(self._places[:, column + 1])
+        content = np.empty(ends[-1], np.uint8)
+        _copy_texts(self._arrays.arena, self._places, column, content)
+        return Texts(ends, content)
 
 
-def _nulls(there: Any) -> pa.Buffer | None:
-    return None if np.all(there) else pa.py_buffer(np.packbits(there, bitorder="little"))
+def _ends(sizes: Array) -> Array:
+    ends = np.zeros(len(sizes) + 1, np.int32)
+    np.cumsum(sizes, out=ends[1:])
+    return ends
 
 
 @kernel
-def _places(table: Any, entries: Any, names: Any, arena: Any, places: Any) -> None:
+def _fill_places(table: Any, entries: Any, names: Any, arena: Any, places: Any) -> None:
     for row in range(len(entries)):
         key = table[entries[row], layout.NAME]
         places[row, 4] = np.int32(key & layout.PARTITION)
-        key = names[key >> 32, layout.PLACE] >> 20
+        at = names[key >> 32, layout.PLACE] >> 20
         note = table[entries[row], layout.NOTE]
         for column in (0, 2):
-            size = int16(arena, key)
-            places[row, column], places[row, column + 1] = key + 2, size
-            key += 2 + size
-        places[row, 5], places[row, 6] = note >> 20, note & layout.SIZE
+            size = int16(arena, at)
+            places[row, column] = at + 2
+            places[row, column + 1] = size
+            at += 2 + size
+        places[row, 5] = note >> 20
+        places[row, 6] = note & layout.SIZE
 
 
 @kernel
-def _copy(arena: Any, places: Any, column: int, text: Any) -> None:
+def _copy_texts(arena: Any, places: Any, column: int, content: Any) -> None:
     end = 0
     for row in range(len(places)):
         size = places[row, column + 1]
-        copy(arena, places[row, column], text, end, size)
+        copy(arena, places[row, column], content, end, size)
         end += size
 
 
 @kernel
-def _all_plain(arena: Any, places: Any) -> bool:
-    """Whether all metadata is text that comes out of Java as it went in."""
+def _are_plain(arena: Any, places: Any) -> bool:
+    """Return whether all metadata is text that a Java String preserves."""
     for row in range(len(places)):
         if not is_plain_text(arena, places[row, 5], places[row, 6]):
             return False
@@ -161,11 +150,11 @@ def _all_plain(arena: Any, places: Any) -> bool:
 
 
 @kernel
-def _id_texts(ids: Any, alphabet: Any, text: Any) -> None:
-    """Kafka's text for uuids of 16 bytes: base64 for URLs, without padding."""
+def _write_ids(ids: Any, alphabet: Any, texts: Any) -> None:
+    """Write Kafka's text of uuids of 16 bytes: base64 for URLs, without padding."""
     for row in range(len(ids)):
         for place in range(22):
             bit = 6 * place
             byte = bit >> 3
             word = np.int64(ids[row, byte]) << 8 | (np.int64(ids[row, byte + 1]) if byte < 15 else 0)
-            text[row, place] = alphabet[word >> (10 - (bit & 7)) & 63]
+            texts[row, place] = alphabet[word >> (10 - (bit & 7)) & 63]

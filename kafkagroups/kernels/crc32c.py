@@ -1,6 +1,6 @@
-"""CRC-32C of a range of bytes, compiled: by the CPU's instruction where it has one, by eight tables elsewhere.
+"""Kernels that compute CRC-32C: with the CPU's instruction if it has one, otherwise with eight tables.
 
-`crc32c` is the one that this machine is given; `KAFKAGROUPS_CRC32C=tables` in the environment chooses the tables.
+`crc32c` is the fastest one for this machine. `KAFKAGROUPS_CRC32C=tables` in the environment chooses the tables.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TABLES = _tables()
 
 @kernel
 def crc32c_tables(data: Any, start: int, end: int) -> int:
-    """Slicing-by-8."""
+    """Return the CRC-32C of a range, by slicing-by-8."""
     crc = np.uint32(0xFFFFFFFF)
     position = start
     while position + 8 <= end:
@@ -52,39 +52,43 @@ def crc32c_tables(data: Any, start: int, end: int) -> int:
 
 
 LANE = 128
-"""Bytes of which three runs, side by side, take little longer than one: a step waits for the one before."""
+"""The bytes of one lane. Three lanes together take little longer than one, because steps wait for each other."""
 
 
-def _behind(count: int) -> np.ndarray[Any, Any]:
-    """What each byte of a checksum is so many bytes of zeros later."""
+def _shift_tables(count: int) -> np.ndarray[Any, Any]:
+    """Return tables that give what each byte of a checksum becomes after `count` zero bytes."""
     words = np.arange(256, dtype=np.uint32) << (8 * np.arange(4, dtype=np.uint32))[:, None]
     for _ in range(count):
         words = words >> 8 ^ _TABLES[0, words & 0xFF]
     return words
 
 
-_ONE_LANE, _TWO_LANES = _behind(LANE), _behind(2 * LANE)
+_ONE_LANE = _shift_tables(LANE)
+_TWO_LANES = _shift_tables(2 * LANE)
 
 
 @inlined
-def _later(crc: Any, table: Any) -> Any:
-    low, high = crc & np.uint64(0xFFFF), crc >> np.uint64(16)
-    byte, eight = np.uint64(0xFF), np.uint64(8)
+def _shift(crc: Any, table: Any) -> Any:
+    low = crc & np.uint64(0xFFFF)
+    high = crc >> np.uint64(16)
+    byte = np.uint64(0xFF)
+    eight = np.uint64(8)
     return table[0, low & byte] ^ table[1, low >> eight] ^ table[2, high & byte] ^ table[3, high >> eight]
 
 
 @kernel
 def crc32c_instruction(data: Any, start: int, end: int) -> int:
-    """SSE 4.2, eight bytes a step; the last few one by one."""
+    """Return the CRC-32C of a range, eight bytes per SSE 4.2 instruction; the last few bytes one by one."""
     crc = np.uint64(0xFFFFFFFF)
     position = start
     while position + 3 * LANE <= end:
-        second = third = np.uint64(0)
+        second = np.uint64(0)
+        third = np.uint64(0)
         for at in range(position, position + LANE, 8):
             crc = crc32c_step(crc, load64(data, at))
             second = crc32c_step(second, load64(data, at + LANE))
             third = crc32c_step(third, load64(data, at + 2 * LANE))
-        crc = np.uint64(_later(crc, _TWO_LANES) ^ _later(second, _ONE_LANE)) ^ third
+        crc = np.uint64(_shift(crc, _TWO_LANES) ^ _shift(second, _ONE_LANE)) ^ third
         position += 3 * LANE
     while position + 8 <= end:
         crc = crc32c_step(crc, load64(data, position))
@@ -96,7 +100,7 @@ def crc32c_instruction(data: Any, start: int, end: int) -> int:
 
 
 def has_instruction(features: Mapping[str, bool], environment: Mapping[str, str]) -> bool:
-    """Whether the CPU has SSE 4.2, and nobody wants it unused."""
+    """Return whether the CPU has SSE 4.2 and the environment does not forbid it."""
     return bool(features.get("sse4.2")) and environment.get("KAFKAGROUPS_CRC32C") != "tables"
 
 

@@ -1,8 +1,12 @@
-"""The fold: the last writer of each key wins, transactions wait for their marker. Compiled, for one log partition.
+"""Kernel that folds a segment: the newest commit of each key counts, transactions wait for their marker.
 
-The rules are those of groups/offsets.py; the two coordinators differ where `CLASSIC` stands. A block of records is
-folded in three steps that lie apart, so that memory has time to come: slot, entry, and the name, where it is not that
-of the row before. No views of rows are made: they would cost more than the work.
+The rules are those of groups/offsets.py. The two coordinators differ where `CLASSIC` is used. Batches are checked, and
+their offset records (types 0 and 1) fill the rows of a block. A block is folded when it is full, and before a marker.
+Folding has three steps that run some rows apart, so that memory has time to arrive: the slot, the entry, and the name
+unless the row before has the same one. No views of rows are made: they would cost more than the work.
+
+The kernel only decides what it is sure of. An odd layout, a refused record or damage is HAND_OVER: the readable engine
+then loads the whole log.
 """
 
 from __future__ import annotations
@@ -20,56 +24,48 @@ from kafkagroups.kernels.layout import (
     ARENA,
     BATCH,
     BATCHES,
+    BLOCK,
     CHECKS_CRC,
     CLASSIC,
     COMMIT,
+    COMPRESSED,
     ENTRIES,
     ENTRY,
+    FIRST,
+    HAND_OVER,
+    HASH,
+    HEADER,
     MOST,
     NAME,
+    NAME_AT,
+    NAME_SIZE,
     NAMES,
     NEEDS_A_MARKER,
+    NEEDS_MORE,
     NEXT_OFFSET,
-    NOBODY,
+    NO_SPACE,
+    NO_TRANSACTION,
     NODES,
     NOTE,
+    OFFSET,
     OFFSET_VALUES,
+    OK,
+    PAUSED,
     PLACE,
+    PRODUCER,
     PRODUCERS,
     RECORD,
     RECORDS,
     ROWS,
     SEEN,
+    STOPPED,
     TYPE0_VALUES,
     UNTIL,
     UNTIL_TIME,
-)
-from kafkagroups.kernels.scan import (
-    BLOCK,
-    CUT,
-    FIRST,
-    FULL,
-    HASH,
-    HEADER,
-    NAME_AT,
-    NAME_SIZE,
-    ODD,
-    OFFSET,
-    OK,
-    PACKED,
-    PAUSED,
-    PRODUCER,
-    SHORT,
     VALUE,
     VALUE_SIZE,
-    int16,
-    int32,
-    int64,
-    name_size,
-    record_at,
-    same_text,
-    short_hash,
 )
+from kafkagroups.kernels.scan import int16, int32, int64, name_size, record_at, same_text, short_hash
 from kafkagroups.kernels.table import entry_of, key_hash
 from kafkagroups.kernels.transactions import end_transaction, new_node
 from kafkagroups.kernels.values import put_value
@@ -79,20 +75,28 @@ from kafkagroups.kernels.values import put_value
 def fold_segment(
     data: Any, start: int, stride: int, is_last: bool, tables: Any, rows: Any, block: Any
 ) -> tuple[int, int]:
-    """Folds the batches of one segment from `start` on, about a stride of bytes. Gives a status and where it stopped.
+    """Fold the batches of one segment from `start` on, about `stride` bytes. Return a status and where it stopped.
 
-    FULL, PACKED, PAUSED: call again from there, with more room, or from behind the batch; SHORT, unless this is the
-    segment's last piece: with more bytes. ODD: the readable loader is to load this partition. CUT: what `until` or
-    `until_time` allows has been read. OK before the end: zeros follow. `rows` gets the records of other types: offset,
-    key, its size, value, its size.
+    Call it again from there: after NO_SPACE with larger arrays, after COMPRESSED behind the batch, after PAUSED as it
+    is, after NEEDS_MORE with more bytes (it is never returned if this is the segment's last piece). OK before the end
+    means that zeros follow. `rows` gets the records of other types: offset, key, its size, value, its size.
     """
-    rules, counts, slots = tables.rules, tables.counts, tables.slots
+    rules = tables.rules
+    counts = tables.counts
+    slots = tables.slots
     limits = _limits(tables, rows)
     mask = len(slots) - 1
-    at, end = start, len(data)
-    waiting, pledged, status = 0, 0, OK
-    promised = 0  # producers that the waiting block may bring
-    before_at, before_size, name = np.int64(0), np.int64(-1), np.int64(0)  # of the row before, and its hash
+    at = start
+    end = len(data)
+    status = OK
+    # The rows in the block, and how many bytes and producers they may add.
+    waiting = 0
+    waiting_bytes = 0
+    waiting_producers = 0
+    # The name of the row before: where it is, its size, its hash.
+    before_at = np.int64(0)
+    before_size = np.int64(-1)
+    name = np.int64(0)
     while at < end and status == OK:
         if at - start >= stride:
             status = PAUSED
@@ -103,51 +107,58 @@ def fold_segment(
             length = int32(data, at + 8)
         size = length + 12
         if not is_last and (not has_head or (size > end - at and length >= 49 and data[at + 16] == 2)):
-            status = SHORT
+            status = NEEDS_MORE
             break
         if length < 49 or size > end - at or data[at + 16] != 2:
-            status = OK if _is_zero(data, at, end) else ODD
+            status = OK if _is_zero(data, at, end) else HAND_OVER
             break
-        base, attributes, count = int64(data, at), int16(data, at + 21), int32(data, at + 57)
+        base = int64(data, at)
+        attributes = int16(data, at + 21)
+        count = int32(data, at + 57)
         producer = int64(data, at + 43)
         if rules[CHECKS_CRC] and crc32c(data, at + 21, at + size) != int32(data, at + 17) & 0xFFFFFFFF:
-            return ODD, at
+            return HAND_OVER, at
         if int64(data, at + 35) > rules[UNTIL_TIME] or base >= rules[UNTIL]:
-            status = CUT
+            status = STOPPED
             break
-        if count < 0 or producer == NOBODY:
-            return ODD, at
+        if count < 0 or producer == NO_TRANSACTION:
+            return HAND_OVER, at
         if attributes & 7:
-            status = PACKED
+            status = COMPRESSED
             break
         last = base + int32(data, at + 23)
-        if count > size or base < counts[NEXT_OFFSET] or last < base or last == MOST:  # it holds fewer; offsets rise
-            return ODD, at
+        # A batch cannot hold more records than bytes, and offsets must rise.
+        if count > size or base < counts[NEXT_OFFSET] or last < base or last == MOST:
+            return HAND_OVER, at
         is_control = (attributes & 0x20) != 0
-        has_room = _has_room(size + pledged, count, promised, counts, limits)
-        if waiting and (is_control or not has_room or waiting + count > BLOCK):
+        fits = _fits(size + waiting_bytes, count, waiting_producers, counts, limits)
+        if waiting and (is_control or not fits or waiting + count > BLOCK):
             status = _fold(data, block, waiting, tables)
-            waiting, pledged, promised = 0, 0, 0
+            waiting = 0
+            waiting_bytes = 0
+            waiting_producers = 0
             if status != OK:
                 return status, at
-            has_room = _has_room(size, count, 0, counts, limits)
-        if not has_room:
-            return FULL, at
-        stop, place = at + size, at + HEADER
+            fits = _fits(size, count, 0, counts, limits)
+        if not fits:
+            return NO_SPACE, at
+        stop = at + size
+        place = at + HEADER
         if is_control:
             if count == 0 and rules[NEEDS_A_MARKER]:
-                return ODD, at
+                return HAND_OVER, at
             for number in range(count):
                 place, _, key, key_size, _, _ = record_at(data, place, stop)
                 if place < 0 or key_size < 4 or int16(data, key) < 0:
-                    return ODD, at
+                    return HAND_OVER, at
                 kind = int16(data, key + 2)
-                if (number == 0) if rules[CLASSIC] else (kind in (COMMIT, ABORT)):
+                counts_here = number == 0 if rules[CLASSIC] else kind in (COMMIT, ABORT)
+                if counts_here:
                     commits = kind == COMMIT
                     end_transaction(producer, commits, tables)
         else:
-            pledged += size
-            promised += 1
+            waiting_bytes += size
+            waiting_producers += 1
             pending = (attributes & 0x10) != 0 if rules[CLASSIC] else producer != -1
             first = np.int64(-1)
             before = base - 1
@@ -155,20 +166,23 @@ def fold_segment(
                 place, delta, key, key_size, value, value_size = record_at(data, place, stop)
                 offset = base + delta
                 if place < 0 or key_size < 2 or offset <= before or offset > last:
-                    return ODD, at
+                    return HAND_OVER, at
                 before = offset
                 first = offset if number == 0 else first
                 kind = int16(data, key)
                 if kind != 0 and kind != 1:
                     row = counts[ROWS]
-                    rows[row, 0], rows[row, 1], rows[row, 2] = offset, key, key_size
-                    rows[row, 3], rows[row, 4] = value, value_size
+                    rows[row, 0] = offset
+                    rows[row, 1] = key
+                    rows[row, 2] = key_size
+                    rows[row, 3] = value
+                    rows[row, 4] = value_size
                     counts[ROWS] += 1
                     continue
                 size_of_name = name_size(data, key, key_size)
                 if size_of_name < 0:
-                    return ODD, at
-                if waiting == BLOCK:  # within a batch that is larger than a block
+                    return HAND_OVER, at
+                if waiting == BLOCK:  # This happens within a batch that is larger than a block.
                     status = _fold(data, block, waiting, tables)
                     waiting = 0
                     if status != OK:
@@ -179,22 +193,26 @@ def fold_segment(
                     block[waiting, NAME_SIZE] = -size_of_name
                 else:
                     name = short_hash(data, at_name, size_of_name)
-                    block[waiting, NAME_SIZE] = before_size = size_of_name
-                block[waiting, NAME_AT] = before_at = at_name
+                    block[waiting, NAME_SIZE] = size_of_name
+                    before_size = size_of_name
+                block[waiting, NAME_AT] = at_name
+                before_at = at_name
                 hashed = key_hash(name, int32(data, at_name + size_of_name))
                 prefetch(slots, hashed & mask)
                 block[waiting, HASH] = hashed
-                block[waiting, VALUE], block[waiting, VALUE_SIZE] = value, value_size
-                block[waiting, OFFSET], block[waiting, FIRST] = offset, first
-                block[waiting, PRODUCER] = producer if pending else NOBODY
+                block[waiting, VALUE] = value
+                block[waiting, VALUE_SIZE] = value_size
+                block[waiting, OFFSET] = offset
+                block[waiting, FIRST] = first
+                block[waiting, PRODUCER] = producer if pending else NO_TRANSACTION
                 waiting += 1
         if place != stop:
-            return ODD, at
+            return HAND_OVER, at
         counts[BATCHES] += 1
         counts[RECORDS] += count
         counts[NEXT_OFFSET] = last + 1
         at = stop
-    if waiting and status != ODD:
+    if waiting and status != HAND_OVER:
         folded = _fold(data, block, waiting, tables)
         status = folded if folded != OK else status
     return status, at
@@ -210,7 +228,7 @@ def _is_zero(data: Any, at: int, end: int) -> bool:
 
 @inlined
 def _limits(tables: Any, rows: Any) -> tuple[int, int, int, int, int, int]:
-    """How many entries, bytes, nodes, producers, rows and names there is room for."""
+    """Return how many entries, bytes, nodes, producers, rows and names fit into the arrays."""
     return (
         min(len(tables.entries), len(tables.slots) // 2),
         len(tables.arena),
@@ -222,14 +240,14 @@ def _limits(tables: Any, rows: Any) -> tuple[int, int, int, int, int, int]:
 
 
 @inlined
-def _has_room(size: int, count: int, promised: int, counts: Any, limits: Any) -> bool:
-    """Whether a batch of so many bytes and records surely fits, together with the block that waits."""
+def _fits(size: int, count: int, producers: int, counts: Any, limits: Any) -> bool:
+    """Return whether a batch of this size and number of records surely fits, together with the block."""
     many = count + BLOCK
     return (
         counts[ENTRIES] + many <= limits[0]
         and counts[ARENA] + size <= limits[1]
         and counts[NODES] + many <= limits[2]
-        and counts[PRODUCERS] + promised + 2 <= limits[3]
+        and counts[PRODUCERS] + producers + 2 <= limits[3]
         and counts[ROWS] + count <= limits[4]
         and counts[NAMES] + many <= limits[5]
     )
@@ -237,8 +255,11 @@ def _has_room(size: int, count: int, promised: int, counts: Any, limits: Any) ->
 
 @kernel
 def _fold(data: Any, block: Any, waiting: int, tables: Any) -> int:
-    """Folds the block: three steps, each AHEAD of the next."""
-    rules, slots, entries, nodes = tables.rules, tables.slots, tables.entries, tables.nodes
+    """Fold the rows of the block in three steps, each AHEAD rows before the next."""
+    rules = tables.rules
+    slots = tables.slots
+    entries = tables.entries
+    nodes = tables.nodes
     mask = len(slots) - 1
     classic = rules[CLASSIC] != 0
     before = np.int64(-1)
@@ -259,27 +280,33 @@ def _fold(data: Any, block: Any, waiting: int, tables: Any) -> int:
             continue
         entry = entry_of(data, block[at, HASH], before, block[at, NAME_AT], block[at, NAME_SIZE], tables)
         if entry < 0:
-            return ODD
+            return HAND_OVER
         before = entries[entry, NAME] >> 32
-        producer, offset, value_size = block[at, PRODUCER], block[at, OFFSET], block[at, VALUE_SIZE]
-        if value_size < 0 and (producer == NOBODY or not classic):
-            entries[entry, RECORD] = -1  # a tombstone; in a transaction a classic one waits
-            tables.tombs[entry] = offset
+        producer = block[at, PRODUCER]
+        offset = block[at, OFFSET]
+        value_size = block[at, VALUE_SIZE]
+        if value_size < 0 and (producer == NO_TRANSACTION or not classic):
+            # A tombstone. Under the classic coordinator it waits for the marker if it is in a transaction.
+            entries[entry, RECORD] = -1
+            tables.tombstones[entry] = offset
             continue
         highest = rules[TYPE0_VALUES] if data[block[at, NAME_AT] - 1] == 0 else rules[OFFSET_VALUES]
         status = OK
         if value_size >= 0:
             entries[entry, SEEN] = offset
-        if producer == NOBODY:
-            entries[entry, RECORD], entries[entry, BATCH] = offset, block[at, FIRST]
-            status = put_value(data, block[at, VALUE], value_size, highest, tables, entries, tables.more, entry)
+        if producer == NO_TRANSACTION:
+            entries[entry, RECORD] = offset
+            entries[entry, BATCH] = block[at, FIRST]
+            status = put_value(data, block[at, VALUE], value_size, highest, tables, entries, tables.extras, entry)
         else:
             node = new_node(producer, value_size < 0, tables)
             if node >= 0:
                 nodes[node, ENTRY] = ~entry if value_size < 0 else entry
-                nodes[node, RECORD], nodes[node, BATCH], nodes[node, NOTE] = offset, block[at, FIRST], 0
+                nodes[node, RECORD] = offset
+                nodes[node, BATCH] = block[at, FIRST]
+                nodes[node, NOTE] = 0
             if value_size >= 0:
-                status = put_value(data, block[at, VALUE], value_size, highest, tables, nodes, tables.node_more, node)
+                status = put_value(data, block[at, VALUE], value_size, highest, tables, nodes, tables.node_extras, node)
         if status != OK:
             return status
     return OK

@@ -1,6 +1,6 @@
-"""What numba has no word for: unaligned loads, a copy of bytes, a prefetch, a wide product, a step of CRC-32C.
+"""Instructions that numba does not offer: unaligned loads, copying bytes, prefetching, wide products, CRC-32C steps.
 
-None of them checks bounds: who calls them has.
+None of them checks bounds. Their callers must.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 @intrinsic
 def load64(typing: Any, data: Any, position: Any) -> Any:
-    """The 8 bytes at a position of a uint8 array as a little-endian uint64."""
+    """Return the 8 bytes at a position of a uint8 array as a little-endian uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = builder.bitcast(_address(context, builder, signature, arguments), _I64.as_pointer())
@@ -33,7 +33,7 @@ def load64(typing: Any, data: Any, position: Any) -> Any:
 
 @intrinsic
 def load8(typing: Any, data: Any, position: Any) -> Any:
-    """The byte at a position of a uint8 array, as an int64."""
+    """Return the byte at a position of a uint8 array as an int64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.zext(builder.load(_address(context, builder, signature, arguments)), _I64)
@@ -43,7 +43,7 @@ def load8(typing: Any, data: Any, position: Any) -> Any:
 
 @intrinsic(prefer_literal=True)  # type: ignore[call-arg, untyped-decorator, unused-ignore]
 def big_endian(typing: Any, data: Any, position: Any, bits: Any) -> Any:
-    """The signed number of 16, 32 or 64 bits at a position of a uint8 array, as an int64."""
+    """Return the signed number of 16, 32 or 64 bits at a position of a uint8 array as an int64."""
     word = ir.IntType(bits.literal_value)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -56,7 +56,7 @@ def big_endian(typing: Any, data: Any, position: Any, bits: Any) -> Any:
 
 @intrinsic
 def prefetch(typing: Any, data: Any, position: Any) -> Any:
-    """Asks for the cache line of an array's element, which need not exist."""
+    """Start loading the cache line of an array's element, which need not exist."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = builder.bitcast(_address(context, builder, signature, arguments), _I8.as_pointer())
@@ -70,7 +70,7 @@ def prefetch(typing: Any, data: Any, position: Any) -> Any:
 
 @intrinsic
 def folded_product(typing: Any, one: Any, other: Any) -> Any:
-    """The halves of the product of two uint64, 128 bits, by exclusive or."""
+    """Return the exclusive or of the two halves of a 128-bit product of two uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         product = builder.mul(*(builder.zext(argument, _I128) for argument in arguments))
@@ -82,7 +82,7 @@ def folded_product(typing: Any, one: Any, other: Any) -> Any:
 
 @intrinsic
 def crc32c_step(typing: Any, crc: Any, data: Any) -> Any:
-    """CRC-32C over the bytes of an unsigned number, by SSE 4.2. A CPU without it cannot even compile this."""
+    """Add the bytes of an unsigned number to a CRC-32C. A CPU without SSE 4.2 cannot even compile this."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = ir.FunctionType(_I64, [_I64, ir.IntType(data.bitwidth)])
@@ -94,7 +94,7 @@ def crc32c_step(typing: Any, crc: Any, data: Any) -> Any:
 
 @intrinsic
 def copy(typing: Any, source: Any, start: Any, target: Any, place: Any, size: Any) -> Any:
-    """Copies bytes from one uint8 array to another."""
+    """Copy bytes from one uint8 array to another."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         read = _address(context, builder, signature, arguments)

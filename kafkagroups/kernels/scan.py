@@ -1,8 +1,6 @@
-"""Bytes to blocks: batches are checked and hopped over, their records' keys and values found and told apart.
+"""Kernels that read numbers, texts and records from bytes, and compare and hash them.
 
-A block holds up to BLOCK records of offsets (types 0 and 1), a row each; it is folded when it is full, and before a
-marker. Whatever is not plain, an odd layout, a refusal, damage, is ODD, and the readable loader decides: this one only
-ever says what it is sure of.
+They read only plain layouts. For anything else they return -1, and the readable engine decides.
 """
 
 from __future__ import annotations
@@ -13,16 +11,6 @@ import numpy as np
 
 from kafkagroups.kernels.compiled import inlined, kernel
 from kafkagroups.kernels.intrinsics import big_endian, folded_product, load8, load64
-
-OK, FULL, ODD, CUT, PACKED, PAUSED, SHORT = range(7)
-"""All was read; more room is needed first; the readable loader is to look at it; nothing further is to be read; a
-compressed batch comes, whose checksum is right; the caller's stride is done; a batch begins that does not end here."""
-BLOCK = 512
-HEADER = 61
-
-# The columns of a block's row.
-HASH, NAME_AT, NAME_SIZE, VALUE, VALUE_SIZE, OFFSET, FIRST, PRODUCER = range(8)
-"""The size of a name is negative where the row before has the same."""
 
 
 @inlined
@@ -42,8 +30,9 @@ def int64(data: Any, at: int) -> int:
 
 @kernel
 def long_varint(data: Any, at: int, end: int, most: int) -> tuple[int, int]:
-    """A zigzag varint of up to `most` bytes and the position after it; (0, -1) when it is none."""
-    value, shift = np.uint64(0), 0
+    """Return a zigzag varint of up to `most` bytes and the position after it; (0, -1) if there is none."""
+    value = np.uint64(0)
+    shift = 0
     for step in range(most):
         if at + step >= end:
             return 0, -1
@@ -59,7 +48,7 @@ def long_varint(data: Any, at: int, end: int, most: int) -> tuple[int, int]:
 
 @inlined
 def varint(data: Any, at: int, end: int, most: int) -> tuple[int, int]:
-    """The same; most have one byte."""
+    """Return the same as `long_varint`; most varints have one byte."""
     if at < end and load8(data, at) < 0x80:
         byte: int = load8(data, at)
         return (byte >> 1) ^ -(byte & 1), at + 1
@@ -68,7 +57,7 @@ def varint(data: Any, at: int, end: int, most: int) -> tuple[int, int]:
 
 @kernel
 def uvarint(data: Any, at: int, end: int) -> tuple[int, int]:
-    """An unsigned varint of up to 3 bytes and the position after it; (0, -1) when it is longer."""
+    """Return an unsigned varint of up to 3 bytes and the position after it; (0, -1) if it is longer."""
     value = np.int64(0)
     for step in range(3):
         if at + step >= end:
@@ -82,12 +71,14 @@ def uvarint(data: Any, at: int, end: int) -> tuple[int, int]:
 
 @inlined
 def hash_bytes(data: Any, start: int, size: int) -> int:
-    """64 bits of at least 8 bytes: a product for each pair of words, none of which waits for another.
+    """Return a hash of 64 bits of at least 8 bytes.
 
-    The last pair may overlap the one before.
+    It sums one product for each pair of words; no product needs another one. The last two pairs may overlap.
     """
-    mixed, salt = np.uint64(size), np.uint64(0x9E3779B97F4A7C15)
-    at, last = start, start + size - 8
+    mixed = np.uint64(size)
+    salt = np.uint64(0x9E3779B97F4A7C15)
+    at = start
+    last = start + size - 8
     while at + 8 < last:
         mixed += folded_product(load64(data, at) ^ salt, load64(data, at + 8) ^ np.uint64(0xD6E8FEB86659FD93))
         salt += np.uint64(0x9E3779B97F4A7C15)
@@ -100,8 +91,9 @@ def hash_bytes(data: Any, start: int, size: int) -> int:
 
 @inlined
 def same_bytes(data: Any, start: int, other: Any, place: int, size: int) -> bool:
-    """Whether two runs of at least 8 bytes are equal."""
-    at, last = 0, size - 8
+    """Return whether two runs of at least 8 bytes are equal."""
+    at = 0
+    last = size - 8
     while at < last:
         if load64(data, start + at) != load64(other, place + at):
             return False
@@ -111,7 +103,7 @@ def same_bytes(data: Any, start: int, other: Any, place: int, size: int) -> bool
 
 @inlined
 def short_hash(data: Any, start: int, size: int) -> int:
-    """A hash of bytes, however few."""
+    """Return a hash of any number of bytes."""
     return hash_bytes(data, start, size) if size >= 8 else _hash_few(data, start, size)
 
 
@@ -125,7 +117,7 @@ def _hash_few(data: Any, start: int, size: int) -> int:
 
 @inlined
 def same_text(data: Any, start: int, other: Any, place: int, size: int) -> bool:
-    """Whether two runs of bytes are equal."""
+    """Return whether two runs of bytes are equal."""
     return same_bytes(data, start, other, place, size) if size >= 8 else _same_few(data, start, other, place, size)
 
 
@@ -139,17 +131,22 @@ def _same_few(data: Any, start: int, other: Any, place: int, size: int) -> bool:
 
 @inlined
 def record_at(data: Any, at: int, end: int) -> tuple[int, int, int, int, int, int]:
-    """One record: the position after it, -1 when it is not plain; and where its key and value lie.
+    """Find the parts of one record.
 
-    That is: offset delta, key, its size (-1: null), value, its size (-1: null).
+    Return the position after it (-1 if it is not plain), its offset delta, the position of its key and the key's size
+    (-1: null), the position of its value and the value's size (-1: null).
     """
     size, at = varint(data, at, end, 5)
     stop = at + size
-    delta, key, key_size, value, value_size = np.int64(0), np.int64(0), np.int64(-1), np.int64(0), np.int64(-1)
+    delta = np.int64(0)
+    key = np.int64(0)
+    key_size = np.int64(-1)
+    value = np.int64(0)
+    value_size = np.int64(-1)
     if at < 0 or size < 1 or stop > end:
         stop = np.int64(-1)
     else:
-        _, at = varint(data, at + 1, stop, 10)  # after the attributes: the time
+        _, at = varint(data, at + 1, stop, 10)  # the timestamp, after one byte of attributes
         if at >= 0:
             delta, at = varint(data, at, stop, 5)
         if at >= 0:
@@ -161,15 +158,16 @@ def record_at(data: Any, at: int, end: int) -> tuple[int, int, int, int, int, in
         headers = np.int64(-1)
         if 0 <= at <= stop:
             headers, at = varint(data, at, stop, 5)
-        if at != stop or headers != 0:  # nobody writes headers here
+        if at != stop or headers != 0:  # Kafka writes no headers into this topic
             stop = np.int64(-1)
     return stop, delta, key, max(key_size, -1), value, max(value_size, -1)
 
 
 @inlined
 def name_size(data: Any, key: int, size: int) -> int:
-    """How many bytes of an offset's key are its group and topic; its partition follows. -1: it is not plain."""
-    end, at = key + size, key + 2
+    """Return the size of group and topic in an offset's key, or -1 if it is not plain. The partition follows them."""
+    end = key + size
+    at = key + 2
     for _ in range(2):
         if at + 2 > end:
             return -1
@@ -182,8 +180,9 @@ def name_size(data: Any, key: int, size: int) -> int:
 
 @kernel
 def is_plain_text(data: Any, start: int, size: int) -> bool:
-    """Whether the bytes are UTF-8 that a Java String gives back: what is not could be two names for one text."""
-    at, end = start, start + size
+    """Return whether the bytes are UTF-8 that a Java String preserves. Other bytes could be two names of one text."""
+    at = start
+    end = start + size
     while at < end:
         while at + 8 <= end and load64(data, at) & np.uint64(0x8080808080808080) == 0:
             at += 8
@@ -193,10 +192,16 @@ def is_plain_text(data: Any, start: int, size: int) -> bool:
         if byte < 0x80:
             at += 1
             continue
-        more = 1 if 0xC2 <= byte < 0xE0 else 2 if 0xE0 <= byte < 0xF0 else 3 if 0xF0 <= byte < 0xF5 else 0
-        if more == 0 or at + more >= end:
+        following = 0
+        if 0xC2 <= byte < 0xE0:
+            following = 1
+        elif 0xE0 <= byte < 0xF0:
+            following = 2
+        elif 0xF0 <= byte < 0xF5:
+            following = 3
+        if following == 0 or at + following >= end:
             return False
-        for step in range(1, more + 1):
+        for step in range(1, following + 1):
             if data[at + step] & 0xC0 != 0x80:
                 return False
         second = data[at + 1]
@@ -204,5 +209,5 @@ def is_plain_text(data: Any, start: int, size: int) -> bool:
             return False
         if (byte == 0xF0 and second < 0x90) or (byte == 0xF4 and second > 0x8F):
             return False
-        at += more + 1
+        at += following + 1
     return True

@@ -1,6 +1,6 @@
-"""The state of one partition's fold: its arrays, and what they say when the log has been read.
+"""The state of one partition's fold: reads segments in pieces into its arrays, and decodes what the arrays hold.
 
-Nothing of a segment is kept but its keys, the metadata of its offsets and the records of other types.
+Of a segment it keeps only the keys, the metadata of offsets, and the records of other types.
 """
 
 from __future__ import annotations
@@ -13,23 +13,34 @@ import numpy as np
 
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 from kafkagroups.kernels import fold, layout
-from kafkagroups.kernels.grouped import LIVE, KeptOffsets, sort_live
-from kafkagroups.kernels.kept import KeptRecords
-from kafkagroups.kernels.room import Array, Room
-from kafkagroups.kernels.scan import CUT, FULL, ODD, OK, PACKED, PAUSED
+from kafkagroups.kernels.arrays import Array, FoldArrays
+from kafkagroups.kernels.folded_offsets import FoldedOffsets
+from kafkagroups.kernels.group_keys import sort_live
+from kafkagroups.kernels.layout import COMPRESSED, HAND_OVER, LIVE, NO_SPACE, OK, PAUSED, STOPPED
+from kafkagroups.kernels.other_records import OtherRecords
 from kafkagroups.kernels.unpack import as_array, decompress_run
+from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.text import decode_utf8, uuid_text
 from kafkagroups.records.versions import Dialect
 
-STRIDE, PIECE = 8 * 1024 * 1024, 2 * 1024 * 1024
-"""Bytes that are folded before the caller hears of it; bytes of a file that are in memory at once."""
+STRIDE = 8 * 1024 * 1024
+"""How many bytes are folded before the caller's progress is reported."""
+PIECE = 2 * 1024 * 1024
+"""How many bytes of a file are in memory at the same time."""
+
+ReportPosition = Callable[[int], None]
+"""Called with the number of bytes of the segment that were read so far."""
 
 
-class Fold(Room):
-    """The state of one partition's fold. `segment` takes the segments in order and says whether it understood them."""
+def ignore_position(at: int) -> None:
+    """Do nothing with the position."""
 
-    def __init__(self, rules: Dialect, until: int | None = None, until_time: int | None = None, size: int = 0) -> None:
-        """`size`: about how many bytes will come, so that there is room for what they may hold."""
+
+class FoldState(FoldArrays):
+    """The state of one partition's fold. Fold its segments in order; False: the readable engine must load it."""
+
+    def __init__(self, rules: Dialect, stop: Stop = NO_STOP, size: int = 0) -> None:
+        """Make an empty state for a log of about `size` bytes."""
         classic = rules.coordinator == "classic"
         self.rules = np.array(
             [
@@ -37,8 +48,8 @@ class Fold(Room):
                 rules.offset_values,
                 rules.type0_values,
                 not classic and rules.version >= (4, 1),
-                _limit(until),
-                _limit(until_time),
+                _limit(stop.until),
+                _limit(stop.until_time),
                 True,
                 classic and not rules.since(2, 0, 1),
             ],
@@ -46,78 +57,79 @@ class Fold(Room):
         )
         super().__init__(size)
         self._group_values = rules.group_values
-        self.others = KeptRecords(self._group_values)
-        self.is_cut = False
+        self.others = OtherRecords(self._group_values)
+        self.is_stopped = False
         self._classic = classic
         self._texts: dict[bytes, str] = {}
         self._names: dict[int, tuple[str, str]] = {}
 
-    def segment(self, data: Array, passed: Callable[[int], None] = lambda at: None) -> bool:
-        """Takes the next segment's bytes (uint8, read-only). False: the readable loader is to load the partition.
+    @classmethod
+    def restore(cls, rules: Dialect, saved: Mapping[str, Array]) -> FoldState:
+        """Return the state as it was saved. Continue with the records behind its next offset."""
+        state = cls(rules)
+        state.set_arrays(saved)
+        return state
 
-        `passed` hears now and then how many bytes have been read.
-        """
-        status, _ = self._take(data, True, passed)
-        passed(len(data))
-        return status != ODD
+    def fold_segment(self, data: Array, report: ReportPosition = ignore_position) -> bool:
+        """Fold a segment's bytes (uint8, read-only)."""
+        status, _ = self._fold_piece(data, True, report)
+        report(len(data))
+        return status != HAND_OVER
 
-    def file(self, file: RawIOBase | BufferedIOBase, passed: Callable[[int], None] = lambda at: None) -> bool:
-        """The same of a segment in a file: it is read piece by piece, into memory that is near."""
-        room, kept, read, is_last, has_ended = np.empty(PIECE, np.uint8), 0, 0, False, False
-        while not (is_last or self.is_cut):
-            more = file.readinto(room[kept:]) or 0
-            read, is_last = read + more, not more
-            data = as_array(room[: kept + more])
+    def fold_file(self, file: RawIOBase | BufferedIOBase, report: ReportPosition = ignore_position) -> bool:
+        """Fold a segment's file, piece by piece. The pieces reuse the same memory, which stays in the CPU's cache."""
+        piece = np.empty(PIECE, np.uint8)
+        kept = 0
+        read = 0
+        is_last = False
+        has_ended = False
+        while not (is_last or self.is_stopped):
+            count = file.readinto(piece[kept:]) or 0
+            read += count
+            is_last = not count
+            data = as_array(piece[: kept + count])
             if has_ended:
                 if data.any():
                     return False
                 continue
-            status, at = self._take(data, is_last)
-            if status == ODD:
+            status, at = self._fold_piece(data, is_last)
+            if status == HAND_OVER:
                 return False
             has_ended = status == OK and at < len(data)
             kept = 0 if has_ended else len(data) - at
-            if kept == len(room):
-                room = np.empty(2 * kept, np.uint8)
-            room[:kept] = data[len(data) - kept :]
-            passed(read - kept)
+            if kept == len(piece):
+                piece = np.empty(2 * kept, np.uint8)
+            piece[:kept] = data[len(data) - kept :]
+            report(read - kept)
         return True
 
-    def _take(self, data: Array, is_last: bool, passed: Callable[[int], None] = lambda at: None) -> tuple[int, int]:
-        """Folds what is whole in a piece of a segment; a status, and where it stopped."""
-        at, status = 0, FULL
-        while status in (FULL, PACKED, PAUSED) and not self.is_cut:
+    def _fold_piece(self, data: Array, is_last: bool, report: ReportPosition = ignore_position) -> tuple[int, int]:
+        """Fold the whole batches in a piece of a segment. Return a status and where it stopped."""
+        at = 0
+        status = NO_SPACE
+        while status in (NO_SPACE, COMPRESSED, PAUSED) and not self.is_stopped:
             status, at = fold.fold_segment(data, at, STRIDE, is_last, self.tables(), self.row_places, self.block)
-            self.others.take(data, self.row_places[: self.counts[layout.ROWS]])
+            self.others.add(data, self.row_places[: self.counts[layout.ROWS]])
             self.counts[layout.ROWS] = 0
-            if status == FULL:
+            if status == NO_SPACE:
                 size, count = (int.from_bytes(data[at + n : at + n + 4].tobytes(), "big") for n in (8, 57))
                 self.grow(size + 12, count)
-            elif status == PACKED:
+            elif status == COMPRESSED:
                 plain, at = decompress_run(data, at)
-                if plain is None or not self.segment(plain):
-                    return ODD, at
-            passed(at)
-        self.is_cut = self.is_cut or status == CUT
+                if plain is None or not self.fold_segment(plain):
+                    return HAND_OVER, at
+            report(at)
+        self.is_stopped = self.is_stopped or status == STOPPED
         return status, at
 
-    @classmethod
-    def restored(cls, rules: Dialect, saved: Mapping[str, Array]) -> Fold:
-        """The fold as it was saved, to go on with the records behind its `next_offset`."""
-        fold = cls(rules)
-        fold.restore(saved)
-        return fold
+    def forget_records(self) -> None:
+        """Release the other records, after they were replayed."""
+        self.others = OtherRecords(self._group_values)
 
-    def go_on(self) -> None:
-        """What was read so far is dealt with: `others` will be those that come from now on."""
-        self.others = KeptRecords(self._group_values)
-        self.__dict__.pop("_arena", None)
-        self._names.clear()
+    def committed(self) -> tuple[dict[str, FoldedOffsets], dict[str, int]]:
+        """Return what is committed, by group, and for each group the newest record that committed anything.
 
-    def committed(self) -> tuple[dict[str, KeptOffsets], dict[str, int]]:
-        """By group, what is committed; and the newest record that committed anything, whatever became of it (-1: none).
-
-        Every group that an offset's record names is in the second.
+        Every group that an offset record names is in the second map; -1 means that it has only tombstones.
         """
         count = int(self.counts[layout.ENTRIES])
         groups, group_of = self.groups()
@@ -125,78 +137,92 @@ class Fold(Room):
         order = np.empty(int(groups[:, LIVE].sum()), np.int64)
         sort_live(self.entries, count, group_of, ends, order)
 
-        kept, newest, arena = {}, {}, memoryview(self.arena)
+        offsets = {}
+        newest = {}
+        arena = memoryview(self.arena)
         for (place, size, last, live), end in zip(groups.tolist(), ends.tolist(), strict=True):
             name = decode_utf8(bytes(arena[place : place + size]))
             newest[name] = last
             if live:
-                kept[name] = KeptOffsets(self, order[end - live : end])
-        return kept, newest
+                offsets[name] = FoldedOffsets(self, order[end - live : end])
+        return offsets, newest
 
-    def offsets(self, entries: Array) -> PartitionOffsets:
-        """What is committed under these entries' keys."""
-        rows, more = self.entries[entries].tolist(), self.more[entries].tolist()
-        return {self._key(row[layout.NAME])[1]: self._offset(row, extra) for row, extra in zip(rows, more, strict=True)}
+    def decode_offsets(self, entries: Array) -> PartitionOffsets:
+        """Return what is committed under the keys of these entries."""
+        rows = self.entries[entries].tolist()
+        extras = self.extras[entries].tolist()
+        return {
+            self._decode_key(row[layout.NAME])[1]: self._decode_offset(row, extra)
+            for row, extra in zip(rows, extras, strict=True)
+        }
 
-    def pending(self) -> dict[int, dict[str, PartitionOffsets]]:
-        """By producer, then group, what waits for a marker."""
-        out: dict[int, dict[str, PartitionOffsets]] = {}
-        classic = bool(self.rules[layout.CLASSIC])
-        for producer, node, used in self.producers.tolist():
+    def decode_pending(self) -> dict[int, dict[str, PartitionOffsets]]:
+        """Return what is pending, by producer id and then by group."""
+        pending: dict[int, dict[str, PartitionOffsets]] = {}
+        for producer, first, is_taken in self.producers.tolist():
+            node = first if is_taken else -1
             decided = set()
-            while used and node >= 0:
+            while node >= 0:
                 row = self.nodes[node].tolist()
                 entry = row[layout.ENTRY] if row[layout.ENTRY] >= 0 else ~row[layout.ENTRY]
-                is_dead = row[layout.ENTRY] < 0 or (not classic and row[layout.RECORD] < self.tombs[entry])
                 if entry not in decided:
                     decided.add(entry)
-                    if not is_dead:
-                        group, partition = self._key(int(self.entries[entry, layout.NAME]))
-                        offset = self._offset(row, self.node_more[node].tolist())
-                        out.setdefault(producer, {}).setdefault(group, {})[partition] = offset
+                    if not self._is_deleted(row, entry):
+                        group, partition = self._decode_key(int(self.entries[entry, layout.NAME]))
+                        offset = self._decode_offset(row, self.node_extras[node].tolist())
+                        pending.setdefault(producer, {}).setdefault(group, {})[partition] = offset
                 node = row[layout.NEXT]
-        return out
+        return pending
 
-    def _key(self, key: int) -> tuple[str, TopicPartition]:
-        """The group and the topic's partition of a key."""
-        number, partition = key >> 32, key & layout.PARTITION
+    def _is_deleted(self, node: list[int], entry: int) -> bool:
+        """Return whether a pending commit was deleted by a tombstone."""
+        if node[layout.ENTRY] < 0:
+            return True
+        return not self._classic and bool(node[layout.RECORD] < self.tombstones[entry])
+
+    def _decode_key(self, key: int) -> tuple[str, TopicPartition]:
+        """Return the group and the topic-partition of a key."""
+        number = key >> 32
+        partition = key & layout.PARTITION
         name = self._names.get(number)
         if name is None:
-            text = self._bytes(int(self.names[number, layout.PLACE]))
-            group = 2 + int.from_bytes(text[:2], "big")
-            name = self._names[number] = self._text(text[2:group]), self._text(text[group + 2 :])
+            text = self._bytes_at(int(self.names[number, layout.PLACE]))
+            end = 2 + int.from_bytes(text[:2], "big")
+            name = (self._decode_text(text[2:end]), self._decode_text(text[end + 2 :]))
+            self._names[number] = name
         return name[0], TopicPartition(name[1], partition - (partition >> 31 << 32))
 
-    def _offset(self, row: list[int], more: list[int]) -> OffsetAndMetadata:
+    def _decode_offset(self, row: list[int], extras: list[int]) -> OffsetAndMetadata:
         flags = row[layout.EPOCH]
         epoch = flags & 0xFFFFFFFF
         topic_id = None
         if flags & layout.HAS_TOPIC:
-            topic_id = uuid_text(b"".join((each & (1 << 64) - 1).to_bytes(8, "little") for each in more[1:3]))
+            topic_id = uuid_text(b"".join((half & (1 << 64) - 1).to_bytes(8, "little") for half in extras[1:3]))
         return OffsetAndMetadata(
             row[layout.COMMITTED],
-            decode_utf8(self._bytes(row[layout.NOTE])) if row[layout.NOTE] else "",
+            decode_utf8(self._bytes_at(row[layout.NOTE])) if row[layout.NOTE] else "",
             row[layout.TIME],
             epoch - (1 << 32) if epoch >> 31 else epoch,
-            more[0] if flags & layout.HAS_EXPIRE else None,
+            extras[0] if flags & layout.HAS_EXPIRE else None,
             topic_id,
             row[layout.RECORD],
             row[layout.BATCH] if self._classic else row[layout.RECORD],
         )
 
-    def _bytes(self, place: int) -> bytes:
-        return self._arena[place >> 20 : (place >> 20) + (place & layout.SIZE)]
+    def _bytes_at(self, place: int) -> bytes:
+        return self._arena_bytes[place >> 20 : (place >> 20) + (place & layout.SIZE)]
 
-    def _text(self, data: bytes) -> str:
-        """Names come again and again."""
+    def _decode_text(self, data: bytes) -> str:
+        """Return a name's text. Names repeat, so they share one text."""
         text = self._texts.get(data)
         if text is None:
-            text = self._texts[data] = decode_utf8(data)
+            text = decode_utf8(data)
+            self._texts[data] = text
         return text
 
     @cached_property
-    def _arena(self) -> bytes:
-        """What the arena holds, once nothing is folded any more."""
+    def _arena_bytes(self) -> bytes:
+        """The arena's content. Read it only when nothing will be folded into this state again."""
         return self.arena[: self.counts[layout.ARENA]].tobytes()
 
 

@@ -1,4 +1,4 @@
-"""The keys of a fold: found, or made, in an open-addressed table."""
+"""Kernels of the table of keys: find or make a key's entry, rehash, drop dead keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from kafkagroups.kernels.compiled import inlined, kernel
-from kafkagroups.kernels.grouped import LIVE, NEWEST
 from kafkagroups.kernels.intrinsics import copy, prefetch
 from kafkagroups.kernels.layout import (
     AHEAD,
@@ -15,8 +14,10 @@ from kafkagroups.kernels.layout import (
     BATCH,
     ENTRIES,
     HASH_OF_NAME,
+    LIVE,
     NAME,
     NAMES,
+    NEWEST,
     NOTE,
     PARTITION,
     PLACE,
@@ -27,12 +28,13 @@ from kafkagroups.kernels.layout import (
 from kafkagroups.kernels.scan import int16, int32, is_plain_text, same_text, short_hash
 
 STEP = 9
-"""From a slot that is taken to the next: in another cache line, for what fills a line would fill much of the next."""
+"""The distance to the next slot if one is taken. It leads to another cache line: if one line is full, its neighbours
+often are full too."""
 
 
 @inlined
 def key_hash(name: int, partition: int) -> int:
-    """Of a name's hash and a partition. Eight partitions in a row share a cache line of slots: they come together."""
+    """Hash a name's hash and a partition. Eight partitions in a row share a cache line: they are used together."""
     mixed = (np.uint64(name) ^ np.uint64(partition >> 3)) * np.uint64(0xD6E8FEB86659FD93)
     mixed ^= mixed >> np.uint64(32)
     place = (mixed >> np.uint64(58)) + np.uint64(partition) & np.uint64(7)
@@ -41,11 +43,14 @@ def key_hash(name: int, partition: int) -> int:
 
 @inlined
 def entry_of(data: Any, hashed: int, before: int, key: int, size: int, tables: Any) -> int:
-    """The entry of a key, made when there is none; -1 for a key that is no plain text.
+    """Return the entry of a key; make it if there is none. Return -1 for a key that is not plain text.
 
-    `size` is its name's, or negative, where the name is that of the row before.
+    `size` is the size of its name. It is negative if the row before has the same name, whose number is `before`.
     """
-    counts, slots, entries, names = tables.counts, tables.slots, tables.entries, tables.names
+    counts = tables.counts
+    slots = tables.slots
+    entries = tables.entries
+    names = tables.names
     mask = len(slots) - 1
     tag = _tag(hashed)
     slot = hashed & mask
@@ -54,19 +59,19 @@ def entry_of(data: Any, hashed: int, before: int, key: int, size: int, tables: A
     while slots[slot] >= 0:
         if slots[slot] >> 32 == tag:
             entry = slots[slot] & 0x7FFFFFFF
-            there = entries[entry, NAME]
+            known = entries[entry, NAME]
             if size < 0:
-                is_same = there == before << 32 | partition
+                is_same = known == before << 32 | partition
             else:
-                place = names[there >> 32, PLACE]
-                is_same = there & PARTITION == partition and place & SIZE == size
+                place = names[known >> 32, PLACE]
+                is_same = known & PARTITION == partition and place & SIZE == size
                 is_same = is_same and same_text(data, key, tables.arena, place >> 20, size)
             if is_same:
                 found = entry
                 break
         slot = slot + STEP & mask
     if found < 0:
-        name = before if size < 0 else _name_of(data, key, size, tables)
+        name = before if size < 0 else _find_name(data, key, size, tables)
         if name >= 0:
             found = counts[ENTRIES]
             counts[ENTRIES] += 1
@@ -77,14 +82,17 @@ def entry_of(data: Any, hashed: int, before: int, key: int, size: int, tables: A
 
 @inlined
 def _tag(hashed: int) -> int:
-    """What a slot has of a hash: both halves, since neighbours' upper halves are alike."""
+    """Return the part of a hash that a slot stores. It mixes both halves: neighbours have similar upper halves."""
     return (hashed >> 32 ^ hashed) & 0x7FFFFFFF
 
 
 @kernel
-def _name_of(data: Any, key: int, size: int, tables: Any) -> int:
-    """The number of a name, a new one where there is none; -1: it is no plain text."""
-    counts, names, slots, arena = tables.counts, tables.names, tables.name_slots, tables.arena
+def _find_name(data: Any, key: int, size: int, tables: Any) -> int:
+    """Return the number of a name; add the name if it is new. Return -1 if it is not plain text."""
+    counts = tables.counts
+    names = tables.names
+    slots = tables.name_slots
+    arena = tables.arena
     hashed = short_hash(data, key, size)
     slot = hashed & len(slots) - 1
     while slots[slot] >= 0:
@@ -98,11 +106,13 @@ def _name_of(data: Any, key: int, size: int, tables: Any) -> int:
     topic = key + 2 + group
     if not is_plain_text(data, key + 2, group) or not is_plain_text(data, topic + 2, int16(data, topic)):
         return -1
-    name, place = counts[NAMES], counts[ARENA]
+    name = counts[NAMES]
+    place = counts[ARENA]
     copy(data, key, arena, place, size)
     counts[NAMES] += 1
     counts[ARENA] += size
-    names[name, PLACE], names[name, HASH_OF_NAME] = place << 20 | size, hashed
+    names[name, PLACE] = place << 20 | size
+    names[name, HASH_OF_NAME] = hashed
     slots[slot] = _tag(hashed) << 32 | name
     return name
 
@@ -112,14 +122,16 @@ def _new_entry(key: int, entry: int, tables: Any) -> None:
     entries = tables.entries
     for column in range(8):
         entries[entry, column] = 0
-    entries[entry, SEEN], entries[entry, NAME] = -1, key
-    entries[entry, RECORD], entries[entry, BATCH] = -1, -1
-    tables.tombs[entry] = -1
+    entries[entry, SEEN] = -1
+    entries[entry, NAME] = key
+    entries[entry, RECORD] = -1
+    entries[entry, BATCH] = -1
+    tables.tombstones[entry] = -1
 
 
 @kernel
 def rehash(entries: Any, count: int, names: Any, slots: Any) -> None:
-    """Fills empty slots with all entries."""
+    """Fill empty slots with all entries."""
     mask = len(slots) - 1
     for step in range(count + AHEAD):
         if step < count:
@@ -140,8 +152,8 @@ def _hash_of(key: int, names: Any) -> int:
 
 
 @kernel
-def name_again(names: Any, count: int, arena: Any, slots: Any) -> None:
-    """Fills empty slots with all names, which get their hashes."""
+def rehash_names(names: Any, count: int, arena: Any, slots: Any) -> None:
+    """Fill empty slots with all names, and give each name its hash."""
     mask = len(slots) - 1
     for name in range(count):
         place = names[name, PLACE]
@@ -149,12 +161,13 @@ def name_again(names: Any, count: int, arena: Any, slots: Any) -> None:
         slot = hashed & mask
         while slots[slot] >= 0:
             slot = slot + 1 & mask
-        slots[slot], names[name, HASH_OF_NAME] = _tag(hashed) << 32 | name, hashed
+        slots[slot] = _tag(hashed) << 32 | name
+        names[name, HASH_OF_NAME] = hashed
 
 
 @kernel
-def keep_one(entries: Any, count: int, groups: Any, group_of: Any, wanted: Any) -> None:
-    """Makes wanted one entry of each group that has none; and one wanted entry carries the group's newest record.
+def want_one_of_each_group(entries: Any, count: int, groups: Any, group_of: Any, wanted: Any) -> None:
+    """Make at least one entry of each group wanted. One wanted entry gets the offset of the group's newest record.
 
     `group_of` has the group of each name.
     """
@@ -173,26 +186,28 @@ def keep_one(entries: Any, count: int, groups: Any, group_of: Any, wanted: Any) 
 def copy_texts(
     entries: Any, count: int, names: Any, numbers: Any, new_names: Any, old: Any, new: Any
 ) -> tuple[int, int]:
-    """Copies names and metadata of entries from one arena to the other; how many names there are, and its end.
+    """Copy names and metadata of entries from the old arena to the new one.
 
-    `numbers`, -1 for each old name, gets their new ones.
+    Return the number of names and the end of the new arena. `numbers` is -1 for each old name, and gets the new number.
     """
-    end, used = 0, 0
+    end = 0
+    used = 0
     for entry in range(count):
         name = entries[entry, NAME] >> 32
         if numbers[name] < 0:
             numbers[name] = used
-            new_names[used, PLACE], end = moved(names[name, PLACE], old, new, end)
+            new_names[used, PLACE], end = move_text(names[name, PLACE], old, new, end)
             used += 1
         entries[entry, NAME] = numbers[name] << 32 | (entries[entry, NAME] & PARTITION)
-        entries[entry, NOTE], end = moved(entries[entry, NOTE], old, new, end)
+        entries[entry, NOTE], end = move_text(entries[entry, NOTE], old, new, end)
     return used, end
 
 
 @kernel
-def moved(text: int, old: Any, new: Any, end: int) -> tuple[int, int]:
-    """A text's place in the other arena, and the position after it."""
-    place, size = text >> 20, text & SIZE
+def move_text(text: int, old: Any, new: Any, end: int) -> tuple[int, int]:
+    """Copy a text to the end of the new arena. Return its new place and the new end."""
+    place = text >> 20
+    size = text & SIZE
     for at in range(size):
         new[end + at] = old[place + at]
     return (end << 20 | size) if size else np.int64(0), end + size

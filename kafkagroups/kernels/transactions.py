@@ -1,4 +1,4 @@
-"""Pending commits: a list for each producer, decided by its marker. The rules are those of groups/offsets.py."""
+"""Kernels of pending commits: a list for each producer, which a marker decides. The rules are in groups/offsets.py."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ from kafkagroups.kernels.layout import (
     RECORD,
     SIZE,
 )
-from kafkagroups.kernels.table import moved
+from kafkagroups.kernels.table import move_text
 
 
 @kernel
 def new_node(producer: int, dead: bool, tables: Any) -> int:
-    """A new node at the head of the producer's list; -1 for a tombstone where nothing waits."""
-    counts, nodes, producers = tables.counts, tables.nodes, tables.producers
-    place = place_of(producer, counts, producers)
+    """Add a node at the head of the producer's list and return it. Return -1 for a tombstone if nothing is pending."""
+    counts = tables.counts
+    nodes = tables.nodes
+    producers = tables.producers
+    place = find_producer(producer, counts, producers)
     if dead and producers[place, 1] < 0:
         return -1
     node = counts[FREE]
@@ -40,13 +42,14 @@ def new_node(producer: int, dead: bool, tables: Any) -> int:
     else:
         node = counts[NODES]
         counts[NODES] += 1
-    nodes[node, NEXT], producers[place, 1] = producers[place, 1], node
+    nodes[node, NEXT] = producers[place, 1]
+    producers[place, 1] = node
     return node
 
 
 @kernel
-def place_of(producer: int, counts: Any, producers: Any) -> int:
-    """The place of a producer in the open-addressed table."""
+def find_producer(producer: int, counts: Any, producers: Any) -> int:
+    """Return the place of a producer in the open-addressed table; add the producer if it is new."""
     mask = len(producers) - 1
     place = (np.uint64(producer) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(33)) & np.uint64(mask)
     at = np.int64(place)
@@ -54,37 +57,41 @@ def place_of(producer: int, counts: Any, producers: Any) -> int:
         if producers[at, 0] == producer:
             return at
         at = at + 1 & mask
-    producers[at, 0], producers[at, 1], producers[at, 2] = producer, -1, 1
+    producers[at, 0] = producer
+    producers[at, 1] = -1
+    producers[at, 2] = 1
     counts[PRODUCERS] += 1
     return at
 
 
 @kernel
 def end_transaction(producer: int, commits: bool, tables: Any) -> None:
-    """A marker: what the producer has pending is decided, the newest of each key alone. Its nodes are free again."""
-    counts, entries, more, nodes, producers = (
-        tables.counts, tables.entries, tables.more, tables.nodes, tables.producers,
-    )  # fmt: skip
-    place = place_of(producer, counts, producers)
+    """Apply a marker to what the producer has pending. Only the newest commit of each key counts. Free the nodes."""
+    counts = tables.counts
+    entries = tables.entries
+    extras = tables.extras
+    nodes = tables.nodes
+    producers = tables.producers
+    place = find_producer(producer, counts, producers)
     node = producers[place, 1]
     producers[place, 1] = -1
     counts[MARK] += 1
     while node >= 0:
         named = nodes[node, ENTRY]
         entry = named if named >= 0 else ~named
-        if more[entry, 3] != counts[MARK]:
-            more[entry, 3] = counts[MARK]
-            there = entries[entry, RECORD]
+        if extras[entry, 3] != counts[MARK]:
+            extras[entry, 3] = counts[MARK]
+            committed = entries[entry, RECORD]
             if tables.rules[CLASSIC]:
-                newer = there < 0 or entries[entry, BATCH] < nodes[node, BATCH]
+                newer = committed < 0 or entries[entry, BATCH] < nodes[node, BATCH]
             else:
-                newer = nodes[node, RECORD] > tables.tombs[entry] and there < nodes[node, RECORD]
+                newer = nodes[node, RECORD] > tables.tombstones[entry] and committed < nodes[node, RECORD]
             if named >= 0 and commits and newer:
                 counts[GARBAGE] += entries[entry, NOTE] & SIZE
                 for column in range(COMMITTED, EPOCH + 1):
                     entries[entry, column] = nodes[node, column]
                 for column in range(3):
-                    more[entry, column] = tables.node_more[node, column]
+                    extras[entry, column] = tables.node_extras[node, column]
                 nodes[node, NOTE] = 0
         counts[GARBAGE] += nodes[node, NOTE] & SIZE
         following = nodes[node, NEXT]
@@ -95,7 +102,7 @@ def end_transaction(producer: int, commits: bool, tables: Any) -> None:
 
 @kernel
 def mark_pending(nodes: Any, producers: Any, wanted: Any) -> None:
-    """Makes wanted the entries of all that waits."""
+    """Make the entries of all pending commits wanted."""
     for place in range(len(producers)):
         node = producers[place, 1] if producers[place, 2] else -1
         while node >= 0:
@@ -106,13 +113,13 @@ def mark_pending(nodes: Any, producers: Any, wanted: Any) -> None:
 
 @kernel
 def move_pending(nodes: Any, producers: Any, renamed: Any, old: Any, new: Any, counts: Any) -> None:
-    """Gives all that waits the new numbers of its entries, and copies its metadata to the other arena."""
+    """Give all pending commits the new numbers of their entries, and copy their metadata to the new arena."""
     end = counts[ARENA]
     for place in range(len(producers)):
         node = producers[place, 1] if producers[place, 2] else -1
         while node >= 0:
             entry = nodes[node, ENTRY]
             nodes[node, ENTRY] = renamed[entry] if entry >= 0 else ~renamed[~entry]
-            nodes[node, NOTE], end = moved(nodes[node, NOTE], old, new, end)
+            nodes[node, NOTE], end = move_text(nodes[node, NOTE], old, new, end)
             node = nodes[node, NEXT]
     counts[ARENA] = end

@@ -1,4 +1,4 @@
-"""The value of an offset record, of any version, read into an entry or a node."""
+"""Kernel that reads the value of an offset record, of any version, into an entry or a node."""
 
 from __future__ import annotations
 
@@ -13,28 +13,31 @@ from kafkagroups.kernels.layout import (
     COMMITTED,
     EPOCH,
     GARBAGE,
+    HAND_OVER,
     HAS_EXPIRE,
     HAS_TOPIC,
     KNOWS_TOPIC_IDS,
     NOTE,
+    OK,
     SIZE,
     TIME,
 )
-from kafkagroups.kernels.scan import ODD, OK, int16, int32, int64, uvarint
+from kafkagroups.kernels.scan import int16, int32, int64, uvarint
 
 
 @inlined
 def put_value(data: Any, at: int, value_size: int, highest: int, tables: Any, table: Any, extra: Any, row: int) -> int:
-    """Reads an offset's value into a row of entries or nodes (their columns are the same). ODD when it is not plain."""
+    """Read an offset's value into a row of entries or nodes (same columns). Return HAND_OVER if it is not plain."""
     end = at + value_size
     if value_size < 2 + 8 + 1 + 8:
-        return ODD
+        return HAND_OVER
     version = int16(data, at)
     if version < 0 or version > highest:
-        return ODD
+        return HAND_OVER
     table[row, COMMITTED] = int64(data, at + 2)
     at += 10
-    epoch, flags = np.int64(-1), np.int64(0)
+    epoch = np.int64(-1)
+    flags = np.int64(0)
     if version >= 3:
         epoch = int32(data, at)
         at += 4
@@ -42,33 +45,34 @@ def put_value(data: Any, at: int, value_size: int, highest: int, tables: Any, ta
         size, at = uvarint(data, at, end)
         size -= 1
         if at < 0 or size > 0x7FFF:
-            return ODD
+            return HAND_OVER
     else:
         if at + 2 > end:
-            return ODD
+            return HAND_OVER
         size = int16(data, at)
         at += 2
     note = at
     at += size
     if size < 0 or at + 8 > end:
-        return ODD
+        return HAND_OVER
     table[row, TIME] = int64(data, at)
     at += 8
     if version == 1:
         if at + 8 > end:
-            return ODD
+            return HAND_OVER
         expire = int64(data, at)
         if expire != -1:
             flags = np.int64(HAS_EXPIRE)
             extra[row, 0] = expire
     if version == 4:
         if at >= end or data[at] > 1:
-            return ODD
+            return HAND_OVER
         if data[at] == 1:
             if at + 19 > end or data[at + 1] != 0 or data[at + 2] != 16:
-                return ODD
+                return HAND_OVER
             if tables.rules[KNOWS_TOPIC_IDS]:
-                extra[row, 1], extra[row, 2] = load64(data, at + 3), load64(data, at + 11)
+                extra[row, 1] = load64(data, at + 3)
+                extra[row, 2] = load64(data, at + 11)
                 flags = np.int64(HAS_TOPIC) if extra[row, 1] or extra[row, 2] else np.int64(0)
     table[row, EPOCH] = (epoch & 0xFFFFFFFF) | flags
     if size or table[row, NOTE]:
@@ -78,8 +82,9 @@ def put_value(data: Any, at: int, value_size: int, highest: int, tables: Any, ta
 
 @kernel
 def _keep_note(data: Any, note: int, size: int, tables: Any, table: Any, row: int) -> None:
-    """Copies metadata into the arena, over the row's old one where it fits."""
-    counts, arena = tables.counts, tables.arena
+    """Copy metadata into the arena. It overwrites the row's old metadata if it fits there."""
+    counts = tables.counts
+    arena = tables.arena
     old = table[row, NOTE]
     place = old >> 20
     counts[GARBAGE] += old & SIZE

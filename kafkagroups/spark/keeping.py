@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from kafkagroups.groups.shard import Shard
 from kafkagroups.loading.engines import COMPILED_FROM
 from kafkagroups.loading.snapshots import files
-from kafkagroups.loading.snapshots.states import PartitionState, advanced
+from kafkagroups.loading.snapshots.states import advance_shard
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.versions import Dialect, dialect
@@ -113,10 +114,10 @@ def _partition_task(
         table = table.sort_by("base_offset")
         partition: int = table["partition"][0].as_py()
         name = None if partition < 0 else partition
-        before = files.read_state(folder / old_files[partition], rules) if partition in old_files else None
+        before = files.read_shard(folder / old_files[partition], name, rules) if partition in old_files else None
         state = advance_state(before, table, name, rules)
         file = files.name(name, number, uuid4().hex)  # The random id separates two runs of the same task.
-        files.write_state(folder / file, state)
+        files.write_shard(folder / file, state)
         return pa.table(
             {
                 "partition": pa.array([partition], pa.int32()),
@@ -128,18 +129,16 @@ def _partition_task(
     return run
 
 
-def advance_state(
-    before: PartitionState | None, table: pa.Table, partition: int | None, rules: Dialect
-) -> PartitionState:
+def advance_state(before: Shard | None, table: pa.Table, partition: int | None, rules: Dialect) -> Shard:
     """Return the state after these batches, which are in order; batches that it already contains are skipped."""
     since = before.loaded.next_offset if before else -1
     rows = zip(*(table[name].to_pylist() for name in ("base_offset", "next_offset", "bytes")), strict=True)
     new = [(base, end, content) for base, end, content in rows if end > since]
-    if before and (not new or before.shard is None):
+    if before and (not new or before.failure is not None):
         ends = [end for _, end, _ in new]
         return replace(before, loaded=replace(before.loaded, next_offset=max([since, *ends])))
     content = b"".join(content for _, _, content in new)
     log = log_of_buffers([(segment_name(new[0][0]), content)], partition)
-    state = advanced(before, log, rules, len(content) >= COMPILED_FROM)
+    state = advance_shard(before, log, rules, len(content) >= COMPILED_FROM)
     segments = before.loaded.segments if before else 1
     return replace(state, loaded=replace(state.loaded, segments=segments))

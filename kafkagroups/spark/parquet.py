@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafkagroups.errors import UsageError
-from kafkagroups.loading.groups import failure
+from kafkagroups.loading.groups import describe_failure
 from kafkagroups.log.places import local_path
 from kafkagroups.records.versions import Dialect
 from kafkagroups.spark.session import session, task_errors
@@ -33,7 +33,7 @@ def load_and_write(path: str, rules: Dialect, partitions: int | None, master: st
         if row["damage"]:
             problems.append(row["damage"])
         if row["error"]:
-            problems.append(failure(path, number, rules.kafka, row["error"]))
+            problems.append(describe_failure(path, number, rules.kafka, row["error"]))
     return WrittenTables(rows, problems)
 
 

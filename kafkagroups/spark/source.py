@@ -35,7 +35,7 @@ from pyspark.sql.types import StructType
 
 from kafkagroups.api import load_columns
 from kafkagroups.errors import UsageError
-from kafkagroups.loading.engines import engine_of
+from kafkagroups.loading.engines import choose_engine
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.places import find_all_logs
 from kafkagroups.log.segments import Log
@@ -124,7 +124,7 @@ class ConsumerOffsetsReader(DataSourceReader):
                 kafka=self.options.kafka,
                 partitions=self.options.partitions,
                 columns=schema.names,
-                engine="compiled" if engine_of(self.options.engine, partition.size) else "python",
+                engine=choose_engine(self.options.engine, partition.size).name,
             )
             for batch in batches:
                 if groups is not None:

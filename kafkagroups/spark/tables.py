@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkagroups.api import loaded_columns
-from kafkagroups.loading.engines import engine_of
-from kafkagroups.loading.groups import Groups, join, load_logs, opened
+from kafkagroups.loading.engines import choose_engine, choose_engine_for
+from kafkagroups.loading.groups import Groups, join_groups
+from kafkagroups.loading.load import load_logs, open_for_load
 from kafkagroups.log.places import find_logs
 from kafkagroups.log.segments import Log
+from kafkagroups.log.stop import Stop
 from kafkagroups.records.versions import Dialect
 from kafkagroups.spark.session import register, session as get_session, task_errors
 from kafkagroups.tables.columns import columns_of
@@ -74,8 +76,8 @@ def _open_logs(
     engine: str,
 ) -> tuple[list[Log], Dialect]:
     """Return logs whose paths also work in a worker, and after Python has changed its folder."""
-    engine_of(engine, 0)  # Raises a UsageError if there is no such engine.
-    return opened(path, coordinator, kafka, partitions, until, partial(find_logs, folder=os.getcwd()))
+    choose_engine(engine, 0)  # Raises a UsageError if there is no such engine.
+    return open_for_load(path, coordinator, kafka, partitions, until, partial(find_logs, folder=os.getcwd()))
 
 
 class Tables:
@@ -150,8 +152,8 @@ class Tables:
         shared = _logs_with_shared_groups(self._logs, [(group, number) for group, number in named])
         if not shared:
             return [], None
-        scan = engine_of(self._engine, sum(log.size for log in self._logs))
-        return shared, load_logs(shared, self._rules, partitions=self._partitions, scan=scan)
+        engine = choose_engine_for(self._engine, self._logs)
+        return shared, load_logs(shared, self._rules, partitions=self._partitions, engine=engine)
 
     def _read(self, table: str, logs: list[Log]) -> DataFrame:
         reader = self.session.read.format("consumer_offsets").option("table", table).option("engine", self._engine)
@@ -206,9 +208,11 @@ def load_groups(
     tasks = distribute(sized, 2 * context.defaultParallelism)
     total = sum(length for length, _ in sized)
 
+    stop = Stop(until, until_time)
+
     def load_together(some: list[Log]) -> Groups:
-        scan = engine_of(engine, total)
-        return load_logs(some, rules, str(path), partitions=partitions, until=until, until_time=until_time, scan=scan)
+        chosen = choose_engine(engine, total)
+        return load_logs(some, rules, str(path), partitions=partitions, stop=stop, engine=chosen)
 
     def run_task(some: list[Log]) -> list[Groups]:
         parts = [load_together([log]) for log in some]
@@ -226,7 +230,7 @@ def load_groups(
         numbers = {log.partition for log in shared}
         parts = [part for part in parts if not numbers & part.partitions.keys()]
         parts.append(load_together(shared))
-    return join(parts, str(path), partitions)
+    return join_groups(parts, str(path), partitions)
 
 
 def _is_home_enough(rules: Dialect, partitions: int | None) -> bool:

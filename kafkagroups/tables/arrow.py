@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kafkagroups.loading.groups import Groups, LoadedPartition
+from kafkagroups.groups.shard import LoadedPartition
+from kafkagroups.loading.groups import Groups
 from kafkagroups.tables import rows
 from kafkagroups.tables.columns import Column, arrow_schema, columns_of, record_batches
+from kafkagroups.tables.folded_offsets import folded_batches, split_folded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,13 +26,11 @@ def read_table(groups: Groups, table: str, columns: Iterable[str] | None = None)
 def _batches(groups: Groups, table: str, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
     """Yield the table's rows. Offsets that the compiled engine keeps become columns directly."""
     if table in rows.OF_GROUPS:
-        known = [groups[group_id] for group_id in sorted(groups)]
-        if table == "offsets" and (kept := [group for group in known if hasattr(group.offsets, "fold")]):
-            from kafkagroups.kernels.columns import offset_batches
-
-            yield from offset_batches(kept, columns)
-            known = [group for group in known if not hasattr(group.offsets, "fold")]
-        yield from record_batches(table, columns, rows.OF_GROUPS[table](known))
+        parts = list(groups.parts())
+        if table == "offsets":
+            folded, parts = split_folded(parts)
+            yield from folded_batches(folded, columns)
+        yield from record_batches(table, columns, rows.OF_GROUPS[table](parts))
     else:
         yield from record_batches(table, columns, _rows(groups, table))
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kafkagroups.errors import BadBytes, InvalidLog
-from kafkagroups.groups.loading import OFFSET_KEYS, group_of
-from kafkagroups.groups.modern_group import AnyGroup
+from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
+from kafkagroups.loading.caches import GroupParts
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType, decode_control_key
@@ -38,44 +38,50 @@ def number(partition: int | None) -> int:
     return -1 if partition is None else partition
 
 
-def offset_rows(groups: Iterable[AnyGroup]) -> Iterator[Row]:
+PartsOfGroups = Iterable[tuple[str, GroupParts]]
+"""Group ids and what the groups are built from, as `Groups.parts` yields them."""
+
+
+def offset_rows(groups: PartsOfGroups) -> Iterator[Row]:
     """Yield the table `offsets`: the committed offsets of groups."""
-    for group in groups:
-        for partition in sorted(group.offsets):
-            yield _offset_row(group, partition, group.offsets[partition])
+    for group_id, parts in groups:
+        offsets = dict(parts.offsets)
+        for partition in sorted(offsets):
+            yield _offset_row(parts.group.partition, group_id, partition, offsets[partition])
 
 
-def pending_rows(groups: Iterable[AnyGroup]) -> Iterator[Row]:
+def pending_rows(groups: PartsOfGroups) -> Iterator[Row]:
     """Yield the table `pending`: the commits whose transaction is open, one row for each producer."""
-    for group in groups:
-        for partition, producer_id, offset in sorted_pending(group.pending):
-            yield (*_offset_row(group, partition, offset), producer_id)
+    for group_id, parts in groups:
+        for partition, producer_id, offset in sorted_pending(parts.pending):
+            yield (*_offset_row(parts.group.partition, group_id, partition, offset), producer_id)
 
 
-def _offset_row(group: AnyGroup, partition: TopicPartition, offset: OffsetAndMetadata) -> Row:
-    place = (number(group.partition), group.group_id, partition.topic, partition.partition)
-    return (*place, *offset_values(offset))
+def _offset_row(log_partition: int | None, group_id: str, partition: TopicPartition, offset: OffsetAndMetadata) -> Row:
+    return (number(log_partition), group_id, partition.topic, partition.partition, *offset_values(offset))
 
 
-def group_rows(groups: Iterable[AnyGroup]) -> Iterator[Row]:
+def group_rows(groups: PartsOfGroups) -> Iterator[Row]:
     """Yield the table `groups`: what `load --json` shows, with numbers of members, offsets and pending partitions."""
-    for group in groups:
+    for group_id, parts in groups:
+        group = parts.decode_group()
         shown = described_json(group)
-        waiting = {partition for offsets in group.pending.values() for partition in offsets}
-        counts = (len(shown["members"]), len(group.offsets), len(waiting))
-        yield (number(group.partition), group.group_id, *map(shown.get, _GROUP_NAMES), *counts)
+        waiting = {partition for offsets in parts.pending.values() for partition in offsets}
+        counts = (len(shown["members"]), len(parts.offsets), len(waiting))
+        yield (number(group.partition), group_id, *map(shown.get, _GROUP_NAMES), *counts)
 
 
-def member_rows(groups: Iterable[AnyGroup]) -> Iterator[Row]:
+def member_rows(groups: PartsOfGroups) -> Iterator[Row]:
     """Yield the table `members`: what `load --json` shows. Lists are null if the member's bytes cannot be read."""
-    for group in groups:
+    for group_id, parts in groups:
+        group = parts.decode_group()
         for shown in described_json(group)["members"]:
             lists = subscribed_and_assigned(group, shown)
             named = map(shown.get, _MEMBER_NAMES)
-            yield (number(group.partition), group.group_id, *named, *lists, shown.get("member_epoch"))
+            yield (number(group.partition), group_id, *named, *lists, shown.get("member_epoch"))
 
 
-OF_GROUPS: dict[str, Callable[[Iterable[AnyGroup]], Iterator[Row]]] = {
+OF_GROUPS: dict[str, Callable[[PartsOfGroups], Iterator[Row]]] = {
     "offsets": offset_rows,
     "pending": pending_rows,
     "groups": group_rows,
@@ -113,7 +119,7 @@ def _meaning(batch: Batch, log_record: LogRecord, rules: Dialect, with_json: boo
     key = record.key
     place = (key.topic, key.partition) if isinstance(key, OFFSET_KEYS) else (None, None)
     text = json.dumps(to_json(record, rules)) if with_json else None
-    return (None, record.type, record.name, group_of(record), *place, record.value_version, text)
+    return (None, record.type, record.name, find_group_id(record), *place, record.value_version, text)
 
 
 def _record_row(log: Log, batch: Batch, record: LogRecord, meaning: Row, error: str | None) -> Row:

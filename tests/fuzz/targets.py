@@ -4,14 +4,13 @@ import json
 import struct
 import zlib
 from contextlib import suppress
-from functools import partial
 
 from crc32c import crc32c
 
 import kafkagroups as kg
 from kafkagroups.anatomy.batches import list_batch_fields
-from kafkagroups.kernels import logs
-from kafkagroups.loading.groups import load_logs
+from kafkagroups.loading.engines import PYTHON, choose_engine
+from kafkagroups.loading.load import load_logs
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.consumer_protocol import encode_embedded
@@ -94,8 +93,8 @@ def compiled(data):
     segment = mended(data[1:]) if data[0] & 0x80 else data[1:]
     rules = READERS[(data[0] & 0x7F) % len(READERS)]
     both = [
-        load_logs([log_of_buffers([("00000000000000000000.log", segment)], 0)], rules, scan=scan)
-        for scan in (None, partial(logs.scan, threads=1))
+        load_logs([log_of_buffers([("00000000000000000000.log", segment)], 0)], rules, engine=engine, threads=1)
+        for engine in (PYTHON, choose_engine("compiled", 0))
     ]
     assert shape(both[0]) == shape(both[1])
 

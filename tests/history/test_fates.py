@@ -5,7 +5,8 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.api import explain
 from kafkagroups.history.fates import Fates, history_json
-from kafkagroups.loading.groups import load_logs
+from kafkagroups.loading.engines import observed_by
+from kafkagroups.loading.load import load_logs
 from kafkagroups.log.segments import open_logs
 from kafkagroups.tables.group_json import group_json
 from kafkagroups.tables.offset_fields import offset_json
@@ -20,7 +21,7 @@ LOGS += [str(DATA / version) for version in ("1.0.1", "3.9.2", "4.3.1")]
 def walk(path, coordinator, group=None):
     rules = kg.dialect(coordinator)
     fates = Fates(rules, group)
-    groups = load_logs(open_logs(path), rules, observer=fates)
+    groups = load_logs(open_logs(path), rules, engine=observed_by(fates))
     fates.settle(groups.groups, groups.orphans, groups.failed)
     return fates, groups
 

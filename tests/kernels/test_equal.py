@@ -10,13 +10,15 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.api import load, loaded_columns
-from kafkagroups.kernels import logs, room, state
+from kafkagroups.kernels import arrays, fold_log, state
 from kafkagroups.kernels.crc32c import crc32c_instruction, crc32c_tables, has_instruction
 from kafkagroups.kernels.unpack import as_array
-from kafkagroups.loading.groups import load_logs
+from kafkagroups.loading.engines import PYTHON, choose_engine
+from kafkagroups.loading.load import load_logs
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segments import log_of_buffers
+from kafkagroups.log.stop import Stop
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.versions import dialect
@@ -26,6 +28,7 @@ from tests.kernels.random_logs import passing_keys, random_log
 from tests.kernels.same import shape
 
 LONG = os.environ.get("KG_PROFILE") == "long"
+COMPILED = choose_engine("compiled", 0)
 COORDINATORS = (("classic", "3.9.2"), ("new", "4.3.1"), ("classic", "1.0.1"), ("new", "4.0.2"))
 
 
@@ -52,14 +55,14 @@ def test_random_logs_load_the_same(part, monkeypatch):
     """20,000 random logs (1,000 in a normal run): all kinds of records and batches, damage too; most are folded."""
     seeds = range(part, 20_000 if LONG else 1_000, 8)
     folded = []
-    fold_log = logs.fold_log
-    monkeypatch.setattr(logs, "fold_log", lambda *given: folded.append(fold_log(*given)) or folded[-1])
+    fold_if_plain = fold_log.fold_if_plain
+    monkeypatch.setattr(fold_log, "fold_if_plain", lambda *given: folded.append(fold_if_plain(*given)) or folded[-1])
     for seed in seeds:
         data = random_log(seed)
         for coordinator, kafka in COORDINATORS[:2]:
             rules = dialect(coordinator, kafka)
             wanted = load_logs([log_of_buffers([("s.log", data)], 3)], rules)
-            given = load_logs([log_of_buffers([("s.log", data)], 3)], rules, scan=logs.scan)
+            given = load_logs([log_of_buffers([("s.log", data)], 3)], rules, engine=COMPILED)
             assert shape(given) == shape(wanted), (seed, coordinator)
     assert sum(one is not None for one in folded) > len(folded) / 3
 
@@ -72,26 +75,26 @@ def test_a_log_cut_anywhere_loads_the_same(seed):
     cuts = ((5, None), (20, None), (None, 1010), (None, 1040), (-1, None), (None, -5), (1 << 70, None))
     for until, until_time in cuts:
         both = [
-            load_logs([log_of_buffers([("s.log", data)], 3)], rules, until=until, until_time=until_time, scan=scan)
-            for scan in (None, logs.scan)
+            load_logs([log_of_buffers([("s.log", data)], 3)], rules, stop=Stop(until, until_time), engine=engine)
+            for engine in (PYTHON, COMPILED)
         ]
         assert shape(both[0]) == shape(both[1])
 
 
 def test_room_grows_while_a_log_is_folded(monkeypatch):
     """With next to no room at first, every array has to grow, and the result is the same."""
-    monkeypatch.setattr(room, "FIRST_KEYS", 1)
-    monkeypatch.setattr(room, "FIRST_NAMES", 1)
-    monkeypatch.setattr(room, "FIRST_NODES", 1)
-    monkeypatch.setattr(room, "FIRST_BYTES", 1)
+    monkeypatch.setattr(arrays, "FIRST_KEYS", 1)
+    monkeypatch.setattr(arrays, "FIRST_NAMES", 1)
+    monkeypatch.setattr(arrays, "FIRST_NODES", 1)
+    monkeypatch.setattr(arrays, "FIRST_BYTES", 1)
     monkeypatch.setattr(state, "STRIDE", 1)
-    monkeypatch.setattr(room, "FIRST_PRODUCERS", 8)
-    monkeypatch.setattr(room, "ROWS", 1)
+    monkeypatch.setattr(arrays, "FIRST_PRODUCERS", 8)
+    monkeypatch.setattr(arrays, "ROWS", 1)
     for seed in range(100):
         data = random_log(seed, batches=120)
         rules = dialect("new", None)
         wanted = load_logs([log_of_buffers([("s.log", data)], 3)], rules)
-        given = load_logs([log_of_buffers([("s.log", data)], 3)], rules, scan=logs.scan)
+        given = load_logs([log_of_buffers([("s.log", data)], 3)], rules, engine=COMPILED)
         assert shape(given) == shape(wanted), seed
 
 
@@ -118,7 +121,7 @@ def test_columns_are_the_rows(coordinator):
     for seed in range(200):
         log = [("s.log", random_log(seed))]
         wanted = load_logs([log_of_buffers(log, 3)], rules)
-        given = load_logs([log_of_buffers(log, 3)], rules, scan=logs.scan)
+        given = load_logs([log_of_buffers(log, 3)], rules, engine=COMPILED)
         for table in ("offsets", "pending", "groups", "members"):
             frames = [loaded_columns(groups, table).read_all() for groups in (wanted, given)]
             frames[1].validate(full=True)
@@ -134,25 +137,25 @@ def test_memory_holds_what_lives(coordinator):
     """Of 60,000 keys that come and go, committed, in transactions or with notes, few are kept; the load is the same."""
     rules, data = dialect(coordinator, None), passing_keys(60_000)
     wanted = load_logs([log_of_buffers([("s.log", data)], 3)], rules)
-    given = load_logs([log_of_buffers([("s.log", data)], 3)], rules, scan=logs.scan)
+    given = load_logs([log_of_buffers([("s.log", data)], 3)], rules, engine=COMPILED)
     assert shape(given) == shape(wanted)
-    fold = state.Fold(rules)
-    assert fold.segment(as_array(data))
+    fold = state.FoldState(rules)
+    assert fold.fold_segment(as_array(data))
     assert len(fold.entries) <= 16_384 and len(fold.names) <= 16_384 and len(fold.producers) <= 16_384
     assert len(fold.arena) < 4_000_000
-    assert len(fold.row_places) == room.ROWS
+    assert len(fold.row_places) == arrays.ROWS
 
 
 def test_the_collector_runs_again_when_a_load_is_over():
     """Also when it ends, in the readable loader, with an error that somebody keeps."""
     data, kept = random_log(8, 120), []
 
-    def interrupt(more):
+    def interrupt(count):
         raise KeyboardInterrupt
 
     some = [log_of_buffers([("s.log", each)], n) for n, each in enumerate((data + b"\1", data))]
     try:
-        load_logs(some, dialect("new", None), scan=logs.scan, passed=interrupt)
+        load_logs(some, dialect("new", None), engine=COMPILED, count_bytes=interrupt)
     except KeyboardInterrupt as error:
         kept.append(error)
     assert kept and gc.isenabled()
@@ -170,8 +173,8 @@ def test_a_second_reading_stays_inside_what_was_folded():
         broken = broken[:70] + bytes([broken[70] ^ 1]) + broken[71:]
         for log, until in ((data, None), (data + broken, 20), (data + broken, None)):
             both = [
-                load_logs([log_of_buffers([("s.log", log)], 3)], dialect("new", None), until=until, scan=scan)
-                for scan in (None, logs.scan)
+                load_logs([log_of_buffers([("s.log", log)], 3)], dialect("new", None), stop=Stop(until), engine=engine)
+                for engine in (PYTHON, COMPILED)
             ]
             assert shape(both[0]) == shape(both[1])
 
@@ -197,7 +200,7 @@ def test_the_tables_are_taken_where_the_instruction_is_missing():
         {"sse4.2": True}, {"KAFKAGROUPS_CRC32C": "tables"}
     )
     program = (
-        "from kafkagroups.kernels import crc32c, logs\n"
+        "from kafkagroups.kernels import crc32c, fold_log\n"
         "from kafkagroups.api import load\n"
         "assert crc32c.crc32c is crc32c.crc32c_tables\n"
         "print(sorted(load('data/harbour/3.9.2', engine='compiled')))"

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import kafkagroups as kg
+from kafkagroups.groups.offsets import Offsets
 from kafkagroups.kernels import layout
-from kafkagroups.loading.snapshots import Snapshot, advanced, files
+from kafkagroups.loading.snapshots import Snapshot, advance_shard, files
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.versions import dialect
 from tests.kernels.random_logs import passing_keys, random_log
@@ -22,7 +23,7 @@ def log_of(data):
 def saved(tmp_path, data, rules):
     """The file of a state after this log, and its arrays."""
     path = tmp_path / "3.1.state"
-    files.write_state(path, advanced(None, log_of(data), rules, True))
+    files.write_shard(path, advance_shard(None, log_of(data), rules, True))
     with np.load(path) as arrays:
         return path, {name: arrays[name] for name in arrays.files}
 
@@ -30,15 +31,15 @@ def saved(tmp_path, data, rules):
 def read(path, arrays, rules):
     with open(path, "wb") as file:
         np.savez(file, **arrays)
-    return files.read_state(path, rules)
+    return files.read_shard(path, 3, rules)
 
 
 def with_pending(rules):
     """A random log whose first half leaves commits pending."""
     for seed in range(1000):
         data = random_log(seed, 120)
-        state = advanced(None, log_of(data[: len(data) // 2]), rules, True)
-        if state.fold is not None and state.fold.pending():
+        state = advance_shard(None, log_of(data[: len(data) // 2]), rules, True)
+        if not isinstance(state.offsets, Offsets) and state.offsets.pending:
             return data
     raise AssertionError
 
@@ -50,7 +51,7 @@ def test_changed_numbers_are_refused_or_harmless(log, coordinator, tmp_path):
     rules = dialect(coordinator, None)
     data = passing_keys(300) if log == "passing" else with_pending(rules)
     path, arrays = saved(tmp_path, data[: len(data) // 2], rules)
-    assert read(path, arrays, rules).fold is not None
+    assert not isinstance(read(path, arrays, rules).offsets, Offsets)
     rnd, refused = random.Random(log), 0
     names = [name for name, array in arrays.items() if name != "rest" and array.size]
     for _ in range(400):
@@ -66,11 +67,11 @@ def test_changed_numbers_are_refused_or_harmless(log, coordinator, tmp_path):
             refused += 1
             continue
         Snapshot(rules, {3: state}).groups()
-        Snapshot(rules, {3: advanced(state, log_of(data), rules, True)}).groups()
+        Snapshot(rules, {3: advance_shard(state, log_of(data), rules, True)}).groups()
     assert 20 < refused < 380
 
 
-@pytest.mark.parametrize("name", ["counts", "entries", "more", "tombs", "names", "arena", "nodes", "producers"])
+@pytest.mark.parametrize("name", ["counts", "entries", "extras", "tombstones", "names", "arena", "nodes", "producers"])
 def test_arrays_of_another_shape_are_refused(name, tmp_path):
     """An array that is missing, too short, of another type or turned."""
     rules = dialect("classic", None)

@@ -9,10 +9,11 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.cli import main
+from kafkagroups.groups.offsets import Offsets
 from kafkagroups.loading import snapshots
-from kafkagroups.loading.groups import load_logs
+from kafkagroups.loading.load import load_logs
 from kafkagroups.loading.snapshots import files
-from kafkagroups.loading.snapshots.states import advanced
+from kafkagroups.loading.snapshots.states import advance_shard
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.versions import dialect
 from tests.captured import captured
@@ -83,11 +84,11 @@ def test_random_logs_that_grow(coordinator, compiled):
             continue
         for cut in (*sorted(rnd.randrange(len(data) + 1) for _ in range(4)), len(data)):
             log = log_of_buffers([(NAME, data[:cut])], 3)
-            state = advanced(state, log, rules, compiled)
+            state = advance_shard(state, log, rules, compiled)
             wanted = load_logs([log_of_buffers([(NAME, data[:cut])], 3)], rules)
             given = snapshots.Snapshot(rules, {3: state}).groups()
             assert shape(given) == shape(wanted), (seed, cut)
-            folded += state.fold is not None
+            folded += not isinstance(state.offsets, Offsets)
     assert (folded > 300) == compiled
 
 
@@ -107,8 +108,8 @@ def test_new_segments_and_partitions(engine, tmp_path):
         if snapshot is None:
             snapshot = snapshots.take(topic, engine=engine)
         else:
-            for state in snapshot.states.values():  # what was read is no longer needed
-                log = topic / f"__consumer_offsets-{state.shard.partition}"
+            for state in snapshot.shards.values():  # what was read is no longer needed
+                log = topic / f"__consumer_offsets-{state.partition}"
                 assert state.loaded.next_offset and log.is_dir()
             snapshot = snapshot.advance(topic, engine=engine)
         wanted = kg.load(topic)
@@ -155,7 +156,7 @@ def test_what_lies_on_disk(tmp_path):
     assert {int(p): there["next_offset"] for p, there in said["partitions"].items()} == snapshot.next_offsets
     with pytest.raises(kg.UsageError, match="no snapshot"):
         snapshots.Snapshot.read(tmp_path)
-    with pytest.raises(kg.UsageError, match="an empty folder"):
+    with pytest.raises(kg.UsageError, match="expected an empty folder"):
         snapshot.save("data/harbour")
     state = folder / next(iter(said["partitions"].values()))["file"]
     whole = state.read_bytes()
@@ -163,7 +164,7 @@ def test_what_lies_on_disk(tmp_path):
         state.write_bytes(damaged)
         with pytest.raises(kg.InvalidLog, match="no state"):
             snapshots.Snapshot.read(folder)
-    (folder / "snapshot.json").write_text('{"format": 2}')
+    (folder / "snapshot.json").write_text('{"format": 3}')
     with pytest.raises(kg.InvalidLog):
         snapshots.Snapshot.read(folder)
 
@@ -183,8 +184,8 @@ def test_a_pickle_from_elsewhere_runs_nothing(tmp_path):
         writer,
     ):
         np.savez(tmp_path / "state.npz", rest=np.frombuffer(content, np.uint8))
-        with pytest.raises(kg.InvalidLog, match="no class of a state"):
-            files.read_state(tmp_path / "state.npz", dialect("new", None))
+        with pytest.raises(kg.InvalidLog, match="not a class of a state"):
+            files.read_shard(tmp_path / "state.npz", 3, dialect("new", None))
     assert segment.read_bytes() == bytes(100)
 
 

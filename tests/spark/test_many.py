@@ -6,7 +6,7 @@ import pytest
 
 from kafkagroups import spark as kgs
 from kafkagroups.api import loaded_columns
-from kafkagroups.loading.groups import load_logs
+from kafkagroups.loading.load import load_logs
 from kafkagroups.log.segments import open_logs
 from kafkagroups.records.versions import dialect
 from kafkagroups.tables.columns import columns_of

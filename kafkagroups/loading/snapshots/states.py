@@ -1,145 +1,74 @@
-"""The state of one partition, and how it goes on.
+"""Advances the state of one partition: folds what its log has behind a shard onto a copy of the shard.
 
-It is the cache as it is before the last step of a load, when transactions are open and nobody can tell which groups
-will be known: so going on is what reading on would have been. Where the compiled engine folds the log, the offsets stay
-in its arrays; once the readable loader had to take over, they stay in its maps. A half-written or damaged batch at the
-end waits; it is read when it has been made good. A partition whose load fails has no state and is read anew each time.
-Kafka before 0.10.1 keeps offsets in a cache of their own, of which there are no snapshots.
+The state is the shard before the last step of its load. Transactions may be open, and which groups will be known is not
+decided yet. So advancing it gives what reading on would have given. The engine that folded a shard advances it: if the
+readable engine had to take over once, it stays. A half-written or damaged batch at the end of the log waits; it is
+read when it has been completed. A partition whose load fails is read again from its start.
+
+There are no snapshots of Kafka before 0.10.1, which keeps offsets in a cache of their own.
 """
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
 
-from kafkagroups.errors import BadBytes, InvalidLog, LoadFailed, UsageError
-from kafkagroups.groups.loading import ClassicShard, Shard
+from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.groups import fold as readable
+from kafkagroups.groups.classic_shard import keeps_offsets_apart
 from kafkagroups.groups.offsets import Offsets
-from kafkagroups.loading.groups import LoadedPartition, empty_cache
-from kafkagroups.log.batch import Batch, record_count
+from kafkagroups.groups.shard import Shard
 from kafkagroups.log.position import Position
 from kafkagroups.log.segment_file import ByteRange
 from kafkagroups.log.segments import Damage, Log
 from kafkagroups.records.versions import Dialect
 
-if TYPE_CHECKING:
-    from kafkagroups.kernels.state import Fold
 
+def advance_shard(shard: Shard | None, log: Log, rules: Dialect, compiled: bool) -> Shard:
+    """Return the shard after what the log has behind it. The given shard stays as it is.
 
-@dataclass
-class PartitionState:
-    """A partition, read up to `loaded.next_offset`. `names` are the groups with records there.
-
-    `shard` is None when the load failed, or cannot go on. The offsets are `fold`'s, or, without one, the shard's.
+    None is a partition that was not read yet; `compiled` chooses its engine.
+    Raise UsageError if the log ends before the shard does.
     """
+    if keeps_offsets_apart(rules):
+        raise UsageError(
+            f"snapshots need Kafka 0.10.1 or newer: Kafka {rules.kafka} keeps offsets in a cache of their own"
+        )
+    if shard is None or shard.failure is not None:
+        return _fold_whole(log, rules, compiled)
+    rest, tail = _new_part(log, shard.loaded.next_offset)
+    if rest is None:
+        return replace(shard, loaded=replace(shard.loaded, segments=len(log.segments), damage=tail))
+    advanced = _fold_compiled(rest, rules, shard)
+    if advanced is None:
+        advanced = readable.fold(rest, rules, base=shard)
+    advanced.loaded.segments = len(log.segments)
+    advanced.loaded.damage = rest.damage or tail
+    return advanced
 
-    loaded: LoadedPartition
-    names: list[str] = field(default_factory=list)
-    shard: ClassicShard | Shard | None = None
-    fold: Fold | None = None
 
-
-def advanced(state: PartitionState | None, log: Log, rules: Dialect, compiled: bool) -> PartitionState:
-    """The state after what the log holds behind it; the given one stays as it is. `compiled` counts for a new one.
-
-    UsageError: the log ends before the state does.
-    """
-    if not rules.since(0, 10, 1):
-        raise UsageError(f"there are snapshots of Kafka 0.10.1 and newer: {rules.kafka} keeps offsets in another cache")
-    since = None
-    tail = None
-    new: Log | None = log
-    if state is None or state.shard is None:
-        offsets, start = Offsets(), log.start_offset
-        shard = ClassicShard if rules.coordinator == "classic" else Shard
-        state = PartitionState(LoadedPartition(0, 0, 0, start, start), [], shard(log.partition, offsets))
-    else:
-        compiled, since = state.fold is not None, state.loaded.next_offset
-        new, tail = _new_part(log, since)
-    loaded = replace(state.loaded, segments=len(log.segments), error=None, damage=tail)
-    if new is None:
-        return replace(state, loaded=loaded)
-    done = _folded(state, loaded, new, rules, since) if compiled else None
-    if done is None and compiled and since is None:  # Perhaps only the damaged end was in the way.
+def _fold_whole(log: Log, rules: Dialect, compiled: bool) -> Shard:
+    """Fold a log from its start."""
+    if compiled:
+        shard = _fold_compiled(log, rules)
+        if shard is not None:
+            return shard
+        # A half-written batch at the end may be the only reason. Without it the engine can continue later.
         trimmed, tail = _new_part(log, None)
-        if tail and trimmed:
-            done = _folded(state, replace(loaded, damage=tail), trimmed, rules, None)
-    if done is None:
-        done = _replayed(state, loaded, new, rules, since)
-        if new.damage:
-            done.loaded.damage = new.damage
-    return done
+        shard = _fold_compiled(trimmed, rules) if tail and trimmed else None
+        if shard is not None:
+            shard.loaded.segments = len(log.segments)
+            shard.loaded.damage = tail
+            return shard
+    return readable.fold(log, rules)
 
 
-def whole_shard(state: PartitionState) -> Any:
-    """A shard of its own, with the state's offsets."""
-    shard = _copied(state.shard)
-    if state.fold is not None:
-        from kafkagroups.kernels.logs import offsets_of
-
-        shard.offsets = offsets_of(state.fold)[0]
-    return shard
-
-
-def _copied(shard: Any) -> Any:
-    return pickle.loads(pickle.dumps(shard))
-
-
-def _replayed(
-    state: PartitionState, loaded: LoadedPartition, new: Log, rules: Dialect, since: int | None
-) -> PartitionState:
-    """By the readable loader."""
-    cache, shard = empty_cache(rules), whole_shard(state)
-    shard.offsets.committed = {group: dict(offsets) for group, offsets in shard.offsets.committed.items()}
-    batches = _counted(new, loaded, since)
-    try:
-        cache.scan(shard, batches)
-    except (LoadFailed, BadBytes) as error:
-        loaded.error = str(error)
-        for _ in batches:
-            pass
-    return PartitionState(loaded, _named(state, cache), None if loaded.error else shard)
-
-
-def _folded(
-    state: PartitionState, loaded: LoadedPartition, new: Log, rules: Dialect, since: int | None
-) -> PartitionState | None:
-    """By the compiled engine; None when the readable loader is to do it."""
-    from kafkagroups.kernels.logs import fold_log, scanned
-    from kafkagroups.kernels.state import Fold
-
-    fold = None
-    if state.fold is not None:
-        fold = Fold.restored(rules, {name: array.copy() for name, array in state.fold.saved().items()})
-    fold = fold_log(new, rules, onto=fold)
-    if fold is None:
+def _fold_compiled(log: Log, rules: Dialect, base: Shard | None = None) -> Shard | None:
+    """Fold a log with the compiled engine. None if it cannot, or if the base was folded by the readable engine."""
+    if base is not None and isinstance(base.offsets, Offsets):
         return None
-    cache, shard = empty_cache(rules), _copied(state.shard)
-    found = scanned(new, fold)
-    try:
-        if not found.onto(cache, shard, since or 0):
-            return None
-    except (LoadFailed, BadBytes):
-        return None
-    shard.offsets = Offsets()
-    fold.go_on()
-    loaded.batches, loaded.records, loaded.next_offset = found.batches, found.records, found.next_offset
-    return PartitionState(loaded, _named(state, cache), shard, fold)
+    from kafkagroups.kernels.fold_log import fold_if_plain
 
-
-def _named(state: PartitionState, cache: Any) -> list[str]:
-    return list(dict.fromkeys([*state.names, *cache.named]))
-
-
-def _counted(log: Log, loaded: LoadedPartition, since: int | None) -> Iterator[Batch]:
-    for batch in log:
-        if since is None or batch.next_offset > since:
-            loaded.batches += 1
-            loaded.records += record_count(batch)
-            loaded.next_offset = batch.next_offset
-            yield batch
+    return fold_if_plain(log, rules, base=base)
 
 
 def _new_part(log: Log, since: int | None) -> tuple[Log | None, Damage | None]:

@@ -1,7 +1,7 @@
-"""Whether a group's record is plain: one that every coordinator since 0.10.1 reads, whatever stands around it.
+"""Kernel that decides whether a group record is plain: every coordinator since 0.10.1 can read it.
 
-Of such records only a group's newest counts, so the others need not be decoded. What is not plain, versions above 3,
-many members, odd bytes, is decoded one by one.
+Only the newest plain record of a group counts, so the others need not be decoded. Records that are not plain (a version
+above 3, many members, odd bytes) are decoded one by one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CONSUMER = b"consumer"
 
 @inlined
 def _after_string(data: Any, at: int, end: int, nullable: bool) -> int:
-    """The position behind a string, -1 when it is not whole, or null where it may not be."""
+    """Return the position behind a string; -1 if it is not whole, or null where null is not allowed."""
     if at < 0 or at + 2 > end:
         return -1
     length = int16(data, at)
@@ -36,7 +36,7 @@ def _after_bytes(data: Any, at: int, end: int) -> int:
 
 @kernel
 def is_plain_group(data: Any, key: int, key_size: int, value: int, size: int, highest: int, members: Any) -> bool:
-    """A record of type 2; `size` -1 is a tombstone. `members` is room for MOST_MEMBERS pairs of places."""
+    """Return whether a record of type 2 is plain. `size` -1 is a tombstone. `members` has MOST_MEMBERS rows of two."""
     if key_size < 4 or int16(data, key + 2) < 0 or int16(data, key + 2) + 4 > key_size:
         return False
     if not is_plain_text(data, key + 4, int16(data, key + 2)):
@@ -70,7 +70,8 @@ def is_plain_group(data: Any, key: int, key_size: int, value: int, size: int, hi
     for place in range(8):
         consumer = consumer and data[kind + 2 + place] == _CONSUMER[place]
     for number in range(count):
-        members[number, 0], members[number, 1] = at, -1
+        members[number, 0] = at
+        members[number, 1] = -1
         at = _after_string(data, at, end, False)
         if at < 0:
             return False
@@ -95,7 +96,7 @@ def is_plain_group(data: Any, key: int, key_size: int, value: int, size: int, hi
 
 @kernel
 def _is_plain_subscription(data: Any, at: int, end: int) -> bool:
-    """Whether it can be read in its oldest layout: version, topics, user data."""
+    """Return whether a subscription can be read in its oldest layout: version, topics, user data."""
     if at + 6 > end:
         return False
     topics = int32(data, at + 2)
@@ -111,14 +112,14 @@ def _is_plain_subscription(data: Any, at: int, end: int) -> bool:
 
 @kernel
 def _is_new(data: Any, members: Any, number: int) -> bool:
-    """Whether no member before has the same member id or the same instance id."""
+    """Return whether no member before this one has the same member id or the same instance id."""
     for which in range(2):
         mine = members[number, which]
         if mine < 0:
             continue
         length = int16(data, mine) + 2
         for other in range(number):
-            there = members[other, which]
-            if there >= 0 and int16(data, there) + 2 == length and same_text(data, mine, data, there, length):
+            theirs = members[other, which]
+            if theirs >= 0 and int16(data, theirs) + 2 == length and same_text(data, mine, data, theirs, length):
                 return False
     return True

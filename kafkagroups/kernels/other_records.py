@@ -1,30 +1,40 @@
-"""Records of other types than offsets': all are kept, in order, but of a group's plain ones in a row only the newest.
+"""Keeps the records of a log that are not offset records, in order. Of consecutive plain records of a group only the
+newest is kept.
 
-A plain record is replaced where it stands, so memory is bounded by the groups. A record that is not plain closes its
-group's: what came before it is to be seen as it was. One that names no group closes all.
+A newer plain record replaces the older one, so memory is bounded by the number of groups. A record that is not plain
+ends this for its group, because what came before it must be replayed too. If it names no group, it ends this for all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from kafkagroups.kernels.arrays import Array, lengthen
 from kafkagroups.kernels.compiled import kernel
-from kafkagroups.kernels.group_records import MOST_MEMBERS, is_plain_group
 from kafkagroups.kernels.intrinsics import copy
-from kafkagroups.kernels.kept_group import KeptRecord
+from kafkagroups.kernels.plain_groups import MOST_MEMBERS, is_plain_group
 from kafkagroups.kernels.scan import int16, same_text, short_hash
 
-Array = np.ndarray[Any, Any]
-
-_NUMBER, _OFFSET, _KEY_SIZE, _VALUE_SIZE, _PLACE, _ROOM, _PLAIN, _CLOSED = range(8)
+_NUMBER, _OFFSET, _KEY_SIZE, _VALUE_SIZE, _PLACE, _CAPACITY, _PLAIN, _CLOSED = range(8)
+"""The columns of a row, which is one record: its number in the log, its offset, its place in the arena and its size."""
 _KEPT, _BYTES, _SEEN, _ALL_CLOSED, _NAMES = range(5)
+"""The counts: rows, bytes in the arena, records so far, the last record that closed all groups, groups."""
 
 
-class KeptRecords:
-    """The records of one partition. `take` gets them as places in a segment's bytes; iterate for what is left."""
+class OtherRecord(NamedTuple):
+    """A record that is not an offset's. `plain` is the group of a plain group record, else None."""
+
+    offset: int
+    key: bytes
+    value: bytes | None
+    plain: str | None
+
+
+class OtherRecords:
+    """The records of one partition. Add them as places in a segment's bytes; iterate over what is kept."""
 
     def __init__(self, highest: int) -> None:
         self._highest = highest
@@ -34,22 +44,22 @@ class KeptRecords:
         self._slots = np.full(256, -1, np.int64)
         self._arena = np.empty(1 << 14, np.uint8)
 
-    def take(self, data: Array, places: Array) -> None:
-        """`places` has offset, key, its size, value, its size (-1: null) of each record."""
+    def add(self, data: Array, places: Array) -> None:
+        """Add records. `places` has offset, key, its size, value, its size (-1: null) of each record."""
         if not len(places):
             return
         rows = int(self._counts[_KEPT]) + len(places)
         if rows > len(self._rows):
-            self._rows = longer(self._rows, 2 * rows)
+            self._rows = lengthen(self._rows, 2 * rows)
         if 2 * (self._counts[_NAMES] + len(places)) > len(self._slots):
             self._slots = np.full(1 << (4 * rows).bit_length(), -1, np.int64)
-            _name_again(self._counts, self._rows, self._slots, self._arena)
+            _rehash(self._counts, self._rows, self._slots, self._arena)
         most = int(self._counts[_BYTES]) + 2 * int(places[:, 2].sum() + np.maximum(places[:, 4], 0).sum())
         if most > len(self._arena):
-            self._arena = longer(self._arena, 2 * most)
+            self._arena = lengthen(self._arena, 2 * most)
         _keep(data, places, self._highest, self._members, self._counts, self._rows, self._slots, self._arena)
 
-    def __iter__(self) -> Iterator[KeptRecord]:
+    def __iter__(self) -> Iterator[OtherRecord]:
         rows = self._rows[: self._counts[_KEPT]]
         arena = memoryview(self._arena)
         for row in rows[np.argsort(rows[:, _NUMBER])].tolist():
@@ -57,23 +67,21 @@ class KeptRecords:
             key = bytes(arena[row[_PLACE] : value])
             content = None if row[_VALUE_SIZE] < 0 else bytes(arena[value : value + row[_VALUE_SIZE]])
             plain = key[4 : 4 + int.from_bytes(key[2:4], "big")].decode() if row[_PLAIN] else None
-            yield KeptRecord(row[_OFFSET], key, content, plain)
-
-
-def longer(array: Array, length: int) -> Array:
-    out = np.zeros((length, *array.shape[1:]), array.dtype)
-    out[: len(array)] = array
-    return out
+            yield OtherRecord(row[_OFFSET], key, content, plain)
 
 
 @kernel
 def _keep(data: Any, places: Any, highest: int, members: Any, counts: Any, rows: Any, slots: Any, arena: Any) -> None:
     for number in range(len(places)):
-        key, key_size, value, value_size = places[number, 1], places[number, 2], places[number, 3], places[number, 4]
+        key = places[number, 1]
+        key_size = places[number, 2]
+        value = places[number, 3]
+        value_size = places[number, 4]
         plain = int16(data, key) == 2 and is_plain_group(data, key, key_size, value, value_size, highest, members)
-        slot, row = np.int64(-1), np.int64(-1)
+        slot = np.int64(-1)
+        row = np.int64(-1)
         if key_size >= 4 and 0 <= int16(data, key + 2) <= key_size - 4:
-            slot = _slot_of(data, key, rows, slots, arena)
+            slot = _find_slot(data, key, rows, slots, arena)
             row = slots[slot]
         elif not plain:
             counts[_ALL_CLOSED] = counts[_SEEN]
@@ -85,17 +93,21 @@ def _keep(data: Any, places: Any, highest: int, members: Any, counts: Any, rows:
         if row < 0:
             row = counts[_KEPT]
             counts[_KEPT] += 1
-            rows[row, _ROOM] = 0
+            rows[row, _CAPACITY] = 0
             if slot >= 0:
                 counts[_NAMES] += slots[slot] < 0
                 slots[slot] = row
-        if rows[row, _ROOM] < size:
-            room = min(2 * size, size + rows[row, _ROOM])
-            rows[row, _PLACE], rows[row, _ROOM] = counts[_BYTES], room
-            counts[_BYTES] += room
-        rows[row, _NUMBER], rows[row, _OFFSET] = counts[_SEEN], places[number, 0]
-        rows[row, _KEY_SIZE], rows[row, _VALUE_SIZE] = key_size, value_size
-        rows[row, _PLAIN], rows[row, _CLOSED] = plain, not plain
+        if rows[row, _CAPACITY] < size:
+            capacity = min(2 * size, size + rows[row, _CAPACITY])
+            rows[row, _PLACE] = counts[_BYTES]
+            rows[row, _CAPACITY] = capacity
+            counts[_BYTES] += capacity
+        rows[row, _NUMBER] = counts[_SEEN]
+        rows[row, _OFFSET] = places[number, 0]
+        rows[row, _KEY_SIZE] = key_size
+        rows[row, _VALUE_SIZE] = value_size
+        rows[row, _PLAIN] = plain
+        rows[row, _CLOSED] = not plain
         counts[_SEEN] += 1
         place = rows[row, _PLACE]
         copy(data, key, arena, place, key_size)
@@ -103,23 +115,23 @@ def _keep(data: Any, places: Any, highest: int, members: Any, counts: Any, rows:
 
 
 @kernel
-def _slot_of(data: Any, key: int, rows: Any, slots: Any, arena: Any) -> int:
-    """The slot of the group that a key names: its newest row, or -1."""
+def _find_slot(data: Any, key: int, rows: Any, slots: Any, arena: Any) -> int:
+    """Return the slot of the group that a key names. It holds the group's newest row, or -1."""
     mask = len(slots) - 1
     length = int16(data, key + 2)
     slot = short_hash(data, key + 4, length) & mask
     while slots[slot] >= 0:
-        there = rows[slots[slot], _PLACE]
-        if int16(arena, there + 2) == length and same_text(data, key + 4, arena, there + 4, length):
+        place = rows[slots[slot], _PLACE]
+        if int16(arena, place + 2) == length and same_text(data, key + 4, arena, place + 4, length):
             break
         slot = slot + 1 & mask
     return slot
 
 
 @kernel
-def _name_again(counts: Any, rows: Any, slots: Any, arena: Any) -> None:
-    """Fills empty slots with the newest row of each group."""
+def _rehash(counts: Any, rows: Any, slots: Any, arena: Any) -> None:
+    """Fill empty slots with the newest row of each group."""
     for row in range(counts[_KEPT]):
         place = rows[row, _PLACE]
         if rows[row, _KEY_SIZE] >= 4 and 0 <= int16(arena, place + 2) <= rows[row, _KEY_SIZE] - 4:
-            slots[_slot_of(arena, place, rows, slots, arena)] = row
+            slots[_find_slot(arena, place, rows, slots, arena)] = row

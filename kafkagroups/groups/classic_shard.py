@@ -1,0 +1,97 @@
+"""Replay under the classic coordinator: what each record of a partition changes.
+
+Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older rules).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Self
+
+from kafkagroups.errors import LoadFailed
+from kafkagroups.groups.group import build_group
+from kafkagroups.groups.log_records import OFFSET_KEYS, OFFSET_VALUES, offset_partition, read_control_type
+from kafkagroups.groups.observer import NO_OBSERVER, Observer
+from kafkagroups.groups.offsets import Offsets, ShardOffsets, TopicPartition, offset_and_metadata
+from kafkagroups.groups.shard import Shard
+from kafkagroups.log.batch import Batch
+from kafkagroups.records.control import ControlType
+from kafkagroups.records.group_metadata import GroupMetadataKey
+from kafkagroups.records.serde import Record
+from kafkagroups.records.versions import Dialect
+
+
+def keeps_offsets_apart(rules: Dialect) -> bool:
+    """Return whether this Kafka has one cache of offsets for all partitions, which even a failed load fills."""
+    return not rules.since(0, 10, 1)
+
+
+@dataclass
+class ClassicShard(Shard):
+    """A partition under the classic coordinator.
+
+    `removed_groups` are the groups whose last group record is a tombstone, in the order of the tombstones.
+    `removed_offsets` are the (group, partition) pairs of offset tombstones. Only Kafka before 0.10.1 needs them.
+    """
+
+    removed_groups: dict[str, None] = field(default_factory=dict)
+    removed_offsets: set[tuple[str, TopicPartition]] = field(default_factory=set)
+
+    def copy_onto(self, offsets: ShardOffsets) -> Self:
+        copied = super().copy_onto(offsets)
+        copied.removed_groups = dict(self.removed_groups)
+        copied.removed_offsets = set(self.removed_offsets)
+        return copied
+
+    def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
+        offsets = Offsets.copy_of(self.offsets, observer)
+        self.offsets = offsets
+        for batch in batches:
+            if batch.is_control:
+                self._end_transaction(offsets, batch)
+                continue
+            for log_record in batch.records:
+                record, group_id = self.decode(log_record, batch.file)
+                if isinstance(record.key, OFFSET_KEYS):
+                    self._replay_offset(offsets, batch, log_record.offset, record, group_id)
+                elif isinstance(record.key, GroupMetadataKey):
+                    was_known = group_id in self.groups
+                    self.replay_group(log_record.offset, record, group_id)
+                    observer.group(group_id, record, log_record.offset, was_known, group_id in self.groups)
+
+    def replay_group(self, offset: int, record: Record, group_id: str) -> None:
+        """Replay a classic group's record. Other record types are skipped."""
+        if not isinstance(record.key, GroupMetadataKey):
+            return
+        if record.value is None:
+            self.groups.pop(group_id, None)
+            self.removed_groups[group_id] = None
+        else:
+            self.groups[group_id] = build_group(self.partition, record, offset, self.rules)
+            self.removed_groups.pop(group_id, None)
+
+    def _replay_offset(self, offsets: Offsets, batch: Batch, record_offset: int, record: Record, group_id: str) -> None:
+        partition = offset_partition(record)
+        if isinstance(record.value, OFFSET_VALUES):
+            offset = offset_and_metadata(record.value, record_offset, batch.records[0].offset)
+            if batch.is_transactional:
+                offsets.put_pending(batch.producer_id, group_id, partition, offset)
+            else:
+                offsets.put(group_id, partition, offset)
+        elif batch.is_transactional:
+            offsets.remove_pending(batch.producer_id, group_id, partition, record_offset)
+        else:
+            offsets.remove(group_id, partition, record_offset)
+            if keeps_offsets_apart(self.rules):
+                self.removed_offsets.add((group_id, partition))
+
+    def _end_transaction(self, offsets: Offsets, batch: Batch) -> None:
+        if not batch.records:
+            # The cleaner removed the marker and left its batch.
+            if self.rules.since(2, 0, 1):
+                return
+            raise LoadFailed(f"Kafka {self.rules.kafka} expects a record in every control batch", batch.base_offset)
+        commits = read_control_type(batch.records[0]) is ControlType.COMMIT
+        marker = batch.records[0].offset
+        offsets.end_transaction(batch.producer_id, commits=commits, by=marker, whole_batches=True)

@@ -1,0 +1,59 @@
+"""What a loader needs of one log record: its group, its offset's partition, the type of a marker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkagroups.errors import BadBytes
+from kafkagroups.groups.modern import GROUP_TYPES
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.records.control import ControlType, decode_control_key
+from kafkagroups.records.group_keys import GroupIdKey
+from kafkagroups.records.group_metadata import GroupMetadataKey
+from kafkagroups.records.offset_commit import (
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from kafkagroups.records.serde import Record, UnknownContent
+from kafkagroups.records.structs import reader
+
+OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
+OFFSET_VALUES = (OffsetCommitValue, LegacyOffsetCommitValue)
+
+_read_first_string: Callable[[bytes, int], tuple[GroupMetadataKey, int]] = reader(GroupMetadataKey, 0)
+
+
+def find_group_id(record: Record) -> str | None:
+    """Return the group that a record is about, None for an unknown record type.
+
+    All known keys begin with the group id, also those that the dialect does not read.
+    """
+    if isinstance(record.key, (*OFFSET_KEYS, GroupMetadataKey)):
+        return record.key.group
+    if isinstance(record.key, GroupIdKey):
+        return record.key.group_id
+    if isinstance(record.key, UnknownContent) and record.type in GROUP_TYPES:
+        try:
+            return _read_first_string(record.key.data, 2)[0].group
+        except BadBytes:
+            return None
+    return None
+
+
+def offset_partition(record: Record) -> TopicPartition:
+    """Return the topic-partition whose offset a record commits or deletes."""
+    key = record.key
+    assert isinstance(key, OFFSET_KEYS)
+    return TopicPartition(key.topic, key.partition)
+
+
+def read_control_type(log_record: LogRecord) -> ControlType:
+    """Return the type of a control record. BadBytes names the record's offset."""
+    try:
+        return decode_control_key(log_record.key)
+    except BadBytes as error:
+        error.offset = log_record.offset
+        raise

@@ -1,0 +1,108 @@
+"""Replay under the new coordinator: what each record of a partition changes.
+
+Source: CoordinatorLoaderImpl, OffsetMetadataManager.replay, GroupMetadataManager.replay (4.0.2 to 4.3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kafkagroups.errors import LoadFailed
+from kafkagroups.groups.group import Group, GroupRecord, build_group
+from kafkagroups.groups.log_records import OFFSET_KEYS, OFFSET_VALUES, offset_partition, read_control_type
+from kafkagroups.groups.modern import GROUP_TYPES, new_group, replay
+from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
+from kafkagroups.groups.observer import NO_OBSERVER, Observer
+from kafkagroups.groups.offsets import Offsets, offset_and_metadata
+from kafkagroups.groups.shard import Shard
+from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
+from kafkagroups.records.control import ControlType
+from kafkagroups.records.group_keys import GroupIdKey
+from kafkagroups.records.group_metadata import GroupMetadataKey
+from kafkagroups.records.serde import Record
+
+
+@dataclass
+class NewShard(Shard):
+    """A partition under the new coordinator."""
+
+    def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
+        offsets = Offsets.copy_of(self.offsets, observer)
+        self.offsets = offsets
+        for batch in batches:
+            if batch.is_control:
+                _end_transactions(offsets, batch)
+                continue
+            for log_record in batch.records:
+                record, group_id = self.decode(log_record, batch.file)
+                if isinstance(record.key, OFFSET_KEYS):
+                    self._replay_offset(offsets, batch.producer_id, log_record.offset, record, group_id)
+                elif isinstance(record.key, GroupMetadataKey | GroupIdKey):
+                    was_known = group_id in self.groups
+                    try:
+                        self.replay_group(log_record.offset, record, group_id)
+                    except LoadFailed as error:
+                        error.offset = log_record.offset
+                        raise
+                    observer.group(group_id, record, log_record.offset, was_known, group_id in self.groups)
+
+    def replay_group(self, offset: int, record: Record, group_id: str) -> None:
+        """Replay a group's record: it makes, changes or deletes the group. Unknown record types are skipped."""
+        if isinstance(record.key, GroupIdKey):
+            self._replay_modern(record, group_id)
+        elif not isinstance(record.key, GroupMetadataKey):
+            return
+        elif record.value is None:
+            self.groups.pop(group_id, None)
+        else:
+            self.groups[group_id] = build_group(self.partition, record, offset, self.rules)
+
+    def _replay_offset(
+        self, offsets: Offsets, producer: int, record_offset: int, record: Record, group_id: str
+    ) -> None:
+        partition = offset_partition(record)
+        if not isinstance(record.value, OFFSET_VALUES):
+            offsets.remove(group_id, partition, record_offset)
+            offsets.remove_all_pending(group_id, partition, record_offset)
+            return
+        if group_id not in self.groups:
+            self.groups[group_id] = Group(group_id, self.partition)
+        offset = offset_and_metadata(record.value, record_offset, record_offset)
+        if producer == NO_PRODUCER_ID:
+            offsets.put(group_id, partition, offset)
+        else:
+            offsets.put_pending(producer, group_id, partition, offset)
+
+    def _replay_modern(self, record: Record, group_id: str) -> None:
+        """Replay a record of a consumer, share or streams group. It makes the group where Kafka's rules say so."""
+        kind = GROUP_TYPES[record.type]
+        group = self._decoded_group(group_id)
+        # Kafka 4.0 had share groups as a preview. Most of their records did not make the group.
+        is_preview = kind == "share" and self.rules.version < (4, 1)
+        if group is None:
+            if is_preview and (record.value is None or record.type not in (10, 11)):
+                raise LoadFailed(f"record type {record.type} names share group {group_id!r}, which is not known")
+            if record.value is None:
+                return
+        elif group.type != kind and not (kind != "share" and isinstance(group, Group) and group.is_simple):
+            raise LoadFailed(
+                f"record type {record.type} belongs to a {kind} group, but {group_id!r} is a {group.type} group"
+            )
+        if not isinstance(group, ModernGroup):
+            group = new_group(group_id, self.partition, kind, self.rules)
+            self.groups[group_id] = group
+        if not replay(group, record):
+            del self.groups[group_id]
+
+    def _decoded_group(self, group_id: str) -> AnyGroup | None:
+        group = self.groups.get(group_id)
+        return group.decode() if isinstance(group, GroupRecord) else group
+
+
+def _end_transactions(offsets: Offsets, batch: Batch) -> None:
+    for log_record in batch.records:
+        kind = read_control_type(log_record)
+        if kind in (ControlType.COMMIT, ControlType.ABORT):
+            commits = kind is ControlType.COMMIT
+            offsets.end_transaction(batch.producer_id, commits=commits, by=log_record.offset, whole_batches=False)

@@ -1,0 +1,54 @@
+"""Offsets that are still in the arrays of a compiled fold. They are decoded when somebody reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
+
+
+class OffsetArrays(Protocol):
+    """The arrays in which a fold keeps offsets (layout.py describes them)."""
+
+    arena: Any
+    entries: Any
+    extras: Any
+    names: Any
+
+    def decode_offsets(self, entries: Any) -> PartitionOffsets:
+        """Return what is committed under the keys of these entries."""
+
+
+class FoldedOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
+    """The committed offsets of one group: some entries of a fold. A copy or a pickle of it is a plain dict."""
+
+    def __init__(self, arrays: OffsetArrays, entries: Any) -> None:
+        self.arrays = arrays
+        self.entries = entries
+
+    def __getitem__(self, partition: TopicPartition) -> OffsetAndMetadata:
+        return self.decode()[partition]
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self.decode())
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def items(self) -> Any:
+        """Return the decoded pairs. `dict()` and comparisons use them, so that the offsets are decoded only once."""
+        return self.decode().items()
+
+    def keys(self) -> Any:
+        return self.decode().keys()
+
+    def __repr__(self) -> str:
+        return repr(self.decode())
+
+    def __reduce__(self) -> tuple[type, tuple[PartitionOffsets]]:
+        return dict, (self.decode(),)
+
+    def decode(self) -> PartitionOffsets:
+        """Return the offsets as a plain dict."""
+        return self.arrays.decode_offsets(self.entries)

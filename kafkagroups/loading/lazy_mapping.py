@@ -1,0 +1,44 @@
+"""A mapping that builds a value when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+Parts = TypeVar("Parts")
+Value = TypeVar("Value")
+
+
+class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
+    """A mapping of names to values. A value is built once, by `build`; iterating over the names builds none."""
+
+    def __init__(self, parts: Mapping[str, Parts], build: Callable[[Parts], Value]) -> None:
+        self._parts = dict(parts)
+        self._build = build
+        self._built: dict[str, Value] = {}
+
+    def __getitem__(self, name: str) -> Value:
+        if name not in self._built:
+            self._built[name] = self._build(self._parts[name])
+        return self._built[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._parts
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    def unbuilt(self) -> dict[str, Parts]:
+        """Return the parts of the values that nobody has asked for."""
+        return {name: parts for name, parts in self._parts.items() if name not in self._built}
+
+    def add(self, other: LazyMapping[Parts, Value]) -> None:
+        """Add the values of another mapping."""
+        self._parts |= other._parts
+        self._built |= other._built

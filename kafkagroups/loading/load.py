@@ -1,0 +1,70 @@
+"""A broker's load: open the logs, fold each into a shard, add the shards to one coordinator's cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+
+from kafkagroups.errors import BadBytes, LoadFailed, UsageError
+from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard, ignore_bytes
+from kafkagroups.loading.caches import Cache, empty_cache
+from kafkagroups.loading.engines import PYTHON, Engine, pause_collector
+from kafkagroups.loading.groups import Groups, known_groups
+from kafkagroups.log.segments import Log, open_logs
+from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.records.versions import Dialect, dialect
+
+
+def open_for_load(
+    path: str | Path,
+    coordinator: str,
+    kafka: str | None,
+    partitions: int | None = None,
+    until: int | None = None,
+    find_logs: Callable[[str | Path], list[Log]] = open_logs,
+) -> tuple[list[Log], Dialect]:
+    """Return the logs at a path, and the rules to load them by. Raise UsageError as `kafkagroups.load` does."""
+    if partitions is not None and partitions < 1:
+        raise UsageError(f"a topic has at least 1 partition, not {partitions}")
+    rules = dialect(coordinator, kafka)
+    logs = find_logs(path)
+    if until is not None and len(logs) > 1:
+        raise UsageError(f"an offset to stop at needs one partition, but {path} has {len(logs)}")
+    return logs, rules
+
+
+def load_logs(
+    logs: Iterable[Log],
+    rules: Dialect,
+    path: str = "",
+    *,
+    partitions: int | None = None,
+    stop: Stop = NO_STOP,
+    engine: Engine = PYTHON,
+    threads: int = 0,
+    count_bytes: CountBytes = ignore_bytes,
+) -> Groups:
+    """Return what one coordinator knows after loading these logs, in this order.
+
+    The other arguments are those of `kafkagroups.load`. A `path` is only named in messages.
+    """
+    cache = empty_cache(rules, partitions)
+    loaded: dict[int | None, LoadedPartition] = {}
+    with ExitStack() as stack:
+        if engine.is_parallel:
+            stack.enter_context(pause_collector())
+        shards = engine.fold_logs(list(logs), rules, stop, threads=threads, count_bytes=count_bytes)
+        for shard in stack.enter_context(closing(shards)):
+            loaded[shard.partition] = add_shard(cache, shard)
+    return known_groups(cache, loaded, path, partitions)
+
+
+def add_shard(cache: Cache, shard: Shard) -> LoadedPartition:
+    """Add a shard to a cache. Return what was read, with the error if that broker's load fails."""
+    try:
+        cache.add(shard)
+    except (LoadFailed, BadBytes) as error:
+        return replace(shard.loaded, error=str(error))
+    return replace(shard.loaded)

@@ -1,0 +1,22 @@
+"""How far a load has come: adds up the bytes that its threads have read."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from kafkagroups.log.log_to_clean import Progress
+
+
+class ByteProgress:
+    """Reports "loading", the bytes read and their total. A partition that is read twice counts once."""
+
+    def __init__(self, report: Progress, total: int) -> None:
+        self._report = report
+        self._total = total
+        self._done = 0
+        self._lock = Lock()
+
+    def __call__(self, count: int, /) -> None:
+        with self._lock:
+            self._done = min(self._done + count, self._total)
+            self._report("loading", self._done, self._total)

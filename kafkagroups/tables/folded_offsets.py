@@ -1,0 +1,145 @@
+"""Table `offsets` from the arrays of a compiled fold to Arrow: no row is made, whatever the log's size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafkagroups.kernels.folded_offsets import FoldedOffsets, OffsetArrays
+from kafkagroups.loading.caches import GroupParts
+from kafkagroups.records.text import decode_utf8
+from kafkagroups.tables.columns import BATCH_BYTES, BATCH_ROWS, END_MS, FIRST_MS, Column, array_of, arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkagroups.kernels.columns import OffsetColumns, Texts
+
+Folded = dict[int, list[tuple[int | None, FoldedOffsets]]]
+"""For each fold (by its id): the log partition and the offsets of its groups."""
+
+
+def split_folded(groups: Iterable[tuple[str, GroupParts]]) -> tuple[Folded, list[tuple[str, GroupParts]]]:
+    """Separate the offsets that are in the arrays of a fold from the groups with other offsets."""
+    folded: Folded = {}
+    others = []
+    for group_id, parts in groups:
+        if isinstance(parts.offsets, FoldedOffsets):
+            folded.setdefault(id(parts.offsets.arrays), []).append((parts.group.partition, parts.offsets))
+        else:
+            others.append((group_id, parts))
+    return folded, others
+
+
+def folded_batches(folded: Folded, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    """Yield record batches of these columns with everything that the groups have committed."""
+    for groups in folded.values():
+        partition, first = groups[0]
+        yield from _batches_of_fold(partition, first.arrays, [offsets for _, offsets in groups], columns)
+
+
+def _batches_of_fold(
+    partition: int | None, arrays: OffsetArrays, groups: Sequence[FoldedOffsets], columns: Sequence[Column]
+) -> Iterator[pa.RecordBatch]:
+    import numpy as np
+    import pyarrow as pa
+
+    from kafkagroups.kernels.columns import OffsetColumns
+
+    whole = OffsetColumns(arrays, np.concatenate([offsets.entries for offsets in groups]))
+    sizes = np.cumsum(whole.text_sizes())
+    start = 0
+    while start < len(whole):
+        size_before = sizes[start - 1] if start else 0
+        end = min(start + BATCH_ROWS, int(np.searchsorted(sizes, size_before + BATCH_BYTES)) + 1)
+        rows = _ArrowColumns(whole.part(start, end), -1 if partition is None else partition)
+        content = [getattr(rows, column.name)() for column in columns]
+        yield pa.RecordBatch.from_arrays(content, schema=arrow_schema(columns))
+        start = end
+
+
+class _ArrowColumns:
+    """Some rows of the table: a method for each column, named after it."""
+
+    def __init__(self, offsets: OffsetColumns, partition: int) -> None:
+        self._offsets = offsets
+        self._partition = partition
+
+    def partition(self) -> pa.Array:
+        import numpy as np
+
+        return _numbers("int32", np.full(len(self._offsets), self._partition))
+
+    def group(self) -> pa.Array:
+        return _strings(self._offsets.group())
+
+    def topic(self) -> pa.Array:
+        return _strings(self._offsets.topic())
+
+    def topic_partition(self) -> pa.Array:
+        return _numbers("int32", self._offsets.topic_partition())
+
+    def committed_offset(self) -> pa.Array:
+        return _numbers("int64", self._offsets.committed_offset())
+
+    def leader_epoch(self) -> pa.Array:
+        return _numbers("int32", self._offsets.leader_epoch())
+
+    def metadata(self) -> pa.Array:
+        import pyarrow as pa
+
+        texts = self._offsets.metadata()
+        if texts is not None:
+            return _strings(texts)
+        return array_of(pa.string(), [decode_utf8(text) for text in self._offsets.metadata_bytes()])
+
+    def commit_timestamp_ms(self) -> pa.Array:
+        return _numbers("int64", self._offsets.commit_timestamp())
+
+    def commit_timestamp(self) -> pa.Array:
+        return _times(self._offsets.commit_timestamp(), True)
+
+    def expire_timestamp_ms(self) -> pa.Array:
+        return _numbers("int64", self._offsets.expire_timestamp(), self._offsets.has_expire_timestamp())
+
+    def expire_timestamp(self) -> pa.Array:
+        return _times(self._offsets.expire_timestamp(), self._offsets.has_expire_timestamp())
+
+    def topic_id(self) -> pa.Array:
+        return _strings(self._offsets.topic_id(), self._offsets.has_topic_id())
+
+    def record_offset(self) -> pa.Array:
+        return _numbers("int64", self._offsets.record_offset())
+
+
+def _strings(texts: Texts, is_there: Any = True) -> pa.Array:
+    import pyarrow as pa
+
+    buffers = [_nulls(is_there), pa.py_buffer(texts.ends), pa.py_buffer(texts.content)]
+    return pa.Array.from_buffers(pa.string(), len(texts.ends) - 1, buffers)
+
+
+def _numbers(kind: str, values: Any, is_there: Any = True) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(
+        pa.type_for_alias(kind), len(values), [_nulls(is_there), pa.py_buffer(values.astype(kind))]
+    )
+
+
+def _times(ms: Any, is_there: Any) -> pa.Array:
+    """Return times for people; null outside the years that pandas can hold."""
+    import numpy as np
+    import pyarrow as pa
+
+    is_there = is_there & (ms >= FIRST_MS) & (ms < END_MS)
+    microseconds = np.where(is_there, ms, 0) * 1000
+    buffers = [_nulls(is_there), pa.py_buffer(microseconds.astype("int64"))]
+    return pa.Array.from_buffers(pa.timestamp("us", "UTC"), len(ms), buffers)
+
+
+def _nulls(is_there: Any) -> pa.Buffer | None:
+    import numpy as np
+    import pyarrow as pa
+
+    return None if np.all(is_there) else pa.py_buffer(np.packbits(is_there, bitorder="little"))

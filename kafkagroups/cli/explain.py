@@ -64,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
             print(json.dumps({**about, "history": history, "answer": explanation.answer}), flush=True)
         else:
             _print(path, explanation, args)
+            if args.until is not None or args.until_time is not None:
+                options.print_cut(explanation.next_offsets)
         for line in explanation.problems:
             options.print_error(line)
         worst = max(worst, int(bool(explanation.problems)))

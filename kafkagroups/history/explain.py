@@ -36,6 +36,8 @@ class Explanation:
         UNSTABLE_OFFSET_COMMIT.
     problems
         One line for each partition whose bytes are damaged or whose load fails.
+    next_offsets
+        The first offset after the part of each partition that was read.
     """
 
     group: str
@@ -45,6 +47,7 @@ class Explanation:
     answer: Any = None
     waiting: list[RecordFate] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    next_offsets: dict[int | None, int] = field(default_factory=dict)
 
 
 def choose_offset(topic: str | None, partition: int | None) -> TopicPartition | None:
@@ -81,4 +84,5 @@ def explain_group(
         if known is not None and offset in known.offsets:
             answer = offset_json(known.offsets[offset])
     waiting = [entry for entry in history if entry.fate is Fate.PENDING]
-    return Explanation(group, rules.coordinator, rules.kafka, history, answer, waiting, groups.problems)
+    ends = {number: loaded.next_offset for number, loaded in groups.partitions.items()}
+    return Explanation(group, rules.coordinator, rules.kafka, history, answer, waiting, groups.problems, ends)

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
 from tests.captured import captured, rows
 
 DATA = Path(__file__).parents[2] / "data" / "harbour"
@@ -306,3 +308,22 @@ def test_a_real_process_stops_quietly_when_its_reader_does(tmp_path):
     latin = os.environ | {"PYTHONIOENCODING": "latin-1", "LC_ALL": "C"}
     done = subprocess.run([*kafkagroups, "load", str(DATA / "1.0.1")], capture_output=True, env=latin, check=True)
     assert "café-☕" in done.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["load"], ["dump"], ["explain", "--group", "g"]], ids=lambda arguments: arguments[0]
+)
+def test_until_takes_whole_batches_and_names_the_first_offset_after_the_cut(arguments, run, tmp_path):
+    """CONTRACT 22: --until 5 keeps the batch with offsets 0 to 9 as a whole, and says that 10 is the next offset."""
+    folder = tmp_path / "__consumer_offsets-7"
+    folder.mkdir()
+    data = b"".join(
+        encode_batch([LogRecord(offset, 5, b"\0\x02\0\x01g", None) for offset in range(base, base + 10)])
+        for base in (0, 10)
+    )
+    (folder / "00000000000000000000.log").write_bytes(data)
+    command, *options = arguments
+    status, out, err = run(command, folder, *options, "--until", "5")
+    assert (status, err) == (0, "") and "The first offset after the cut is 10 in partition 7." in out
+    status, out, _ = run(command, "--help")
+    assert status == 0 and "batches whose base offset is below N" in " ".join(out.split())

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fetches the jars of the brokers that tests start, once, 55 MB a version, into the user's cache; safe to repeat.
-# Without Maven it does nothing: the tests that need a broker are then left out, and the list at the end says so.
+# Fetches the jars of the brokers that tests start into the user's cache, once, 55 MB per version. Safe to repeat.
+# Without Maven it does nothing. The tests that need a broker are then skipped, and the list of skipped tests has them.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -16,6 +16,6 @@ for version in 3.9.2 4.3.1; do
         -DincludeScope=runtime -DoutputDirectory="$folder"; then
         touch "$folder/.complete"
     else
-        echo "    that failed: the tests that start this broker will be left out"
+        echo "    that failed: the tests that start this broker will be skipped"
     fi
 done

@@ -1,6 +1,6 @@
-"""What `make demo` shows: a record of a real broker, a shop's groups on three brokers, a million records on Spark.
+"""The tour of `make demo`: a record of a real broker, a shop's groups on three brokers, a million records on Spark.
 
-python tools/demo.py [RECORDS]      ends by itself, in about a minute; without Java it says so and leaves Spark out
+python tools/demo.py [RECORDS]      ends by itself after about a minute; without Java, it leaves out Spark and says so
 """
 
 import json
@@ -27,12 +27,14 @@ PARTITIONS = 50
 TASKS = 25
 
 
-def title(text: str) -> None:
+def print_title(text: str) -> None:
     Console().print(f"\n[bold]{text}[/bold]\n", soft_wrap=True)
 
 
-def one_record() -> None:
-    title("1. A record, as a broker of Kafka 1.0.1 wrote it: where the group billing stands in a partition of orders")
+def show_record() -> None:
+    print_title(
+        "1. A record, as a broker of Kafka 1.0.1 wrote it: the offset of the group billing in a partition of orders"
+    )
     log = kg.open_log(HARBOUR / "1.0.1" / "__consumer_offsets-9")
     record = next(record for batch in log for record in batch.records if record.value and record.key[:2] == b"\0\1")
     print(f"key    {record.key.hex()}\nvalue  {record.value.hex()}\n")
@@ -41,27 +43,27 @@ def one_record() -> None:
     print(json.dumps(kg.to_json(kg.decode(record.key, record.value))))
 
 
-def three_brokers() -> None:
-    title("2. A small shop's consumer groups, as the coordinators of three brokers load them from their logs")
+def show_three_brokers() -> None:
+    print_title("2. A small shop's consumer groups, as the coordinators of three brokers load them from their logs")
     loaded = {version: kg.load(HARBOUR / version, coordinator, version) for version, coordinator in BROKERS.items()}
     names = sorted({name for groups in loaded.values() for name in groups})
-    rows = [(name, *(in_words(groups.get(name)) for groups in loaded.values())) for name in names]
+    rows = [(name, *(describe(groups.get(name)) for groups in loaded.values())) for name in names]
     print_table(("group", *(f"Kafka {version}, {coordinator}" for version, coordinator in BROKERS.items())), rows)
 
 
-def in_words(group: Group | None) -> str:
+def describe(group: Group | None) -> str:
     if group is None:
         return "-"
-    waiting = f", open transactions {len(group.pending)}" if group.pending else ""
-    return f"{group.state.value}, members {len(group.members)}, offsets {len(group.offsets)}{waiting}"
+    pending = f", open transactions {len(group.pending)}" if group.pending else ""
+    return f"{group.state.value}, members {len(group.members)}, offsets {len(group.offsets)}{pending}"
 
 
-def on_spark(records: int) -> None:
-    title(f"3. {records:,} synthetic records in {PARTITIONS} partitions, loaded on Spark")
+def load_on_spark(records: int) -> None:
+    print_title(f"3. {records:,} synthetic records in {PARTITIONS} partitions, loaded on Spark")
     try:
         find_java()
     except NoJava as error:
-        print(f"Left out. {error}")
+        print(f"This part is left out. {error}")
         return
     with tempfile.TemporaryDirectory(prefix="kafkagroups-demo-") as folder:
         begin = time.perf_counter()
@@ -88,8 +90,8 @@ def on_spark(records: int) -> None:
     print("\nThe groups that committed last:\n")
     print_table(("group", "partition", "topic-partitions", "largest offset", "last commit"), map(tuple, job.result()))
     print(
-        f"\n{records:,} records in {seconds:.1f} s: {records / seconds:,.0f} a second on {os.cpu_count()} cores,"
-        "\nthe first job of a session, each task with the compiled loader."
+        f"\n{records:,} records in {seconds:.1f} s: {records / seconds:,.0f} per second on {os.cpu_count()} cores,"
+        "\nin the first job of a session. Each task uses the compiled engine."
     )
 
 
@@ -111,9 +113,9 @@ def show_tasks(tracker, job: Future) -> None:
 def main() -> None:
     begin = time.perf_counter()
     os.chdir(Path(__file__).parents[1])
-    one_record()
-    three_brokers()
-    on_spark(int(sys.argv[1]) if sys.argv[1:] else 1_000_000)
+    show_record()
+    show_three_brokers()
+    load_on_spark(int(sys.argv[1]) if sys.argv[1:] else 1_000_000)
     print(f"\nThat was the demo, in {time.perf_counter() - begin:.0f} s. `make lab` opens the course.")
 
 

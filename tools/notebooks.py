@@ -1,11 +1,11 @@
-"""Makes the notebooks of the course from `notebooks/source/`, the only form that is written by hand.
+"""Build the notebooks of the course from `notebooks/source/`, the only form that people edit.
 
-`python tools/notebooks.py [NN …]` executes each lesson twice, as a learner gets it and solved, and writes
-`notebooks/NN_verb.ipynb` and `notebooks/solutions/NN_verb.ipynb`. `--check` only compares: cells, tags and ids of the
-committed notebooks must be those of their source. The outputs are compared by nbval.
+`python tools/notebooks.py [NN …]` executes each lesson twice, as a learner gets it and solved. It writes
+`notebooks/NN_verb.ipynb` and `notebooks/solutions/NN_verb.ipynb`. `--check` only compares the cells, tags and ids of
+the committed notebooks with their source. nbval compares the outputs.
 
-A source is in percent format. A cell that begins with `# exercise: NAME` is a starter; the solved notebook has the
-solution of `kafkagroups.course` in its place. What would differ from run to run is left out: random cell ids,
+A source is in percent format. A cell that begins with `# exercise: NAME` is a starter. In the solved notebook, the
+solution of `kafkagroups.course` replaces it. Everything that differs between two runs is left out: random cell ids,
 widget models, timings, the interpreter's version.
 """
 
@@ -30,7 +30,7 @@ MARK = "# exercise: "
 
 
 def build(source: Path, kind: str) -> NotebookNode:
-    """The cells of a lesson as its learner's or solved notebook has them, not executed."""
+    """Return the notebook of a lesson for a learner, or the solved one, not executed."""
     notebook = jupytext.read(source, fmt="py:percent")
     for index, cell in enumerate(notebook.cells):
         cell.id = f"{source.stem[:2]}-{index:02d}"
@@ -45,7 +45,7 @@ def build(source: Path, kind: str) -> NotebookNode:
 
 
 def execute(notebook: NotebookNode, folder: Path) -> None:
-    """Runs all cells in `folder` and strips what would differ from run to run."""
+    """Run all cells in `folder` and remove what differs between two runs."""
     os.environ["PYTHONHASHSEED"] = "0"
     client = NotebookClient(
         notebook,
@@ -53,7 +53,7 @@ def execute(notebook: NotebookNode, folder: Path) -> None:
         resources={"metadata": {"path": str(folder)}},
         store_widget_state=False,
         record_timing=False,
-        coalesce_streams=True,  # how often a kernel sends what was printed is chance
+        coalesce_streams=True,  # A kernel sends printed text in random pieces.
     )
     client.execute()
     notebook.metadata.pop("widgets", None)
@@ -64,16 +64,16 @@ def execute(notebook: NotebookNode, folder: Path) -> None:
             output.get("data", {}).pop(WIDGET, None)
 
 
-def essence(notebook: NotebookNode) -> list[tuple[str, str, str, dict]]:
-    """What a source decides of a notebook: its metadata, and kind, id, text and metadata of each cell."""
+def comparable_cells(notebook: NotebookNode) -> list[tuple[str, str, str, dict]]:
+    """Return what the source determines: the notebook's metadata, and type, id, text and metadata of each cell."""
     cells = [(c.cell_type, c.id, c.source.rstrip(), dict(c.metadata)) for c in notebook.cells]
     return [("", "", "", dict(notebook.metadata)), *cells]
 
 
-def is_as(path: Path, notebook: NotebookNode) -> bool:
-    """Whether a committed notebook is what its source makes, its outputs aside."""
+def is_current(path: Path, notebook: NotebookNode) -> bool:
+    """Return whether a committed notebook equals the one of its source, apart from the outputs."""
     try:
-        return essence(nbformat.read(path, 4)) == essence(notebook)
+        return comparable_cells(nbformat.read(path, 4)) == comparable_cells(notebook)
     except (OSError, ValueError, nbformat.ValidationError):
         return False
 
@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
     drifted = 0
     lessons = {source.stem for source in SOURCE.glob("[0-9][0-9]_*.py")}
     if unknown := set(wanted) - {lesson[:2] for lesson in lessons}:
-        print(f"there is no lesson {', '.join(sorted(unknown))}")
+        print(f"There is no lesson {', '.join(sorted(unknown))}.")
         return 2
     for folder in FOLDERS.values():
         for path in sorted(folder.glob("*.ipynb")):
@@ -99,9 +99,9 @@ def main(arguments: list[str]) -> int:
             path = folder / f"{source.stem}.ipynb"
             name = path.relative_to(ROOT)
             if check:
-                same = is_as(path, notebook)
+                same = is_current(path, notebook)
                 drifted += not same
-                print(f"{name}: {'as its source' if same else 'is not its source: make notebooks'}")
+                print(f"{name}: {'matches its source' if same else 'does not match its source: run make notebooks'}")
                 continue
             print(f"{name} …", flush=True)
             folder.mkdir(exist_ok=True)

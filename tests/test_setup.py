@@ -51,7 +51,7 @@ def test_another_python(fresh):
 
 def test_no_python(fresh):
     """A name that is no Python at all gets the same line."""
-    assert_one_line(make_lab(fresh, "/no/such/python"), "needs Python 3.11", "/no/such/python is no Python")
+    assert_one_line(make_lab(fresh, "/no/such/python"), "needs Python 3.11", "/no/such/python is not a Python")
 
 
 def test_python_without_venv(fresh):

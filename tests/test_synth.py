@@ -128,7 +128,7 @@ def test_the_compiled_engine_finds_it_too(tmp_path):
 def test_how_much_is_made_at_once_changes_nothing(tmp_path, monkeypatch, at_once):
     """The segments are the same, byte for byte."""
     synth.write(tmp_path / "a", 5000, partitions=2, segment_bytes=20_000, **REALISTIC)
-    monkeypatch.setattr(files, "_AT_ONCE", at_once)
+    monkeypatch.setattr(files, "_PART_BYTES", at_once)
     synth.write(tmp_path / "b", 5000, partitions=2, segment_bytes=20_000, **REALISTIC)
     a, b = ({str(file.relative_to(place)): file.read_bytes() for file in place.rglob("*.log")}
             for place in (tmp_path / "a", tmp_path / "b"))  # fmt: skip

@@ -1,19 +1,21 @@
-"""The raw topic `__consumer_offsets` of a running cluster, pulled as segments: what its leaders have on disk.
+"""Pulls the raw topic `__consumer_offsets` of a running cluster as segments, control batches included.
 
-The client is kafka-python (extra `live`), below its consumer API, which would hide control batches and take batches
-apart. Three requests do it: Metadata (which broker leads which partition), ListOffsets (log start, high watermark)
-and Fetch, isolation read_uncommitted, whose records are bytes of the leader's own segments:
+The client is kafka-python (extra `live`). Its consumer API is not used, because that would hide control batches and
+split batches into records. Three requests are enough: Metadata (the leader of each partition), ListOffsets (log start
+and high watermark) and Fetch with isolation level read_uncommitted. A Fetch response contains the bytes of the leader's
+segments:
 
-- the first batch may begin below the offset asked for, and batches come whole: what lies below is dropped;
-- the last one may be cut off: it is dropped, and asked for again;
-- a cleaned log has gaps: an empty answer below the end means that there is nothing more.
+- The first batch can begin below the requested offset, because batches come whole. Batches that end below this offset
+  are dropped.
+- The last batch can be incomplete. It is dropped and requested again.
+- A cleaned log has gaps. An empty response below the end means that no batch follows.
 
-The pull ends at the high watermark that a partition had when it began. Bytes are written as they come, checksums are
-not judged: damage on the broker's disk is damage here.
+The pull ends at the high watermark that a partition had at the start. Bytes are written as they come, and checksums
+are not checked. So damage on the broker's disk is also damage in the copy.
 Source: FetchRequest.json, ListOffsetsRequest.json, MetadataRequest.json, KafkaApis.handleFetchRequest (4.3.1).
 
-Simpler than a consumer: one request at a time, no fetch sessions, always the leader, no brokers before 0.11 (they
-would convert batches, and create the topic when asked for it).
+Simpler than a consumer: one request at a time, no fetch sessions, always the leader, and no brokers before 0.11. Those
+would convert batches, and they create a topic that a client asks about.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.errors import UsageError
-from kafkagroups.live.client import TOPIC, Cluster, Security, ask_leaders, connected, refresh, words
+from kafkagroups.live.client import TOPIC, Cluster, Security, ask_leaders, connect, describe, refresh
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.frames import FrameState, frames
@@ -33,13 +35,15 @@ from kafkagroups.log.segment_file import MOST_OFFSETS, SEGMENT_BYTES, segment_na
 from kafkagroups.log.writer import create_folder
 
 FETCH_BYTES = 8 * 1024 * 1024
-EARLIEST, LATEST = -2, -1
+EARLIEST = -2
+LATEST = -1
 Progress = Callable[[int, int], None]
+"""Called with the number of offsets that were pulled and the number of all offsets."""
 
 
 @dataclass
 class PulledPartition:
-    """What was pulled of a partition: from offset `first` up to and without `next`, in how many bytes."""
+    """The part of a partition that was pulled: offsets from `first` up to, not including, `next`."""
 
     first: int
     next: int
@@ -48,7 +52,7 @@ class PulledPartition:
 
 @dataclass
 class Pulled:
-    """What was pulled, by partition, and a line for each partition of which not all could be."""
+    """The result of a pull: the partitions, and one line for each partition that is not complete."""
 
     partitions: dict[int, PulledPartition] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -63,53 +67,74 @@ def pull(
     segment_bytes: int = SEGMENT_BYTES,
     progress: Progress | None = None,
 ) -> Pulled:
-    """Writes `out`/__consumer_offsets-N/<base>.log for each partition of a running cluster, or for `partitions`.
+    """Write `out`/__consumer_offsets-N/<base>.log for each partition of a running cluster.
 
-    `bootstrap` is HOST:PORT of one broker or of several, with commas. `out` is a new or empty folder. `progress` hears
-    how many offsets are behind and how many there are. Whatever ends the pull, whole batches are what is left.
+    If an error ends the pull, the files contain whole batches.
 
-    UsageError: no client, no cluster, no topic, no permission, no such partition, a folder that is not empty.
+    Parameters
+    ----------
+    bootstrap
+        HOST:PORT of a broker, or of several brokers with commas between them.
+    out
+        A new or empty folder.
+    partitions
+        The partitions to pull. None means all.
+    security
+        How to connect. None means PLAINTEXT.
+    segment_bytes
+        The size at which a segment is rolled.
+    progress
+        Called with the number of offsets that were pulled and the number of all offsets.
+
+    Raises
+    ------
+    UsageError
+        kafka-python is not installed, the cluster or its topic is missing, the user has no permission, a partition does
+        not exist, or the folder is not empty.
     """
     folder = Path(out)
-    with connected(bootstrap, security or Security()) as cluster:
+    with connect(bootstrap, security or Security()) as cluster:
         create_folder(folder)
         refresh(cluster)
         known = cluster.leaders
         wanted = sorted(known if partitions is None else set(partitions))
         if unknown := [number for number in wanted if number not in known]:
-            raise UsageError(f"{TOPIC} has {len(known)} partitions from 0 on, not {', '.join(map(str, unknown))}")
-        starts, failed = ask_leaders(cluster, wanted, _list_offsets(EARLIEST))
-        ends, more = ask_leaders(cluster, list(starts), _list_offsets(LATEST))
-        pulled = Pulled(problems=[f"{TOPIC}-{n}: {words(error)}" for n, error in sorted({**failed, **more}.items())])
+            raise UsageError(f"{TOPIC} has the partitions 0 to {len(known) - 1}, not {', '.join(map(str, unknown))}")
+        starts, start_errors = ask_leaders(cluster, wanted, _build_list_offsets(EARLIEST))
+        ends, end_errors = ask_leaders(cluster, list(starts), _build_list_offsets(LATEST))
+        errors = sorted({**start_errors, **end_errors}.items())
+        pulled = Pulled(problems=[f"{TOPIC}-{number}: {describe(error)}" for number, error in errors])
         total = sum(answer.offset - starts[number].offset for number, answer in ends.items())
-        behind = 0
+        done = 0
         for number, end in sorted(ends.items()):
-            part = pulled.partitions[number] = PulledPartition(starts[number].offset, starts[number].offset)
+            part = PulledPartition(starts[number].offset, starts[number].offset)
+            pulled.partitions[number] = part
             try:
                 writer = _Writer(folder / f"{TOPIC}-{number}", part.first, segment_bytes)
                 for _ in _pull_partition(cluster, number, part, end.offset, writer):
                     if progress:
-                        progress(behind + part.next - part.first, total)
+                        progress(done + part.next - part.first, total)
             except _Stopped as stopped:
                 pulled.problems.append(
                     f"{TOPIC}-{number}: pulled up to offset {part.next}, not {end.offset}: {stopped}"
                 )
-            behind += end.offset - part.first
+            done += end.offset - part.first
         return pulled
 
 
 class _Stopped(Exception):
-    """Why a partition cannot be pulled further."""
+    """The reason why a partition cannot be pulled to its end."""
 
 
-def _list_offsets(which: int) -> Callable[[list[int]], Any]:
+def _build_list_offsets(timestamp: int) -> Callable[[list[int]], Any]:
+    """Return a function that builds the ListOffsets request for some partitions."""
     from kafka.protocol.consumer import ListOffsetsRequest
 
     named = ListOffsetsRequest.ListOffsetsTopic
 
     def request(numbers: list[int]) -> Any:
         partitions = [
-            named.ListOffsetsPartition(partition_index=number, current_leader_epoch=-1, timestamp=which)
+            named.ListOffsetsPartition(partition_index=number, current_leader_epoch=-1, timestamp=timestamp)
             for number in numbers
         ]
         topics = [named(name=TOPIC, partitions=partitions)]
@@ -118,7 +143,8 @@ def _list_offsets(which: int) -> Callable[[list[int]], Any]:
     return request
 
 
-def _fetch(offset: int) -> Callable[[list[int]], Any]:
+def _build_fetch(offset: int) -> Callable[[list[int]], Any]:
+    """Return a function that builds the Fetch request for some partitions."""
     from kafka.protocol.consumer import FetchRequest
 
     named = FetchRequest.FetchTopic
@@ -128,7 +154,7 @@ def _fetch(offset: int) -> Callable[[list[int]], Any]:
             named.FetchPartition(partition=number, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
             for number in numbers
         ]
-        # version 4 is the first that brings batches as they are, 12 the last that names the topic
+        # Version 4 is the first that returns batches unconverted, version 12 the last that names the topic.
         return FetchRequest(
             max_wait_ms=500,
             min_bytes=1,
@@ -146,26 +172,29 @@ def _fetch(offset: int) -> Callable[[list[int]], Any]:
 
 
 def _pull_partition(cluster: Cluster, number: int, part: PulledPartition, end: int, writer: _Writer) -> Iterator[None]:
-    """Writes a partition from `part.next` to `end`, and yields after each answer. _Stopped: it ends before."""
+    """Write a partition from `part.next` to `end`, and yield after each response. _Stopped if it ends before."""
     while part.next < end:
-        answers, errors = ask_leaders(cluster, [number], _fetch(part.next))
+        answers, errors = ask_leaders(cluster, [number], _build_fetch(part.next))
         if errors:
-            raise _Stopped(words(errors[number]))
+            raise _Stopped(describe(errors[number]))
         data = bytes(answers[number].records or b"")
-        batches = list(whole_batches(data, part.next, end))
+        batches = list(select_batches(data, part.next, end))
         writer.append(batches, data)
         if batches:
             part.next = batches[-1].next_offset
         elif answers[number].high_watermark < end:
-            raise _Stopped(f"the leader ended at offset {end}, and now at {answers[number].high_watermark}")
+            raise _Stopped(f"the leader's log ended at offset {end}, and now ends at {answers[number].high_watermark}")
         else:
-            part.next = end  # the cleaner left nothing up to there
+            part.next = end  # The cleaner has removed all batches up to there.
         part.bytes = writer.bytes
         yield
 
 
-def whole_batches(data: bytes, offset: int, end: int) -> Iterator[Batch]:
-    """The whole batches of a fetched set that reach `offset` and begin below `end`. _Stopped: it begins with none."""
+def select_batches(data: bytes, offset: int, end: int) -> Iterator[Batch]:
+    """Yield the whole batches of a response that reach `offset` and begin below `end`.
+
+    _Stopped if the response does not begin with a whole batch.
+    """
     for frame in frames(data):
         if frame.state is not FrameState.WHOLE:
             if frame.position:
@@ -179,33 +208,38 @@ def whole_batches(data: bytes, offset: int, end: int) -> Iterator[Batch]:
 
 
 class _Writer:
-    """A partition's folder of segments. Whatever happens, whole batches are what is left of an answer."""
+    """The segments of one partition. After an error they contain only whole batches."""
 
     def __init__(self, folder: Path, start_offset: int, segment_bytes: int) -> None:
         self.folder = folder
         self.segment_bytes = segment_bytes
         self.bytes = 0
-        self._base, self._size = start_offset, 0
+        self._base = start_offset
+        self._size = 0
         folder.mkdir()
         self._path = folder / segment_name(start_offset)
         self._path.touch()
 
     def append(self, batches: list[Batch], data: bytes) -> None:
-        """Appends batches of `data`, segment by segment."""
+        """Append batches of `data`, segment by segment."""
         while batches:
             batches = self._append_to_one(batches, data)
 
     def _append_to_one(self, batches: list[Batch], data: bytes) -> list[Batch]:
-        first, taken, size = batches[0], 0, self._size
-        if not self.bytes and first.base_offset < self._base:  # records were deleted up to the middle of this batch
+        """Append the batches that fit into the current segment, and return the others."""
+        first = batches[0]
+        count = 0
+        size = self._size
+        if not self.bytes and first.base_offset < self._base:
+            # The log start is in the middle of this batch, because records were deleted up to there.
             self._path = self._path.rename(self.folder / segment_name(first.base_offset))
             self._base = first.base_offset
         for batch in batches:
             if size and (size + batch.size > self.segment_bytes or batch.last_offset - self._base > MOST_OFFSETS):
                 break
             size += batch.size
-            taken += 1
-        content = b"".join(data[batch.position : batch.position + batch.size] for batch in batches[:taken])
+            count += 1
+        content = b"".join(data[batch.position : batch.position + batch.size] for batch in batches[:count])
         try:
             with open(self._path, "ab") as file:
                 file.write(content)
@@ -214,7 +248,8 @@ class _Writer:
             raise
         self.bytes += len(content)
         self._size = size
-        if taken < len(batches):
-            self._base, self._size = batches[taken].base_offset, 0
+        if count < len(batches):
+            self._base = batches[count].base_offset
+            self._size = 0
             self._path = self.folder / segment_name(self._base)
-        return batches[taken:]
+        return batches[count:]

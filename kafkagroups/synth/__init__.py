@@ -1,18 +1,24 @@
-"""A synthetic topic of any size: what many groups write, of which few are busy and most are not.
+"""Synthetic `__consumer_offsets` topics of any size, with a few busy groups and many quiet ones.
 
-A batch is one request: a group commits some of its topic-partitions at once, or expiry forgets them, or the group
-enters a new generation. Transactions of several groups overlap, and a marker ends each of them, or none does. Names
-have a fixed width, so all batches of a kind differ in few places: each kind is encoded once and its copies are numpy
-arrays. Every group lives in its right partition; the same arguments give the same bytes.
+A batch is the result of one request. A group commits some of its topic-partitions, or these offsets expire, or the
+group enters a new generation. Transactions of several groups overlap. A marker ends a transaction, unless it hangs.
+Every group is in the partition that Kafka stores it in. The same arguments give the same bytes.
 
-    settings.py    what can be asked for          events.py     a partition's batches, markers among them
-    names.py       groups and their homes         templates.py  a batch of each kind, and its places
-    requests.py    who asks for what, by a seed   files.py      bytes and segments
+Names have a fixed width, so all batches of a kind differ only in a few places. Each kind is encoded once, as a
+template; numpy copies the template and fills in the places.
 
-Simpler than Kafka, so that the summary is exact and both coordinators agree on it: a transaction is one batch of
-commits, and ends before its group writes again (one that never ends has a producer of its own, and its group writes no
-more tombstones); groups never die; a group's members, topics and assignment stay the same in all generations; epochs
-of producers are 0. One request a millisecond. numpy is imported when a topic is written.
+    settings.py    the arguments                    events.py     a partition's batches, with markers
+    names.py       group names and their partitions templates.py  one batch of each kind, and its places
+    requests.py    random requests                  files.py      bytes and segments
+
+Simpler than Kafka, so that the summary is exact and both coordinators agree on it:
+
+- A transaction is one batch of commits. It ends before its group writes again.
+- A hanging transaction has its own producer, and its group writes no tombstones after it.
+- Groups are never deleted. A group's members, topics and assignment are the same in all generations.
+- Producer epochs are 0. There is one request per millisecond.
+
+numpy is imported when a topic is written.
 """
 
 from __future__ import annotations
@@ -27,45 +33,65 @@ from kafkagroups.synth.settings import WIDTH, Settings, check
 __all__ = ["WIDTH", "Settings", "write"]
 
 Progress = Callable[[int, int], None]
-"""Hears how many records were written, and of how many."""
+"""Called with the number of records that were written and the number of all records."""
 
 
 def write(folder: str | Path, records: int, *, progress: Progress | None = None, **settings: Any) -> dict[str, Any]:
-    """Writes `folder`/__consumer_offsets-N/<base offset>.log for every partition that gets records, and says what.
+    """Write a topic: `folder`/__consumer_offsets-N/<base offset>.log for every partition that has records.
 
-    `settings` are those of `Settings`: partitions, groups, keys, width, tombstones, transactional, codec, seed and
-    others. Gives `{"partitions": {"0": {"segments", "batches", "records", "bytes"}}, "groups", "live_offsets",
-    "transactions": {"committed", "aborted", "open"}}`: groups that have records, offsets that a load will find.
-    UsageError: a number out of range, or a folder that is not empty.
+    Parameters
+    ----------
+    folder
+        A new or empty folder.
+    records
+        How many records all partitions contain, markers included.
+    progress
+        Called after each part with the number of records that were written and the number of all records.
+    **settings
+        The other fields of `Settings`: partitions, groups, keys, width, tombstones, transactional, codec, seed, …
+
+    Returns
+    -------
+    dict
+        `{"partitions": {"0": {"segments", "batches", "records", "bytes"}}, "groups", "live_offsets", "transactions":
+        {"committed", "aborted", "open"}}`. `groups` counts the groups that have records. `live_offsets` counts the
+        offsets that a load finds.
+
+    Raises
+    ------
+    UsageError
+        A number is out of range, or the folder is not empty.
     """
-    asked = Settings(records, **settings)
-    check(asked)
+    chosen = Settings(records, **settings)
+    check(chosen)
     import numpy as np
 
     from kafkagroups.synth import events, files, names, requests
 
-    digits, home = names.choose(asked)
+    digits, partition_of_group = names.choose_groups(chosen)
     create_folder(Path(folder))
-    drawn = requests.draw(asked)
-    partition = home[drawn["group"]]
+    drawn = requests.draw_requests(chosen)
+    partition = partition_of_group[drawn["group"]]
     order = np.argsort(partition, kind="stable")
     numbers, first = np.unique(partition[order], return_index=True)
     del partition
-    live = np.zeros((asked.groups, asked.keys), bool)
-    written, done = {}, 0
+    live = np.zeros((chosen.groups, chosen.keys), bool)
+    written = {}
+    done = 0
 
-    def wrote(many: int) -> None:
+    def count_written(many: int) -> None:
         nonlocal done
         done += many
         if progress:
             progress(done, records)
 
-    for number, time in zip(numbers.tolist(), np.split(order, first[1:]), strict=False):  # without records, no number
-        mine = drawn[time]
-        events.note_live(asked, mine, live)
-        batches = events.events(asked, time, mine, number)
+    # Without records there are no numbers, but np.split still gives one part.
+    for number, time in zip(numbers.tolist(), np.split(order, first[1:]), strict=False):
+        own_requests = drawn[time]
+        events.mark_live(chosen, own_requests, live)
+        batches = events.build_events(chosen, time, own_requests, number)
         place = Path(folder, f"__consumer_offsets-{number}")
-        written[str(number)] = files.write_partition(place, asked, batches, digits, wrote)
+        written[str(number)] = files.write_partition(place, chosen, batches, digits, count_written)
     ends = np.bincount(drawn["end"], minlength=requests.OPEN + 1)
     return {
         "partitions": written,

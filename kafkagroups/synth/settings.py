@@ -1,4 +1,4 @@
-"""What a synthetic topic is made of."""
+"""The settings of a synthetic topic, and their limits."""
 
 from __future__ import annotations
 
@@ -11,30 +11,63 @@ from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segment_file import SEGMENT_BYTES
 
 WIDTH = 8
-"""Records in a batch, unless something else is asked for."""
+"""The default number of records in a batch."""
 MOST_GROUPS = 1_000_000
 MOST_KEYS = 10_000
 MOST_OFFSETS = 100_000_000
-"""Groups × keys."""
+"""The most offsets that a topic can have: groups × keys."""
 MOST_WIDTH = 50
 TOPIC_PARTITIONS = 100
-"""A group with more keys than this reads several topics."""
+"""The partitions of each topic. A group with more keys than this reads several topics."""
 WIDEST = 15
-"""Of varied batches, half hold one record, the others 5 to 15."""
+"""The most records in a batch of varied width: half of them have one record, the others 5 to 15."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The arguments of `write`; shares are from 0 to 1, of all records or of all groups.
+    """The arguments of `write`. Fractions are from 0 to 1.
 
-    `keys`: topic-partitions that a group commits, so that groups × keys offsets may be live. `width`: records in a
-    batch, at most `keys`; None for varied ones. `skew`: the n-th group is busy as 1 / n^skew: 1 is Zipf's law, 0 has
-    all alike. `hot`: share of the groups whose home is one partition.
-
-    Of the records `tombstones` are tombstones, `generations` belong to groups' generations (None: none, or 0.01 where
-    there are modern groups) with so many `members`. Of the groups `transactional` commit in transactions, of which
-    `aborts` are aborted and `hanging` are never decided; `modern` are consumer groups of the new protocol (KIP-848).
-    Of the batches of commits `metadata` have a metadata string. All names begin with `prefix`.
+    Parameters
+    ----------
+    records
+        How many records the topic contains, markers included.
+    partitions
+        How many partitions the topic has.
+    groups
+        How many groups there are.
+    keys
+        How many topic-partitions each group commits. Up to groups × keys offsets can be live.
+    width
+        Records in a batch, at most `keys`. None varies the width.
+    skew
+        How unequal the groups are. The n-th group sends requests in proportion to 1 / n^skew: 1 is Zipf's law, and with
+        0 all groups are equally busy.
+    hot
+        The fraction of the groups that are in one partition.
+    tombstones
+        The fraction of the records that are tombstones of offsets.
+    generations
+        The fraction of the records that are group records. None means 0, or 0.01 if there are modern groups.
+    members
+        How many members each group has.
+    transactional
+        The fraction of the groups that commit in transactions.
+    aborts
+        The fraction of the transactions that are aborted.
+    hanging
+        The fraction of the transactions that never end.
+    modern
+        The fraction of the groups that use the new consumer protocol (KIP-848).
+    metadata
+        The fraction of the batches of commits that have a metadata string.
+    codec
+        The compression codec of the batches: none, gzip, snappy, lz4 or zstd.
+    segment_bytes
+        The size at which a segment is rolled.
+    prefix
+        The start of all group and topic names.
+    seed
+        The seed of the random numbers.
     """
 
     records: int
@@ -59,44 +92,48 @@ class Settings:
 
     @property
     def widest(self) -> int:
-        """The most records that a batch of offsets holds."""
+        """The most records in a batch of offsets."""
         return min(self.width or WIDEST, self.keys)
 
     @property
-    def generation_share(self) -> float:
-        return (0.01 if self.modern else 0.0) if self.generations is None else self.generations
+    def generation_fraction(self) -> float:
+        """The fraction of the records that are group records."""
+        if self.generations is not None:
+            return self.generations
+        return 0.01 if self.modern else 0.0
 
     @property
     def modern_records(self) -> int:
-        """Records of a modern group's new epoch: the group, its target's epoch, three for each member."""
+        """The records of a modern group's new epoch: two for the group and three for each member."""
         return 2 + 3 * self.members
 
 
 def check(settings: Settings) -> None:
-    """UsageError for what cannot be written."""
+    """Raise UsageError if a setting is out of range."""
     s = settings
     partition_for("", s.partitions)
-    _within("partitions", s.partitions, 1, 2**31 - 1)
-    _within("records", s.records, 0, 2**40)
-    _within("groups", s.groups, 1, MOST_GROUPS)
-    _within("keys of a group", s.keys, 1, min(MOST_KEYS, MOST_OFFSETS // s.groups))
+    _check_range("partitions", s.partitions, 1, 2**31 - 1)
+    _check_range("records", s.records, 0, 2**40)
+    _check_range("groups", s.groups, 1, MOST_GROUPS)
+    _check_range("keys of a group", s.keys, 1, min(MOST_KEYS, MOST_OFFSETS // s.groups))
     if s.width is not None:
-        _within("records in a batch", s.width, 1, MOST_WIDTH)
-    _within("the skew", s.skew, 0, 10)
-    _within("members", s.members, 1, 50)
-    _within("bytes of a segment", s.segment_bytes, 1, 2**31 - 1)
-    _within("the seed", s.seed, 0, 2**63 - 1)
+        _check_range("records in a batch", s.width, 1, MOST_WIDTH)
+    _check_range("the skew", s.skew, 0, 10)
+    _check_range("members", s.members, 1, 50)
+    _check_range("bytes of a segment", s.segment_bytes, 1, 2**31 - 1)
+    _check_range("the seed", s.seed, 0, 2**63 - 1)
     for name in ("hot", "tombstones", "transactional", "aborts", "hanging", "modern", "metadata"):
-        _within(f"the share {name!r}", getattr(s, name), 0, 1)
-    _within("the share 'generations'", s.generation_share, 0, 1)
-    _within("the shares of tombstones and generations together", s.tombstones + s.generation_share, 0, 1)
-    _within("the shares of aborts and hanging transactions together", s.aborts + s.hanging, 0, 1)
+        _check_range(f"the fraction {name!r}", getattr(s, name), 0, 1)
+    _check_range("the fraction 'generations'", s.generation_fraction, 0, 1)
+    _check_range("the fractions of tombstones and generations together", s.tombstones + s.generation_fraction, 0, 1)
+    _check_range("the fractions of aborts and hanging transactions together", s.aborts + s.hanging, 0, 1)
+    codecs = ", ".join(codec.name.lower() for codec in CompressionType)
     if s.codec.upper() not in CompressionType.__members__:
-        raise UsageError(f"the codec is one of {', '.join(c.name.lower() for c in CompressionType)}, not {s.codec!r}")
+        raise UsageError(f"codec: expected one of {codecs}, found {s.codec!r}")
     if not re.fullmatch(r"[A-Za-z0-9._-]{0,100}", s.prefix):
-        raise UsageError(f"a prefix of at most 100 letters, digits, '.', '_' and '-' was expected, not {s.prefix!r}")
+        raise UsageError(f"prefix: expected at most 100 letters, digits, '.', '_' and '-', found {s.prefix!r}")
 
 
-def _within(name: str, value: float, least: float, most: float) -> None:
+def _check_range(name: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:
-        raise UsageError(f"{name}: {least} to {most} was expected, not {value}")
+        raise UsageError(f"{name}: expected {least} to {most}, found {value}")

@@ -69,8 +69,8 @@ def pulled(tmp_path, monkeypatch):
         def connected(bootstrap, security):
             yield client.Cluster(scripted, manager, [])
 
-        monkeypatch.setattr("kafkagroups.live.pull.connected", connected)
-        monkeypatch.setattr("kafkagroups.live.client._ask", scripted.ask)
+        monkeypatch.setattr("kafkagroups.live.pull.connect", connected)
+        monkeypatch.setattr("kafkagroups.live.client._send", scripted.ask)
         said = pull("any:1", tmp_path / "pulled")
         return said, kg.open_log(tmp_path / "pulled" / "__consumer_offsets-0")
 
@@ -154,7 +154,7 @@ def test_no_leader(pulled):
 def test_a_leader_behind(pulled):
     """A new leader whose log ends below: the line says both ends."""
     said, _ = pulled(Scripted([(0, LOG[: BATCHES[2].position], END), (0, b"", BATCHES[2].base_offset)]))
-    assert f"the leader ended at offset {END}, and now at {BATCHES[2].base_offset}" in said.problems[0]
+    assert f"the leader's log ended at offset {END}, and now ends at {BATCHES[2].base_offset}" in said.problems[0]
 
 
 def test_bytes_that_are_no_batch(pulled):

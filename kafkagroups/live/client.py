@@ -90,16 +90,15 @@ def _build_config(bootstrap: str, security: Security) -> dict[str, Any]:
     uses_tls = security.protocol.endswith("SSL")
     if security.protocol not in PROTOCOLS or (uses_sasl and security.mechanism not in MECHANISMS):
         raise UsageError(
-            f"security protocol: expected one of {', '.join(PROTOCOLS)}; SASL needs a mechanism: {', '.join(MECHANISMS)}"
+            f"security protocol: expected one of {', '.join(PROTOCOLS)}; "
+            f"SASL needs a mechanism: {', '.join(MECHANISMS)}"
         )
     if not uses_sasl and (security.mechanism or security.user):
-        raise UsageError(
-            f"a SASL mechanism and a user need the security protocol SASL_SSL or SASL_PLAINTEXT, not {security.protocol}"
-        )
+        raise UsageError(f"a SASL mechanism and a user need SASL_SSL or SASL_PLAINTEXT, not {security.protocol}")
     if uses_sasl and security.mechanism != "GSSAPI" and (security.user is None or security.password is None):
         raise UsageError(f"{security.mechanism} needs a user and a password")
     if not uses_tls and (security.cafile or security.certfile or security.keyfile):
-        raise UsageError(f"certificates need the security protocol SSL or SASL_SSL, not {security.protocol}")
+        raise UsageError(f"certificates need SSL or SASL_SSL, not {security.protocol}")
     return {
         "bootstrap_servers": servers,
         "client_id": "kafkagroups",

@@ -62,13 +62,13 @@ def test_not_host_and_port(pull, bootstrap):
     [
         (["--security-protocol", "SASL_SSL"], "SASL needs a mechanism"),
         (["--security-protocol", "SASL_SSL", "--sasl-mechanism", "PLAIN", "--user", "me"], "a user and a password"),
-        (["--user", "me"], "need the security protocol SASL_SSL or SASL_PLAINTEXT, not PLAINTEXT"),
+        (["--user", "me"], "need SASL_SSL or SASL_PLAINTEXT, not PLAINTEXT"),
         (["--cafile", "ca.pem"], "certificates need SSL or SASL_SSL, not PLAINTEXT"),
         (["--security-protocol", "SSL", "--cafile", "/no/ca.pem"], "/no/ca.pem: not a usable PEM file"),
         (["--security-protocol", "SSL", "--certfile", __file__], f"{__file__}: not a usable PEM file"),
         (["--password-file", "/no/secret"], "/no/secret: No such file or directory"),
-        (["--partitions", "3-1"], "numbers and ranges such as 0,3,7-9 were expected, not '3-1'"),
-        (["--partitions", "0,,1"], "numbers and ranges such as 0,3,7-9 were expected, not '0,,1'"),
+        (["--partitions", "3-1"], "expected numbers and ranges such as 0,3,7-9, found '3-1'"),
+        (["--partitions", "0,,1"], "expected numbers and ranges such as 0,3,7-9, found '0,,1'"),
     ],
 )
 def test_options_that_do_not_go_together(pull, monkeypatch, options, expected):

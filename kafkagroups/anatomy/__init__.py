@@ -1,0 +1,1 @@
+"""The bytes of a record or batch, each with its field and meaning."""

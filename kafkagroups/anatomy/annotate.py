@@ -1,4 +1,4 @@
-"""The public functions on a record's bytes: `decode` (strict, too), `annotate` and `deviations`."""
+"""The public functions `decode` (also strict), `annotate` and `deviations`."""
 
 from __future__ import annotations
 

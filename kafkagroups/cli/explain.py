@@ -12,7 +12,7 @@ from kafkagroups.cli.tables import escape, print_table
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.explain import Explanation
-from kafkagroups.history.fates import RecordFate, history_json
+from kafkagroups.history.record_fate import RecordFate, history_json
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.record_types import RECORD_TYPES
 

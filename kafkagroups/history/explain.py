@@ -9,7 +9,8 @@ from typing import Any
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.history.fates import Fates, RecordFate
+from kafkagroups.history.fates import Fates
+from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.loading.engines import observed_by
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.segments import Log

@@ -11,14 +11,13 @@ been read: a record that still stands then wins if a broker answers from it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate, Observer
 from kafkagroups.groups.offsets import KnownOffsets, Orphan, TopicPartition
+from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.group_keys import MemberIdKey
@@ -34,55 +33,6 @@ _Place = tuple[int | None, int]
 """A partition of the offsets topic and a record's offset in it."""
 _GroupKey = tuple[int, str]
 """A record type, and the rest of a group record's key: a member id, a pattern, or "" for the group itself."""
-
-
-@dataclass(slots=True)
-class RecordFate:
-    """One record and its fate.
-
-    Attributes
-    ----------
-    partition, offset
-        Where the record is: the partition of the offsets topic, and the offset in it.
-    type, group
-        The record type and the group. None for markers and for records that cannot be read.
-    key
-        The topic-partition of an offset record.
-    member_id
-        The member of a member's record.
-    fate
-        None until it is known.
-    by
-        The offset (in the same log partition) of the record that superseded, deleted, committed, aborted or hid it.
-    why
-        Why a record is ignored.
-    size
-        The record's bytes, uncompressed.
-    timestamp
-        The record's time, ms since the epoch.
-    file
-        The segment.
-    committed, note
-        The offset in an offset's value, and its metadata. The note of a marker is "commit" or "abort".
-    producer_id
-        The producer id of the batch.
-    """
-
-    partition: int | None
-    offset: int
-    type: int | None
-    group: str | None
-    key: TopicPartition | None
-    member_id: str | None
-    fate: Fate | None
-    by: int | None = None
-    why: str | None = None
-    size: int = 0
-    timestamp: int = -1
-    file: str | None = None
-    committed: int | None = None
-    note: str | None = None
-    producer_id: int | None = None
 
 
 class Fates(Observer):
@@ -198,7 +148,7 @@ class Fates(Observer):
                 self.decide(live.pop(key), fate, by, same_key=same_key)
 
     def decide(self, offset: int, fate: Fate, by: int, *, same_key: bool = True) -> bool:
-        """Set the fate of a record, as far as it is known now. Return False if the record is not kept.
+        """Set the fate of a record. A later record can still change it. Return False if the record is not kept.
 
         `same_key` says that the record at `by` has the same key. The log cleaner would then drop the older one, too.
         """
@@ -304,28 +254,3 @@ def _holds(offsets: KnownOffsets, key: TopicPartition, record_offset: int) -> bo
     """Whether the offset of a key comes from the record at this log offset."""
     offset = offsets.get(key)
     return offset is not None and offset.record_offset == record_offset
-
-
-def history_json(entry: RecordFate) -> dict[str, Any]:
-    """Return one record of a history as JSON."""
-    assert entry.fate is not None
-    shown: dict[str, Any] = {
-        "partition": entry.partition,
-        "offset": entry.offset,
-        "type": entry.type,
-        "key": None if entry.key is None else str(entry.key),
-        "fate": entry.fate.value,
-        "by": entry.by,
-        "timestamp": entry.timestamp,
-    }
-    if entry.committed is not None:
-        shown |= {"committed_offset": entry.committed, "metadata": entry.note}
-    if entry.fate is Fate.MARKER:
-        shown["control"] = entry.note
-    if entry.producer_id is not None:
-        shown["producer_id"] = entry.producer_id
-    if entry.member_id is not None:
-        shown["member_id"] = entry.member_id
-    if entry.why is not None:
-        shown["why"] = entry.why
-    return shown

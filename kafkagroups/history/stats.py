@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from kafkagroups.anatomy.written_by import describe_writers, writers_of
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.observer import Fate
-from kafkagroups.history.fates import Fates, RecordFate
+from kafkagroups.history.fates import Fates
+from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.loading.engines import observed_by
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count

@@ -1,0 +1,1 @@
+"""The text that Kafka's own tools print, by version."""

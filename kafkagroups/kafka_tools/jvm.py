@@ -1,4 +1,4 @@
-"""Texts of the JVM in Kafka's tools: Jackson's JSON, Scala's Option, Java's null and hexadecimal."""
+"""Texts of the JVM in Kafka's tools: Jackson's JSON, Scala's Option, Java's null."""
 
 from __future__ import annotations
 

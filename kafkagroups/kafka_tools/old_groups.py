@@ -1,4 +1,4 @@
-"""A group value as Kafka's Scala tools load it: the order of its members, and where a tool ends.
+"""A group's members in the order in which Kafka's Scala tools print them.
 
 Source: GroupMetadata.loadGroup, add (tags 1.0.1 to 3.7.0), and 2.8.2's tool on crafted logs.
 """

@@ -1,0 +1,1 @@
+"""One record of the topic: bytes, dataclasses and JSON."""

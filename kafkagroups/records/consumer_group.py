@@ -38,7 +38,7 @@ class ConsumerGroupMetadataValue(Message):
     assignment. 4.1 brought metadata_hash, which replaces type 4.
     """
 
-    epoch: int = field(INT32, doc="the group's epoch: goes up when members, subscriptions or topics change")
+    epoch: int = field(INT32, doc="the group's epoch: increases when members, subscriptions or topics change")
     metadata_hash: int = field(INT64, tag=0, since="4.1", doc="a hash of the topics that the group reads")
 
 
@@ -86,15 +86,17 @@ class ClassicProtocol(Message):
     """An assignor of a classic member, with its subscription."""
 
     name: str = field(STRING, doc="an assignor that the member offers")
-    metadata: bytes = field(BYTES, doc="its subscription for that assignor, in the client's own format")
+    metadata: bytes = field(BYTES, doc="its subscription for that assignor, in the client's format")
 
 
 @message(flexible="0+")
 class ClassicMemberMetadata(Message):
     """The JoinGroup request of a member that still uses the classic protocol."""
 
-    session_timeout_ms: int = field(INT32, doc="ms without a heartbeat until it counts as gone")
-    supported_protocols: tuple[ClassicProtocol, ...] = field(Array(Struct(ClassicProtocol)), doc="what it offered")
+    session_timeout_ms: int = field(INT32, doc="ms without a heartbeat until the member is removed")
+    supported_protocols: tuple[ClassicProtocol, ...] = field(
+        Array(Struct(ClassicProtocol)), doc="the assignors that it offers"
+    )
 
 
 @message(flexible="0+")
@@ -107,20 +109,20 @@ class ConsumerGroupMemberMetadataValue(Message):
     the tag is a classic member.
     """
 
-    instance_id: str | None = field(STRING, nullable=True, doc="a static member's own name; null = dynamic")
+    instance_id: str | None = field(STRING, nullable=True, doc="a static member's name; null = dynamic")
     rack_id: str | None = field(STRING, nullable=True, doc="the rack where the client runs")
-    client_id: str = field(STRING, doc="what the client calls itself")
-    client_host: str = field(STRING, doc="where it connected from")
+    client_id: str = field(STRING, doc="the client's id")
+    client_host: str = field(STRING, doc="the host that the client connected from")
     subscribed_topic_names: tuple[str, ...] = field(Array(STRING), doc="the topics that it named")
-    subscribed_topic_regex: str | None = field(STRING, nullable=True, doc="the pattern that it gave, RE2J")
-    rebalance_timeout_ms: int = field(INT32, default=-1, doc="ms it may take to give partitions back")
+    subscribed_topic_regex: str | None = field(STRING, nullable=True, doc="the pattern that it subscribed to (RE2J)")
+    rebalance_timeout_ms: int = field(INT32, default=-1, doc="ms that the member has to give partitions back")
     server_assignor: str | None = field(STRING, nullable=True, doc="the assignor that it asks for")
     classic_member_metadata: ClassicMemberMetadata | None = field(
         Struct(ClassicMemberMetadata, tagged=True),
         nullable=True,
         tag=0,
         default=ClassicMemberMetadata(),
-        doc="only of a member that speaks the classic protocol",
+        doc="only for a member that uses the classic protocol",
     )
 
 
@@ -161,7 +163,7 @@ class ConsumerGroupTargetAssignmentMemberValue(Message):
     Since 3.7. It is written for each member whose target changed. A tombstone means that the member left.
     """
 
-    topic_partitions: tuple[TopicPartition, ...] = field(Array(Struct(TopicPartition)), doc="its target")
+    topic_partitions: tuple[TopicPartition, ...] = field(Array(Struct(TopicPartition)), doc="what the member will have")
 
 
 @message()
@@ -176,7 +178,7 @@ class TopicPartitions(Message):
     topic_id: str = field(UUID, doc="the topic's id")
     partitions: tuple[int, ...] = field(Array(INT32), doc="its partitions")
     assignment_epochs: tuple[int, ...] | None = field(
-        Array(INT32), nullable=True, tag=0, since="4.3", doc="since which epoch the member has each of them"
+        Array(INT32), nullable=True, tag=0, since="4.3", doc="since which epoch the member has each partition"
     )
 
 
@@ -189,11 +191,13 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
-    previous_member_epoch: int = field(INT32, doc="the epoch before, in case its answer was lost")
+    previous_member_epoch: int = field(INT32, doc="the epoch before, in case the response was lost")
     state: int = field(INT8, doc="0 stable, 1 has to give partitions back, 2 waits for partitions of others")
-    assigned_partitions: tuple[TopicPartitions, ...] = field(Array(Struct(TopicPartitions)), doc="what it has")
+    assigned_partitions: tuple[TopicPartitions, ...] = field(
+        Array(Struct(TopicPartitions)), doc="the partitions that it has"
+    )
     partitions_pending_revocation: tuple[TopicPartitions, ...] = field(
-        Array(Struct(TopicPartitions)), doc="what it has to give back"
+        Array(Struct(TopicPartitions)), doc="the partitions that it has to give back"
     )
 
 

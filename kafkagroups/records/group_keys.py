@@ -14,11 +14,11 @@ from kafkagroups.records.wire import STRING
 class GroupIdKey(Message):
     """The key of a record about a group."""
 
-    group_id: str = field(STRING, doc="which group this is about")
+    group_id: str = field(STRING, doc="the group's id")
 
 
 @message()
 class MemberIdKey(GroupIdKey):
     """The key of a record about a member."""
 
-    member_id: str = field(STRING, doc="which of its members")
+    member_id: str = field(STRING, doc="the member's id")

@@ -23,7 +23,7 @@ from kafkagroups.records.wire import BYTES, INT32, INT64, STRING, Array
 class GroupMetadataKey(Message):
     """Type 2."""
 
-    group: str = field(STRING, doc="which group this is about")
+    group: str = field(STRING, doc="the group's id")
 
 
 @message(flexible="4+")
@@ -32,14 +32,14 @@ class MemberMetadata(Message):
 
     member_id: str = field(STRING, doc="the id that the coordinator gave the member")
     group_instance_id: str | None = field(
-        STRING, versions="3+", default=None, nullable=True, doc="a static member's own name; null = dynamic"
+        STRING, versions="3+", default=None, nullable=True, doc="a static member's name; null = dynamic"
     )
-    client_id: str = field(STRING, doc="what the client calls itself")
-    client_host: str = field(STRING, doc="where it connected from")
-    rebalance_timeout: int = field(INT32, versions="1+", default=-1, doc="ms it may take to join again")
-    session_timeout: int = field(INT32, doc="ms without a heartbeat until it counts as gone")
-    subscription: bytes = field(BYTES, doc="what it asked for, in the client's own format")
-    assignment: bytes = field(BYTES, doc="what it was given, in the client's own format")
+    client_id: str = field(STRING, doc="the client's id")
+    client_host: str = field(STRING, doc="the host that the client connected from")
+    rebalance_timeout: int = field(INT32, versions="1+", default=-1, doc="ms that the member has to join again")
+    session_timeout: int = field(INT32, doc="ms without a heartbeat until the member is removed")
+    subscription: bytes = field(BYTES, doc="its subscription, in the client's format")
+    assignment: bytes = field(BYTES, doc="its assignment, in the client's format")
 
 
 @message(flexible="4+")
@@ -60,5 +60,7 @@ class GroupMetadataValue(Message):
     generation: int = field(INT32, doc="counts the group's rebalances")
     protocol: str | None = field(STRING, nullable=True, doc="the assignor that the members agreed on")
     leader: str | None = field(STRING, nullable=True, doc="the member that computed the assignment")
-    current_state_timestamp: int = field(INT64, versions="2+", default=-1, doc="since when it is in this state, ms")
-    members: tuple[MemberMetadata, ...] = field(Array(Struct(MemberMetadata)), doc="who is in this generation")
+    current_state_timestamp: int = field(
+        INT64, versions="2+", default=-1, doc="when it entered this state, ms since 1970"
+    )
+    members: tuple[MemberMetadata, ...] = field(Array(Struct(MemberMetadata)), doc="the members of this generation")

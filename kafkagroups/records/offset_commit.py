@@ -17,7 +17,7 @@ from kafkagroups.records.wire import INT32, INT64, STRING, UUID
 class LegacyOffsetCommitKey(Message):
     """Type 0."""
 
-    group: str = field(STRING, doc="whose offset this is")
+    group: str = field(STRING, doc="the group that committed the offset")
     topic: str = field(STRING, doc="the topic that the group reads")
     partition: int = field(INT32, doc="the partition of that topic")
 
@@ -30,7 +30,7 @@ class LegacyOffsetCommitValue(Message):
     """
 
     offset: int = field(INT64, doc="the next record that the group will read")
-    metadata: str = field(STRING, doc="a note of the client's own")
+    metadata: str = field(STRING, doc="a note from the client")
     commit_timestamp: int = field(INT64, doc="when it was committed, ms since 1970")
 
 
@@ -38,7 +38,7 @@ class LegacyOffsetCommitValue(Message):
 class OffsetCommitKey(Message):
     """Type 1."""
 
-    group: str = field(STRING, doc="whose offset this is")
+    group: str = field(STRING, doc="the group that committed the offset")
     topic: str = field(STRING, doc="the topic that the group reads")
     partition: int = field(INT32, doc="the partition of that topic")
 
@@ -60,7 +60,9 @@ class OffsetCommitValue(Message):
 
     offset: int = field(INT64, doc="the next record that the group will read")
     leader_epoch: int = field(INT32, versions="3+", default=-1, doc="epoch of the last record read; -1 = unknown")
-    metadata: str = field(STRING, doc="a note of the client's own")
+    metadata: str = field(STRING, doc="a note from the client")
     commit_timestamp: int = field(INT64, doc="when it was committed, ms since 1970")
-    expire_timestamp: int = field(INT64, versions="1", default=-1, doc="when it may be forgotten; -1 = never said")
+    expire_timestamp: int = field(
+        INT64, versions="1", default=-1, doc="when the offset expires; -1 = no time was given"
+    )
     topic_id: str = field(UUID, versions="4+", tag=0, since="4.1", doc="the topic's id; zero = unknown")

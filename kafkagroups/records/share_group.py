@@ -44,8 +44,8 @@ class ShareGroupMemberMetadataValue(Message):
     """
 
     rack_id: str | None = field(STRING, nullable=True, doc="the rack where the client runs")
-    client_id: str = field(STRING, doc="what the client calls itself")
-    client_host: str = field(STRING, doc="where it connected from")
+    client_id: str = field(STRING, doc="the client's id")
+    client_host: str = field(STRING, doc="the host that the client connected from")
     subscribed_topic_names: tuple[str, ...] = field(Array(STRING), doc="the topics that it named")
 
 
@@ -62,7 +62,7 @@ class ShareGroupMetadataValue(Message):
     the hash is not a tagged field. So a value of 4.0 ends too early for every later reader.
     """
 
-    epoch: int = field(INT32, doc="the group's epoch: goes up when members, subscriptions or topics change")
+    epoch: int = field(INT32, doc="the group's epoch: increases when members, subscriptions or topics change")
     metadata_hash: int = field(INT64, since="4.1", doc="a hash of the topics that the group reads")
 
 
@@ -95,7 +95,7 @@ class ShareGroupTargetAssignmentMemberValue(Message):
     It is written when this changes. A tombstone means that the member left.
     """
 
-    topic_partitions: tuple[TopicPartition, ...] = field(Array(Struct(TopicPartition)), doc="its target")
+    topic_partitions: tuple[TopicPartition, ...] = field(Array(Struct(TopicPartition)), doc="what the member will have")
 
 
 @message()
@@ -111,9 +111,11 @@ class ShareGroupCurrentMemberAssignmentValue(Message):
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
-    previous_member_epoch: int = field(INT32, doc="the epoch before, in case its answer was lost")
+    previous_member_epoch: int = field(INT32, doc="the epoch before, in case the response was lost")
     state: int = field(INT8, doc="0 stable")
-    assigned_partitions: tuple[TopicPartition, ...] = field(Array(Struct(TopicPartition)), doc="what it has")
+    assigned_partitions: tuple[TopicPartition, ...] = field(
+        Array(Struct(TopicPartition)), doc="the partitions that it has"
+    )
 
 
 @message()
@@ -147,9 +149,9 @@ class ShareGroupStatePartitionMetadataValue(Message):
     """
 
     initializing_topics: tuple[TopicPartitionsInfo, ...] = field(
-        Array(Struct(TopicPartitionsInfo)), since="4.1", doc="their state is being made"
+        Array(Struct(TopicPartitionsInfo)), since="4.1", doc="partitions whose state is being created"
     )
     initialized_topics: tuple[TopicPartitionsInfo, ...] = field(
-        Array(Struct(TopicPartitionsInfo)), doc="their state is there"
+        Array(Struct(TopicPartitionsInfo)), doc="partitions whose state exists"
     )
-    deleting_topics: tuple[TopicInfo, ...] = field(Array(Struct(TopicInfo)), doc="their state is being deleted")
+    deleting_topics: tuple[TopicInfo, ...] = field(Array(Struct(TopicInfo)), doc="topics whose state is being deleted")

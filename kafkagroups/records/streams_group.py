@@ -23,7 +23,7 @@ class LastAssignmentConfig(Message):
     """A setting of the assignor."""
 
     key: str = field(STRING, doc="a setting's name")
-    value: str = field(STRING, doc="and what it was")
+    value: str = field(STRING, doc="the setting's value")
 
 
 @message(flexible="0+")
@@ -34,11 +34,9 @@ class StreamsGroupMetadataValue(Message):
     validated_topology_epoch and last_assignment_configs. 4.4 brought two tags about a description of the topology.
     """
 
-    epoch: int = field(INT32, doc="the group's epoch: goes up when members, topology or topics change")
+    epoch: int = field(INT32, doc="the group's epoch: increases when members, topology or topics change")
     metadata_hash: int = field(INT64, doc="a hash of the topics that the group reads")
-    validated_topology_epoch: int = field(
-        INT32, tag=0, default=-1, since="4.2", doc="the topology whose topics were found to be there"
-    )
+    validated_topology_epoch: int = field(INT32, tag=0, default=-1, since="4.2", doc="the topology whose topics exist")
     last_assignment_configs: tuple[LastAssignmentConfig, ...] | None = field(
         Array(Struct(LastAssignmentConfig)), nullable=True, tag=1, since="4.2", doc="the assignor's settings"
     )
@@ -60,7 +58,7 @@ class Endpoint(Message):
     """The address of an instance."""
 
     host: str = field(STRING, doc="where the instance answers queries")
-    port: int = field(UINT16, doc="and at which port")
+    port: int = field(UINT16, doc="the port there")
 
 
 @message(flexible="0+")
@@ -68,7 +66,7 @@ class KeyValue(Message):
     """A client tag."""
 
     key: str = field(STRING, doc="a client tag's name")
-    value: str = field(STRING, doc="and its value")
+    value: str = field(STRING, doc="the value")
 
 
 @message(flexible="0+")
@@ -79,11 +77,11 @@ class StreamsGroupMemberMetadataValue(Message):
     The tombstone of type 22 comes before it.
     """
 
-    instance_id: str | None = field(STRING, nullable=True, doc="a static member's own name; null = dynamic")
+    instance_id: str | None = field(STRING, nullable=True, doc="a static member's name; null = dynamic")
     rack_id: str | None = field(STRING, nullable=True, doc="the rack where the client runs")
-    client_id: str = field(STRING, doc="what the client calls itself")
-    client_host: str = field(STRING, doc="where it connected from")
-    rebalance_timeout_ms: int = field(INT32, default=-1, doc="ms it may take to give tasks back")
+    client_id: str = field(STRING, doc="the client's id")
+    client_host: str = field(STRING, doc="the host that the client connected from")
+    rebalance_timeout_ms: int = field(INT32, default=-1, doc="ms that the member has to give tasks back")
     topology_epoch: int = field(INT32, doc="the topology that it runs")
     process_id: str = field(STRING, doc="its process; members of one process share their state")
     user_endpoint: Endpoint | None = field(
@@ -146,7 +144,7 @@ class TaskIds(Message):
     subtopology_id: str = field(STRING, doc="a part of the topology")
     partitions: tuple[int, ...] = field(Array(INT32), doc="its tasks' numbers")
     assignment_epochs: tuple[int, ...] | None = field(
-        Array(INT32), nullable=True, tag=0, since="4.2", doc="since which epoch the member has each of them"
+        Array(INT32), nullable=True, tag=0, since="4.2", doc="since which epoch the member has each partition"
     )
 
 
@@ -159,7 +157,7 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
-    previous_member_epoch: int = field(INT32, doc="the epoch before, in case its answer was lost")
+    previous_member_epoch: int = field(INT32, doc="the epoch before, in case the response was lost")
     state: int = field(INT8, doc="1 stable, 2 has to give tasks back, 3 waits for tasks of others")
     active_tasks: tuple[TaskIds, ...] = field(Array(Struct(TaskIds)), doc="tasks that it runs")
     standby_tasks: tuple[TaskIds, ...] = field(Array(Struct(TaskIds)), doc="tasks whose state it copies")
@@ -185,15 +183,15 @@ class TopicConfig(Message):
     """A setting of a topic."""
 
     key: str = field(STRING, doc="a topic setting's name")
-    value: str = field(STRING, doc="and its value")
+    value: str = field(STRING, doc="the value")
 
 
 @message(flexible="0+")
 class TopicInfo(Message):
     """An internal topic of the application."""
 
-    name: str = field(STRING, doc="a topic of the application's own")
-    partitions: int = field(INT32, doc="how many partitions it is to have; 0 = as many as its source")
+    name: str = field(STRING, doc="an internal topic of the application")
+    partitions: int = field(INT32, doc="how many partitions it should have; 0 = as many as its source")
     replication_factor: int = field(INT16, doc="how many replicas; 0 = the broker's default")
     topic_configs: tuple[TopicConfig, ...] = field(Array(Struct(TopicConfig)), doc="its settings")
 
@@ -220,7 +218,7 @@ class Subtopology(Message):
         Array(Struct(TopicInfo)), doc="repartition topics that it reads"
     )
     copartition_groups: tuple[CopartitionGroup, ...] = field(
-        Array(Struct(CopartitionGroup)), doc="which of its topics need as many partitions"
+        Array(Struct(CopartitionGroup)), doc="which of its topics need the same number of partitions"
     )
 
 

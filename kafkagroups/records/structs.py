@@ -1,6 +1,7 @@
-"""Structs: functions that read, write and show a message, made from its declaration (fields.py).
+"""Structs: the functions that read, write and show a message.
 
-A struct has the version and the flexibility of the message around it, at every depth.
+They are made from the message's declaration (fields.py). A struct has the version and the flexibility of the message
+around it, at every depth.
 Source: Kafka 4.3.1's message generator (MessageDataGenerator, JsonConverterGenerator) and RawTaggedFieldWriter.
 """
 

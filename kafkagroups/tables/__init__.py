@@ -1,0 +1,1 @@
+"""The tables of a log: JSON, rows, Arrow, pandas and Parquet."""

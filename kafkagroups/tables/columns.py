@@ -3,7 +3,7 @@
 `TABLES` uses Spark's type names; `?` means that a column can be null. The Arrow schema and Spark's schema are made from
 it. Every table begins with `partition`, the number of the log partition (-1 if no folder gives a number).
 
-A column `…_ms` has a time exactly as it is stored. The column with the same name without `_ms` has that time as a
+A column `…_ms` has a time unchanged. The column with the same name without `_ms` has that time as a
 timestamp for people. It is null outside the years that pandas can hold.
 
 A row (rows.py) is a tuple of the stored columns, without the timestamps for people. Arrow's strings are as Java would

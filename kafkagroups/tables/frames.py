@@ -1,4 +1,7 @@
-"""Groups as pandas DataFrames: committed offsets and members. pandas is imported only when a function is called."""
+"""Groups as pandas DataFrames: committed offsets and members.
+
+pandas is imported only when a function is called.
+"""
 
 from __future__ import annotations
 

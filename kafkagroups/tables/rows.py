@@ -1,4 +1,4 @@
-"""The rows of the tables: what a record or a loaded group puts into each column (columns.py)."""
+"""The rows of the tables: the values of a record or group for each column."""
 
 from __future__ import annotations
 

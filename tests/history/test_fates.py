@@ -4,7 +4,8 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.api import explain
-from kafkagroups.history.fates import Fates, history_json
+from kafkagroups.history.fates import Fates
+from kafkagroups.history.record_fate import history_json
 from kafkagroups.loading.engines import observed_by
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.segments import open_logs

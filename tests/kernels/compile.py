@@ -1,6 +1,8 @@
 """Compiles the kernels once, before two test workers would compile them twice: `python -m tests.kernels.compile`."""
 
+import io
 import tempfile
+from contextlib import redirect_stdout
 
 import kafkagroups as kg
 from kafkagroups.cli import main
@@ -13,7 +15,7 @@ def compile_kernels() -> None:
     for run, coordinator in (("4.3.1-main", "new"), ("1.0.1-gzip", "classic"), ("1.0.1-txn", "classic")):
         groups = kg.load(runs / run / "log", coordinator, engine="compiled")
         groups.offsets_frame()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
         for _ in range(2):
             main(["load", str(runs / "4.3.1-main" / "log"), "--snapshot", f"{folder}/state", "--json"])
 

@@ -126,7 +126,7 @@ def test_a_load_stepper_shows_a_load_that_fails():
     for coordinator in ("classic", "new"):
         loader = course.LoadStepper(str(CRAFTED / "f-txn-after"), coordinator)
         assert "a record that cannot be read" in loader.static_text() and "→ the load fails" in loader.static_text()
-        assert loader.steps[-1].state[0] == "the load fails: 0 to 4 was expected, found 9"
+        assert loader.steps[-1].state[0] == "the load fails: expected a version from 0 to 4, found 9"
 
 
 def test_every_record_has_a_line():

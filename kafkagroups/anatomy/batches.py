@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from kafkagroups.anatomy.spans import Span
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.record_batch import HEADER_SIZE, parse_batch, read_varint
+from kafkagroups.log.batches import batch_at
+from kafkagroups.log.record_batch import HEADER_SIZE, read_varint
 
 _HEADER = (
     ("baseOffset", "q", "the first record's offset in the partition"),
@@ -34,8 +35,7 @@ def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
     The spans are counted from the batch's first byte. Compressed records are one span. Unlike `annotate`, this function
     does not look for non-canonical encodings. InvalidLog: the batch cannot be read, or its magic is not 2.
     """
-    (length,) = struct.unpack_from(">i", data, position + 8)
-    batch = parse_batch(data, position, length + 12)
+    batch = batch_at(data, position)
     if batch.magic != 2 or not batch.is_valid:
         raise InvalidLog(f"expected a batch of magic 2 with a right checksum at byte {position}")
     spans = []

@@ -1,4 +1,4 @@
-"""The README's examples are run, and what the docs name exists."""
+"""The README's examples run, and files and names in the docs exist."""
 
 import doctest
 import re
@@ -9,14 +9,14 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_the_readmes_tour_runs(monkeypatch):
-    """Every `>>>` of the README gives what stands below it."""
+    """Every `>>>` of the README gives the output below it."""
     monkeypatch.chdir(ROOT)
     result = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
     assert result.attempted > 5 and result.failed == 0
 
 
 def test_examples_in_docstrings_run(monkeypatch):
-    """The same for the package's own docstrings."""
+    """Every `>>>` of these modules gives the output below it."""
     import kafkagroups.api
     import kafkagroups.coordinator.leader_epochs
     import kafkagroups.log.segments
@@ -40,7 +40,7 @@ def test_the_readmes_shell_lines_run(monkeypatch, capsys):
 
 
 def test_files_that_the_docs_name_exist():
-    """Links and `paths` of README and docs."""
+    """Every link of README and docs leads to a file."""
     for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
@@ -56,7 +56,7 @@ def test_the_map_in_the_architecture_is_current():
 
 
 def test_the_terms_of_ours_are_in_the_code():
-    """What the first column of docs/terms.md names is defined in the coordinator or in groups/, under that class."""
+    """Every name in the first column of docs/terms.md is defined in the coordinator or in groups/."""
     rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "terms.md").read_text(), re.M)
     rooms = (ROOT / "kafkagroups" / room for room in ("coordinator", "groups"))
     text = "\n".join(path.read_text() for room in rooms for path in room.glob("*.py"))

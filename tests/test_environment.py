@@ -1,4 +1,4 @@
-"""pyproject.toml is where versions stand; the locks, environment.yml and every text that names them keep in step."""
+"""Versions are declared in pyproject.toml. The locks, environment.yml and all texts agree with it."""
 
 import re
 import tomllib
@@ -25,7 +25,7 @@ NEEDED = [
 
 
 def pins(name: str) -> dict[str, set[str]]:
-    """The versions of each package in a lock; more than one where a marker chooses."""
+    """Return the versions of each package in a lock. A package has several if a marker chooses."""
     found: dict[str, set[str]] = {}
     for line in LOCKS[name].splitlines():
         if match := re.match(r"([\w.-]+)==([\w.+!]+)", line):
@@ -34,7 +34,7 @@ def pins(name: str) -> dict[str, set[str]]:
 
 
 def test_environment_yml_is_interpreter_java_and_the_project():
-    """conda brings the interpreter and Java; every other version comes from pyproject.toml by `-e .`."""
+    """conda installs the interpreter and Java. Every other version comes from pyproject.toml by `-e .`."""
     *conda, pip = ENVIRONMENT["dependencies"]
     assert [re.match(r"\w+", line)[0] for line in conda] == ["python", "openjdk", "pip"]
     assert pip == {"pip": ["-e ."]}
@@ -49,7 +49,7 @@ def test_environment_yml_has_the_same_pythons():
 
 @pytest.mark.parametrize(("lock", "line"), NEEDED)
 def test_the_locks_hold_every_dependency(lock, line):
-    """What pyproject.toml asks for is pinned, in its range; what a learner has needs no second pin."""
+    """Every dependency is pinned, in its range. A pin of the learner's lock is not repeated."""
     requirement = Requirement(line)
     versions = pins("learn").get(canonicalize_name(requirement.name)) or pins(lock)[canonicalize_name(requirement.name)]
     assert all(requirement.specifier.contains(version) for version in versions)
@@ -61,7 +61,7 @@ def test_the_build_backend_is_the_pinned_one():
 
 
 def test_develop_only_adds():
-    """No package stands in two locks, so they cannot disagree."""
+    """No package is in two locks, so the locks cannot disagree."""
     names = [name for lock in LOCKS for name in pins(lock)]
     assert len(names) == len(set(names))
 
@@ -78,7 +78,7 @@ def test_the_locks_are_pins_with_hashes_and_nothing_else(lock):
 
 @pytest.mark.parametrize("text", ["Makefile", "README.md", "docs/instructor.md", "tools/setup.sh"])
 def test_texts_name_the_same_pythons(text):
-    """Where a text names the first and the last Python, these are pyproject.toml's."""
+    """The first and the last Python that a text names are those of pyproject.toml."""
     path = ROOT / text
     words = path.read_text() if path.exists() else ""
     first, last = f"3.{PYTHONS[0]}", f"3.{PYTHONS[-1]}"

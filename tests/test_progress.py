@@ -1,4 +1,4 @@
-"""Who waits is told how far a load is: a callback, and on a terminal a bar."""
+"""A load reports its progress to a callback, and the command shows a bar on a terminal."""
 
 import os
 import pty
@@ -22,7 +22,7 @@ with progress_bar() as report:
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 def test_progress_hears_of_all_bytes(engine, tmp_path):
-    """From whatever thread: the bytes read never fall, and at the end they are those of the segments."""
+    """The bytes read never fall, in any thread. At the end they are the bytes of all segments."""
     synth.write(tmp_path / "log", 20_000, partitions=5)
     size = sum(file.stat().st_size for file in (tmp_path / "log").rglob("*.log"))
     heard = []
@@ -33,7 +33,7 @@ def test_progress_hears_of_all_bytes(engine, tmp_path):
 
 
 def test_a_bar_on_a_terminal():
-    """It shows what is done, of how much, and how fast."""
+    """The bar shows the step and the speed."""
     ours, its = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     child = subprocess.Popen([sys.executable, "-c", CHILD], stderr=its, env=environment)

@@ -1,4 +1,4 @@
-"""tools/setup.sh: a machine that cannot be set up gets one line that says so and what to do."""
+"""tools/setup.sh: if a machine cannot be set up, one line names the problem and the fix."""
 
 import shutil
 import subprocess
@@ -43,32 +43,32 @@ def assert_one_line(result: tuple[int, str], *words: str) -> None:
 
 
 def test_another_python(fresh):
-    """A Python that is too old or too new is named with its version, and so are those that do."""
+    """The line names the version that was found and the versions that are supported."""
     old = program(fresh, "old", 'case "$2" in *print*) echo 3.9 ;; *) exit 1 ;; esac')
     result = make_lab(fresh, str(old))
     assert_one_line(result, "needs Python 3.11, 3.12 or 3.13", f"{old} is Python 3.9", "PYTHON=")
 
 
 def test_no_python(fresh):
-    """A name that is no Python at all gets the same line."""
+    """A command that is no Python gets the same line."""
     assert_one_line(make_lab(fresh, "/no/such/python"), "needs Python 3.11", "/no/such/python is not a Python")
 
 
 def test_python_without_venv(fresh):
-    """Debian's python3 without python3-venv cannot make environments; the fix is a package of Debian."""
+    """Debian's python3 cannot make environments without the package python3-venv, so the line names it."""
     bare = program(fresh, "bare", f'case "$2" in *ensurepip*) exit 1 ;; *) exec "{sys.executable}" "$@" ;; esac')
     assert_one_line(make_lab(fresh, str(bare)), "apt install python3-venv")
 
 
 def test_a_full_disk(fresh):
-    """With less than 3 GB free nothing is begun."""
+    """With less than 3 GB of free disk the set-up does not start."""
     program(fresh, "df", "echo header; echo dev 9 9 2097152 1% /")
     assert_one_line(make_lab(fresh, sys.executable), "needs 3 GB", "2 GB are free")
     assert not (fresh / ".venv").exists()
 
 
 def test_the_pythons_on_the_path(fresh):
-    """Without PYTHON each python on the path is tried; a version manager's shim that does not run is passed over."""
+    """Without PYTHON, each python on the path is tried. A version manager's shim that does not run is ignored."""
     for name in ("python3.13", "python3.12", "python3.11", "python3"):
         program(fresh, name, "echo not selected >&2; exit 127")
     assert_one_line(make_lab(fresh, None), "needs Python 3.11, 3.12 or 3.13", "python3 is no Python")

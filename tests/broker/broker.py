@@ -16,11 +16,11 @@ from kafkagroups.spark.java import find_java
 
 VERSIONS = ("3.9.2", "4.3.1")
 CLASSIC = "3.9.2"
-"""The last version with the classic coordinator, and started with it."""
+"""The last version with the classic coordinator. It is started with that coordinator."""
 HOUR_MS = 3_600_000
 START_SECONDS = 120
 QUICK = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-"""For a short life: little memory, no time spent on compiling."""
+"""JVM options for a short run: little memory, and little time spent on compiling."""
 PASSWORD = "coffee-and-cake"
 
 PROPERTIES = """\
@@ -79,12 +79,12 @@ NUMBER = r"__consumer_offsets-(\d+)"
 
 
 def jars(version: str) -> Path:
-    """Where `make brokers` puts a version's class path."""
+    """Return the folder where `make brokers` puts a version's jars."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "kafkagroups", f"kafka-{version}")
 
 
 class Broker:
-    """One broker in `folder`; `start` and `stop` as often as you like, its data stays."""
+    """One broker in `folder`. It can start and stop many times, and its data stays."""
 
     def __init__(self, version: str, folder: Path, partitions: int, segment_bytes: int = 100 * 1024 * 1024) -> None:
         self.version = version
@@ -120,14 +120,14 @@ class Broker:
 
     @property
     def log(self) -> str:
-        """What the broker said since its last start."""
+        """Return what the broker printed since its last start."""
         return (self.folder / "server.log").read_text(errors="replace")
 
     def partition(self, number: int) -> Path:
         return self.folder / "data" / f"__consumer_offsets-{number}"
 
     def start(self) -> None:
-        """Starts it and waits until it serves."""
+        """Start the broker and wait until it serves requests."""
         with open(self.folder / "server.log", "wb") as log:
             self.process = subprocess.Popen(
                 self._command("kafka.Kafka", "server.properties"), cwd=self.folder, stdout=log, stderr=log
@@ -135,7 +135,7 @@ class Broker:
         self.wait_for(r"Kafka Server started")
 
     def wait_for(self, pattern: str, times: int = 1) -> None:
-        """Waits until that many different lines match."""
+        """Wait until that many different lines match."""
         deadline = time.monotonic() + START_SECONDS
         while len(set(re.findall(pattern, self.log))) < times:
             assert self.process is not None and self.process.poll() is None, f"the broker ended:\n{self.log[-3000:]}"
@@ -143,15 +143,15 @@ class Broker:
             time.sleep(0.2)
 
     def wait_until_loaded(self) -> None:
-        """Waits until the coordinator has loaded all partitions, or failed to."""
+        """Wait until the coordinator has loaded every partition or failed to load it."""
         self.wait_for(f"(?:{LOADED}|{FAILED}){NUMBER}", self.partitions)
 
     def failed(self) -> set[int]:
-        """The partitions that the coordinator could not load, as its log says."""
+        """Return the partitions that the coordinator could not load, according to its log."""
         return {int(number) for number in re.findall(f"{FAILED}{NUMBER}", self.log)}
 
     def place(self, logs: Path) -> None:
-        """Puts the segments below `logs` in the place of its own, as if it had crashed with them."""
+        """Replace the broker's segments by those below `logs`, as if it had crashed with them."""
         for log in logs.iterdir():
             place = self.partition(int(log.name.rpartition("-")[2]))
             for file in place.iterdir():
@@ -164,7 +164,7 @@ class Broker:
             file.unlink(missing_ok=True)
 
     def stop(self) -> None:
-        """Ends the process, gently first: after a hard end the next start waits until the old session is over."""
+        """Stop the process. SIGTERM comes first: after SIGKILL the next start waits for the old session to end."""
         if self.process is None:
             return
         self.process.terminate()
@@ -184,7 +184,7 @@ class Broker:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def _make_certificate(self) -> Path:
-        """The broker's own certificate, and the same as a file for clients."""
+        """Make the broker's certificate, and return the file with it for clients."""
         keytool = Path(self._java).with_name("keytool")
         store = ["-keystore", "keys.p12", "-storetype", "PKCS12", "-storepass", PASSWORD, "-alias", "broker"]
         make = ["-genkeypair", "-keyalg", "EC", "-dname", "CN=localhost", "-ext", "san=dns:localhost,ip:127.0.0.1"]
@@ -195,7 +195,7 @@ class Broker:
 
 
 def free_ports(count: int) -> list[int]:
-    """That many ports of the loopback that nobody uses now."""
+    """Return that many free ports of the loopback."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

@@ -1,4 +1,4 @@
-"""Questions to a broker in Kafka's own protocol, by the client that `pull` uses too."""
+"""Requests to a broker in Kafka's own protocol, sent by the client that `pull` uses."""
 
 from contextlib import contextmanager
 
@@ -13,7 +13,7 @@ NONE = 0
 
 @contextmanager
 def asking(address):
-    """A function that sends a request to the broker there and gives its answer."""
+    """Give a function that sends a request to the broker and returns its response."""
     config = {"bootstrap_servers": address, "receive_message_max_bytes": 100_000_000}
     net = NetworkSelector(**config)
     manager = KafkaConnectionManager(net, **config)
@@ -33,12 +33,12 @@ def asking(address):
 
 
 def find_coordinator(ask, group):
-    """Any such question makes the broker create __consumer_offsets."""
+    """Send FindCoordinator. It makes the broker create __consumer_offsets."""
     return ask(FindCoordinatorRequest(key_type=0, key=group, coordinator_keys=[group], max_version=3))
 
 
 def commit(ask, group, topic, partition, offset):
-    """OffsetCommit by nobody in particular; gives the error code."""
+    """Send OffsetCommit without a member, and return the error code."""
     make = OffsetCommitRequest.OffsetCommitRequestTopic
     one = make.OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata="")
     topics = [make(name=topic, partitions=[one])]
@@ -51,12 +51,12 @@ def commit(ask, group, topic, partition, offset):
 
 
 def offsets(ask, groups, *, stable):
-    """OffsetFetch of all topics: by group the offsets by topic-partition, or the error's code."""
+    """Fetch all offsets. Return, by group, the offsets by topic-partition or the error code."""
     return _fetched(ask, [(group, None) for group in groups], stable)
 
 
 def named_offsets(ask, keys):
-    """OffsetFetch of the topic-partitions in `keys` (by group) with requireStable."""
+    """Fetch the topic-partitions in `keys` (by group) with requireStable."""
     named = []
     for group, partitions in keys.items():
         topics = {}
@@ -90,12 +90,12 @@ def _fetched(ask, named, stable):
 
 
 def describe(ask, groups):
-    """DescribeGroups: by group its answer."""
+    """Send DescribeGroups, and return the description of each group."""
     answer = ask(DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False, max_version=5))
     return {group.group_id: group for group in answer.groups}
 
 
 def listed(ask):
-    """ListGroups: by group (protocol type, state, type); the type is None before 3.8."""
+    """Send ListGroups. Return (protocol type, state, type) by group. The type is None before 3.8."""
     answer = ask(ListGroupsRequest(states_filter=[], types_filter=[], min_version=4, max_version=5))
     return {group.group_id: (group.protocol_type, group.group_state, group.group_type) for group in answer.groups}

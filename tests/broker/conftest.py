@@ -1,4 +1,4 @@
-"""One broker of each version a session, stopped whatever happens; tests without the jars are left out."""
+"""One broker of each version per session, always stopped at the end. Without the jars its tests are skipped."""
 
 import shutil
 
@@ -36,7 +36,7 @@ def broker(request, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def logs(tmp_path_factory):
-    """The folders of what the brokers load: "written" by us, and the same "compacted" by us."""
+    """The logs that the brokers load: "written" by this package, and the same logs "compacted" by it."""
     from tests.broker import material
 
     folder = tmp_path_factory.mktemp("logs")

@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz TARGET [CORPUS] [libFuzzer's options]`: feeds a target until something breaks.
+"""`python -m tests.fuzz TARGET [CORPUS] [libFuzzer's options]`: fuzzes a target until something breaks.
 
 Needs atheris (Linux on x86-64). A find is printed with its traceback; `-artifact_prefix=DIR/` says where it is kept.
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import atheris
 
-# numba compiles the kernels from their bytecode, so that must be Python's own
+# numba compiles the kernels from their bytecode, so atheris must not change it.
 KERNELS = [f"kafkagroups.kernels.{file.stem}" for file in Path(__file__).parents[2].glob("kafkagroups/kernels/*.py")]
 
 with atheris.instrument_imports(include=["kafkagroups"], exclude=KERNELS):

@@ -1,4 +1,4 @@
-"""What a fuzzer feeds with any bytes, and captured bytes for it to begin with. What a target raises is a bug."""
+"""The functions that the fuzzer calls with any bytes, and captured bytes to start with. An exception is a bug."""
 
 import json
 import struct
@@ -30,7 +30,7 @@ MOST = 4096
 
 
 def record(data):
-    """One byte chooses the reader, the highest bit of it a tombstone; then the key's length in two, key and value."""
+    """Judge a record. Byte 1 chooses the reader and a tombstone (its highest bit). Then: key length (2), key, value."""
     if len(data) < 3:
         return
     choice, length = struct.unpack_from(">BH", data)
@@ -48,7 +48,7 @@ def record_seeds():
 
 
 def embedded(data):
-    """A member's subscription and assignment, both read from the same bytes."""
+    """Read a member's subscription and assignment from the same bytes."""
     for read in (kg.decode_subscription, kg.decode_assignment):
         with suppress(kg.InvalidRecord):
             found = read(data)
@@ -108,7 +108,7 @@ def compiled_seeds():
 
 
 def log_seeds():
-    """Whole small logs, and of the others the batches in which records are compressed."""
+    """Yield small logs, and the compressed batches of larger logs."""
     logs = [captured("dumplog").glob("dumplog/*/*.log"), captured("crafted").glob("crafted/logs/*/*/*.log")]
     logs.append(captured("runs").glob("runs/*/*/*/*.log"))
     for path in sorted(path for paths in logs for path in paths):
@@ -123,7 +123,7 @@ def log_seeds():
 
 
 def mended(data):
-    """The same bytes with the checksum of every whole batch set right, so that a change reaches what it guards."""
+    """Return the bytes with correct checksums for all whole batches, so that a change reaches the records."""
     out, position = bytearray(data), 0
     while position + 17 <= len(out):
         size = struct.unpack_from(">i", out, position + 8)[0] + 12

@@ -1,7 +1,7 @@
-"""When two loads are the same."""
+"""Comparison of two loads."""
 
 
 def shape(groups):
-    """All that a load says."""
+    """Return everything that a load answers."""
     named = {group: sorted(map(str, where)) for group, where in groups.named.items()}
     return groups.groups, groups.orphans, groups.elsewhere, named, groups.partitions

@@ -1,23 +1,23 @@
-"""One broker's group coordinator, on a given clock, over a given log: `GroupCoordinator` and what it takes and gives.
+"""One broker's classic group coordinator, on a given clock and log, and everything that is needed to use it.
 
-clock = Clock(now_ms)
-coordinator = GroupCoordinator(DiskLogs(folder), clock, Settings("3.9.2"), new_member_id=ids)
-coordinator.elect(partition)
-answer = coordinator.join_group("billing", protocols=[("range", subscription)])
+coordinator = start_broker(folder, Clock(now_ms), Settings("3.9.2"))
+response = coordinator.join_group("billing", protocols=[("range", subscription)])
 """
 
 from kafkagroups.coordinator.clock import Clock
 from kafkagroups.coordinator.coordinator import GroupCoordinator
+from kafkagroups.coordinator.disk_logs import DiskLogs
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.leader_epochs import offset_for_leader_epoch
-from kafkagroups.coordinator.logs import DiskLogs, HeldLogs, NewBatch, OffsetsLogs
+from kafkagroups.coordinator.logs import HeldLogs, NewBatch, OffsetsLogs
 from kafkagroups.coordinator.manager import GroupMetadataManager
-from kafkagroups.coordinator.results import Answer, FetchedOffset, MemberIdentity, OffsetCommit
-from kafkagroups.coordinator.settings import Settings
+from kafkagroups.coordinator.response_future import ResponseFuture
+from kafkagroups.coordinator.results import FetchedOffset, MemberIdentity, OffsetCommit
+from kafkagroups.coordinator.settings import Settings, read_settings
+from kafkagroups.coordinator.start import open_logs, start_broker
 from kafkagroups.groups.offsets import TopicPartition
 
 __all__ = [
-    "Answer",
     "Clock",
     "DiskLogs",
     "Errors",
@@ -29,7 +29,11 @@ __all__ = [
     "NewBatch",
     "OffsetCommit",
     "OffsetsLogs",
+    "ResponseFuture",
     "Settings",
     "TopicPartition",
     "offset_for_leader_epoch",
+    "open_logs",
+    "read_settings",
+    "start_broker",
 ]

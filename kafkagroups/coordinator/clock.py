@@ -1,8 +1,8 @@
-"""Time as an argument: a clock that stands until it is told to go on, and what is to happen then.
+"""A clock that advances only when its caller says so, and the timers that it runs on the way.
 
-Kafka's coordinator waits in "purgatories" (DelayedHeartbeat, DelayedJoin, DelayedSync): an operation is completed
-early, or expires. Here completing early is `cancel`, expiring is an action that the clock runs when its time has come,
-in the order of the times, first come first when they are equal.
+Kafka's coordinator keeps delayed operations in "purgatories" (DelayedHeartbeat, DelayedJoin, DelayedSync). There, an
+operation is completed early or expires. Here, completing early is `Timer.cancel`, and expiring is the timer's action.
+The clock runs actions in the order of their times; actions with the same time run in the order of their creation.
 Source: DelayedOperation.scala, SystemTimer.java (3.9).
 """
 
@@ -15,28 +15,42 @@ from dataclasses import dataclass, field
 
 @dataclass(order=True)
 class Timer:
-    """An action that is due at `at_ms`."""
+    """An action that is due at `at_ms`. `order` is the number of timers created before it."""
 
     at_ms: int
     order: int
     action: Callable[[], None] | None = field(compare=False)
 
     def cancel(self) -> None:
+        """Drop the action."""
         self.action = None
 
 
 class Clock:
-    """`now_ms` is ms since the epoch."""
+    """A clock that its caller advances.
+
+    Parameters
+    ----------
+    now_ms
+        The time at the beginning, in ms since the epoch. The attribute of the same name is the current time.
+
+    Examples
+    --------
+    >>> clock = Clock()
+    >>> timer = clock.after(100, lambda: print("due at", clock.now_ms))
+    >>> clock.advance(150)
+    due at 100
+    """
 
     def __init__(self, now_ms: int = 0) -> None:
         self.now_ms = now_ms
         self._timers: list[Timer] = []
-        self._made = 0
+        self._created = 0
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
-        """Runs the action when `delay_ms` have passed: with none or less, now."""
-        timer = Timer(self.now_ms + max(delay_ms, 0), self._made, action)
-        self._made += 1
+        """Run the action in `delay_ms`, or immediately if the delay is 0 or negative."""
+        timer = Timer(self.now_ms + max(delay_ms, 0), self._created, action)
+        self._created += 1
         if delay_ms <= 0:
             timer.action = None
             action()
@@ -45,7 +59,7 @@ class Clock:
         return timer
 
     def advance_to(self, now_ms: int) -> None:
-        """Goes on to `now_ms` (never back) and runs what is due on the way, each at its own time."""
+        """Advance to `now_ms` and run each action that is due on the way, at its own time. Never go back."""
         while self._timers and self._timers[0].at_ms <= now_ms:
             timer = heapq.heappop(self._timers)
             if timer.action is not None:
@@ -53,9 +67,10 @@ class Clock:
                 timer.action()
         self.now_ms = max(self.now_ms, now_ms)
 
-    def forget(self) -> None:
-        """Nothing is due any more, as after a crash."""
-        self._timers.clear()
-
     def advance(self, ms: int) -> None:
+        """Advance by `ms`."""
         self.advance_to(self.now_ms + ms)
+
+    def forget(self) -> None:
+        """Drop all timers, as a crash does."""
+        self._timers.clear()

@@ -1,4 +1,7 @@
-"""The error codes that a group coordinator and its log answer. Source: Errors.java (3.9)."""
+"""Kafka's error codes that a group coordinator and its log answer, and how a failed append is translated.
+
+Source: Errors.java (3.9).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from enum import IntEnum
 
 
 class Errors(IntEnum):
-    """Kafka's numbers and names."""
+    """The error codes, with Kafka's numbers and names."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -62,16 +65,16 @@ _TOO_LARGE = (Errors.MESSAGE_TOO_LARGE, Errors.RECORD_LIST_TOO_LARGE, Errors.INV
 
 
 def error_of_group_append(error: Errors) -> Errors:
-    """What a member is told when its group's record could not be appended (GroupMetadataManager.storeGroup)."""
+    """Return the error for a member whose group record could not be appended (GroupMetadataManager.storeGroup)."""
     if error is Errors.REQUEST_TIMED_OUT:
         return Errors.REBALANCE_IN_PROGRESS
     return Errors.UNKNOWN_SERVER_ERROR if error in _TOO_LARGE else _FAILED_APPENDS.get(error, error)
 
 
 def error_of_commit_append(error: Errors, *, verifies: bool) -> Errors:
-    """What a client is told when its commit could not be appended (maybeConvertOffsetCommitError).
+    """Return the error for a client whose commit could not be appended (maybeConvertOffsetCommitError).
 
-    `verifies`: that Kafka asks the transaction coordinator first (since 3.6), which may not be reached.
+    `verifies`: whether this Kafka asks the transaction coordinator first (since 3.6), which may be unreachable.
     """
     if error is Errors.NETWORK_EXCEPTION and verifies:
         return Errors.COORDINATOR_LOAD_IN_PROGRESS

@@ -1,14 +1,14 @@
-"""Fetching: OffsetFetch, DescribeGroups and ListGroups, all from the cache. The topic is not read.
+"""OffsetFetch, DescribeGroups and ListGroups, all answered from the cache. The topic is not read.
 
 Source: GroupCoordinator.handleFetchOffsets, handleDescribeGroup, handleListGroups; KafkaApis (3.9; tags 2.8.2, 1.0.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, MutableMapping
+from collections.abc import Collection, Iterable, Mapping
 
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.coordinator.gate import Gate
+from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.coordinator.results import (
     DescribedGroup,
     DescribedMember,
@@ -17,97 +17,110 @@ from kafkagroups.coordinator.results import (
     OffsetFetchResult,
 )
 from kafkagroups.groups.classic_group import ClassicGroup
+from kafkagroups.groups.classic_member import ClassicMember
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.states import ClassicState
 
 
-class Fetching(Gate):
-    """`zookeeper` holds what version 0 of the requests committed."""
+class FetchRequests:
+    """The requests that read offsets and groups. `zookeeper` holds the offsets of version 0 requests."""
 
-    zookeeper: MutableMapping[tuple[str, str, int], int]
+    def __init__(self, validator: RequestValidator, zookeeper: Mapping[tuple[str, str, int], int]) -> None:
+        self.validator = validator
+        self.zookeeper = zookeeper
+        self.manager = validator.manager
+        self.settings = validator.settings
 
-    def offset_fetch(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
+    def fetch(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
     ) -> OffsetFetchResult:
-        """The committed offsets, all or of the partitions named, whatever the group's state: from the cache.
-
-        TOPIC_AUTHORIZATION_FAILED for one that is named and may not be seen; of all, those are left out.
-        UNSTABLE_OFFSET_COMMIT as GroupMetadataManager.get_offsets says. Source: handleFetchOffsets.
-        """
-        error = self._refusal(group_id, "OFFSET_FETCH", "DESCRIBE")
+        """Return committed offsets: of the named partitions, or of all (None)."""
+        error = self.validator.check_request(group_id, "OFFSET_FETCH", "DESCRIBE")
         if error is not Errors.NONE:
             return OffsetFetchResult(error)
         named = None if partitions is None else list(partitions)
         offsets = self.manager.get_offsets(group_id, require_stable, named)
-        denied = {each for each in offsets if not self.authorize("DESCRIBE", "TOPIC", each.topic)}
-        refused = FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
-        if named is None:
-            return OffsetFetchResult(error, {each: there for each, there in offsets.items() if each not in denied})
-        return OffsetFetchResult(error, {each: refused if each in denied else there for each, there in offsets.items()})
+        for partition in list(offsets):
+            if self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
+                continue
+            if named is None:
+                del offsets[partition]
+            else:
+                offsets[partition] = FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
+        return OffsetFetchResult(error, offsets)
 
-    def offset_fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
-        """OffsetFetch v0. A partition that does not exist or has no offset: UNKNOWN_TOPIC_OR_PARTITION."""
-        if not self.authorize("DESCRIBE", "GROUP", group_id):
+    def fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
+        """Return offsets that version 0 requests stored."""
+        if not self.validator.authorize("DESCRIBE", "GROUP", group_id):
             return OffsetFetchResult(Errors.GROUP_AUTHORIZATION_FAILED)
-        found = {}
-        for each in partitions:
-            exists = self.topics is None or each.topic in self.topics
-            offset = self.zookeeper.get((group_id, *each)) if exists else None
-            error = Errors.NONE if offset is not None else Errors.UNKNOWN_TOPIC_OR_PARTITION
-            if not self.authorize("DESCRIBE", "TOPIC", each.topic):
-                offset, error = None, Errors.TOPIC_AUTHORIZATION_FAILED
-            if not self.settings.zookeeper:
-                error = Errors.UNSUPPORTED_VERSION
-            found[each] = FetchedOffset(-1 if offset is None else offset, error=error)
+        found = {partition: self._fetch_one_from_zookeeper(group_id, partition) for partition in partitions}
         return OffsetFetchResult(Errors.NONE, found)
 
-    def describe_groups(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
-        """Each group's state and members; "Dead" for one that is not known. Source: handleDescribeGroup."""
-        return [self._describe(group_id) for group_id in group_ids]
+    def _fetch_one_from_zookeeper(self, group_id: str, partition: TopicPartition) -> FetchedOffset:
+        topics = self.validator.topics
+        exists = topics is None or partition.topic in topics
+        offset = self.zookeeper.get((group_id, *partition)) if exists else None
+        error = Errors.UNKNOWN_TOPIC_OR_PARTITION if offset is None else Errors.NONE
+        if not self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
+            offset = None
+            error = Errors.TOPIC_AUTHORIZATION_FAILED
+        if not self.settings.zookeeper:
+            error = Errors.UNSUPPORTED_VERSION
+        return FetchedOffset(-1 if offset is None else offset, error=error)
 
-    def _describe(self, group_id: str) -> DescribedGroup:
-        error = self._refusal(group_id, "DESCRIBE_GROUPS", "DESCRIBE")
+    def describe(self, group_id: str) -> DescribedGroup:
+        """Return the group's state and members."""
+        error = self.validator.check_request(group_id, "DESCRIBE_GROUPS", "DESCRIBE")
         if error is not Errors.NONE:
             return DescribedGroup(error, group_id)
         group = self.manager.get_group(group_id)
         if group is None:
             return DescribedGroup(error, group_id, ClassicState.DEAD.value)
         protocol = group.protocol if group.state is ClassicState.STABLE else None
-        if protocol is None and group.state is ClassicState.STABLE:  # only a strange log makes such a group
+        if protocol is None and group.state is ClassicState.STABLE:
+            # Only an unusual log contains such a group. Kafka answers with an exception.
             return DescribedGroup(Errors.UNKNOWN_SERVER_ERROR, group_id)
-        members = [
-            DescribedMember(
-                each.member_id, each.group_instance_id, each.client_id, each.client_host,
-                *((each.metadata(protocol), each.assignment) if protocol is not None else (b"", b"")),
-            )
-            for each in group.told()
-        ]  # fmt: skip
-        state = self._state_name(group)
-        return DescribedGroup(error, group_id, state, group.protocol_type or "", protocol or "", tuple(members))
+        return DescribedGroup(
+            error,
+            group_id,
+            self._name_state(group),
+            group.protocol_type or "",
+            protocol or "",
+            tuple(_describe_member(member, protocol) for member in group.ordered_members()),
+        )
 
-    def list_groups(
-        self, states: Collection[str] = (), types: Collection[str] = ()
-    ) -> tuple[Errors, list[ListedGroup]]:
-        """All groups of this coordinator, or those in some states (since 2.6) or of some types (3.8: all are classic).
-
-        While some partition is loading, with COORDINATOR_LOAD_IN_PROGRESS. Source: handleListGroups.
-        """
-        whole_cluster = self.authorize("DESCRIBE", "CLUSTER", "kafka-cluster")
-        if not whole_cluster and not self.settings.since(2, 0):
+    def list_groups(self, states: Collection[str], types: Collection[str]) -> tuple[Errors, list[ListedGroup]]:
+        """Return all groups, or those of certain states (since 2.6) and types (since 3.8; all groups are classic)."""
+        may_see_all = self.validator.authorize("DESCRIBE", "CLUSTER", "kafka-cluster")
+        if not may_see_all and not self.settings.since(2, 0):
             return Errors.CLUSTER_AUTHORIZATION_FAILED, []
-        if not self.active:
+        if not self.validator.is_running:
             return Errors.COORDINATOR_NOT_AVAILABLE, []
-        fold = str.lower if self.settings.since(3, 7) else str
-        wanted = {fold(state) for state in states}
-        groups = [
-            ListedGroup(group.group_id, group.protocol_type or "", self._state_name(group))
-            for group in self.manager.current_groups()
-            if (not wanted or fold(self._state_name(group)) in wanted)
-            and (not types or "classic" in {each.lower() for each in types})
-            and (whole_cluster or self.authorize("DESCRIBE", "GROUP", group.group_id))
-        ]
+        fold_case = str.lower if self.settings.since(3, 7) else str
+        wanted_states = {fold_case(state) for state in states}
+        is_wanted_type = not types or "classic" in {each.lower() for each in types}
+        groups = []
+        for group in self.manager.current_groups() if is_wanted_type else []:
+            state = self._name_state(group)
+            is_wanted_state = not wanted_states or fold_case(state) in wanted_states
+            if is_wanted_state and (may_see_all or self.validator.authorize("DESCRIBE", "GROUP", group.group_id)):
+                groups.append(ListedGroup(group.group_id, group.protocol_type or "", state))
         return Errors.COORDINATOR_LOAD_IN_PROGRESS if self.manager.loading else Errors.NONE, groups
 
-    def _state_name(self, group: ClassicGroup) -> str:
-        is_old = group.state is ClassicState.COMPLETING_REBALANCE and not self.settings.since(1, 1)
-        return "AwaitingSync" if is_old else group.state.value
+    def _name_state(self, group: ClassicGroup) -> str:
+        """Return the state's name. Before 1.1 CompletingRebalance was called AwaitingSync."""
+        if group.state is ClassicState.COMPLETING_REBALANCE and not self.settings.since(1, 1):
+            return "AwaitingSync"
+        return group.state.value
+
+
+def _describe_member(member: ClassicMember, protocol: str | None) -> DescribedMember:
+    is_stable = protocol is not None
+    return DescribedMember(
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        member.metadata(protocol) if is_stable else b"",
+        member.assignment if is_stable else b"",
+    )

@@ -1,9 +1,11 @@
-"""OffsetForLeaderEpoch: where an epoch of a partition's leader ended, which a consumer asks before it trusts an offset.
+"""OffsetForLeaderEpoch: where an epoch of a partition's leader ended, which a consumer checks before it reads on.
 
-A commit carries the leader epoch of the last record consumed (KIP-320). When a leader falls and the next one has less
-of the log, the offset may lie beyond what is left, or point at other records. So a consumer that starts at a committed
-offset asks the partition's leader where that epoch ended: below the offset, and the log was cut (it resets, or says
-so). Not the group coordinator answers, but whoever leads the data's partition; it stands here because the offset does.
+A commit contains the leader epoch of the last consumed record (KIP-320). If a leader fails and the next leader has a
+shorter log, the committed offset may be past the end of that log, or point to other records. A consumer that starts at
+a committed offset therefore asks the partition's leader where that epoch ended. If it ended below the offset, the log
+was truncated, and the consumer resets its position or reports the truncation.
+The leader of the data partition answers this request, not the group coordinator. It is in this package because the
+offset is.
 Source: LeaderEpochFileCache.endOffsetFor (3.9).
 """
 
@@ -15,10 +17,24 @@ UNDEFINED = -1
 
 
 def offset_for_leader_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> tuple[int, int]:
-    """The largest epoch up to `epoch` in the log, and the offset after its last record; (-1, -1): nothing is known.
+    """Return the largest epoch up to `epoch` in the log, and the offset after its last record.
 
-    `epochs` are the leader's (epoch, start offset), ascending.
+    Parameters
+    ----------
+    epochs
+        The leader's epochs in ascending order, each with its start offset.
+    log_end
+        The offset after the last record of the log.
+    epoch
+        The epoch to look up.
 
+    Returns
+    -------
+    tuple[int, int]
+        Epoch and end offset; (-1, -1) if the epoch is unknown.
+
+    Examples
+    --------
     >>> offset_for_leader_epoch([(0, 0), (2, 40)], 60, 1), offset_for_leader_epoch([(0, 0), (2, 40)], 60, 2)
     ((0, 40), (2, 60))
     """
@@ -26,5 +42,5 @@ def offset_for_leader_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epo
         return UNDEFINED, UNDEFINED
     if epoch == epochs[-1][0]:
         return epoch, log_end
-    after = next(start for newer, start in epochs if newer > epoch)
-    return max((older for older, _ in epochs if older <= epoch), default=epoch), after
+    end = next(start for newer, start in epochs if newer > epoch)
+    return max((older for older, _ in epochs if older <= epoch), default=epoch), end

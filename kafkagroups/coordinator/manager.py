@@ -1,9 +1,10 @@
-"""The cache and the log behind it: what is stored, fetched and deleted.
+"""The cache and the log behind it: how group records and offsets are stored, fetched and deleted.
 
-Whatever is to last is first appended, then put into the cache: each store is prepare, append, and a callback that
-completes or takes back. One group lives in one partition and changes in one thread (in Kafka: under the group's
-lock), so the order of its records is the order of its changes.
-Source: GroupMetadataManager.scala (3.9; tag 1.0.1 for what the version tells apart).
+A change that must survive a crash is first appended to the log and then put into the cache. Each store therefore has
+three steps: prepare, append, and a callback that completes the change or takes it back. One group lives in one
+partition and changes in one thread (in Kafka: under the group's lock). The order of its records is therefore the order
+of its changes.
+Source: GroupMetadataManager.scala (3.9; tag 1.0.1 where the version matters).
 """
 
 from __future__ import annotations
@@ -28,94 +29,100 @@ from kafkagroups.records.versions import value_version
 
 logger = logging.getLogger("kafkagroups.coordinator")
 OffsetsToStore = Mapping[TopicPartition, OffsetAndMetadata]
+_KeyAndValue = tuple[bytes, bytes | None]
 
 
 class GroupMetadataManager(GroupCache):
-    """The cache, and what is stored into, fetched from and deleted of it."""
+    """The cache of groups, and the operations that write to the log."""
 
     # Storing
 
     def store_group(
-        self, group: ClassicGroup, assignments: Mapping[str, bytes], stored: Callable[[Errors], None]
+        self, group: ClassicGroup, assignments: Mapping[str, bytes], complete: Callable[[Errors], None]
     ) -> None:
-        """Appends the group's record with these assignments (by member id); `stored` hears what came of it.
+        """Append the group's record with these assignments (by member id), and call `complete` with the result.
 
-        NOT_COORDINATOR when the partition is not here; a failed append as error_of_group_append says.
+        The error is NOT_COORDINATOR if the partition is not here, or the one that `error_of_group_append` returns.
         """
         partition = self.partition_for(group.group_id)
         if self.logs.magic(partition) is None:
-            return stored(Errors.NOT_COORDINATOR)
-        value = group.value(assignments)
-        record = self._record(2, GroupMetadataKey(group.group_id), value)
+            complete(Errors.NOT_COORDINATOR)
+            return
+        record = self._encode(2, GroupMetadataKey(group.group_id), group.build_record_value(assignments))
         self.logs.append(
             partition,
             NewBatch([record], self.clock.now_ms),
-            lambda error, _: stored(error_of_group_append(error)),
+            lambda error, _: complete(error_of_group_append(error)),
         )
-        return None
 
     def store_offsets(
         self,
         group: ClassicGroup,
         offsets: OffsetsToStore,
-        stored: Callable[[CommitErrors], None],
+        complete: Callable[[CommitErrors], None],
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = -1,
     ) -> None:
-        """Prepares the commit, appends one batch, and in the callback puts it into the cache; `stored` hears of each.
+        """Prepare the commit, append it as one batch, and put it into the cache when the append is answered.
 
-        OFFSET_METADATA_TOO_LARGE for metadata over the limit, in UTF-16 units: the others are written.
-        NOT_COORDINATOR when the partition is not here, UNSUPPORTED_FOR_MESSAGE_FORMAT for a transaction below magic 2;
-        a failed append as error_of_commit_append says.
+        `complete` is called with an error for each partition:
+
+        - OFFSET_METADATA_TOO_LARGE if the metadata exceeds the limit, counted in UTF-16 units; the others are written.
+        - NOT_COORDINATOR if the partition of the offsets topic is not here.
+        - UNSUPPORTED_FOR_MESSAGE_FORMAT for a transaction below magic 2.
+        - The error that `error_of_commit_append` returns if the append fails.
         """
         if group.offsets.mixes_commits:
-            logger.warning("group: %s has received offset commits from consumers as well as transactional producers.",
-                           group.group_id)  # fmt: skip
-        limit, partition = self.settings.offset_metadata_max_bytes, self.partition_for(group.group_id)
+            logger.warning(
+                "group: %s has received offset commits from consumers as well as transactional producers.",
+                group.group_id,
+            )
+        limit = self.settings.offset_metadata_max_bytes
         fitting = {each: offset for each, offset in offsets.items() if utf16_length(offset.metadata) <= limit}
         is_transactional = producer_id != NO_PRODUCER_ID
+        partition = self.partition_for(group.group_id)
         magic = self.logs.magic(partition)
 
         def answer(error: Errors) -> None:
             too_large = Errors.OFFSET_METADATA_TOO_LARGE
-            stored({each: error if each in fitting else too_large for each in offsets})
+            complete({each: error if each in fitting else too_large for each in offsets})
 
         if not fitting:
-            return answer(Errors.NONE)
+            answer(Errors.NONE)
+            return
         if magic is None:
-            return stored(dict.fromkeys(offsets, Errors.NOT_COORDINATOR))
+            complete(dict.fromkeys(offsets, Errors.NOT_COORDINATOR))
+            return
         if is_transactional and magic < 2:
-            return stored(dict.fromkeys(offsets, Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT))
+            complete(dict.fromkeys(offsets, Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT))
+            return
 
-        def appended(error: Errors, first_offset: int) -> None:
+        def complete_append(error: Errors, first_offset: int) -> None:
             if group.state is not ClassicState.DEAD:
                 if error is Errors.NONE:
-                    self._complete_commit(group, fitting, producer_id, first_offset)
+                    _complete_commit(group, fitting, producer_id, first_offset)
                 else:
-                    self._fail_commit(group, fitting, producer_id)
+                    self._take_back_commit(group, fitting, producer_id)
             answer(error_of_commit_append(error, verifies=self.settings.since(3, 6)))
 
-        # Up to 3.7 what is too large was prepared as well, and nothing took it back.
-        staged = fitting if self.settings.since(3, 8) else offsets
+        # Up to 3.7 Kafka also prepares the offsets whose metadata is too large, and never takes them back.
+        prepared = fitting if self.settings.since(3, 8) else offsets
         if is_transactional:
             self.open_groups.setdefault(producer_id, set()).add(group.group_id)
-            group.offsets.prepare_transaction(producer_id, staged)
+            group.offsets.prepare_transaction(producer_id, prepared)
         else:
-            group.offsets.prepare(staged)
-        records = [self._offset_record(group.group_id, each, offset) for each, offset in fitting.items()]
+            group.offsets.prepare(prepared)
         batch = NewBatch(
-            records, self.clock.now_ms, 0, producer_id, producer_epoch, TRANSACTIONAL if is_transactional else 0
+            [self._encode_offset(group.group_id, each, offset) for each, offset in fitting.items()],
+            self.clock.now_ms,
+            base_sequence=0,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            attributes=TRANSACTIONAL if is_transactional else 0,
         )
-        return self.logs.append(partition, batch, appended)
+        self.logs.append(partition, batch, complete_append)
 
-    def _complete_commit(self, group: ClassicGroup, offsets: OffsetsToStore, producer_id: int, first: int) -> None:
-        for partition, offset in offsets.items():
-            if producer_id == NO_PRODUCER_ID:
-                group.offsets.complete(partition, offset, first)
-            else:
-                group.offsets.complete_append(producer_id, partition, offset, first)
-
-    def _fail_commit(self, group: ClassicGroup, offsets: OffsetsToStore, producer_id: int) -> None:
+    def _take_back_commit(self, group: ClassicGroup, offsets: OffsetsToStore, producer_id: int) -> None:
         if producer_id not in group.offsets.transactions:
             self.close_transaction(producer_id, group.group_id)
         for partition, offset in offsets.items():
@@ -129,80 +136,98 @@ class GroupMetadataManager(GroupCache):
     def get_offsets(
         self, group_id: str, require_stable: bool = False, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, FetchedOffset]:
-        """The group's offsets, all (None) or those named, from the cache alone.
+        """Return the group's offsets from the cache: of the named partitions, or of all (None).
 
-        A group that is unknown or Dead has none: -1 for each that is named, without an error. With `require_stable` a
-        commit on its way is answered UNSTABLE_OFFSET_COMMIT; of all partitions only committed ones are looked at.
+        An unknown or Dead group has no offsets: each named partition gets -1 and no error. With `require_stable`, a
+        partition with an unfinished commit gets UNSTABLE_OFFSET_COMMIT. If all partitions are asked for, only those
+        with a committed offset are checked.
         """
         group = self.groups.get(group_id)
         if group is None or group.state is ClassicState.DEAD:
             return {partition: FetchedOffset() for partition in partitions or ()}
         committed = group.offsets.committed
-        answers = {}
+        fetched = {}
         for partition in committed if partitions is None else partitions:
             offset = committed.get(partition)
             if require_stable and group.offsets.is_unstable(partition):
-                answers[partition] = FetchedOffset(error=Errors.UNSTABLE_OFFSET_COMMIT)
+                fetched[partition] = FetchedOffset(error=Errors.UNSTABLE_OFFSET_COMMIT)
             elif offset is None:
-                answers[partition] = FetchedOffset()
+                fetched[partition] = FetchedOffset()
             else:
-                answers[partition] = FetchedOffset(offset.offset, offset.metadata, offset.leader_epoch)
-        return answers
+                fetched[partition] = FetchedOffset(offset.offset, offset.metadata, offset.leader_epoch)
+        return fetched
 
     # Deleting
 
-    def cleanup_expired(self) -> int:
-        """A sweep, every offsets.retention.check.interval.ms: deletes what is due, gives how many offsets that was."""
-        now, retention = self.clock.now_ms, self.settings.offsets_retention_ms
-        return self.cleanup(self.current_groups(), lambda group: expired_offsets(group, now, retention), sweep=True)
+    def delete_expired(self) -> int:
+        """Delete expired offsets, and groups that are then Empty without offsets; return the number of offsets.
 
-    def cleanup(
+        A broker does this every offsets.retention.check.interval.ms.
+        """
+        now_ms = self.clock.now_ms
+        retention_ms = self.settings.offsets_retention_ms
+        return self.delete_offsets_and_empty_groups(
+            self.current_groups(), lambda group: expired_offsets(group, now_ms, retention_ms), sweep=True
+        )
+
+    def delete_offsets_and_empty_groups(
         self,
         groups: Iterable[ClassicGroup],
         select: Callable[[ClassicGroup], Iterable[TopicPartition]],
         *,
         sweep: bool = False,
     ) -> int:
-        """Deletes the selected offsets of each group, and the group itself when it is Empty and nothing is left.
+        """Delete the selected offsets of each group, and each group that is then Empty without offsets.
 
-        A batch of tombstones for each group: its offsets that were committed, then the group if it is gone and its
-        generation is above 0; a simple group has no record to delete. Nobody waits for the append (acks=0): what is
-        lost is deleted again by the next sweep.
+        Each group gets one batch of tombstones: first for the offsets that were committed, then for the group if its
+        generation is above 0 (a simple group has no record). Kafka does not wait for the append (acks=0). If a
+        tombstone is lost, the next sweep writes it again. With `sweep`, unfinished commits stay.
+
+        Returns the number of offsets whose tombstones were appended.
         """
-        removed, began = 0, self.clock.now_ms
-        errors: list[Errors] = []
+        removed = 0
+        start_ms = self.clock.now_ms
         for group in groups:
             remove = group.offsets.expire if sweep else group.offsets.remove
             offsets = remove(select(group))
             if group.state is ClassicState.EMPTY and not group.offsets:
                 logger.info("Group %s transitioned to Dead in generation %d", group.group_id, group.generation)
                 group.transition_to(ClassicState.DEAD, self.clock.now_ms)
-            partition = self.partition_for(group.group_id)
-            if self.logs.magic(partition) is None:
+            if self.logs.magic(self.partition_for(group.group_id)) is None:
                 continue
-            tombstones = [OffsetCommitKey(group.group_id, each.topic, each.partition) for each in offsets]
-            records = [encode(Record(1, key, None, None)) for key in tombstones]
-            is_gone = group.state is ClassicState.DEAD and self.groups.get(group.group_id) is group
-            if is_gone:
-                del self.groups[group.group_id]
-                for timer in group.pending_members.values():
-                    timer.cancel()
-            if is_gone and group.generation > 0:
-                records.append(encode(Record(2, GroupMetadataKey(group.group_id), None, None)))
-            if records:
-                self.logs.append(partition, NewBatch(records, self.clock.now_ms), lambda error, _: errors.append(error))
-                removed += 0 if errors and errors.pop() else len(offsets)
+            is_appended = self._append_tombstones(group, offsets, deletes_group=self._forget_if_dead(group))
+            removed += len(offsets) if is_appended else 0
         if (sweep and removed) or not self.settings.since(2, 0):
-            passed = self.clock.now_ms - began
-            logger.info("Removed %d expired offsets in %d milliseconds.", removed, passed)
+            logger.info("Removed %d expired offsets in %d milliseconds.", removed, self.clock.now_ms - start_ms)
         return removed
+
+    def _forget_if_dead(self, group: ClassicGroup) -> bool:
+        """Remove a Dead group from the cache; return whether it was there."""
+        if group.state is not ClassicState.DEAD or self.groups.get(group.group_id) is not group:
+            return False
+        del self.groups[group.group_id]
+        for timer in group.pending_members.values():
+            timer.cancel()
+        return True
+
+    def _append_tombstones(
+        self, group: ClassicGroup, partitions: Iterable[TopicPartition], *, deletes_group: bool
+    ) -> bool:
+        """Append one batch of tombstones, if there is one to write; return whether no error was answered."""
+        group_id = group.group_id
+        keys = [OffsetCommitKey(group_id, each.topic, each.partition) for each in partitions]
+        records = [encode(Record(1, key, None, None)) for key in keys]
+        if deletes_group and group.generation > 0:
+            records.append(encode(Record(2, GroupMetadataKey(group_id), None, None)))
+        errors: list[Errors] = []
+        if records:
+            batch = NewBatch(records, self.clock.now_ms)
+            self.logs.append(self.partition_for(group_id), batch, lambda error, _: errors.append(error))
+        return not any(errors)
 
     # Records
 
-    def _offset_record(
-        self, group_id: str, partition: TopicPartition, offset: OffsetAndMetadata
-    ) -> tuple[bytes, bytes | None]:
-        expires = offset.expire_timestamp is not None
+    def _encode_offset(self, group_id: str, partition: TopicPartition, offset: OffsetAndMetadata) -> _KeyAndValue:
         value = OffsetCommitValue(
             offset=offset.offset,
             leader_epoch=offset.leader_epoch,
@@ -210,15 +235,25 @@ class GroupMetadataManager(GroupCache):
             commit_timestamp=offset.commit_timestamp,
             expire_timestamp=-1 if offset.expire_timestamp is None else offset.expire_timestamp,
         )
-        return self._record(1, OffsetCommitKey(group_id, partition.topic, partition.partition), value, expires=expires)
+        key = OffsetCommitKey(group_id, partition.topic, partition.partition)
+        return self._encode(1, key, value, expires=offset.expire_timestamp is not None)
 
-    def _record(
+    def _encode(
         self,
         record_type: int,
         key: GroupMetadataKey | OffsetCommitKey,
         value: GroupMetadataValue | OffsetCommitValue,
         *,
         expires: bool = False,
-    ) -> tuple[bytes, bytes | None]:
+    ) -> _KeyAndValue:
+        """Return key and value bytes in the value version that this Kafka writes."""
         version = value_version(record_type, self.settings.kafka, expires=expires)
         return encode(Record(record_type, key, value, version), self.rules)
+
+
+def _complete_commit(group: ClassicGroup, offsets: OffsetsToStore, producer_id: int, first_offset: int) -> None:
+    for partition, offset in offsets.items():
+        if producer_id == NO_PRODUCER_ID:
+            group.offsets.complete(partition, offset, first_offset)
+        else:
+            group.offsets.complete_append(producer_id, partition, offset, first_offset)

@@ -1,17 +1,17 @@
-"""Who is in a group: the rebalance, from the first JoinGroup to Stable and back, and the timers that drive it.
+"""The rebalance of a group, from the first JoinGroup to Stable, and the timers that drive it.
 
-    joins (or leaves, or fails)  ─▶ PreparingRebalance: everybody is to join again, at most for the largest of
-                                    their rebalance timeouts; an Empty group first waits
-                                    group.initial.rebalance.delay.ms, once more when somebody came meanwhile
-    all joined, or time is over  ─▶ who did not join is removed; generation + 1; nobody left: Empty, written at once;
-                                    else CompletingRebalance, and every JoinGroup is answered
-    the leader's SyncGroup       ─▶ the group's record with the assignments is appended; then Stable, and every
-                                    SyncGroup is answered. A failed append: everybody starts over
-    no heartbeat for a session   ─▶ the member is removed
+    a member joins, leaves     PreparingRebalance: all members must join again within the largest of their rebalance
+    or fails                   timeouts. An Empty group first waits group.initial.rebalance.delay.ms, and again if a
+                               member came in that time.
+    all joined, or the time    Members that did not join are removed, and the generation grows by 1. If no member is
+    is over                    left, the group is Empty and its record is written. Otherwise it is in
+                               CompletingRebalance, and every JoinGroup is answered.
+    the leader's SyncGroup     The group's record with the assignments is appended. Then the group is Stable, and every
+                               SyncGroup is answered. If the append fails, all members must join again.
 
-Nothing of a rebalance but its result is written: a coordinator that dies between Join and Sync leaves the previous
-generation in the log.
-Source: GroupCoordinator.scala (3.9; tags 2.8.2 and 1.0.1 for what the version tells apart), DelayedJoin.scala.
+Only the result of a rebalance is written. If the coordinator dies between Join and Sync, the log contains the previous
+generation.
+Source: GroupCoordinator.scala (3.9; tags 2.8.2 and 1.0.1 where the version matters), DelayedJoin.scala.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from functools import partial
 
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.manager import GroupMetadataManager
-from kafkagroups.coordinator.results import (
-    Answer,
-    JoinGroupResult,
-    SyncGroupResult,
+from kafkagroups.coordinator.member_responses import (
     answer_join,
     answer_sync,
-    joined,
-    synced_to,
+    build_join_result,
+    build_sync_result,
 )
+from kafkagroups.coordinator.response_future import ResponseFuture
+from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
+from kafkagroups.coordinator.sessions import Sessions
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.classic_member import ClassicMember
 from kafkagroups.groups.states import ClassicState
@@ -39,7 +39,6 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """How long a new member may wait for its first generation."""
 
 logger = logging.getLogger("kafkagroups.coordinator")
-PREPARING, COMPLETING = ClassicState.PREPARING_REBALANCE, ClassicState.COMPLETING_REBALANCE
 
 
 class Rebalances:
@@ -47,200 +46,206 @@ class Rebalances:
 
     def __init__(self, manager: GroupMetadataManager) -> None:
         self.manager = manager
-        self.settings, self.clock = manager.settings, manager.clock
+        self.settings = manager.settings
+        self.clock = manager.clock
+        self.sessions = Sessions(manager.clock, self.remove_member)
 
-    # Joining
+    # Members that come and go
 
-    def add_member(self, group: ClassicGroup, member: ClassicMember, answer: Answer[JoinGroupResult]) -> None:
-        """A new member joins; it may wait five minutes for its generation (since 2.2; before, for ever)."""
-        if group.state is PREPARING and group.generation == 0:
+    def add_member(self, group: ClassicGroup, member: ClassicMember, response: ResponseFuture[JoinGroupResult]) -> None:
+        """Add a new member and start a rebalance.
+
+        Since 2.2 the member may wait five minutes for its first generation, before that without a limit.
+        """
+        if group.state is ClassicState.PREPARING_REBALANCE and group.generation == 0:
             group.new_member_added = True
-        member.awaiting_join = answer.complete
+        member.awaiting_join = response.complete
         member.is_new = self.settings.since(2, 2)
         group.add(member)
         if member.is_new:
-            self.expect_heartbeat(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+            self.sessions.restart(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
         self.maybe_prepare(group)
 
     def update_member(
-        self, group: ClassicGroup, member: ClassicMember, joining: ClassicMember, answer: Answer[JoinGroupResult]
+        self,
+        group: ClassicGroup,
+        member: ClassicMember,
+        joining: ClassicMember,
+        response: ResponseFuture[JoinGroupResult],
     ) -> None:
-        """A member joins again, with what it supports now; its timeouts count anew since 3.4."""
-        self._take(member, joining, answer)
+        """Take what a member sends when it joins again, and start a rebalance."""
+        self.update_subscription(member, joining, response)
         self.maybe_prepare(group)
 
-    def _take(self, member: ClassicMember, joining: ClassicMember, answer: Answer[JoinGroupResult]) -> None:
+    def update_subscription(
+        self, member: ClassicMember, joining: ClassicMember, response: ResponseFuture[JoinGroupResult]
+    ) -> None:
+        """Copy the protocols of the joining member, and since 3.4 also its timeouts."""
         member.protocols = joining.protocols
-        member.awaiting_join = answer.complete
+        member.awaiting_join = response.complete
         if self.settings.since(3, 4):
             member.rebalance_timeout_ms = joining.rebalance_timeout_ms
             member.session_timeout_ms = joining.session_timeout_ms
 
-    def replace_static(
-        self,
-        group: ClassicGroup,
-        instance_id: str,
-        joining: ClassicMember,
-        answer: Answer[JoinGroupResult],
-        *,
-        skips_assignment: bool,
-    ) -> None:
-        """A static member comes back with no member id: it gets a new one, and who had the old one is fenced.
-
-        In Stable, when the group would choose the same protocol, nothing is rebalanced: the group's record is written
-        with the new id in the same generation, and the member goes on with its assignment (2.3 wrote nothing). If the
-        append fails, the old id is back.
-        """
-        old = group.static_members[instance_id]
-        leader = group.leader or ""
-        member = group.members[old]
-        before = (member.rebalance_timeout_ms, member.session_timeout_ms)
-        answer_join(member, JoinGroupResult(Errors.FENCED_INSTANCE_ID, old))
-        answer_sync(member, SyncGroupResult(Errors.FENCED_INSTANCE_ID))
-        group.replace_static(instance_id, old, joining.member_id)
-        self.expect_heartbeat(group, member)
-        self._take(member, joining, answer)
-        if group.state is COMPLETING:
-            self.prepare(group)
-        elif group.state is ClassicState.STABLE and group.select_protocol() != group.protocol:
+    def remove_member(self, group: ClassicGroup, member: ClassicMember) -> None:
+        """Remove a member that left or timed out. The group rebalances, or its rebalance may now be complete."""
+        if self.settings.since(2, 2):
+            answer_join(member, JoinGroupResult(Errors.UNKNOWN_MEMBER_ID, ""))
+        group.remove(member.member_id)
+        if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
             self.maybe_prepare(group)
-        elif group.state is ClassicState.STABLE:
+        self.try_complete_join(group)
 
-            def stored(error: Errors) -> None:
-                if error is not Errors.NONE:
-                    # Kafka's own revert keeps the new protocols: it reads the old ones too late.
-                    member.awaiting_join = None
-                    member.rebalance_timeout_ms, member.session_timeout_ms = before
-                    if joining.member_id not in group.members:  # replaced once more: IllegalArgumentException in Kafka
-                        return
-                    group.replace_static(instance_id, joining.member_id, old)
-                    self.expect_heartbeat(group, member)
-                    answer.complete(joined(group, error, "", leader))
-                    return
-                leads = skips_assignment and group.leader == member.member_id
-                shown = (group.leader or "") if skips_assignment else leader
-                answer_join(member, joined(group, Errors.NONE, member.member_id, shown, tells=leads, skips=leads))
+    def add_pending(self, group: ClassicGroup, member_id: str, session_timeout_ms: int) -> None:
+        """Remember a member id that was handed out (KIP-394), for one session timeout."""
+        remove = partial(self.remove_pending, group, member_id)
+        group.pending_members[member_id] = self.clock.after(session_timeout_ms, remove)
 
-            self.manager.store_group(group, {each.member_id: each.assignment for each in group.told()}, stored)
+    def remove_pending(self, group: ClassicGroup, member_id: str) -> None:
+        """Forget a member id that was handed out."""
+        group.forget_pending(member_id)
+        self.try_complete_join(group)
+
+    # PreparingRebalance: waiting for joins
 
     def maybe_prepare(self, group: ClassicGroup) -> None:
+        """Start a rebalance if the group's state allows it."""
         if group.can_rebalance:
             self.prepare(group)
 
     def prepare(self, group: ClassicGroup) -> None:
-        """The group begins a rebalance; who waits for an assignment is told to join again."""
-        if group.state is COMPLETING:
+        """Start a rebalance. Members that wait for an assignment get REBALANCE_IN_PROGRESS."""
+        if group.state is ClassicState.COMPLETING_REBALANCE:
             self._propagate(group, {}, Errors.REBALANCE_IN_PROGRESS)
         self._stop_waiting_for_syncs(group)
         was_empty = group.state is ClassicState.EMPTY
-        group.transition_to(PREPARING, self.clock.now_ms)
+        group.transition_to(ClassicState.PREPARING_REBALANCE, self.clock.now_ms)
         logger.info(
             "Preparing to rebalance group %s in state %s with old generation %d",
-            group.group_id, group.state.value, group.generation,
-        )  # fmt: skip
+            group.group_id,
+            group.state.value,
+            group.generation,
+        )
         if was_empty:
-            delay = self.settings.group_initial_rebalance_delay_ms
-            self._wait_for_first(group, delay, max(group.rebalance_timeout_ms - delay, 0))
+            delay_ms = self.settings.group_initial_rebalance_delay_ms
+            self._wait_for_first_joins(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
         else:
-            self._wait_for_joins(group, group.rebalance_timeout_ms)
+            self._wait_for_joins(group)
 
-    def _wait_for_first(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
-        """Lets the first members gather; once more while new ones come and the rebalance timeout allows it."""
+    def _wait_for_first_joins(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
+        """Wait for the first members; wait again if new ones came and the rebalance timeout allows it."""
 
         def expire() -> None:
             if group.new_member_added and remaining_ms:
                 group.new_member_added = False
-                again = min(self.settings.group_initial_rebalance_delay_ms, remaining_ms)
-                self._wait_for_first(group, again, max(remaining_ms - delay_ms, 0))
+                next_delay_ms = min(self.settings.group_initial_rebalance_delay_ms, remaining_ms)
+                self._wait_for_first_joins(group, next_delay_ms, max(remaining_ms - delay_ms, 0))
             else:
                 self.complete_join(group)
 
-        group.joins_at_once = False
+        group.join_may_end_early = False
         group.delayed_join = self.clock.after(delay_ms, expire)
 
-    def _wait_for_joins(self, group: ClassicGroup, timeout_ms: int) -> None:
-        group.joins_at_once = True
+    def _wait_for_joins(self, group: ClassicGroup) -> None:
+        group.join_may_end_early = True
         if group.all_joined:
             self.complete_join(group)
         else:
-            group.delayed_join = self.clock.after(timeout_ms, partial(self.complete_join, group))
+            self._schedule_join_end(group, group.rebalance_timeout_ms)
+
+    def _schedule_join_end(self, group: ClassicGroup, timeout_ms: int) -> None:
+        group.delayed_join = self.clock.after(timeout_ms, partial(self.complete_join, group))
 
     def try_complete_join(self, group: ClassicGroup) -> None:
-        """Ends the wait when everybody has joined (in the initial delay: never early)."""
-        if group.state is PREPARING and group.joins_at_once and group.all_joined:
+        """End the wait if all members have joined. The initial delay never ends early."""
+        is_preparing = group.state is ClassicState.PREPARING_REBALANCE
+        if is_preparing and group.join_may_end_early and group.all_joined:
             self.complete_join(group)
 
     def complete_join(self, group: ClassicGroup) -> None:
-        """The wait is over: who did not join is removed, static members only by their session (since 2.3)."""
+        """End the wait: remove members that did not join, and begin the next generation.
+
+        Since 2.3 only its session timeout removes a static member.
+        """
         if group.delayed_join:
             group.delayed_join.cancel()
-        if group.state is not PREPARING:
+        if group.state is not ClassicState.PREPARING_REBALANCE:
             return
         keeps_static = self.settings.since(2, 3)
-        for member in group.told():
-            if member.awaiting_join is None and not (keeps_static and member.group_instance_id is not None):
+        for member in group.ordered_members():
+            is_kept = keeps_static and member.group_instance_id is not None
+            if member.awaiting_join is None and not is_kept:
                 group.remove(member.member_id)
         if keeps_static and not group.elect_joined_leader() and group.members:
             logger.error("Group %s could not complete rebalance because no members rejoined", group.group_id)
-            group.delayed_join = self.clock.after(
-                max(group.rebalance_timeout_ms, 1), partial(self.complete_join, group)
-            )
+            self._schedule_join_end(group, max(group.rebalance_timeout_ms, 1))
             return
-        group.next_generation(self.clock.now_ms)
+        group.start_next_generation(self.clock.now_ms)
         if group.state is ClassicState.EMPTY:
             logger.info("Group %s with generation %d is now empty", group.group_id, group.generation)
-            self.manager.store_group(group, {}, partial(self._emptied, group))
-            return
-        logger.info("Stabilized group %s generation %d", group.group_id, group.generation)
+            self.manager.store_group(group, {}, partial(self._warn_if_not_stored, group))
+        else:
+            logger.info("Stabilized group %s generation %d", group.group_id, group.generation)
+            self._answer_joins(group)
+
+    def _answer_joins(self, group: ClassicGroup) -> None:
         answers = []
-        for member in group.told():
-            result = joined(group, Errors.NONE, member.member_id, tells=member.member_id == group.leader)
+        for member in group.ordered_members():
+            is_leader = member.member_id == group.leader
+            result = build_join_result(group, Errors.NONE, member.member_id, with_members=is_leader)
             answers.append((member.awaiting_join, result))
-            member.awaiting_join, member.is_new = None, False
-            self.expect_heartbeat(group, member)
+            member.awaiting_join = None
+            member.is_new = False
+            self.sessions.restart(group, member)
             group.pending_sync.add(member.member_id)
         if self.settings.since(2, 8, 1):
             group.delayed_sync = self.clock.after(group.rebalance_timeout_ms, partial(self._expire_syncs, group))
-        for answer, result in answers:  # last: whoever hears may sync at once
-            if answer is not None:
-                answer(result)
+        for callback, result in answers:  # This is the last step, because a member may sync in its callback.
+            if callback is not None:
+                callback(result)
 
-    def _emptied(self, group: ClassicGroup, error: Errors) -> None:
-        if error is not Errors.NONE:  # after a crash the previous generation would be active again, and time out
+    def _warn_if_not_stored(self, group: ClassicGroup, error: Errors) -> None:
+        """Log a failed append. After a crash the previous generation would be active again, and then time out."""
+        if error is not Errors.NONE:
             logger.warning("Failed to write empty metadata for group %s: %s", group.group_id, error.name)
 
-    # Syncing
+    # CompletingRebalance: waiting for the leader's assignment
 
     def sync(
         self,
         group: ClassicGroup,
         member: ClassicMember,
         assignments: Mapping[str, bytes],
-        answer: Answer[SyncGroupResult],
+        response: ResponseFuture[SyncGroupResult],
     ) -> None:
-        """A member of a CompletingRebalance asks for its assignment; the leader brings everybody's, which is stored."""
-        member.awaiting_sync = answer.complete
-        self.synced(group, member)
+        """Let the member wait for its assignment. If it is the leader, store the assignments that it brings."""
+        member.awaiting_sync = response.complete
+        self.mark_synced(group, member)
         if group.leader != member.member_id:
             return
-        logger.info("Assignment received from leader %s for group %s for generation %d",
-                    group.leader, group.group_id, group.generation)  # fmt: skip
-        whole = {each: assignments.get(each, b"") for each in group.members}
+        logger.info(
+            "Assignment received from leader %s for group %s for generation %d",
+            group.leader,
+            group.group_id,
+            group.generation,
+        )
+        all_assignments = {each: assignments.get(each, b"") for each in group.members}
         generation = group.generation
 
-        def stored(error: Errors) -> None:
-            if group.state is not COMPLETING or group.generation != generation:
-                return  # somebody joined or left while the append was on its way
-            if error is not Errors.NONE:
+        def complete(error: Errors) -> None:
+            if group.state is not ClassicState.COMPLETING_REBALANCE or group.generation != generation:
+                return  # A member joined or left before the append was answered.
+            if error is Errors.NONE:
+                self._propagate(group, all_assignments, error)
+                group.transition_to(ClassicState.STABLE, self.clock.now_ms)
+            else:
                 self._propagate(group, {}, error)
                 self.maybe_prepare(group)
-            else:
-                self._propagate(group, whole, error)
-                group.transition_to(ClassicState.STABLE, self.clock.now_ms)
 
-        self.manager.store_group(group, whole, stored)
+        self.manager.store_group(group, all_assignments, complete)
 
-    def synced(self, group: ClassicGroup, member: ClassicMember) -> None:
+    def mark_synced(self, group: ClassicGroup, member: ClassicMember) -> None:
+        """Note that the member sent its SyncGroup. After the last one the sync timer ends."""
         group.pending_sync.discard(member.member_id)
         if not group.pending_sync:
             self._stop_waiting_for_syncs(group)
@@ -251,52 +256,18 @@ class Rebalances:
             group.delayed_sync.cancel()
 
     def _expire_syncs(self, group: ClassicGroup) -> None:
-        """Who has not synced within the rebalance timeout is removed, and the rest starts over (since 2.8.1)."""
-        if group.state in (COMPLETING, ClassicState.STABLE) and group.pending_sync:
+        """Remove the members that sent no SyncGroup within the rebalance timeout, and start over (since 2.8.1)."""
+        has_generation = group.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
+        if has_generation and group.pending_sync:
             for member_id in list(group.pending_sync):
                 group.remove(member_id)
             self.prepare(group)
 
     def _propagate(self, group: ClassicGroup, assignments: Mapping[str, bytes], error: Errors) -> None:
-        """Gives each member its assignment (with an error: none) and answers those who wait for it."""
-        failed = error is not Errors.NONE
-        for member in group.told():
+        """Give each member its assignment (none with an error) and answer the SyncGroups that wait."""
+        for member in group.ordered_members():
             member.assignment = assignments.get(member.member_id, b"")
             if member.awaiting_sync is not None:
-                answer_sync(member, SyncGroupResult(error) if failed else synced_to(group, member))
-                self.expect_heartbeat(group, member)
-
-    # Living and leaving
-
-    def expect_heartbeat(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
-        """Whatever was expected of the member is satisfied; it is to be heard of again within its session timeout."""
-        if member.heartbeat:
-            member.heartbeat.cancel()
-        delay = member.session_timeout_ms if timeout_ms is None else timeout_ms
-        member.heartbeat = self.clock.after(delay, partial(self._expire_heartbeat, group, member))
-
-    def _expire_heartbeat(self, group: ClassicGroup, member: ClassicMember) -> None:
-        waits = member.is_waiting and not member.is_new  # a member that waits for a rebalance is alive
-        if group.state is ClassicState.DEAD or group.members.get(member.member_id) is not member or waits:
-            return
-        logger.info("Member %s in group %s has failed, removing it from the group", member.member_id, group.group_id)
-        self.remove_member(group, member)
-
-    def remove_member(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """A member is gone, by its own wish or its silence: a living group rebalances, a rebalance may be complete."""
-        if self.settings.since(2, 2):
-            answer_join(member, JoinGroupResult(Errors.UNKNOWN_MEMBER_ID, ""))
-        group.remove(member.member_id)
-        if group.state in (ClassicState.STABLE, COMPLETING):
-            self.maybe_prepare(group)
-        self.try_complete_join(group)
-
-    def add_pending(self, group: ClassicGroup, member_id: str, session_timeout_ms: int) -> None:
-        """A member id was handed out (KIP-394): whoever does not use it within a session is forgotten."""
-        group.pending_members[member_id] = self.clock.after(
-            session_timeout_ms, partial(self.remove_pending, group, member_id)
-        )
-
-    def remove_pending(self, group: ClassicGroup, member_id: str) -> None:
-        group.forget_pending(member_id)
-        self.try_complete_join(group)
+                is_success = error is Errors.NONE
+                answer_sync(member, build_sync_result(group, member) if is_success else SyncGroupResult(error))
+                self.sessions.restart(group, member)

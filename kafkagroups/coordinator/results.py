@@ -1,54 +1,20 @@
-"""What the coordinator answers. An `Answer` may come later: a JoinGroup hangs until the rebalance is over."""
+"""The results of the coordinator's requests, as plain data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
 from kafkagroups.coordinator.error_codes import Errors
-from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.classic_member import ClassicMember
 from kafkagroups.groups.offsets import TopicPartition
 
-T = TypeVar("T")
-
-
-class Answer(Generic[T]):
-    """An answer that is there (`done`), or will be. Only the first value counts."""
-
-    def __init__(self) -> None:
-        self.done = False
-        self._value: T | None = None
-        self._listeners: list[Callable[[T], None]] = []
-
-    @property
-    def value(self) -> T:
-        """The answer. RuntimeError while there is none."""
-        if self._value is None:
-            raise RuntimeError("the request is not answered yet")
-        return self._value
-
-    def complete(self, value: T) -> None:
-        if not self.done:
-            self.done, self._value = True, value
-            for listener in self._listeners:
-                listener(value)
-
-    def then(self, listener: Callable[[T], None]) -> None:
-        """Calls the listener with the answer, now or when it comes."""
-        if self.done:
-            listener(self.value)
-        else:
-            self._listeners.append(listener)
-
-    def __repr__(self) -> str:
-        return f"Answer({self._value!r})" if self.done else "Answer(waiting)"
+CommitErrors = dict[TopicPartition, Errors]
+"""The result of a commit: an error code for each partition."""
 
 
 @dataclass(frozen=True)
 class JoinedMember:
-    """A member as its leader learns of it, to compute the assignment."""
+    """A member as the leader receives it, to compute the assignment."""
 
     member_id: str
     group_instance_id: str | None
@@ -57,7 +23,11 @@ class JoinedMember:
 
 @dataclass(frozen=True)
 class JoinGroupResult:
-    """`members` is for the leader only. `skip_assignment`: a static leader that came back keeps the assignment."""
+    """The result of JoinGroup.
+
+    `members` is empty for everyone except the leader. `skip_assignment` tells a static leader that returned to keep the
+    current assignment.
+    """
 
     error: Errors
     member_id: str
@@ -71,6 +41,8 @@ class JoinGroupResult:
 
 @dataclass(frozen=True)
 class SyncGroupResult:
+    """The result of SyncGroup: the member's assignment, or an error."""
+
     error: Errors
     protocol_type: str | None = None
     protocol: str | None = None
@@ -79,7 +51,7 @@ class SyncGroupResult:
 
 @dataclass(frozen=True)
 class MemberIdentity:
-    """Who leaves: a member id, or a static member's instance id with member id ""."""
+    """A member that leaves: a member id, or the instance id of a static member with member id ""."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -87,7 +59,7 @@ class MemberIdentity:
 
 @dataclass(frozen=True)
 class LeaveGroupResult:
-    """`members`: each with its own error; `error` is the request's."""
+    """The result of LeaveGroup: `error` is the request's, and `members` has an error for each member."""
 
     error: Errors
     members: tuple[tuple[MemberIdentity, Errors], ...] = ()
@@ -95,7 +67,10 @@ class LeaveGroupResult:
 
 @dataclass(frozen=True)
 class OffsetCommit:
-    """An offset to commit. `timestamp` in ms, -1 = now (OffsetCommit v1 could say); metadata None becomes ""."""
+    """An offset to commit.
+
+    `timestamp` is in ms; -1 means now (only OffsetCommit v1 could send another time). Metadata None is stored as "".
+    """
 
     offset: int
     metadata: str | None = ""
@@ -103,12 +78,9 @@ class OffsetCommit:
     timestamp: int = -1
 
 
-CommitErrors = dict[TopicPartition, Errors]
-
-
 @dataclass(frozen=True)
 class FetchedOffset:
-    """Offset -1 with error NONE: nothing is stored (or -1 was)."""
+    """A fetched offset. Offset -1 with error NONE: nothing is stored, or -1 was committed."""
 
     offset: int = -1
     metadata: str = ""
@@ -118,7 +90,7 @@ class FetchedOffset:
 
 @dataclass(frozen=True)
 class OffsetFetchResult:
-    """`error` is the group's; the offsets are then missing."""
+    """The result of OffsetFetch. If `error` is not NONE, it is the group's and there are no offsets."""
 
     error: Errors
     offsets: Mapping[TopicPartition, FetchedOffset] = field(default_factory=dict)
@@ -126,6 +98,8 @@ class OffsetFetchResult:
 
 @dataclass(frozen=True)
 class DescribedMember:
+    """A member as DescribeGroups returns it."""
+
     member_id: str
     group_instance_id: str | None
     client_id: str
@@ -136,7 +110,10 @@ class DescribedMember:
 
 @dataclass(frozen=True)
 class DescribedGroup:
-    """Metadata, assignments and the protocol are told in Stable only. A group that nobody knows is "Dead"."""
+    """A group as DescribeGroups returns it.
+
+    Only a Stable group has a protocol, metadata and assignments. A group that does not exist is "Dead".
+    """
 
     error: Errors
     group_id: str
@@ -148,6 +125,8 @@ class DescribedGroup:
 
 @dataclass(frozen=True)
 class ListedGroup:
+    """A group as ListGroups returns it."""
+
     group_id: str
     protocol_type: str
     state: str
@@ -155,43 +134,7 @@ class ListedGroup:
 
 @dataclass(frozen=True)
 class OffsetDeleteResult:
-    """`error` is the group's; then there are no partitions."""
+    """The result of OffsetDelete. If `error` is not NONE, it is the group's and there are no partitions."""
 
     error: Errors
     partitions: Mapping[TopicPartition, Errors] = field(default_factory=dict)
-
-
-def joined(
-    group: ClassicGroup,
-    error: Errors,
-    member_id: str,
-    leader: str | None = None,
-    *,
-    tells: bool = False,
-    skips: bool = False,
-) -> JoinGroupResult:
-    """The group's generation, as a JoinGroup is answered. `tells`: with its members, which only a leader learns."""
-    members = [
-        JoinedMember(each.member_id, each.group_instance_id, each.metadata(group.protocol)) for each in group.told()
-    ] if tells else []  # fmt: skip
-    return JoinGroupResult(
-        error, member_id, group.generation, group.protocol_type, group.protocol,
-        (group.leader or "") if leader is None else leader, skips, tuple(members),
-    )  # fmt: skip
-
-
-def synced_to(group: ClassicGroup, member: ClassicMember) -> SyncGroupResult:
-    return SyncGroupResult(Errors.NONE, group.protocol_type, group.protocol, member.assignment)
-
-
-def answer_join(member: ClassicMember, result: JoinGroupResult) -> None:
-    """Answers the member's JoinGroup, if one hangs."""
-    waiting, member.awaiting_join = member.awaiting_join, None
-    if waiting is not None:
-        waiting(result)
-
-
-def answer_sync(member: ClassicMember, result: SyncGroupResult) -> None:
-    waiting, member.awaiting_sync = member.awaiting_sync, None
-    if waiting is not None:
-        waiting(result)

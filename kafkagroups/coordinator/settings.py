@@ -1,21 +1,57 @@
-"""What a broker's operator sets for its group coordinator, and which Kafka it is."""
+"""A broker's settings for its group coordinator (server.properties), and the Kafka version whose rules it follows."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.records.versions import parse_release
 
 MINUTE_MS = 60_000
+CHECKED_VERSIONS = ("1.0.1", "2.8.2", "3.9.2")
+"""The versions whose rules were compared with whole conversations of a real broker."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Names and defaults as in 3.9's server.properties; times in ms. `zookeeper`: offsets may go there (v0 requests).
+    """The settings of one broker, with the names and defaults of Kafka 3.9's server.properties.
 
-    `kafka` chooses among the rules of 1.0.1, 2.8.2 and 3.9.2: a version in between has those that it had.
+    Parameters
+    ----------
+    kafka
+        The version whose rules the coordinator follows: 1.0.1, 2.8.2 or 3.9.2.
+    offsets_topic_num_partitions
+        The number of partitions of `__consumer_offsets`.
+    offsets_topic_compression_codec
+        The codec of the batches that the coordinator appends.
+    offset_metadata_max_bytes
+        The largest commit metadata, counted in UTF-16 units as Kafka does.
+    offsets_retention_ms
+        How long an offset is kept, in ms.
+    offsets_retention_check_interval_ms
+        The time between two expiration passes, in ms.
+    group_min_session_timeout_ms, group_max_session_timeout_ms
+        The limits of a member's session timeout, in ms.
+    group_initial_rebalance_delay_ms
+        How long an Empty group waits for more members before its first rebalance ends, in ms.
+    group_max_size
+        The largest number of members of a group (since 2.2, KIP-389).
+    zookeeper
+        Whether version 0 of OffsetCommit and OffsetFetch can store offsets in ZooKeeper.
+
+    Raises
+    ------
+    UsageError
+        If the rules of `kafka` were not checked, or if the topic has no partition.
+
+    Notes
+    -----
+    A rule in the code names the version that introduced it (`since(2, 3)`). Only the versions in `CHECKED_VERSIONS`
+    were compared with real brokers, so the others are refused. Kafka 2.3.1, for example, writes no group record when a
+    static member is replaced, and 2.8.2 does.
     """
 
     kafka: str = "3.9.2"
@@ -31,14 +67,65 @@ class Settings:
     zookeeper: bool = False
 
     def __post_init__(self) -> None:
-        if not (0, 11) <= self.version < (4,):
-            raise UsageError(f"a classic coordinator's Kafka was expected, 0.11 to 3.9, not {self.kafka}")
+        if self.kafka not in CHECKED_VERSIONS:
+            raise UsageError(
+                f"Kafka {self.kafka}: the coordinator rules of this version were not checked against a broker; "
+                "use 1.0.1, 2.8.2 or 3.9.2"
+            )
         if self.offsets_topic_num_partitions < 1:
-            raise UsageError(f"at least 1 partition was expected, not {self.offsets_topic_num_partitions}")
+            raise UsageError(
+                f"offsets_topic_num_partitions: expected 1 or more, found {self.offsets_topic_num_partitions}"
+            )
 
     @property
     def version(self) -> tuple[int, ...]:
+        """The Kafka version as numbers, for example (3, 9, 2)."""
         return parse_release(self.kafka)
 
     def since(self, *version: int) -> bool:
+        """Return whether the broker's version is this one or a later one."""
         return self.version >= version
+
+    @property
+    def fences_producers(self) -> bool:
+        """Whether an append with an old producer epoch is refused with INVALID_PRODUCER_EPOCH.
+
+        Up to 2.4 a broker does not check the epoch of what its coordinator appends, only of what clients append: in
+        the recorded conversation 1.0.1-txnodd a commit with a fenced epoch is appended, and then committed by the
+        marker of the new epoch. The conversations of 2.8.2 and 3.9.2 show the refusal.
+        Source: ProducerStateManager.prepareUpdate, ReplicaManager.appendRecords with isFromClient = false (1.0.1);
+        ProducerAppendInfo.checkProducerEpoch, which since 2.5 spares only appends of AppendOrigin.Replication.
+        """
+        return self.since(2, 5)
+
+
+def read_settings(kafka: str, properties: Mapping[str, Any]) -> Settings:
+    """Return the settings of a broker of that version with that server.properties.
+
+    A property that is missing has that version's default.
+    """
+    defaults = Settings(kafka)
+    before_2_0 = not defaults.since(2, 0)
+    default_retention_minutes = 24 * 60 if before_2_0 else 7 * 24 * 60
+    default_max_session = 300_000 if before_2_0 else defaults.group_max_session_timeout_ms
+
+    def read(name: str, default: int) -> int:
+        return int(properties.get(name, default))
+
+    return Settings(
+        kafka,
+        offsets_topic_num_partitions=read("offsets.topic.num.partitions", defaults.offsets_topic_num_partitions),
+        offsets_topic_compression_codec=CompressionType(read("offsets.topic.compression.codec", 0)),
+        offset_metadata_max_bytes=read("offset.metadata.max.bytes", defaults.offset_metadata_max_bytes),
+        offsets_retention_ms=read("offsets.retention.minutes", default_retention_minutes) * MINUTE_MS,
+        offsets_retention_check_interval_ms=read(
+            "offsets.retention.check.interval.ms", defaults.offsets_retention_check_interval_ms
+        ),
+        group_min_session_timeout_ms=read("group.min.session.timeout.ms", defaults.group_min_session_timeout_ms),
+        group_max_session_timeout_ms=read("group.max.session.timeout.ms", default_max_session),
+        group_initial_rebalance_delay_ms=read(
+            "group.initial.rebalance.delay.ms", defaults.group_initial_rebalance_delay_ms
+        ),
+        group_max_size=read("group.max.size", defaults.group_max_size),
+        zookeeper=bool(properties.get("zookeeper.connect", not defaults.since(3, 0))),
+    )

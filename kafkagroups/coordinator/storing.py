@@ -1,7 +1,7 @@
-"""Storing: OffsetCommit, plain and in a transaction, and the transaction's end.
+"""OffsetCommit and TxnOffsetCommit: a commit is checked, then stored; and the end of a transaction.
 
-A commit is checked (may the client, do the topics exist, is the member right), then stored by the manager: prepared,
-appended, put into the cache. Version 0 of the request knows no topic of offsets: it goes to ZooKeeper.
+The checks are: may the client commit, do the topics exist, is the member right. Then the manager prepares the commit,
+appends it, and puts it into the cache. Version 0 of OffsetCommit stores offsets in ZooKeeper.
 Source: KafkaApis.handleOffsetCommitRequest, handleTxnOffsetCommitRequest, GroupCoordinator.handleCommitOffsets,
 handleTxnCommitOffsets (3.9; tags 2.8.2 and 1.0.1).
 """
@@ -11,89 +11,93 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
 from kafkagroups.coordinator.error_codes import Errors, error_of_commit_append
-from kafkagroups.coordinator.membership import Membership
-from kafkagroups.coordinator.results import Answer, CommitErrors, OffsetCommit
+from kafkagroups.coordinator.member_validation import MemberValidator
+from kafkagroups.coordinator.request_validation import RequestValidator
+from kafkagroups.coordinator.response_future import ResponseFuture
+from kafkagroups.coordinator.results import CommitErrors, OffsetCommit
+from kafkagroups.coordinator.sessions import Sessions
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.text import utf16_length
 
-Verifier = Callable[[str, int, int, int], Errors]
-"""Whether a transaction (its id, producer id and epoch) takes part in a partition of the offsets topic."""
+TransactionVerifier = Callable[[str, int, int, int], Errors]
+"""Asks whether a transaction (its id, producer id and epoch) includes a partition of the offsets topic."""
+
+ZooKeeperOffsets = MutableMapping[tuple[str, str, int], int]
+"""Offsets of version 0 requests, by group, topic and partition."""
+
+_Commits = dict[TopicPartition, OffsetCommit]
 
 
-def verified(transactional_id: str, producer_id: int, producer_epoch: int, partition: int) -> Errors:
+def verify_all(transactional_id: str, producer_id: int, producer_epoch: int, partition: int) -> Errors:
+    """Return NONE: every transaction includes every partition."""
     return Errors.NONE
 
 
-class Storing(Membership):
-    """`verify` asks the transaction coordinator (since 3.6); `zookeeper` is by group, topic and partition."""
+class CommitRequests:
+    """The commits of all groups. `verify` asks the transaction coordinator, which happens since Kafka 3.6."""
 
-    verify: Verifier
-    zookeeper: MutableMapping[tuple[str, str, int], int]
+    def __init__(
+        self,
+        validator: RequestValidator,
+        member_validator: MemberValidator,
+        sessions: Sessions,
+        verify: TransactionVerifier,
+        zookeeper: ZooKeeperOffsets,
+    ) -> None:
+        self.validator = validator
+        self.member_validator = member_validator
+        self.sessions = sessions
+        self.verify = verify
+        self.zookeeper = zookeeper
+        self.manager = validator.manager
+        self.settings = validator.settings
+        self.clock = validator.manager.clock
 
-    def offset_commit(
+    def commit(
         self,
         group_id: str,
         offsets: Mapping[TopicPartition, OffsetCommit],
         *,
-        generation: int = -1,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        retention_ms: int = -1,
-    ) -> Answer[CommitErrors]:
-        """Commits offsets: of a member with its generation, or of anybody (generation below 0) in an Empty group.
+        generation: int,
+        member_id: str,
+        group_instance_id: str | None,
+        retention_ms: int,
+    ) -> ResponseFuture[CommitErrors]:
+        """Store a plain commit. A commit without a generation creates the group if it does not exist."""
 
-        ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS for all partitions;
-        UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED, OFFSET_METADATA_TOO_LARGE for one; errors of the append
-        as GroupMetadataManager.store_offsets says. Source: KafkaApis.handleOffsetCommitRequest, handleCommitOffsets.
-        """
-        now = self.clock.now_ms
-
-        def stored(offset: OffsetCommit) -> OffsetAndMetadata:
-            if self.settings.since(2, 1):
-                expire = None if retention_ms == -1 else now + retention_ms
-                return _staged(offset, now if offset.timestamp == -1 else offset.timestamp, expire)
-            retention = self.settings.offsets_retention_ms if retention_ms == -1 else retention_ms
-            return _staged(offset, now, retention + (now if offset.timestamp == -1 else offset.timestamp))
-
-        def commit(known: dict[TopicPartition, OffsetCommit], answer: Answer[CommitErrors]) -> None:
-            error = self._status(group_id, "OFFSET_COMMIT")
+        def store(accepted: _Commits, response: ResponseFuture[CommitErrors]) -> None:
+            error = self.validator.check_group(group_id, "OFFSET_COMMIT")
             group = self.manager.get_group(group_id)
             if error is Errors.NONE and group is None and generation < 0:
                 group = self.manager.get_or_create(group_id)
             if error is Errors.NONE:
-                error = Errors.ILLEGAL_GENERATION if group is None else self.validate_commit(
-                    group, generation, member_id, group_instance_id
-                )  # fmt: skip
-            if error or group is None:
-                answer.complete(dict.fromkeys(known, error))
+                error = Errors.ILLEGAL_GENERATION
+                if group is not None:
+                    error = self.member_validator.validate_commit(group, generation, member_id, group_instance_id)
+            if error is not Errors.NONE or group is None:
+                response.complete(dict.fromkeys(accepted, error))
                 return
             if group.state is not ClassicState.EMPTY:
-                self.rebalances.expect_heartbeat(group, group.members[member_id])
-            offsets_to_store = {each: stored(offset) for each, offset in known.items()}
-            self.manager.store_offsets(group, offsets_to_store, answer.complete)
+                self.sessions.restart(group, group.members[member_id])
+            staged = {partition: self._stage(offset, retention_ms) for partition, offset in accepted.items()}
+            self.manager.store_offsets(group, staged, response.complete)
 
-        return self._committed(group_id, offsets, commit)
+        return self._store_accepted(group_id, offsets, store)
 
-    def offset_commit_to_zookeeper(
+    def commit_to_zookeeper(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetCommit]
-    ) -> Answer[CommitErrors]:
-        """OffsetCommit v0: the offset alone goes to ZooKeeper, no record. UNSUPPORTED_VERSION where there is none."""
+    ) -> ResponseFuture[CommitErrors]:
+        """Store a commit of version 0: only the offset, and no record."""
 
-        def commit(known: dict[TopicPartition, OffsetCommit], answer: Answer[CommitErrors]) -> None:
-            errors = {}
-            for each, offset in known.items():
-                fits = utf16_length(offset.metadata or "") <= self.settings.offset_metadata_max_bytes
-                errors[each] = Errors.NONE if fits else Errors.OFFSET_METADATA_TOO_LARGE
-                if not self.settings.zookeeper:
-                    errors[each] = Errors.UNSUPPORTED_VERSION
-                elif fits:
-                    self.zookeeper[group_id, each.topic, each.partition] = offset.offset
-            answer.complete(errors)
+        def store(accepted: _Commits, response: ResponseFuture[CommitErrors]) -> None:
+            response.complete(
+                {each: self._store_in_zookeeper(group_id, each, offset) for each, offset in accepted.items()}
+            )
 
-        return self._committed(group_id, offsets, commit)
+        return self._store_accepted(group_id, offsets, store)
 
-    def txn_offset_commit(
+    def commit_in_transaction(
         self,
         group_id: str,
         offsets: Mapping[TopicPartition, OffsetCommit],
@@ -101,71 +105,108 @@ class Storing(Membership):
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        generation: int = -1,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        knows_abortable: bool = True,
-    ) -> Answer[CommitErrors]:
-        """Commits offsets in a producer's transaction: they wait for its marker.
+        generation: int,
+        member_id: str,
+        group_instance_id: str | None,
+        knows_abortable: bool,
+    ) -> ResponseFuture[CommitErrors]:
+        """Store a commit that waits for its producer's marker. It creates the group before the other checks."""
 
-        As offset_commit, but without a member it is always taken, and the transaction must be known and open
-        (INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_EPOCH, TRANSACTION_ABORTABLE or, to a client that does not know
-        that (request below v4), INVALID_TXN_STATE; since 3.6). By then the group has been made. Source:
-        handleTxnCommitOffsets.
-        """
-        now = self.clock.now_ms
+        def store(accepted: _Commits, response: ResponseFuture[CommitErrors]) -> None:
+            error = self.validator.check_group(group_id, "TXN_OFFSET_COMMIT")
+            if error is not Errors.NONE:
+                response.complete(dict.fromkeys(accepted, error))
+                return
+            group = self.manager.get_or_create(group_id)
+            partition = self.manager.partition_for(group_id)
+            error = self._verify(
+                transactional_id, producer_id, producer_epoch, partition, knows_abortable=knows_abortable
+            ) or self.member_validator.validate_txn_commit(group, generation, member_id, group_instance_id, producer_id)
+            if error is not Errors.NONE:
+                response.complete(dict.fromkeys(accepted, error))
+                return
+            staged = {each: self._stage_in_transaction(offset) for each, offset in accepted.items()}
+            self.manager.store_offsets(group, staged, response.complete, producer_id, producer_epoch)
 
-        def commit(known: dict[TopicPartition, OffsetCommit], answer: Answer[CommitErrors]) -> None:
-            error = self._status(group_id, "TXN_OFFSET_COMMIT")
-            if error is Errors.NONE:
-                group = self.manager.get_or_create(group_id)
-                if self.settings.since(3, 6):
-                    partition = self.manager.partition_for(group_id)
-                    error = self.verify(transactional_id, producer_id, producer_epoch, partition)
-                    if error is Errors.TRANSACTION_ABORTABLE and not (knows_abortable and self.settings.since(3, 8)):
-                        error = Errors.INVALID_TXN_STATE
-                    error = error_of_commit_append(error, verifies=True)
-                error = error or self.validate_txn_commit(group, generation, member_id, group_instance_id, producer_id)
-                if error is Errors.NONE:
-                    default = None if self.settings.since(2, 1) else now + self.settings.offsets_retention_ms
-                    staged = {each: _staged(offset, now, default) for each, offset in known.items()}
-                    self.manager.store_offsets(group, staged, answer.complete, producer_id, producer_epoch)
-                    return
-            answer.complete(dict.fromkeys(known, error))
-
-        if not self.authorize("WRITE", "TRANSACTIONAL_ID", transactional_id):
-            denied: Answer[CommitErrors] = Answer()
+        if not self.validator.authorize("WRITE", "TRANSACTIONAL_ID", transactional_id):
+            denied: ResponseFuture[CommitErrors] = ResponseFuture()
             denied.complete(dict.fromkeys(offsets, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
             return denied
-        return self._committed(group_id, offsets, commit)
+        return self._store_accepted(group_id, offsets, store)
 
-    def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """The producer's marker is in these partitions of the offsets topic. Source: handleTxnCompletion."""
+    def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
+        """Commit or abort what waits for the producer's marker."""
         self.manager.complete_transaction(producer_id, partitions, commits=commits)
 
-    def _committed(
+    def _store_accepted(
         self,
         group_id: str,
         offsets: Mapping[TopicPartition, OffsetCommit],
-        commit: Callable[[dict[TopicPartition, OffsetCommit], Answer[CommitErrors]], None],
-    ) -> Answer[CommitErrors]:
-        """Commits what the client may commit and what exists; the rest is answered with its error."""
-        whole: Answer[CommitErrors] = Answer()
-        if not self.authorize("READ", "GROUP", group_id):
-            whole.complete(dict.fromkeys(offsets, Errors.GROUP_AUTHORIZATION_FAILED))
-            return whole
-        refused = self._refused_partitions(offsets)
-        known = {each: offset for each, offset in offsets.items() if each not in refused}
-        some: Answer[CommitErrors] = Answer()
-        some.then(lambda errors: whole.complete({each: {**errors, **refused}[each] for each in offsets}))
-        if known:
-            commit(known, some)
+        store: Callable[[_Commits, ResponseFuture[CommitErrors]], None],
+    ) -> ResponseFuture[CommitErrors]:
+        """Store the partitions that exist and that the client may read. The others get their error."""
+        response: ResponseFuture[CommitErrors] = ResponseFuture()
+        if not self.validator.authorize("READ", "GROUP", group_id):
+            response.complete(dict.fromkeys(offsets, Errors.GROUP_AUTHORIZATION_FAILED))
+            return response
+        refused = self.validator.find_refused_partitions(offsets)
+        accepted = {partition: offset for partition, offset in offsets.items() if partition not in refused}
+
+        def add_refused(errors: CommitErrors) -> None:
+            all_errors = {**errors, **refused}
+            response.complete({partition: all_errors[partition] for partition in offsets})
+
+        accepted_response: ResponseFuture[CommitErrors] = ResponseFuture()
+        accepted_response.then(add_refused)
+        if accepted:
+            store(accepted, accepted_response)
         else:
-            some.complete({})
-        return whole
+            accepted_response.complete({})
+        return response
+
+    def _store_in_zookeeper(self, group_id: str, partition: TopicPartition, offset: OffsetCommit) -> Errors:
+        if not self.settings.zookeeper:
+            return Errors.UNSUPPORTED_VERSION
+        if utf16_length(offset.metadata or "") > self.settings.offset_metadata_max_bytes:
+            return Errors.OFFSET_METADATA_TOO_LARGE
+        self.zookeeper[group_id, partition.topic, partition.partition] = offset.offset
+        return Errors.NONE
+
+    def _verify(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int, *, knows_abortable: bool
+    ) -> Errors:
+        """Ask the transaction coordinator, since 3.6. A client that does not know TRANSACTION_ABORTABLE gets 48."""
+        if not self.settings.since(3, 6):
+            return Errors.NONE
+        error = self.verify(transactional_id, producer_id, producer_epoch, partition)
+        if error is Errors.TRANSACTION_ABORTABLE and not (knows_abortable and self.settings.since(3, 8)):
+            error = Errors.INVALID_TXN_STATE
+        return error_of_commit_append(error, verifies=True)
+
+    def _stage(self, offset: OffsetCommit, retention_ms: int) -> OffsetAndMetadata:
+        """Return what a plain commit stores. Since 2.1 only an explicit retention gives an expire timestamp."""
+        now = self.clock.now_ms
+        sent_at = now if offset.timestamp == -1 else offset.timestamp
+        if self.settings.since(2, 1):
+            expire_timestamp = None if retention_ms == -1 else now + retention_ms
+            return _build_offset(offset, sent_at, expire_timestamp)
+        retention = self.settings.offsets_retention_ms if retention_ms == -1 else retention_ms
+        return _build_offset(offset, now, sent_at + retention)
+
+    def _stage_in_transaction(self, offset: OffsetCommit) -> OffsetAndMetadata:
+        now = self.clock.now_ms
+        expire_timestamp = None if self.settings.since(2, 1) else now + self.settings.offsets_retention_ms
+        return _build_offset(offset, now, expire_timestamp)
 
 
-def _staged(offset: OffsetCommit, commit_timestamp: int, expire_timestamp: int | None) -> OffsetAndMetadata:
+def _build_offset(offset: OffsetCommit, commit_timestamp: int, expire_timestamp: int | None) -> OffsetAndMetadata:
     return OffsetAndMetadata(
-        offset.offset, offset.metadata or "", commit_timestamp, offset.leader_epoch, expire_timestamp, None, -1, -1
+        offset.offset,
+        offset.metadata or "",
+        commit_timestamp,
+        offset.leader_epoch,
+        expire_timestamp,
+        None,
+        -1,
+        -1,
     )

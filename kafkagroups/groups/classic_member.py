@@ -1,6 +1,7 @@
-"""A member of a living classic group.
+"""A member of a living classic group: what its group record stores, and what only the coordinator's memory holds.
 
-What its group record holds is hard state; what it waits for and its timer are soft, and gone after a crash.
+The subscription, assignment and timeouts are hard state, because the group record contains them. Waiting requests and
+timers are soft state, and a crash loses them.
 Source: MemberMetadata.scala (3.9).
 """
 
@@ -13,18 +14,22 @@ from typing import Any, Protocol
 from kafkagroups.records.group_metadata import MemberMetadata
 
 Protocols = list[tuple[str, bytes]]
-"""What a member can take part with, the most wanted first: a name and the metadata for it."""
+"""The protocols (assignors) that a member supports, the preferred one first: a name and the metadata for it."""
 
 
 class Cancellable(Protocol):
-    def cancel(self) -> None: ...
+    """A timer that can be cancelled."""
+
+    def cancel(self) -> None:
+        """Drop the timer's action."""
 
 
 @dataclass(eq=False)
 class ClassicMember:
-    """A member. Timeouts in ms. `awaiting_join` and `awaiting_sync` answer a request that hangs; None: there is none.
+    """A member. Timeouts are in ms.
 
-    `is_new`: it has no member id yet that it could send heartbeats with, so it may time out while it waits.
+    `awaiting_join` and `awaiting_sync` are the callbacks of a request that waits for its response (None: no request
+    waits). `is_new`: the member has no member id yet and cannot send heartbeats, so it may time out while it waits.
     """
 
     member_id: str
@@ -39,25 +44,26 @@ class ClassicMember:
     awaiting_join: Callable[[Any], None] | None = None
     awaiting_sync: Callable[[Any], None] | None = None
     is_new: bool = False
-    heartbeat: Cancellable | None = None
+    session_timer: Cancellable | None = None
 
     @property
     def is_waiting(self) -> bool:
+        """Whether the member waits for the response to a JoinGroup or SyncGroup."""
         return self.awaiting_join is not None or self.awaiting_sync is not None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it sent for that protocol. KeyError when it does not support it."""
+        """Return the metadata that the member sent for that protocol. Raises KeyError if it does not support it."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         raise KeyError(protocol)
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The first protocol of its own that is a candidate."""
+        """Return the member's most preferred protocol among the candidates."""
         return next(name for name, _ in self.protocols if name in candidates)
 
-    def record(self, protocol: str, assignment: bytes) -> MemberMetadata:
-        """What the group record says of it."""
+    def build_record(self, protocol: str, assignment: bytes) -> MemberMetadata:
+        """Return the member's part of the group record."""
         return MemberMetadata(
             member_id=self.member_id,
             group_instance_id=self.group_instance_id,

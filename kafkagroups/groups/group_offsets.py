@@ -1,14 +1,17 @@
-"""The offsets of one living group: committed, and on their way.
+"""The offsets of one living group: committed ones, and those whose append or transaction has not finished.
 
-A commit passes through three places. *Pending*: told to the group before the append, so that two commits in flight
-cannot mix up (`prepare`). *Committed*: the append came back (`complete`) and nothing newer is there; newer is what
-stands later in the log, whoever answered first. *Pending of a transaction*: appended or not, it waits for its
-producer's marker (`prepare_transaction`, `complete_append`, `end_transaction`).
+A commit passes through up to three places:
 
-A failed append takes back what was staged (`fail`, `fail_transaction`) and nothing else: the staged value may be a
-later commit's by then. `remove` takes an offset from all three places, but only what was committed gets a tombstone: so
-in the log a pending one outlives its removal, and a load brings it back, as Kafka's does. `expire` leaves what is
-pending.
+- *Pending*: it is noted before the append, so that two unfinished commits are not confused (`prepare`).
+- *Committed*: the append was answered (`complete`) and no newer commit is there. The newer commit is the one that is
+  later in the log, no matter which one was answered first.
+- *Pending in a transaction*: from before its append until the producer's marker (`prepare_transaction`,
+  `complete_append`, `end_transaction`).
+
+A failed append takes back only what was staged (`fail`, `fail_transaction`), because a later commit may have been
+staged since.
+`remove` deletes an offset from all three places, but only a committed offset gets a tombstone. The record of a pending
+commit therefore stays in the log, and a load brings it back, as in Kafka. `expire` keeps pending commits.
 Source: GroupMetadata.scala (3.9), "prepareOffsetCommit" to "removeOffsets".
 """
 
@@ -21,16 +24,20 @@ from kafkagroups.groups.map_orders import Version, hash_map_order, topic_partiti
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 
 NOT_APPENDED = -1
-"""The record and batch offset of a commit whose append has not come back."""
+"""The record and batch offset of a commit whose append was not answered yet."""
 
 
 class NotAppended(Exception):
-    """A marker completes a transactional commit whose record never reached the log (Kafka's IllegalStateException)."""
+    """A marker commits an offset whose record never reached the log (Kafka's IllegalStateException)."""
 
 
 @dataclass
 class GroupOffsets:
-    """`committed` and `transactions` (by producer id) are hard state, what the log says; the rest is soft."""
+    """The offsets of one group.
+
+    `committed` and `transactions` (by producer id) are hard state, which the log contains. The other fields are soft
+    state. `received_plain` and `received_transactional` are about the current generation.
+    """
 
     committed: PartitionOffsets = field(default_factory=dict)
     transactions: dict[int, PartitionOffsets] = field(default_factory=dict)
@@ -39,84 +46,90 @@ class GroupOffsets:
     received_transactional: bool = False
 
     def __bool__(self) -> bool:
-        """Whether anything is there that keeps an Empty group alive (GroupMetadata.hasOffsets)."""
+        """Return whether an offset keeps an Empty group alive (GroupMetadata.hasOffsets)."""
         return bool(self.committed or self.pending or self.transactions)
 
     @property
     def mixes_commits(self) -> bool:
-        """Whether plain and transactional commits came in one generation: "generally ... surprises", Kafka warns."""
+        """Whether plain and transactional commits came in one generation, which Kafka warns about."""
         return self.received_plain and self.received_transactional
 
     def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Before the append: a later commit of the same partition takes the place of an earlier one."""
+        """Note a commit before its append. It replaces an earlier unfinished commit of the same partition."""
         self.received_plain = True
         self.pending.update(offsets)
 
     def complete(self, partition: TopicPartition, staged: OffsetAndMetadata, batch_offset: int) -> None:
-        """The append came back: the offset counts unless a newer one does; it is pending no more if it still was."""
+        """Commit a staged offset after its append, unless a newer offset is committed."""
         if partition in self.pending:
-            self._put(partition, _appended(staged, batch_offset))
+            self._put(partition, _with_batch_offset(staged, batch_offset))
         self.fail(partition, staged)
 
     def fail(self, partition: TopicPartition, staged: OffsetAndMetadata) -> None:
-        """The append failed: what was staged is forgotten, if nothing else was staged since."""
+        """Take back a staged offset, unless another one was staged since."""
         if self.pending.get(partition) == staged:
             del self.pending[partition]
 
     def prepare_transaction(self, producer: int, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Note a transactional commit before its append."""
         self.received_transactional = True
         self.transactions.setdefault(producer, {}).update(offsets)
 
-    def complete_append(self, producer: int, partition: TopicPartition, staged: OffsetAndMetadata, batch: int) -> None:
-        """The append came back: from now on the producer's marker can decide."""
-        waiting = self.transactions.get(producer, {})
-        if waiting.get(partition) == staged:
-            waiting[partition] = _appended(staged, batch)
+    def complete_append(
+        self, producer: int, partition: TopicPartition, staged: OffsetAndMetadata, batch_offset: int
+    ) -> None:
+        """Note where a transactional commit was appended. The producer's marker can now commit it."""
+        pending = self.transactions.get(producer, {})
+        if pending.get(partition) == staged:
+            pending[partition] = _with_batch_offset(staged, batch_offset)
 
     def fail_transaction(self, producer: int, partition: TopicPartition) -> None:
-        waiting = self.transactions.get(producer)
-        if waiting is not None:
-            waiting.pop(partition, None)
-            if not waiting:
-                del self.transactions[producer]
+        """Take back a transactional commit whose append failed."""
+        pending = self.transactions.get(producer)
+        if pending is None:
+            return
+        pending.pop(partition, None)
+        if not pending:
+            del self.transactions[producer]
 
     def end_transaction(self, producer: int, *, commits: bool, kafka: Version) -> None:
-        """A marker of that producer: whatever waits is decided, newer by its batch in the log, not by the marker.
+        """Commit or drop the producer's pending offsets. The order of their batches decides which commit is newer.
 
-        NotAppended when a commit has no record, which up to 2.8 comes of metadata that was too large; what stands
-        behind it in the map is then lost until the next load, as in Kafka.
+        Raises NotAppended if a pending commit has no record. Up to 2.8 that happens if its metadata was too large.
+        The offsets after it in map order are then lost until the next load, as in Kafka.
         """
-        waiting = self.transactions.pop(producer, {})
-        if commits:
-            for partition in hash_map_order(waiting, kafka, topic_partition_hash):
-                if waiting[partition].batch_offset == NOT_APPENDED:
-                    raise NotAppended(f"producer {producer} commits {partition}, whose record is not in the log")
-                self._put(partition, waiting[partition])
+        pending = self.transactions.pop(producer, {})
+        if not commits:
+            return
+        for partition in hash_map_order(pending, kafka, topic_partition_hash):
+            if pending[partition].batch_offset == NOT_APPENDED:
+                raise NotAppended(f"producer {producer}: the pending commit of {partition} has no record in the log")
+            self._put(partition, pending[partition])
 
     def is_unstable(self, partition: TopicPartition) -> bool:
-        """Whether a commit of the partition is on its way, plain or in a transaction (KIP-447)."""
-        return partition in self.pending or any(partition in waiting for waiting in self.transactions.values())
+        """Return whether a commit of the partition is unfinished, plain or in a transaction (KIP-447)."""
+        return partition in self.pending or any(partition in pending for pending in self.transactions.values())
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Forgets offsets, also those on their way; gives those that were committed, whose tombstones are due."""
+        """Remove offsets, also unfinished ones; return those that were committed and need a tombstone."""
         removed = []
         for partition in partitions:
             self.pending.pop(partition, None)
-            for waiting in self.transactions.values():
-                waiting.pop(partition, None)
+            for pending in self.transactions.values():
+                pending.pop(partition, None)
             if self.committed.pop(partition, None) is not None:
                 removed.append(partition)
         return removed
 
     def expire(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Forgets committed offsets alone, as a sweep does: what is on its way stays, and may count later."""
-        return [each for each in partitions if self.committed.pop(each, None) is not None]
+        """Remove committed offsets only; return those that were there. An unfinished commit may still count later."""
+        return [partition for partition in partitions if self.committed.pop(partition, None) is not None]
 
     def _put(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        there = self.committed.get(partition)
-        if there is None or there.batch_offset < offset.batch_offset:
+        current = self.committed.get(partition)
+        if current is None or current.batch_offset < offset.batch_offset:
             self.committed[partition] = offset
 
 
-def _appended(staged: OffsetAndMetadata, batch_offset: int) -> OffsetAndMetadata:
+def _with_batch_offset(staged: OffsetAndMetadata, batch_offset: int) -> OffsetAndMetadata:
     return replace(staged, batch_offset=batch_offset)

@@ -1,0 +1,162 @@
+"""JoinGroup: who may join, who gets a member id first, who is a static member, and when a join starts a rebalance.
+
+Source: GroupCoordinator.handleJoinGroup, doNewMemberJoinGroup, doCurrentMemberJoinGroup, acceptJoiningMember (3.9);
+doJoinGroup (2.8.2, 1.0.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.member_responses import build_join_result
+from kafkagroups.coordinator.member_validation import MemberValidator
+from kafkagroups.coordinator.rebalance import Rebalances
+from kafkagroups.coordinator.request_validation import RequestValidator
+from kafkagroups.coordinator.response_future import ResponseFuture
+from kafkagroups.coordinator.results import JoinGroupResult
+from kafkagroups.coordinator.static_members import StaticMembers
+from kafkagroups.groups.classic_group import ClassicGroup
+from kafkagroups.groups.classic_member import ClassicMember
+from kafkagroups.groups.states import ClassicState
+
+
+class JoinRequests:
+    """The JoinGroup requests of all groups. `new_member_id` makes a member id from a client id or an instance id."""
+
+    def __init__(
+        self,
+        validator: RequestValidator,
+        member_validator: MemberValidator,
+        rebalances: Rebalances,
+        new_member_id: Callable[[str], str],
+    ) -> None:
+        self.validator = validator
+        self.member_validator = member_validator
+        self.rebalances = rebalances
+        self.static_members = StaticMembers(rebalances)
+        self.manager = validator.manager
+        self.settings = validator.settings
+        self.new_member_id = new_member_id
+
+    def join(
+        self,
+        group_id: str,
+        joining: ClassicMember,
+        *,
+        require_known_member_id: bool,
+        skip_assignment: bool,
+    ) -> ResponseFuture[JoinGroupResult]:
+        """Answer a JoinGroup of a new member (member id "") or of a member that joins again.
+
+        A new member's group is created even if the member is then refused.
+        """
+        response: ResponseFuture[JoinGroupResult] = ResponseFuture()
+        if not self.settings.since(2, 3):  # older brokers have no static members (KIP-345)
+            joining.group_instance_id = None
+        group: ClassicGroup | None = None
+        error = self.validator.check_request(group_id, "JOIN_GROUP", "READ")
+        if error is Errors.NONE:
+            error = self._check_session_timeout(joining)
+        if error is Errors.NONE:
+            is_new = not joining.member_id
+            group = self.manager.get_or_create(group_id) if is_new else self.manager.get_group(group_id)
+            error = Errors.UNKNOWN_MEMBER_ID if group is None else self._check_member(group, joining)
+        if error is not Errors.NONE or group is None:
+            hides_member_id = error in (Errors.GROUP_AUTHORIZATION_FAILED, Errors.GROUP_MAX_SIZE_REACHED)
+            response.complete(self._refuse("" if hides_member_id else joining.member_id, error))
+        elif not joining.member_id:
+            self._join_new(
+                group,
+                joining,
+                response,
+                require_known_member_id=require_known_member_id and self.settings.since(2, 2),
+                skip_assignment=skip_assignment and self.settings.since(3, 2),
+            )
+        elif joining.member_id in group.members:
+            self._join_again(group, group.members[joining.member_id], joining, response)
+        elif joining.group_instance_id is not None:
+            # A member id that was handed out belongs to a dynamic member: Kafka throws an IllegalStateException.
+            response.complete(self._refuse("", Errors.UNKNOWN_SERVER_ERROR))
+        else:
+            self.rebalances.add_member(group, joining, response)
+        if group is not None:
+            self.rebalances.try_complete_join(group)
+        return response
+
+    def _check_session_timeout(self, joining: ClassicMember) -> Errors:
+        least = self.settings.group_min_session_timeout_ms
+        most = self.settings.group_max_session_timeout_ms
+        return Errors.NONE if least <= joining.session_timeout_ms <= most else Errors.INVALID_SESSION_TIMEOUT
+
+    def _check_member(self, group: ClassicGroup, joining: ClassicMember) -> Errors:
+        member_id = joining.member_id
+        if self.settings.since(2, 2) and not self._has_room(group, member_id):
+            group.remove(member_id)
+            return Errors.GROUP_MAX_SIZE_REACHED
+        if group.state is ClassicState.DEAD:
+            return self.member_validator.choose_dead_group_error()
+        if not group.supports(joining.protocol_type, joining.protocols):
+            return Errors.INCONSISTENT_GROUP_PROTOCOL
+        if not member_id or member_id in group.pending_members:
+            return Errors.NONE
+        return self.member_validator.validate_member(group, member_id, joining.group_instance_id, joins=True)
+
+    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
+        """Return whether group.max.size leaves room (KIP-389). While members join, the first ones get the places."""
+        if group.state in (ClassicState.EMPTY, ClassicState.DEAD):
+            return True
+        if group.state is ClassicState.PREPARING_REBALANCE:
+            joined = [each.member_id for each in group.members.values() if each.awaiting_join]
+            return member_id in joined or len(joined) < self.settings.group_max_size
+        return member_id in group.members or len(group.members) < self.settings.group_max_size
+
+    def _join_new(
+        self,
+        group: ClassicGroup,
+        joining: ClassicMember,
+        response: ResponseFuture[JoinGroupResult],
+        *,
+        require_known_member_id: bool,
+        skip_assignment: bool,
+    ) -> None:
+        instance_id = joining.group_instance_id
+        joining.member_id = self.new_member_id(joining.client_id if instance_id is None else instance_id)
+        if instance_id is not None and instance_id in group.static_members:
+            self.static_members.replace(group, instance_id, joining, response, skip_assignment=skip_assignment)
+        elif require_known_member_id and instance_id is None:
+            self.rebalances.add_pending(group, joining.member_id, joining.session_timeout_ms)
+            response.complete(self._refuse(joining.member_id, Errors.MEMBER_ID_REQUIRED))
+        else:
+            self.rebalances.add_member(group, joining, response)
+
+    def _join_again(
+        self,
+        group: ClassicGroup,
+        member: ClassicMember,
+        joining: ClassicMember,
+        response: ResponseFuture[JoinGroupResult],
+    ) -> None:
+        """Answer with the current generation if the member changed nothing; otherwise start a rebalance.
+
+        In a Stable group the leader always starts one.
+        """
+        is_unchanged = member.protocols == joining.protocols
+        is_leader = group.leader == member.member_id
+        if group.state is ClassicState.COMPLETING_REBALANCE and is_unchanged:
+            response.complete(build_join_result(group, Errors.NONE, member.member_id, with_members=is_leader))
+        elif group.state is ClassicState.STABLE and is_unchanged and not is_leader:
+            response.complete(build_join_result(group, Errors.NONE, member.member_id))
+        else:
+            self.rebalances.update_member(group, member, joining, response)
+
+    def _refuse(self, member_id: str, error: Errors) -> JoinGroupResult:
+        """Return the result for an error. Its generation is -1; before 2.4 it is 0, except without authorization."""
+        before_2_4 = not self.settings.since(2, 4)
+        has_generation_0 = before_2_4 and error is not Errors.GROUP_AUTHORIZATION_FAILED
+        return JoinGroupResult(
+            error,
+            member_id,
+            generation=0 if has_generation_0 else -1,
+            protocol="" if before_2_4 else None,
+        )

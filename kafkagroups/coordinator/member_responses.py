@@ -1,0 +1,62 @@
+"""The responses to a member's JoinGroup and SyncGroup: how they are built, and how a waiting request is answered."""
+
+from __future__ import annotations
+
+from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.results import JoinedMember, JoinGroupResult, SyncGroupResult
+from kafkagroups.groups.classic_group import ClassicGroup
+from kafkagroups.groups.classic_member import ClassicMember
+
+
+def build_join_result(
+    group: ClassicGroup,
+    error: Errors,
+    member_id: str,
+    *,
+    leader: str | None = None,
+    with_members: bool = False,
+    skip_assignment: bool = False,
+) -> JoinGroupResult:
+    """Return the JoinGroup result for the group's current generation.
+
+    Parameters
+    ----------
+    leader
+        The leader to name, if it is not the group's current one.
+    with_members
+        Whether to list the members, which only the leader receives.
+    """
+    members = group.ordered_members() if with_members else []
+    return JoinGroupResult(
+        error,
+        member_id,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        leader=(group.leader or "") if leader is None else leader,
+        skip_assignment=skip_assignment,
+        members=tuple(
+            JoinedMember(each.member_id, each.group_instance_id, each.metadata(group.protocol)) for each in members
+        ),
+    )
+
+
+def build_sync_result(group: ClassicGroup, member: ClassicMember) -> SyncGroupResult:
+    """Return the SyncGroup result with the member's current assignment."""
+    return SyncGroupResult(Errors.NONE, group.protocol_type, group.protocol, member.assignment)
+
+
+def answer_join(member: ClassicMember, result: JoinGroupResult) -> None:
+    """Answer the member's JoinGroup, if one waits."""
+    callback = member.awaiting_join
+    member.awaiting_join = None
+    if callback is not None:
+        callback(result)
+
+
+def answer_sync(member: ClassicMember, result: SyncGroupResult) -> None:
+    """Answer the member's SyncGroup, if one waits."""
+    callback = member.awaiting_sync
+    member.awaiting_sync = None
+    if callback is not None:
+        callback(result)

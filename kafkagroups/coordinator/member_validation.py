@@ -1,0 +1,107 @@
+"""Checks of the member in a request: its member id, instance id and generation, for joins, heartbeats and commits.
+
+Source: GroupCoordinator.validateCurrentMember, validateOffsetCommit (3.9); doCommitOffsets, doTxnCommitOffsets (2.8.2,
+1.0.1).
+"""
+
+from __future__ import annotations
+
+from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.settings import Settings
+from kafkagroups.groups.classic_group import ClassicGroup
+from kafkagroups.groups.states import ClassicState
+from kafkagroups.log.batch import NO_PRODUCER_ID
+
+
+class MemberValidator:
+    """The checks that depend on a group and one of its members."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def validate_member(
+        self, group: ClassicGroup, member_id: str, instance_id: str | None, *, joins: bool = False
+    ) -> Errors:
+        """Return why this is not a member of the group, or NONE.
+
+        FENCED_INSTANCE_ID: another member has the instance id. UNKNOWN_MEMBER_ID: no member has the instance id, or
+        no member has the member id. Up to 2.8 an unused instance id is refused only if the member `joins`.
+        """
+        if instance_id is not None:
+            if _is_fenced(group, member_id, instance_id):
+                return Errors.FENCED_INSTANCE_ID
+            is_unused = instance_id not in group.static_members
+            if is_unused and (joins or self.settings.since(3, 0)):
+                return Errors.UNKNOWN_MEMBER_ID
+        return Errors.NONE if member_id in group.members else Errors.UNKNOWN_MEMBER_ID
+
+    def validate_generation(
+        self, group: ClassicGroup | None, generation: int, member_id: str, instance_id: str | None
+    ) -> Errors:
+        """Return why this is not a member of the group's current generation, or NONE."""
+        if group is None:
+            return Errors.UNKNOWN_MEMBER_ID
+        if group.state is ClassicState.DEAD:
+            return self.choose_dead_group_error()
+        error = self.validate_member(group, member_id, instance_id)
+        if error is not Errors.NONE:
+            return error
+        return Errors.NONE if generation == group.generation else Errors.ILLEGAL_GENERATION
+
+    def validate_commit(self, group: ClassicGroup, generation: int, member_id: str, instance_id: str | None) -> Errors:
+        """Return why the commit is refused, or NONE.
+
+        A client that is not a member (generation below 0) may commit for an Empty group. Otherwise the commit must come
+        from a member of the current generation. While the group waits for the leader's assignment, the answer is
+        REBALANCE_IN_PROGRESS; before 2.4 that comes before the member is checked.
+        """
+        since = self.settings.since
+        if group.state is ClassicState.DEAD:
+            return self.choose_dead_group_error()
+        if not since(3, 0) and _is_fenced(group, member_id, instance_id):  # up to 2.8 this check comes first
+            return Errors.FENCED_INSTANCE_ID
+        if generation < 0 and group.state is ClassicState.EMPTY:
+            return Errors.NONE
+        if group.state is ClassicState.COMPLETING_REBALANCE and not since(2, 4):
+            return Errors.REBALANCE_IN_PROGRESS
+        if generation < 0 and not member_id and instance_id is None:
+            return Errors.UNKNOWN_MEMBER_ID
+        error = self.validate_generation(group, generation, member_id, instance_id)
+        if error is Errors.NONE and group.state is ClassicState.COMPLETING_REBALANCE:
+            return Errors.REBALANCE_IN_PROGRESS
+        return error
+
+    def validate_txn_commit(
+        self, group: ClassicGroup, generation: int, member_id: str, instance_id: str | None, producer_id: int
+    ) -> Errors:
+        """Return why the transactional commit is refused, or NONE.
+
+        It need not name a member. Since 2.5 it may, and the member is then checked (KIP-447). Before 2.5 a commit
+        without a producer (id -1) is checked like a plain one.
+        """
+        if group.state is ClassicState.DEAD:
+            return self.choose_dead_group_error()
+        if not self.settings.since(2, 5):
+            has_producer = producer_id != NO_PRODUCER_ID
+            return Errors.NONE if has_producer else self.validate_commit(group, -1, "", None)
+        if self.settings.since(3, 0):
+            names_no_member = not member_id and instance_id is None
+            if generation < 0 and (names_no_member or group.state is ClassicState.EMPTY):
+                return Errors.NONE
+            return self.validate_generation(group, generation, member_id, instance_id)
+        if _is_fenced(group, member_id, instance_id):
+            return Errors.FENCED_INSTANCE_ID
+        if member_id and member_id not in group.members:
+            return Errors.UNKNOWN_MEMBER_ID
+        return Errors.ILLEGAL_GENERATION if generation >= 0 and generation != group.generation else Errors.NONE
+
+    def choose_dead_group_error(self) -> Errors:
+        """Return the error for a Dead group: it was just removed or moved, so the client looks up its coordinator."""
+        return Errors.COORDINATOR_NOT_AVAILABLE if self.settings.since(2, 3) else Errors.UNKNOWN_MEMBER_ID
+
+
+def _is_fenced(group: ClassicGroup, member_id: str, instance_id: str | None) -> bool:
+    """Return whether another member has this instance id."""
+    if instance_id is None:
+        return False
+    return group.static_members.get(instance_id, member_id) != member_id

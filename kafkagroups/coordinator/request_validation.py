@@ -1,0 +1,97 @@
+"""Checks before every request: authorization, a valid group id, and a partition that is here.
+
+    the client may not use the group or topic    GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
+    the group id is invalid                      INVALID_GROUP_ID
+    the coordinator is not running               COORDINATOR_NOT_AVAILABLE
+    the group's partition is being loaded        COORDINATOR_LOAD_IN_PROGRESS
+    another broker owns the group's partition    NOT_COORDINATOR
+
+Source: GroupCoordinator.validateGroupStatus, isValidGroupId; KafkaApis.scala (3.9). In tag 1.0.1, each handler has its
+own checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from kafkagroups.coordinator.error_codes import Errors
+from kafkagroups.coordinator.manager import GroupMetadataManager
+from kafkagroups.coordinator.results import CommitErrors
+from kafkagroups.groups.offsets import TopicPartition
+
+Authorizer = Callable[[str, str, str], bool]
+"""Returns whether the client may do an operation (READ, DESCRIBE, …) on a resource of a kind (GROUP, …) and name."""
+
+APIS_THAT_NEED_A_GROUP_ID = (
+    "JOIN_GROUP",
+    "SYNC_GROUP",
+    "HEARTBEAT",
+    "LEAVE_GROUP",
+    "TXN_OFFSET_COMMIT",
+    "OFFSET_DELETE",
+)
+"""Requests that refuse the group id "". Other requests accept it, because old clients committed offsets under it."""
+
+
+def allow_all(operation: str, kind: str, name: str) -> bool:
+    """Return True: every client may do everything."""
+    return True
+
+
+class RequestValidator:
+    """The checks that do not depend on a member. `topics` maps each existing topic to its partition count.
+
+    If `topics` is None, every topic exists.
+    """
+
+    def __init__(self, manager: GroupMetadataManager, topics: Mapping[str, int] | None, authorize: Authorizer) -> None:
+        self.manager = manager
+        self.settings = manager.settings
+        self.topics = topics
+        self.authorize = authorize
+        self.is_running = True
+
+    def check_request(self, group_id: str, api: str, operation: str) -> Errors:
+        """Return why the request is refused, or NONE: first authorization, then `check_group`."""
+        if not self.authorize(operation, "GROUP", group_id):
+            return Errors.GROUP_AUTHORIZATION_FAILED
+        return self.check_group(group_id, api)
+
+    def check_group(self, group_id: str, api: str) -> Errors:
+        """Return why this broker cannot answer for the group, or NONE."""
+        since_2_0 = self.settings.since(2, 0)
+        needs_group_id = api in APIS_THAT_NEED_A_GROUP_ID if since_2_0 else api == "JOIN_GROUP"
+        if not group_id and needs_group_id:
+            return Errors.INVALID_GROUP_ID
+        if not self.is_running:
+            return Errors.COORDINATOR_NOT_AVAILABLE
+        if not since_2_0 and not self.manager.is_local(group_id):
+            return Errors.NOT_COORDINATOR
+        if self.manager.is_loading(group_id):
+            return Errors.COORDINATOR_LOAD_IN_PROGRESS
+        return Errors.NONE if self.manager.is_local(group_id) else Errors.NOT_COORDINATOR
+
+    def find_refused_partitions(self, partitions: Iterable[TopicPartition]) -> CommitErrors:
+        """Return the partitions that the client may not read or that do not exist, with the error of each.
+
+        Up to 1.1 Kafka checks only that the topic exists, not the partition number.
+        """
+        refused = {}
+        for partition in partitions:
+            if not self.authorize("READ", "TOPIC", partition.topic):
+                refused[partition] = Errors.TOPIC_AUTHORIZATION_FAILED
+            elif not self._exists(partition):
+                refused[partition] = Errors.UNKNOWN_TOPIC_OR_PARTITION
+        return refused
+
+    def choose_missing_group_error(self, group_id: str) -> Errors:
+        """Return the error for a request about a group that is not in the cache."""
+        return Errors.GROUP_ID_NOT_FOUND if self.manager.not_exists(group_id) else Errors.NOT_COORDINATOR
+
+    def _exists(self, partition: TopicPartition) -> bool:
+        if self.topics is None:
+            return True
+        count = self.topics.get(partition.topic)
+        if count is None:
+            return False
+        return not self.settings.since(2, 0) or 0 <= partition.partition < count

@@ -1,0 +1,42 @@
+"""Session timers: a member that sends no heartbeat for its session timeout is removed.
+
+Source: GroupCoordinator.completeAndScheduleNextHeartbeatExpiration, onExpireHeartbeat (3.9); shouldKeepMemberAlive
+(1.0.1); DelayedHeartbeat.scala.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from kafkagroups.coordinator.clock import Clock
+from kafkagroups.groups.classic_group import ClassicGroup
+from kafkagroups.groups.classic_member import ClassicMember
+from kafkagroups.groups.states import ClassicState
+
+logger = logging.getLogger("kafkagroups.coordinator")
+
+
+class Sessions:
+    """The session timers of all members. `remove_member` is called for a member whose session timed out."""
+
+    def __init__(self, clock: Clock, remove_member: Callable[[ClassicGroup, ClassicMember], None]) -> None:
+        self.clock = clock
+        self.remove_member = remove_member
+
+    def restart(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
+        """Restart the member's timer, with its session timeout or another one."""
+        if member.session_timer:
+            member.session_timer.cancel()
+        delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
+        member.session_timer = self.clock.after(delay_ms, partial(self._expire, group, member))
+
+    def _expire(self, group: ClassicGroup, member: ClassicMember) -> None:
+        """Remove the member, unless it is already gone or waits for a response: then it is alive."""
+        is_gone = group.members.get(member.member_id) is not member
+        is_alive = member.is_waiting and not member.is_new
+        if group.state is ClassicState.DEAD or is_gone or is_alive:
+            return
+        logger.info("Member %s in group %s has failed, removing it from the group", member.member_id, group.group_id)
+        self.remove_member(group, member)

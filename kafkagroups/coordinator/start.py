@@ -1,0 +1,80 @@
+"""Start a broker: open its logs with its settings, make a coordinator on them, and load every partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+
+from kafkagroups.coordinator.clock import Clock
+from kafkagroups.coordinator.coordinator import GroupCoordinator
+from kafkagroups.coordinator.disk_logs import AppendListener, DiskLogs, ignore_append
+from kafkagroups.coordinator.logs import OffsetsLogs
+from kafkagroups.coordinator.request_validation import Authorizer, allow_all
+from kafkagroups.coordinator.settings import Settings
+from kafkagroups.coordinator.storing import TransactionVerifier, ZooKeeperOffsets, verify_all
+
+
+def open_logs(folder: str | Path, settings: Settings, *, on_append: AppendListener = ignore_append) -> DiskLogs:
+    """Open the logs in a folder as a broker with these settings does.
+
+    The settings decide the compression, and whether an append with an old producer epoch is refused.
+    """
+    return DiskLogs(
+        folder,
+        settings.offsets_topic_compression_codec,
+        fences=settings.fences_producers,
+        on_append=on_append,
+    )
+
+
+def start_broker(
+    logs: OffsetsLogs | str | Path,
+    clock: Clock,
+    settings: Settings | None = None,
+    *,
+    new_member_id: Callable[[str], str] | None = None,
+    topics: Mapping[str, int] | None = None,
+    authorize: Authorizer = allow_all,
+    verify: TransactionVerifier = verify_all,
+    zookeeper: ZooKeeperOffsets | None = None,
+) -> GroupCoordinator:
+    """Start a broker's coordinator, which leads and loads every partition of the offsets topic.
+
+    Parameters
+    ----------
+    logs
+        The partitions of the offsets topic, or the folder that contains or will contain them.
+    new_member_id
+        Makes member ids. None: the client id and a number, so that every run has the same ids.
+    clock, settings, topics, authorize, verify, zookeeper
+        See `GroupCoordinator`.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     coordinator = start_broker(folder, Clock(0), Settings("2.8.2", offsets_topic_num_partitions=1))
+    ...     coordinator.list_groups()
+    (<Errors.NONE: 0>, [])
+    """
+    settings = settings or Settings()
+    coordinator = GroupCoordinator(
+        open_logs(logs, settings) if isinstance(logs, str | Path) else logs,
+        clock,
+        settings,
+        new_member_id=new_member_id or number_member_ids(),
+        topics=topics,
+        authorize=authorize,
+        verify=verify,
+        zookeeper=zookeeper,
+    )
+    for partition in range(settings.offsets_topic_num_partitions):
+        coordinator.elect(partition)
+    return coordinator
+
+
+def number_member_ids() -> Callable[[str], str]:
+    """Return a function that makes member ids with increasing numbers: `a-1`, `b-2`, …"""
+    numbers = count(1)
+    return lambda name: f"{name}-{next(numbers)}"

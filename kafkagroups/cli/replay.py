@@ -26,9 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from kafkagroups.replay.conversation import Player, read  # Its import is slow.
+    # These imports are slow.
+    from kafkagroups.replay.conversation import read_conversation
+    from kafkagroups.replay.player import Player
 
-    header, lines = read(args.conversation)
+    header, lines = read_conversation(args.conversation)
     player = Player(header, lines, args.out, args.kafka)
     create_folder(Path(args.out))
     for line in player.play():

@@ -1,4 +1,4 @@
-"""The coordinator's cache of groups and offsets: how a partition of the topic is loaded into it and unloaded.
+"""The coordinator's cache of groups: how a partition is loaded into it and unloaded.
 
 Requests are answered from `groups` (Kafka's groupMetadataCache). The topic is read only when a partition is loaded.
 

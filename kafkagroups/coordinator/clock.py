@@ -1,4 +1,4 @@
-"""A clock that advances only when its caller says so, and the timers that it runs on the way.
+"""A clock that only its caller advances, and the timers that it runs on the way.
 
 Kafka's coordinator keeps delayed operations in "purgatories" (DelayedHeartbeat, DelayedJoin, DelayedSync). There, an
 operation is completed early or expires. Here, completing early is `Timer.cancel`, and expiring is the timer's action.

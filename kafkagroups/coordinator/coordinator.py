@@ -1,4 +1,4 @@
-"""A classic group coordinator: one method for each client request, with Kafka's error codes.
+"""The classic group coordinator: one method for each client request.
 
 `GroupCoordinator` only composes and delegates. Each kind of request has its own module: joining, membership, storing,
 fetching, deleting. They share one manager (the cache and its log) and the checks of request_validation and

@@ -1,4 +1,4 @@
-"""DeleteGroups, OffsetDelete, the offsets of deleted topics, and the regular deletion of expired offsets.
+"""DeleteGroups, OffsetDelete, deleted topics, and the deletion of expired offsets.
 
 Each deletion appends tombstones, one batch per group (GroupMetadataManager.cleanupGroupMetadata).
 Source: GroupCoordinator.handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions (3.9).

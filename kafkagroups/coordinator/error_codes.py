@@ -1,4 +1,4 @@
-"""Kafka's error codes that a group coordinator and its log answer, and how a failed append is translated.
+"""Kafka's error codes, and the code that a failed append gives to clients.
 
 Source: Errors.java (3.9).
 """

@@ -1,4 +1,4 @@
-"""OffsetFetch, DescribeGroups and ListGroups, all answered from the cache. The topic is not read.
+"""OffsetFetch, DescribeGroups and ListGroups, all answered from the cache.
 
 Source: GroupCoordinator.handleFetchOffsets, handleDescribeGroup, handleListGroups; KafkaApis (3.9; tags 2.8.2, 1.0.1).
 """

@@ -1,4 +1,4 @@
-"""JoinGroup: who may join, who gets a member id first, who is a static member, and when a join starts a rebalance.
+"""JoinGroup: who may join, who gets a member id first, and when a rebalance starts.
 
 Source: GroupCoordinator.handleJoinGroup, doNewMemberJoinGroup, doCurrentMemberJoinGroup, acceptJoiningMember (3.9);
 doJoinGroup (2.8.2, 1.0.1).

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where an epoch of a partition's leader ended, which a consumer checks before it reads on.
+"""OffsetForLeaderEpoch: where a partition leader's epoch ended.
 
 A commit contains the leader epoch of the last consumed record (KIP-320). If a leader fails and the next leader has a
 shorter log, the committed offset may be past the end of that log, or point to other records. A consumer that starts at

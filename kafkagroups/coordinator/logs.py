@@ -1,4 +1,4 @@
-"""The log that a coordinator appends to, as an interface, and `HeldLogs`, which delays the answers to appends.
+"""The log that a coordinator appends to (interface), and logs that delay their answers.
 
 An append is answered later: in a broker, when the replicas have the batch (acks=all). It therefore takes a callback and
 may fail. disk_logs.py has the logs that write files.

@@ -1,4 +1,4 @@
-"""The cache and the log behind it: how group records and offsets are stored, fetched and deleted.
+"""The operations on cache and log: store, fetch and delete group records and offsets.
 
 A change that must survive a crash is first appended to the log and then put into the cache. Each store therefore has
 three steps: prepare, append, and a callback that completes the change or takes it back. One group lives in one

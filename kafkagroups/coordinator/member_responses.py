@@ -1,4 +1,4 @@
-"""The responses to a member's JoinGroup and SyncGroup: how they are built, and how a waiting request is answered."""
+"""The responses to JoinGroup and SyncGroup, and how a waiting request is answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of the member in a request: its member id, instance id and generation, for joins, heartbeats and commits.
+"""Checks of the member in a request: member id, instance id and generation.
 
 Source: GroupCoordinator.validateCurrentMember, validateOffsetCommit (3.9); doCommitOffsets, doTxnCommitOffsets (2.8.2,
 1.0.1).

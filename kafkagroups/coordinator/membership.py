@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup: the requests of a member that has joined, each checked in Kafka's order.
+"""SyncGroup, Heartbeat and LeaveGroup, each checked in Kafka's order.
 
 Source: GroupCoordinator.handleSyncGroup, validateSyncGroup, handleHeartbeat, validateHeartbeat, handleLeaveGroup (3.9;
 tags 2.8.2 and 1.0.1 where the version matters).

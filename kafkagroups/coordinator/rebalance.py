@@ -1,4 +1,4 @@
-"""The rebalance of a group, from the first JoinGroup to Stable, and the timers that drive it.
+"""The rebalance of a group, from the first JoinGroup to Stable, with its timers.
 
     a member joins, leaves     PreparingRebalance: all members must join again within the largest of their rebalance
     or fails                   timeouts. An Empty group first waits group.initial.rebalance.delay.ms, and again if a
@@ -181,7 +181,7 @@ class Rebalances:
             self._schedule_join_end(group, max(group.rebalance_timeout_ms, 1))
             return
         group.start_next_generation(self.clock.now_ms)
-        if group.state is ClassicState.EMPTY:
+        if not group.members:
             logger.info("Group %s with generation %d is now empty", group.group_id, group.generation)
             self.manager.store_group(group, {}, partial(self._warn_if_not_stored, group))
         else:

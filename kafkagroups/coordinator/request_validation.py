@@ -1,4 +1,4 @@
-"""Checks before every request: authorization, a valid group id, and a partition that is here.
+"""Checks before every request: authorization, a valid group id, a local partition.
 
     the client may not use the group or topic    GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
     the group id is invalid                      INVALID_GROUP_ID

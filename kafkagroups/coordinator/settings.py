@@ -1,4 +1,4 @@
-"""A broker's settings for its group coordinator (server.properties), and the Kafka version whose rules it follows."""
+"""A broker's settings (server.properties), and the Kafka version whose rules it follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Start a broker: open its logs with its settings, make a coordinator on them, and load every partition."""
+"""Start a broker: open its logs, make its coordinator, and load every partition."""
 
 from __future__ import annotations
 

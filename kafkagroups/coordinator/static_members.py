@@ -1,4 +1,4 @@
-"""Static members that return: a member with a known instance id gets a new member id and keeps its place (KIP-345).
+"""Static members that return: a new member id in the old place (KIP-345).
 
 Source: GroupCoordinator.updateStaticMemberAndRebalance, GroupMetadata.replaceStaticMember (3.9); replaceGroupInstance
 (2.8.2).

@@ -1,4 +1,4 @@
-"""OffsetCommit and TxnOffsetCommit: a commit is checked, then stored; and the end of a transaction.
+"""OffsetCommit and TxnOffsetCommit, checked and stored; and the end of a transaction.
 
 The checks are: may the client commit, do the topics exist, is the member right. Then the manager prepares the commit,
 appends it, and puts it into the cache. Version 0 of OffsetCommit stores offsets in ZooKeeper.

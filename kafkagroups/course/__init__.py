@@ -4,7 +4,14 @@ A lesson imports `course` and calls the names listed here. They print short text
 from the loading times of lesson 10. `check`, `hint` and `solution` never raise an error.
 """
 
-from kafkagroups.course.broker import CountedLogs, answered, commit_again, coordinator, crashed, written
+from kafkagroups.course.broker import (
+    CountedLogs,
+    commit_again,
+    format_offsets,
+    read_partition_lines,
+    restart_after_crash,
+    start_broker,
+)
 from kafkagroups.course.byte_breaker import ByteBreaker
 from kafkagroups.course.byte_explorers import BatchExplorer, RecordExplorer
 from kafkagroups.course.checks import check, ensure_correct, hint, solution
@@ -14,17 +21,19 @@ from kafkagroups.course.cleaner_passes import (
     repeat_real_passes,
     write_pinned_log,
 )
+from kafkagroups.course.commit_places import print_places
 from kafkagroups.course.compaction_slider import CompactionSlider
-from kafkagroups.course.conversations import commits, conversation, fetches
+from kafkagroups.course.conversations import read_commits, read_exchanges, read_fetches
 from kafkagroups.course.deletions import delete_while_pending
 from kafkagroups.course.expiry_clock import ExpiryClock
 from kafkagroups.course.fetch_table import FetchTable
-from kafkagroups.course.flight import Flight, look
+from kafkagroups.course.flight import Flight
 from kafkagroups.course.folders import find_data, link_older_segments, make_scratch_folder
 from kafkagroups.course.growth import grow_replicas
 from kafkagroups.course.incidents import run_copied_van, run_weekend
 from kafkagroups.course.life import Life
 from kafkagroups.course.life_stepper import LifeStepper
+from kafkagroups.course.life_tables import compare_kafkas, print_crash_table
 from kafkagroups.course.load_stepper import LoadStepper
 from kafkagroups.course.load_times import BenchmarkCurves, LoadTimes, measure_seconds
 from kafkagroups.course.log_lines import read_cleaned_lines, read_lines
@@ -37,9 +46,9 @@ from kafkagroups.course.notebook_helpers import (
     read_record,
 )
 from kafkagroups.course.partition_histogram import PartitionHistogram
-from kafkagroups.course.recorded import play
+from kafkagroups.course.recorded import play_conversation
 from kafkagroups.course.small_logs import load_small_log, write_small_log
-from kafkagroups.course.what_if import TWO_CONSUMERS, crash_table, played, two_kafkas
+from kafkagroups.course.what_if import TWO_CONSUMERS, play_acts
 
 __all__ = [
     "TWO_CONSUMERS",
@@ -58,42 +67,42 @@ __all__ = [
     "PartitionHistogram",
     "RecordExplorer",
     "abort_transaction",
-    "answered",
     "check",
     "commit_again",
-    "commits",
     "compare",
+    "compare_kafkas",
     "confirm",
-    "conversation",
-    "coordinator",
-    "crash_table",
-    "crashed",
     "delete_while_pending",
     "ensure_correct",
     "fetch_offsets",
-    "fetches",
     "find_data",
+    "format_offsets",
     "grow_replicas",
     "hexdump",
     "hint",
     "link_older_segments",
     "list_countable_records",
     "load_small_log",
-    "look",
     "make_scratch_folder",
     "measure_seconds",
-    "play",
-    "played",
+    "play_acts",
+    "play_conversation",
+    "print_crash_table",
+    "print_places",
     "print_server_log",
     "read_cleaned_lines",
+    "read_commits",
+    "read_exchanges",
+    "read_fetches",
     "read_lines",
+    "read_partition_lines",
     "read_record",
     "repeat_real_passes",
+    "restart_after_crash",
     "run_copied_van",
     "run_weekend",
     "solution",
-    "two_kafkas",
+    "start_broker",
     "write_pinned_log",
     "write_small_log",
-    "written",
 ]

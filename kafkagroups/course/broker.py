@@ -1,4 +1,4 @@
-"""A coordinator for a lesson: quiet, the same at every run (ids, clock), and it owns every partition."""
+"""Brokers for lessons, the same in every run: how they start, crash and are followed."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import logging
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
+from kafkagroups import coordinator
 from kafkagroups.coordinator import (
-    Answer,
     Clock,
     DiskLogs,
     GroupCoordinator,
+    HeldLogs,
     NewBatch,
     OffsetCommit,
     OffsetsLogs,
+    ResponseFuture,
     TopicPartition,
 )
-from kafkagroups.coordinator.gate import Authorizer, allow_all
-from kafkagroups.coordinator.logs import Appended
+from kafkagroups.coordinator.logs import AppendCallback
+from kafkagroups.coordinator.request_validation import Authorizer, allow_all
 from kafkagroups.coordinator.results import CommitErrors, OffsetFetchResult
 from kafkagroups.course.folders import make_scratch_folder
 from kafkagroups.course.lesson_clock import START
@@ -30,15 +31,15 @@ from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import decode
-from kafkagroups.replay.config import settings
 
 SHOP = {"orders": 3, "payments": 2, "stock": 1, "promo-spring": 1}
-"""Harbour Coffee's topics and their partitions."""
+"""Harbour Coffee's topics and their partition counts."""
 
+# Without a handler, Python prints the coordinator's warnings into the notebook.
 logging.getLogger("kafkagroups.coordinator").addHandler(logging.NullHandler())
 
 
-def coordinator(
+def start_broker(
     logs: OffsetsLogs | str | Path | None = None,
     kafka: str = "3.9.2",
     *,
@@ -47,84 +48,106 @@ def coordinator(
     authorize: Authorizer = allow_all,
     **changed: Any,
 ) -> GroupCoordinator:
-    """A coordinator that has loaded every partition of `logs`: logs, a copy of a folder of them, or none yet (None).
+    """Start a broker's coordinator, which has loaded every partition of its log.
 
-    `changed` are settings (`kafkagroups.coordinator.Settings`) that are not that Kafka's defaults. Member ids are the
-    client's name and a number. UsageError for a version without a classic coordinator.
+    Parameters
+    ----------
+    logs
+        Logs, or a folder of them, which is copied first. None: an empty log.
+    kafka
+        The version whose rules apply: 1.0.1, 2.8.2 or 3.9.2.
+    now_ms
+        The time on the broker's clock, in ms since the epoch.
+    topics
+        The topics that exist, with their partition counts. None: every topic exists.
+    authorize
+        Returns whether the client may do an operation on a resource, given operation, kind and name.
+    **changed
+        Settings (`kafkagroups.coordinator.Settings`) that differ from this version's defaults.
+
+    Returns
+    -------
+    GroupCoordinator
+        The coordinator. Its member ids are the client's name and a number.
+
+    Raises
+    ------
+    UsageError
+        If `kafka` is another version.
     """
-    chosen = replace(settings(kafka, {}), **changed)
-    ids = count(1)
+    settings = replace(coordinator.read_settings(kafka, {}), **changed)
     if logs is None or isinstance(logs, str | Path):
         folder = make_scratch_folder()
-        for log in () if logs is None else Path(logs).glob("__consumer_offsets-*"):
-            shutil.copytree(log, folder / log.name)  # what the coordinator writes must not change a lesson's data
-        logs = DiskLogs(folder, chosen.offsets_topic_compression_codec, fences=chosen.since(2, 0))
-    made = GroupCoordinator(
-        logs,
-        Clock(now_ms),
-        chosen,
-        new_member_id=lambda name: f"{name}-{next(ids)}",
-        topics=topics,
-        authorize=authorize,
-    )
-    for partition in range(chosen.offsets_topic_num_partitions):
-        made.elect(partition)
-    return made
+        for partition in () if logs is None else Path(logs).glob("__consumer_offsets-*"):
+            shutil.copytree(partition, folder / partition.name)
+        logs = coordinator.open_logs(folder, settings)
+    return coordinator.start_broker(logs, Clock(now_ms), settings, topics=topics, authorize=authorize)
 
 
-def crashed(dead: GroupCoordinator) -> GroupCoordinator:
-    """The broker died: a new coordinator on the same logs, at the same time, with the same settings.
+def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
+    """Start a new coordinator on the log of a broker that crashed, at the same time and with the same settings.
 
-    What the dead one knew besides its log is gone, and whoever waited for it hears nothing any more.
+    The memory of the crashed broker is lost. Requests that waited for it are never answered.
     """
-    dead.clock.forget()
-    logs = getattr(dead.manager.logs, "logs", dead.manager.logs)  # what was held back died with it
-    heir = coordinator(
-        logs, now_ms=dead.clock.now_ms, topics=dead.topics, authorize=dead.authorize, **vars(dead.settings)
+    broker.clock.forget()
+    logs = broker.manager.logs
+    return coordinator.start_broker(
+        logs.logs if isinstance(logs, HeldLogs) else logs,
+        Clock(broker.clock.now_ms),
+        broker.settings,
+        topics=broker.validator.topics,
+        authorize=broker.validator.authorize,
+        zookeeper=broker.zookeeper,
     )
-    heir.zookeeper = dead.zookeeper
-    return heir
 
 
 class Replica:
-    """What another broker has of one partition's log: its batches below offset `end` (None: all). It takes nothing."""
+    """Another broker's copy of one partition's log, which cannot be appended to.
+
+    It contains the batches below offset `end` (None: all).
+    """
 
     def __init__(self, logs: OffsetsLogs, partition: int, end: int | None = None) -> None:
         self.partition = partition
         self.batches = [batch for batch in logs.read(partition) if end is None or batch.base_offset < end]
 
     def magic(self, partition: int) -> int | None:
+        """Return 2, the message format."""
         return 2
 
-    def append(self, partition: int, batch: NewBatch, appended: Appended) -> None:
-        raise UsageError("nothing is appended to a replica")
+    def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
+        """Refuse: a follower gets its records from the leader only."""
+        raise UsageError("a replica cannot be appended to; append to its leader")
 
     def read(self, partition: int) -> Iterable[Batch]:
+        """Return the batches of the copied partition."""
         return self.batches if partition == self.partition else ()
 
 
-def follower(broker: GroupCoordinator, group: str, end: int | None = None) -> GroupCoordinator:
-    """The coordinator that would come after this one now, with that group's partition up to offset `end` (None: all).
+def start_follower(broker: GroupCoordinator, group: str, end: int | None = None) -> GroupCoordinator:
+    """Start the coordinator that would replace this broker now, with the group's partition below offset `end`.
 
-    Unlike `crashed` it leaves the broker alone.
+    The broker itself continues, unlike after `restart_after_crash`.
     """
     manager = broker.manager
     replica = Replica(manager.logs, manager.partition_for(group), end)
-    return coordinator(replica, broker.settings.kafka, now_ms=broker.clock.now_ms)
+    return start_broker(replica, broker.settings.kafka, now_ms=broker.clock.now_ms)
 
 
-def written(broker: GroupCoordinator, group: str) -> Lines:
-    """The lines of the partition in which the group lives."""
+def read_partition_lines(broker: GroupCoordinator, group: str) -> Lines:
+    """Return the lines of the partition that stores the group."""
     log = broker.manager.logs.read(broker.manager.partition_for(group))
     return Lines(line for batch in log for line in read_batch_lines(batch))
 
 
-def commit_again(broker: GroupCoordinator, batch: Batch) -> Answer[CommitErrors]:
-    """Commits what a batch of offset records says, at its time. UsageError when it holds anything else."""
-    offsets, groups = {}, set()
-    for record in (decode(each.key, each.value) for each in batch.records):
+def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[CommitErrors]:
+    """Commit the offsets of a batch again, at the batch's time. Raises UsageError if it contains other records."""
+    offsets: dict[TopicPartition, OffsetCommit] = {}
+    groups: set[str] = set()
+    for log_record in batch.records:
+        record = decode(log_record.key, log_record.value)
         if not isinstance(record.key, OffsetCommitKey) or not isinstance(record.value, OffsetCommitValue):
-            raise UsageError(f"a batch of committed offsets was expected at {batch.base_offset}")
+            raise UsageError(f"batch {batch.base_offset}: expected committed offsets, found {record.name}")
         value = record.value
         partition = TopicPartition(record.key.topic, record.key.partition)
         offsets[partition] = OffsetCommit(value.offset, value.metadata, value.leader_epoch)
@@ -134,29 +157,40 @@ def commit_again(broker: GroupCoordinator, batch: Batch) -> Answer[CommitErrors]
 
 
 class CountedLogs:
-    """Logs that count the records which are read from them."""
+    """Logs that count the records that are read from them (`records_read`)."""
 
     def __init__(self, logs: OffsetsLogs | str | Path) -> None:
         self.logs = DiskLogs(logs) if isinstance(logs, str | Path) else logs
         self.records_read = 0
 
     def magic(self, partition: int) -> int | None:
+        """Return the message format of the log."""
         return self.logs.magic(partition)
 
-    def append(self, partition: int, batch: NewBatch, appended: Appended) -> None:
-        self.logs.append(partition, batch, appended)
+    def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
+        """Append to the log."""
+        self.logs.append(partition, batch, callback)
 
     def read(self, partition: int) -> Iterator[Batch]:
+        """Yield the batches of the log and count their records."""
         for batch in self.logs.read(partition):
             self.records_read += batch.count
             yield batch
 
 
-def answered(result: OffsetFetchResult) -> dict[str, Any]:
-    """A fetch as data/harbour tells it: of each partition offset, leader epoch, metadata, or the name of an error."""
-    return {
-        str(partition): there.error.name
-        if there.error
-        else {"offset": there.offset, "leader_epoch": there.leader_epoch, "metadata": there.metadata}
-        for partition, there in result.offsets.items()
-    }
+def format_offsets(result: OffsetFetchResult) -> dict[str, Any]:
+    """Return fetched offsets in the form of data/harbour.
+
+    Each partition has offset, leader epoch and metadata, or the name of an error.
+    """
+    formatted: dict[str, Any] = {}
+    for partition, fetched in result.offsets.items():
+        if fetched.error:
+            formatted[str(partition)] = fetched.error.name
+        else:
+            formatted[str(partition)] = {
+                "offset": fetched.offset,
+                "leader_epoch": fetched.leader_epoch,
+                "metadata": fetched.metadata,
+            }
+    return formatted

@@ -1,4 +1,4 @@
-"""What clients asked real brokers and were answered, played once more: a lesson lays our answers beside theirs."""
+"""The exchanges, commits and fetches of a recorded conversation, with our responses."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kafkagroups.coordinator import Errors
-from kafkagroups.course.recorded import play
+from kafkagroups.course.recorded import play_conversation
 
 Json = Any
 
 
 class Exchange(NamedTuple):
-    """A request, what the broker answered, and what our coordinator did. Lists that have no order are sorted."""
+    """A request with the real broker's response and ours. Lists in responses are sorted.
+
+    Attributes
+    ----------
+    n
+        The number of the request in the recording.
+    api, version, request
+        The request as JSON, with the name and version of its API.
+    broker, ours
+        The responses as JSON.
+    """
 
     n: int
     api: str
@@ -23,7 +33,7 @@ class Exchange(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """One partition of an OffsetCommit, with the broker's answer and ours."""
+    """One partition of an OffsetCommit, with the real broker's error and ours."""
 
     n: int
     group: str
@@ -36,85 +46,123 @@ class Commit(NamedTuple):
     ours: Errors
 
 
-def conversation(name: str) -> list[Exchange]:
-    """A conversation of data/conversations: every request that a coordinator answers, in order."""
-    played = play(name)
-    return [
-        Exchange(n, line["api"], line["api_version"], line["request"], played.brokers[n][0], played.mine[n][0])
-        for n, line in ((line.get("n"), line) for line in played.lines)
-        if n in played.mine
-    ]
-
-
-def commits(talk: list[Exchange]) -> Iterator[Commit]:
-    """Every partition that some OffsetCommit of the conversation names."""
-    for each in talk:
-        if each.api != "OffsetCommit":
-            continue
-        broker, ours = _errors(each.broker), _errors(each.ours)
-        for topic in each.request["topics"]:
-            for there in topic["partitions"]:
-                key = topic["name"], there["partitionIndex"]
-                yield Commit(
-                    each.n,
-                    each.request["groupId"],
-                    each.request.get("generationIdOrMemberEpoch", -1),
-                    each.request.get("memberId", ""),
-                    f"{key[0]}-{key[1]}",
-                    there["committedOffset"],
-                    there["committedMetadata"] or "",
-                    broker[key],
-                    ours[key],
-                )
-
-
 class Fetch(NamedTuple):
-    """One group's OffsetFetch, with the broker's answer and ours: partition to offset, or to the name of an error."""
+    """The OffsetFetch of one group, with the real broker's answer and ours.
+
+    Attributes
+    ----------
+    n, version, group
+        The number of the request in the recording, its version, and the group id.
+    requested
+        "all", "none", or the requested partitions.
+    stable
+        Whether the request has requireStable.
+    broker, ours
+        For each partition its offset, or the name of an error.
+    """
 
     n: int
     version: int
     group: str
-    asked: str
+    requested: str
     stable: bool
     broker: dict[str, int | str]
     ours: dict[str, int | str]
 
 
-def fetches(talk: list[Exchange]) -> Iterator[Fetch]:
-    """Every group whose offsets are asked for in the conversation; `asked` is "all" or the partitions."""
-    for each in talk:
-        if each.api != "OffsetFetch" or each.broker is None:
+def read_exchanges(name: str) -> list[Exchange]:
+    """Return every request of a recorded conversation that a coordinator answers, in order.
+
+    Parameters
+    ----------
+    name
+        The name of a file in data/conversations, for example "3.9.2-commits".
+    """
+    played = play_conversation(name)
+    exchanges = []
+    for line in played.lines:
+        number = line.get("n")
+        if number in played.our_responses:
+            broker_response, _ = played.broker_responses[number]
+            our_response, _ = played.our_responses[number]
+            exchanges.append(
+                Exchange(number, line["api"], line["api_version"], line["request"], broker_response, our_response)
+            )
+    return exchanges
+
+
+def read_commits(exchanges: list[Exchange]) -> Iterator[Commit]:
+    """Yield every partition that an OffsetCommit among the exchanges names."""
+    for exchange in exchanges:
+        if exchange.api != "OffsetCommit":
             continue
-        answers = [_offsets(response) for response in (each.broker, each.ours)]
-        for group in each.request.get("groups", [each.request]):
-            topics = group["topics"]
-            named = [f"{topic['name']}-{n}" for topic in topics or () for n in topic["partitionIndexes"]]
+        broker_errors = _read_errors(exchange.broker)
+        our_errors = _read_errors(exchange.ours)
+        for topic in exchange.request["topics"]:
+            for partition in topic["partitions"]:
+                key = (topic["name"], partition["partitionIndex"])
+                yield Commit(
+                    exchange.n,
+                    exchange.request["groupId"],
+                    exchange.request.get("generationIdOrMemberEpoch", -1),
+                    exchange.request.get("memberId", ""),
+                    f"{topic['name']}-{partition['partitionIndex']}",
+                    partition["committedOffset"],
+                    partition["committedMetadata"] or "",
+                    broker_errors[key],
+                    our_errors[key],
+                )
+
+
+def read_fetches(exchanges: list[Exchange]) -> Iterator[Fetch]:
+    """Yield every group whose offsets an OffsetFetch among the exchanges requests."""
+    for exchange in exchanges:
+        if exchange.api != "OffsetFetch" or exchange.broker is None:
+            continue
+        broker_offsets = _read_offsets(exchange.broker)
+        our_offsets = _read_offsets(exchange.ours)
+        has_groups = "groups" in exchange.request
+        for group in exchange.request["groups"] if has_groups else [exchange.request]:
+            group_id = group["groupId"]
+            key = group_id if has_groups else ""
             yield Fetch(
-                each.n,
-                each.version,
-                group["groupId"],
-                "all" if topics is None else ", ".join(named) or "none",
-                each.request.get("requireStable", False),
-                *(answer[group["groupId"] if "groups" in each.request else ""] for answer in answers),
+                exchange.n,
+                exchange.version,
+                group_id,
+                _format_topics(group["topics"]),
+                exchange.request.get("requireStable", False),
+                broker_offsets[key],
+                our_offsets[key],
             )
 
 
-def _offsets(response: Json) -> dict[str, dict[str, int | str]]:
+def _format_topics(topics: Json) -> str:
+    if topics is None:
+        return "all"
+    partitions = [f"{topic['name']}-{number}" for topic in topics for number in topic["partitionIndexes"]]
+    return ", ".join(partitions) or "none"
+
+
+def _read_offsets(response: Json) -> dict[str, dict[str, int | str]]:
+    """Return the offsets of an OffsetFetch response by group id; "" in a version with only one group."""
     return {
         group.get("groupId", ""): {
-            f"{topic['name']}-{there['partitionIndex']}": Errors(there["errorCode"]).name
-            if there["errorCode"]
-            else there["committedOffset"]
+            f"{topic['name']}-{partition['partitionIndex']}": _read_offset(partition)
             for topic in group["topics"]
-            for there in topic["partitions"]
+            for partition in topic["partitions"]
         }
         for group in response.get("groups", [response])
     }
 
 
-def _errors(response: Json) -> dict[tuple[str, int], Errors]:
+def _read_offset(partition: Json) -> int | str:
+    code = partition["errorCode"]
+    return Errors(code).name if code else int(partition["committedOffset"])
+
+
+def _read_errors(response: Json) -> dict[tuple[str, int], Errors]:
     return {
-        (topic["name"], there["partitionIndex"]): Errors(there["errorCode"])
+        (topic["name"], partition["partitionIndex"]): Errors(partition["errorCode"])
         for topic in response["topics"]
-        for there in topic["partitions"]
+        for partition in topic["partitions"]
     }

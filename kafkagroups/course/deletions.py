@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kafkagroups.api import load
 from kafkagroups.coordinator import DiskLogs, GroupCoordinator, HeldLogs, OffsetCommit, TopicPartition
-from kafkagroups.course.broker import coordinator, crashed, written
+from kafkagroups.course.broker import read_partition_lines, restart_after_crash, start_broker
 from kafkagroups.course.folders import make_scratch_folder
 from kafkagroups.course.log_lines import Lines
 
@@ -56,7 +56,7 @@ def delete_while_pending(how: str, *, plain: bool = False, before: bool = True) 
     """
     disk = DiskLogs(make_scratch_folder())
     logs = HeldLogs(disk, holds=False)
-    broker = coordinator(logs)
+    broker = start_broker(logs)
     if before:
         broker.offset_commit(_GROUP, {_ORDERS_0: OffsetCommit(1)})
     logs.holds = plain
@@ -75,10 +75,10 @@ def delete_while_pending(how: str, *, plain: bool = False, before: bool = True) 
         disk.append_marker(partition, _PRODUCER, 0, commits=True, timestamp=broker.clock.now_ms)
         broker.transaction_completed(_PRODUCER, [partition], commits=True)
     return Outcome(
-        log=written(broker, _GROUP),
+        log=read_partition_lines(broker, _GROUP),
         commit_error=answer.value[_ORDERS_0].name,
         live=_fetch_offset(broker),
-        loaded=_fetch_offset(crashed(broker)),
+        loaded=_fetch_offset(restart_after_crash(broker)),
         loaded_by_the_new=_load_offset(disk),
     )
 

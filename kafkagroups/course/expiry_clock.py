@@ -12,7 +12,7 @@ from typing import NamedTuple
 import ipywidgets as widgets
 
 from kafkagroups.coordinator import GroupCoordinator, OffsetCommit, TopicPartition
-from kafkagroups.course.broker import coordinator
+from kafkagroups.course.broker import start_broker
 from kafkagroups.course.incidents import join_alone
 from kafkagroups.course.lesson_clock import DAY, START
 from kafkagroups.course.life import Life
@@ -123,17 +123,17 @@ def find_deletion_days(kafka: str) -> dict[tuple[str, str], float]:
 
 def _simulate_days(kafka: str) -> GroupCoordinator:
     """Return a coordinator after 14 days with the groups of `ITEMS`."""
-    broker = coordinator(
+    broker = start_broker(
         kafka=kafka,
         offsets_retention_ms=7 * DAY,
         group_max_session_timeout_ms=2**31 - 1,
         group_initial_rebalance_delay_ms=0,
     )
     broker.start_sweeps()
-    dashboard = Life("dashboard", tells=False, broker=broker)
-    billing = Life("billing", tells=False, broker=broker)
-    mailer = Life("mailer", tells=False, broker=broker)
-    promo = Life("promo", tells=False, broker=broker)
+    dashboard = Life("dashboard", verbose=False, broker=broker)
+    billing = Life("billing", verbose=False, broker=broker)
+    mailer = Life("mailer", verbose=False, broker=broker)
+    promo = Life("promo", verbose=False, broker=broker)
     for life in (billing, mailer, promo):
         join_alone(life, session_s=20 * 86_400)
     dashboard.commit("", {"orders-0": 10})

@@ -73,7 +73,7 @@ class FetchTable(Stepper):
 
     def _choose_partitions(self, used: set[TopicPartition]) -> list[TopicPartition]:
         """Return the partitions that the group uses, and one that it does not use."""
-        topics = self.broker.topics or {}
+        topics = self.broker.validator.topics or {}
         all_partitions = (TopicPartition(topic, number) for topic, count in topics.items() for number in range(count))
         unused = [partition for partition in all_partitions if partition not in used]
         return [*sorted(used), *unused[:1]]

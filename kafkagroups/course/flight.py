@@ -1,4 +1,4 @@
-"""Commits in flight, step by step: what stands in pending, log and cache, who is answered, what a crash would leave."""
+"""The widget that shows commits in flight, and what a crash at each step would leave."""
 
 from __future__ import annotations
 
@@ -9,44 +9,37 @@ from typing import NamedTuple
 
 import ipywidgets as widgets
 
-from kafkagroups.coordinator import (
-    Answer,
-    DiskLogs,
-    Errors,
-    GroupCoordinator,
-    HeldLogs,
-    NewBatch,
-    OffsetCommit,
-    TopicPartition,
-)
-from kafkagroups.coordinator.logs import Appended
+from kafkagroups.coordinator import DiskLogs, Errors, HeldLogs, NewBatch, OffsetCommit, ResponseFuture, TopicPartition
+from kafkagroups.coordinator.logs import AppendCallback
 from kafkagroups.coordinator.results import CommitErrors
-from kafkagroups.course.broker import coordinator, follower
+from kafkagroups.course.broker import start_broker, start_follower
+from kafkagroups.course.commit_places import Places, list_transactional, read_cached_offset, read_places
 from kafkagroups.course.folders import make_scratch_folder
-from kafkagroups.course.log_lines import read_batch_lines
 from kafkagroups.course.widgets import MONO, Stepper
 from kafkagroups.errors import UsageError
 
-GROUP, PARTITION, PRODUCER = "dashboard", TopicPartition("orders", 0), 7
-Commits = dict[int, Answer[CommitErrors]]
-_VERBS = ("commit", "txn", "refuse", "confirm", "cache", "answer", "late")
-
-
-class Places(NamedTuple):
-    """Where offsets of one partition stand: on their way, in the log, in the cache; what a stable fetch answers."""
-
-    pending: str
-    log: str
-    cache: str
-    stable: str
-    answers: str
+GROUP = "dashboard"
+PARTITION = TopicPartition("orders", 0)
+PRODUCER = 7
+_WORDS_WITH_OFFSET = ("commit", "txn", "refuse", "confirm", "cache", "answer", "late")
+_WORDS_WITHOUT_OFFSET = ("marker", "abort")
 
 
 class Moment(NamedTuple):
-    """One step: what happened, where the offsets stand, what the next broker answers if this one dies now.
+    """One step of the script.
 
-    `whole` if the next broker has all of the log, `confirmed` if it has what the replicas had for certain;
-    `next_broker` says both, and what waits there for a marker: "6", "6 or 5", "5, waits: 6?".
+    Attributes
+    ----------
+    what
+        The step in words.
+    places
+        Where the offsets are after the step.
+    whole
+        The answer of the next broker if this one dies now and the next one has the whole log.
+    confirmed
+        Its answer if it has only what the replicas confirmed.
+    next_broker
+        Both answers, and the offsets that wait for a marker there: "6", "6 or 5", "5, waits: 6?".
     """
 
     what: str
@@ -57,90 +50,52 @@ class Moment(NamedTuple):
 
 
 @dataclass
-class _Watched(HeldLogs):
-    """Held logs that say when something is about to be appended."""
+class _WatchedLogs(HeldLogs):
+    """Held logs that call `before_append` before each append."""
 
-    before: Callable[[], None] = field(default=lambda: None)
+    before_append: Callable[[], None] = field(default=lambda: None)
 
-    def append(self, partition: int, batch: NewBatch, appended: Appended) -> None:
-        self.before()
-        super().append(partition, batch, appended)
-
-
-def _places(broker: GroupCoordinator, group: str, partition: TopicPartition, commits: Commits | None = None) -> Places:
-    """Where the group's offsets for that partition stand now. `commits`: those whose answers are to be told."""
-    found = broker.manager.get_group(group)
-    pending = []
-    if found is not None and partition in found.offsets.pending:
-        pending.append(str(found.offsets.pending[partition].offset))
-    pending += _waiting(broker, group, partition)
-    stable = broker.offset_fetch(group, [partition], require_stable=True).offsets[partition]
-    return Places(
-        ", ".join(pending) or "–",
-        " ".join(_log(broker, group, partition)) or "–",
-        _answer(broker, group, partition),
-        stable.error.name if stable.error else _told(stable.offset),
-        ", ".join(f"{offset}: {_said(answer, partition)}" for offset, answer in (commits or {}).items()) or "–",
-    )
-
-
-def _waiting(broker: GroupCoordinator, group: str, partition: TopicPartition) -> list[str]:
-    """What waits for the marker of a transaction."""
-    found = broker.manager.get_group(group)
-    transactions = found.offsets.transactions.values() if found is not None else ()
-    return [f"{waiting[partition].offset}?" for waiting in transactions if partition in waiting]
-
-
-def look(broker: GroupCoordinator, group: str, partition: TopicPartition) -> None:
-    """Prints where the group's offsets for that partition stand now."""
-    now = _places(broker, group, partition)
-    print(f"pending {now.pending}   log {now.log}   cache {now.cache}   stable fetch {now.stable}")
-
-
-def _log(broker: GroupCoordinator, group: str, partition: TopicPartition) -> list[str]:
-    told = []
-    for batch in broker.manager.logs.read(broker.manager.partition_for(group)):
-        for line in read_batch_lines(batch):
-            if line.about in ("commit", "abort"):
-                told.append(f"{line.about}!")
-            elif line.group == group and line.partition == str(partition):
-                told.append(f"{line.value}" + ("" if line.producer is None else "?"))
-    return told
-
-
-def _answer(broker: GroupCoordinator, group: str, partition: TopicPartition) -> str:
-    return _told(broker.offset_fetch(group, [partition]).offsets[partition].offset)
-
-
-def _told(offset: int) -> str:
-    return "–" if offset == -1 else str(offset)
-
-
-def _said(answer: Answer[CommitErrors], partition: TopicPartition) -> str:
-    return answer.value[partition].name if answer.done else "waits"
+    def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
+        self.before_append()
+        super().append(partition, batch, callback)
 
 
 class Flight(Stepper):
-    """Steps through a script of commits of `dashboard` for orders-0; each word is what happens next:
+    """A widget that steps through commits of the group `dashboard` for orders-0.
 
-    "commit 6" (it arrives, and reaches the log), "txn 6" (the same in a transaction), "refuse 6" (it arrives, and the
-    log refuses it), "confirm 6" (the replicas have it, and the client hears so), "cache 6" and "answer 6" (the same in
-    two steps), "late 6" (the replicas do not have it in time: REQUEST_TIMED_OUT), "marker" and "abort" (the
-    transaction ends). UsageError for another word, or one that cannot happen now.
+    Parameters
+    ----------
+    *script
+        The steps:
+
+        - "commit 6": the commit arrives and reaches the log.
+        - "txn 6": the same in a transaction.
+        - "refuse 6": the commit arrives, and the log refuses it.
+        - "confirm 6": the replicas have the commit, and the client gets its response.
+        - "cache 6" and "answer 6": "confirm 6" in two steps.
+        - "late 6": the replicas do not have the commit in time (REQUEST_TIMED_OUT).
+        - "marker" and "abort": the transaction commits or aborts.
+    kafka
+        The coordinator's Kafka version.
+
+    Raises
+    ------
+    UsageError
+        If a step is unknown, or cannot happen at that point.
     """
 
     def __init__(self, *script: str, kafka: str = "3.9.2") -> None:
-        self.logs = _Watched(DiskLogs(make_scratch_folder()))
-        self.broker = coordinator(self.logs, kafka)
-        self.commits: Commits = {}
-        self.waiting: list[int] = []
-        self.unheard: set[int] = set()
-        self.end = 0
+        self.logs = _WatchedLogs(DiskLogs(make_scratch_folder()))
+        self.broker = start_broker(self.logs, kafka)
+        self.commits: dict[int, ResponseFuture[CommitErrors]] = {}
+        self.in_flight: list[int] = []
+        self.unanswered: set[int] = set()
+        self.confirmed_end = 0
         self.moments: list[Moment] = []
-        for word in script:
-            self._play(word)
+        for step in script:
+            self._play(step)
         if not self.moments:
-            raise UsageError('a script was expected, as Flight("commit 5", "confirm 5")')
+            raise UsageError('Flight: expected a script, for example Flight("commit 5", "confirm 5")')
         self.step = widgets.SelectionSlider(
             options=[(str(number), number - 1) for number in range(1, len(self.moments) + 1)],
             description="step",
@@ -148,123 +103,136 @@ class Flight(Stepper):
         )
         super().__init__(self.step, len(self.moments), "step")
 
-    def _play(self, word: str) -> None:
-        verb, _, number = word.partition(" ")
-        if verb in ("marker", "abort") and not number:
-            return self._end_transaction(commits=verb == "marker")
-        if verb not in _VERBS or not number.isdigit():
-            words = ", ".join(f'"{each} 6"' for each in _VERBS)
-            raise UsageError(f'{words}, "marker" or "abort", not {word!r}')
+    def _play(self, step: str) -> None:
+        word, _, number = step.partition(" ")
+        if word in _WORDS_WITHOUT_OFFSET and not number:
+            self._end_transaction(commits=word == "marker")
+            return
+        if word not in _WORDS_WITH_OFFSET or not number.isdigit():
+            words = ", ".join(f'"{each} 6"' for each in _WORDS_WITH_OFFSET)
+            raise UsageError(f'expected {words}, "marker" or "abort", found {step!r}')
         offset = int(number)
-        if verb == "answer":
-            return self._heard(offset)
-        if verb in ("confirm", "cache", "late"):
-            if offset not in self.waiting:
-                raise UsageError(f"{word}: {offset} is not in flight")
-            if verb == "cache":
-                self.unheard.add(offset)
-            return self._answered(offset, Errors.REQUEST_TIMED_OUT if verb == "late" else Errors.NONE)
-        return self._commit(offset, verb)
+        if word == "answer":
+            self._answer(offset)
+        elif word in ("confirm", "cache", "late"):
+            if offset not in self.in_flight:
+                raise UsageError(f"{step}: offset {offset} is not in flight; commit it first")
+            if word == "cache":
+                self.unanswered.add(offset)
+            self._confirm(offset, Errors.REQUEST_TIMED_OUT if word == "late" else Errors.NONE)
+        else:
+            self._commit(offset, word)
 
-    def _commit(self, offset: int, verb: str) -> None:
+    def _commit(self, offset: int, word: str) -> None:
         if offset in self.commits:
-            raise UsageError(f"{verb} {offset}: each commit needs an offset of its own")
-        self.logs.refuses = Errors.NOT_ENOUGH_REPLICAS if verb == "refuse" else Errors.NONE
-        self.logs.before = lambda: self._note(f"{offset} checked, prepared", offset)
-        stored = {PARTITION: OffsetCommit(offset)}
-        if verb == "txn":
-            answer = self.broker.txn_offset_commit(
-                GROUP, stored, transactional_id="till", producer_id=PRODUCER, producer_epoch=0
+            raise UsageError(f"{word} {offset}: offset {offset} is committed already; use another offset")
+        self.logs.refuses = Errors.NOT_ENOUGH_REPLICAS if word == "refuse" else Errors.NONE
+        self.logs.before_append = lambda: self._add_moment(f"{offset} checked, prepared", offset)
+        offsets = {PARTITION: OffsetCommit(offset)}
+        if word == "txn":
+            self.commits[offset] = self.broker.txn_offset_commit(
+                GROUP, offsets, transactional_id="till", producer_id=PRODUCER, producer_epoch=0
             )
         else:
-            answer = self.broker.offset_commit(GROUP, stored)
-        self.commits[offset] = answer
-        self.waiting.append(offset)
-        if verb == "refuse":
-            self._answered(offset, Errors.NONE, f"the log refuses {offset}")
+            self.commits[offset] = self.broker.offset_commit(GROUP, offsets)
+        self.in_flight.append(offset)
+        if word == "refuse":
+            self._confirm(offset, Errors.NONE, f"the log refuses {offset}")
         else:
-            self._note(f"{offset} appended, in flight")
+            self._add_moment(f"{offset} appended, in flight")
 
-    def _answered(self, offset: int, error: Errors, what: str = "") -> None:
-        number = self.waiting.index(offset)
-        first = self.logs.held[number][1]
-        self.waiting.pop(number)
+    def _confirm(self, offset: int, error: Errors, what: str = "") -> None:
+        """Answer the append of a commit, with this error if it is not NONE."""
+        number = self.in_flight.index(offset)
+        first_offset = self.logs.held[number].offset
+        self.in_flight.pop(number)
         self.logs.release(number, error)
         if not what and error is Errors.NONE:
-            self.end = max(self.end, first + 1)  # whoever has this record has all before it
-        if offset in self.unheard:
-            cached = _answer(self.broker, GROUP, PARTITION) == str(offset)
-            return self._note(f"{offset} confirmed" + ", cached" * cached)
-        answer = self.commits[offset].value[PARTITION].name
-        return self._note(f"{what or (f'{offset} confirmed' if error is Errors.NONE else f'{offset} late')}: {answer}")
+            # A replica that has this record has all records before it.
+            self.confirmed_end = max(self.confirmed_end, first_offset + 1)
+        if offset in self.unanswered:
+            is_cached = read_cached_offset(self.broker, GROUP, PARTITION) == str(offset)
+            self._add_moment(f"{offset} confirmed, cached" if is_cached else f"{offset} confirmed")
+            return
+        if not what:
+            what = f"{offset} confirmed" if error is Errors.NONE else f"{offset} late"
+        self._add_moment(f"{what}: {self.commits[offset].value[PARTITION].name}")
 
-    def _heard(self, offset: int) -> None:
-        if offset not in self.unheard:
-            raise UsageError(f"answer {offset}: no answer to {offset} is on its way")
-        self.unheard.remove(offset)
-        self._note(f"{offset} answered: {self.commits[offset].value[PARTITION].name}")
+    def _answer(self, offset: int) -> None:
+        if offset not in self.unanswered:
+            raise UsageError(f'answer {offset}: no response to {offset} is on its way; use "cache {offset}" first')
+        self.unanswered.remove(offset)
+        self._add_moment(f"{offset} answered: {self.commits[offset].value[PARTITION].name}")
 
     def _end_transaction(self, *, commits: bool) -> None:
-        if self.waiting:
-            raise UsageError(f"a transaction ends when its commits are answered; {self.waiting} are in flight")
-        home, logs = self.broker.manager.partition_for(GROUP), self.logs.logs
+        if self.in_flight:
+            raise UsageError(f"the transaction cannot end: {self.in_flight} are in flight; confirm them first")
+        partition = self.broker.manager.partition_for(GROUP)
+        logs = self.logs.logs
         assert isinstance(logs, DiskLogs)
-        at = logs.append_marker(home, PRODUCER, 0, commits=commits, timestamp=self.broker.clock.now_ms)
-        self.end = at + 1
-        self.broker.transaction_completed(PRODUCER, [home], commits=commits)
-        self._note("transaction commits" if commits else "transaction aborts")
+        now_ms = self.broker.clock.now_ms
+        marker_offset = logs.append_marker(partition, PRODUCER, 0, commits=commits, timestamp=now_ms)
+        self.confirmed_end = marker_offset + 1
+        self.broker.transaction_completed(PRODUCER, [partition], commits=commits)
+        self._add_moment("transaction commits" if commits else "transaction aborts")
 
-    def _note(self, what: str, new: int | None = None) -> None:
-        silent = self.unheard if new is None else {*self.unheard, new}
-        commits = {**self.commits, **{offset: Answer() for offset in silent}}
-        now = _places(self.broker, GROUP, PARTITION, commits)
-        heirs = [follower(self.broker, GROUP, end) for end in (None, self.end)]
-        whole, confirmed = (_answer(heir, GROUP, PARTITION) for heir in heirs)
-        both = _either(whole, confirmed)
-        waits = [", ".join(_waiting(heir, GROUP, PARTITION)) for heir in heirs]
-        if any(waits):
-            both += f", waits: {_either(*waits)}"
-        self.moments.append(Moment(what, now, whole, confirmed, both))
+    def _add_moment(self, what: str, new_offset: int | None = None) -> None:
+        """Add a moment. The commit `new_offset` is not in `commits` yet, and its client waits."""
+        waiting = self.unanswered if new_offset is None else {*self.unanswered, new_offset}
+        commits = {**self.commits, **{offset: ResponseFuture[CommitErrors]() for offset in waiting}}
+        places = read_places(self.broker, GROUP, PARTITION, commits)
+        followers = [start_follower(self.broker, GROUP, end) for end in (None, self.confirmed_end)]
+        whole, confirmed = (read_cached_offset(follower, GROUP, PARTITION) for follower in followers)
+        transactional = [", ".join(list_transactional(follower, GROUP, PARTITION)) for follower in followers]
+        next_broker = _join_different(whole, confirmed)
+        if any(transactional):
+            next_broker += f", waits: {_join_different(*transactional)}"
+        self.moments.append(Moment(what, places, whole, confirmed, next_broker))
 
     def _draw(self) -> None:
-        self.view.value = _html(self._now())
+        self.view.value = _format_html(self._format_current())
 
-    def _now(self) -> list[str]:
+    def _format_current(self) -> list[str]:
         number = self.step.value
-        at = self.moments[number]
-        died = at.next_broker + (", if the record had not reached it" if " or " in at.next_broker else "")
-        table = [f"{'▶' if row == number + 1 else ' '} {line}" for row, line in enumerate(self._all())]
+        moment = self.moments[number]
+        next_broker = moment.next_broker
+        if " or " in next_broker:
+            next_broker += ", if the record had not reached it"
+        table = [f"{'▶' if row == number + 1 else ' '} {line}" for row, line in enumerate(self._format_table())]
         return [
-            f"step {number + 1} of {len(self.moments)}: {at.what}",
+            f"step {number + 1} of {len(self.moments)}: {moment.what}",
             "",
             *table,
             "",
-            f"the clients hear                     {at.places.answers}",
-            f"a fetch is answered                  {at.places.cache}",
-            f"a fetch with requireStable           {at.places.stable}",
-            f"this broker dies: the next answers   {died}",
+            f"the clients receive                  {moment.places.responses}",
+            f"a fetch is answered                  {moment.places.cache}",
+            f"a fetch with requireStable           {moment.places.stable}",
+            f"this broker dies: the next answers   {next_broker}",
         ]
 
-    def _all(self) -> list[str]:
+    def _format_table(self) -> list[str]:
         rows = [("step", "pending", "log", "cache", "stable fetch", "next broker")]
-        for number, at in enumerate(self.moments, 1):
-            stable = "UNSTABLE" if at.places.stable.startswith("UNSTABLE") else at.places.stable
-            rows.append(
-                (f"{number} {at.what}", at.places.pending, at.places.log, at.places.cache, stable, at.next_broker)
-            )
+        for number, moment in enumerate(self.moments, 1):
+            places = moment.places
+            stable = "UNSTABLE" if places.stable.startswith("UNSTABLE") else places.stable
+            what = f"{number} {moment.what}"
+            rows.append((what, places.pending, places.log, places.cache, stable, moment.next_broker))
         widths = [max(len(row[column]) for row in rows) + 2 for column in range(len(rows[0]))]
         return ["".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
     def static_html(self) -> str:
-        return _html(self._all())
+        """Return the table of all steps as HTML, for a page without widgets."""
+        return _format_html(self._format_table())
 
     def static_text(self) -> str:
-        return "\n".join(self._all())
+        """Return the table of all steps as text."""
+        return "\n".join(self._format_table())
 
 
-def _either(whole: str, confirmed: str) -> str:
+def _join_different(whole: str, confirmed: str) -> str:
+    """Return "6 or 5", or one of the two if they are equal."""
     return " or ".join(dict.fromkeys(each or "–" for each in (whole, confirmed)))
 
 
-def _html(lines: list[str]) -> str:
+def _format_html(lines: list[str]) -> str:
     return f'<div class="kg-flight" style="{MONO}">{escape(chr(10).join(lines))}</div>'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkagroups.course.broker import coordinator
+from kafkagroups.course.broker import start_broker
 from kafkagroups.course.lesson_clock import HOUR
 from kafkagroups.course.life import Life
 
@@ -16,7 +16,7 @@ def run_copied_van() -> Life:
         The group's life after four rounds in which the copy of van-2 joins with the same instance id.
     """
     topics = ("orders", "stock")
-    life = Life("shipping", tells=False)
+    life = Life("shipping", verbose=False)
     for names in (["van-1"], ["van-1", "van-2"], ["van-1", "van-2", "van-3"]):
         for name in reversed(names):
             life.join(name, instance=name, topics=topics)
@@ -48,7 +48,7 @@ def run_weekend(kafka: str) -> dict[str, dict[str, int]]:
     dict
         For each group, the offset of each partition ("orders-0") that is not deleted.
     """
-    broker = coordinator(
+    broker = start_broker(
         kafka=kafka,
         offsets_retention_ms=24 * HOUR,
         topics=None,
@@ -56,9 +56,9 @@ def run_weekend(kafka: str) -> dict[str, dict[str, int]]:
         group_initial_rebalance_delay_ms=0,
     )
     broker.start_sweeps()
-    mailer = Life("mailer", tells=False, broker=broker)
-    dashboard = Life("dashboard", tells=False, broker=broker)
-    nightly = Life("nightly", tells=False, broker=broker)
+    mailer = Life("mailer", verbose=False, broker=broker)
+    dashboard = Life("dashboard", verbose=False, broker=broker)
+    nightly = Life("nightly", verbose=False, broker=broker)
     join_alone(mailer, session_s=100 * 3600)
     mailer.commit("mailer", {"orders-0": 900})
     dashboard.commit("", {"orders-0": 910})
@@ -82,6 +82,6 @@ def join_alone(life: Life, session_s: float) -> None:
 
     The first JoinGroup may only return a member id, so the member joins until the group has a member.
     """
-    while life.settled()[0] in ("Dead", "Empty"):
+    while life.read_state()[0] in ("Dead", "Empty"):
         life.join(life.group_id, session=session_s)
     life.sync(life.group_id)

@@ -1,76 +1,54 @@
-"""A group's life, told: consumers send plain requests to a coordinator, and each line says what came of one.
+"""A group's life in print: each request of a consumer prints what it changed.
 
-Nothing here knows a rule: states, answers and records are the coordinator's. A consumer keeps what a real one keeps:
-its member id, its generation, and what it has to do next.
+This module contains no rules. States, responses and records come from the coordinator, and a consumer stores what a
+real one stores (`kafkagroups.simulation.Consumer`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from kafkagroups.coordinator import (
-    Errors,
-    GroupCoordinator,
-    MemberIdentity,
-    OffsetCommit,
-    TopicPartition,
-)
+from kafkagroups.coordinator import Errors, GroupCoordinator, OffsetCommit, ResponseFuture, TopicPartition
 from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
-from kafkagroups.course.broker import coordinator, written
+from kafkagroups.course.broker import SHOP, read_partition_lines, start_broker
+from kafkagroups.course.life_events import Event, format_count
 from kafkagroups.course.log_lines import Lines
-from kafkagroups.course.shares import read_topics, share_out, shown_share, subscription
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.records.serde import Record, decode
+from kafkagroups.simulation import Consumer
+from kafkagroups.simulation.member_bytes import read_assignment
 
-Settled = tuple[str, int, tuple[str, ...]]
-
-
-@dataclass
-class Consumer:
-    """What a consumer remembers. `needs`: its next request, "join", "sync" or ""; `hangs`: the one that waits."""
-
-    name: str
-    instance: str | None
-    topics: tuple[str, ...]
-    protocols: tuple[str, ...]
-    session_s: float
-    rebalance_s: float
-    member_id: str = ""
-    generation: int = -1
-    needs: str = "join"
-    hangs: str = ""
-    heard: str = ""
-    leads: bool = False
-    others: tuple[tuple[str, tuple[str, ...]], ...] = ()
-
-
-@dataclass(frozen=True)
-class Event:
-    """One request, or some time that passed: what was answered to whom, what was written, the group's state then."""
-
-    at_s: float
-    who: str
-    asked: str
-    answer: str
-    others: tuple[str, ...]
-    wrote: Lines
-    state: str
-
-    def lines(self) -> list[str]:
-        said = f"{self.at_s:>6.1f} s  {self.who:<10} {self.asked}"
-        out = [f"{said} → {self.answer}" if self.answer else said]
-        out += [f"{'':10}{other}" for other in self.others]
-        out += [f"{'':10}written {str(line).strip()}" for line in self.wrote]
-        return out
+R = TypeVar("R")
+GroupState = tuple[str, int, tuple[str, ...]]
+"""A group's state, generation, and the ids of its members."""
 
 
 class Life:
-    """A group and its consumers, on a coordinator of their own or on one that is there. `tells`: every request prints.
+    """A group and its consumers. Times are in seconds since the beginning.
 
-    Times are in seconds since the beginning. A consumer's first `join` says how it is set up; later ones repeat that.
+    The first `join` of a consumer configures it, and later ones repeat that configuration.
+
+    Parameters
+    ----------
+    group
+        The group id.
+    kafka
+        The coordinator's Kafka version.
+    verbose
+        Whether each request prints its event.
+    broker
+        The coordinator. None: a new one, with `settings` as in `start_broker`.
+
+    Attributes
+    ----------
+    consumers
+        The consumers by name.
+    events
+        What has happened, one event for each request.
+    last_responses
+        The text of the last response to each consumer's JoinGroup or SyncGroup, by name.
     """
 
     def __init__(
@@ -78,19 +56,20 @@ class Life:
         group: str = "billing",
         kafka: str = "3.9.2",
         *,
-        tells: bool = True,
+        verbose: bool = True,
         broker: GroupCoordinator | None = None,
         **settings: Any,
     ) -> None:
         self.group_id = group
-        self.tells = tells
-        self.coordinator: GroupCoordinator = broker or coordinator(kafka=kafka, **settings)
+        self.verbose = verbose
+        self.coordinator: GroupCoordinator = broker or start_broker(kafka=kafka, **settings)
         self.start_ms = self.coordinator.clock.now_ms
         self.consumers: dict[str, Consumer] = {}
         self.events: list[Event] = []
-        self._heard: list[str] = []
+        self.last_responses: dict[str, str] = {}
+        self._late_responses: list[str] = []
 
-    # What consumers ask
+    # Requests of consumers
 
     def join(
         self,
@@ -103,198 +82,212 @@ class Life:
         rebalance: float = 300,
         as_new: bool = False,
     ) -> None:
-        """JoinGroup. `as_new`: as a process that knows no member id (any more)."""
+        """Send a JoinGroup. `as_new`: as a new process, which has no member id."""
         if name not in self.consumers or as_new:
-            self.consumers[name] = Consumer(name, instance, tuple(topics), tuple(protocols), session, rebalance)
-        me = self.consumers[name]
-        metadata = subscription(me.topics)
-
-        def ask() -> str:
-            answer = self.coordinator.join_group(
+            self.consumers[name] = Consumer(
+                self.coordinator,
                 self.group_id,
-                protocols=[(protocol, metadata) for protocol in me.protocols],
-                member_id=me.member_id,
-                group_instance_id=me.instance,
-                client_id=name,
-                session_timeout_ms=round(me.session_s * 1000),
-                rebalance_timeout_ms=round(me.rebalance_s * 1000),
+                name,
+                tuple(topics),
+                SHOP,
+                tuple(protocols),
+                instance,
+                session_timeout_ms=round(session * 1000),
+                rebalance_timeout_ms=round(rebalance * 1000),
+                protocol_version=1,
             )
-            return self._listen(me, "JoinGroup", answer.then, lambda result: self._joined(me, result))
+        consumer = self.consumers[name]
 
-        self._event(name, f"JoinGroup as {me.member_id}" if me.member_id else "JoinGroup, without an id", ask)
+        def handle(result: JoinGroupResult) -> str:
+            consumer.handle_join(result)
+            return _format_join(result)
+
+        def send() -> str:
+            return self._await(name, "JoinGroup", consumer.request_join(), handle)
+
+        member_id = consumer.member_id
+        self._add_event(name, f"JoinGroup as {member_id}" if member_id else "JoinGroup, without an id", send)
 
     def sync(self, name: str) -> None:
-        """SyncGroup: the leader shares out, by ranges, unless it was told to skip_assignment; others ask for theirs."""
-        me = self.consumers[name]
-        assignments = share_out(me.others) if me.leads else {}
+        """Send a SyncGroup. The leader sends assignments by range, unless it got skip_assignment."""
+        consumer = self.consumers[name]
 
-        def ask() -> str:
-            answer = self.coordinator.sync_group(self.group_id, me.generation, me.member_id, assignments,
-                                                 group_instance_id=me.instance)  # fmt: skip
-            return self._listen(me, "SyncGroup", answer.then, lambda result: _synced(me, result))
+        def handle(result: SyncGroupResult) -> str:
+            consumer.handle_sync(result)
+            return _format_sync(result)
 
-        self._event(name, "SyncGroup with the shares" if me.leads else "SyncGroup", ask)
+        def send() -> str:
+            return self._await(name, "SyncGroup", consumer.request_sync(), handle)
+
+        self._add_event(name, "SyncGroup with the assignments" if consumer.is_leader else "SyncGroup", send)
 
     def heartbeat(self, name: str) -> None:
-        me = self.consumers[name]
-
-        def ask() -> str:
-            error = self.coordinator.heartbeat(
-                self.group_id, me.generation, me.member_id, group_instance_id=me.instance
-            )
-            if error is Errors.REBALANCE_IN_PROGRESS and me.needs != "sync":
-                me.needs = "join"
-            elif error is Errors.UNKNOWN_MEMBER_ID:
-                me.member_id, me.needs = "", "join"
-            return error.name
-
-        self._event(name, f"Heartbeat, generation {me.generation}", ask)
+        """Send a Heartbeat."""
+        consumer = self.consumers[name]
+        request = f"Heartbeat, generation {consumer.generation}"
+        self._add_event(name, request, lambda: consumer.request_heartbeat().name)
 
     def commit(self, name: str, offsets: Mapping[str, int], generation: int | None = None) -> None:
-        """OffsetCommit of partitions as "orders-0", of the member's generation or another."""
-        me = self.consumers.get(name)
-        named = me.generation if me is not None and generation is None else -1 if generation is None else generation
+        """Send an OffsetCommit of partitions like "orders-0", with the member's generation or another one.
 
-        def ask() -> str:
-            answer = self.coordinator.offset_commit(
-                self.group_id,
-                {_partition(each): OffsetCommit(offset) for each, offset in offsets.items()},
-                generation=named,
-                member_id="" if me is None else me.member_id,
-                group_instance_id=None if me is None else me.instance,
-            )
-            return ", ".join(dict.fromkeys(error.name for error in answer.value.values()))
+        A name without a consumer commits as a client that is not a member.
+        """
+        consumer = self.consumers.get(name)
+        commits = {_parse_partition(partition): OffsetCommit(offset) for partition, offset in offsets.items()}
 
-        asked = "OffsetCommit " + ", ".join(f"{each} = {offset}" for each, offset in offsets.items())
-        self._event(name, asked + (f", generation {named}" if generation is not None else ""), ask)
+        def send() -> str:
+            if consumer is None:
+                sent_generation = -1 if generation is None else generation
+                response = self.coordinator.offset_commit(self.group_id, commits, generation=sent_generation)
+            else:
+                response = consumer.request_commit(commits, generation)
+            return _format_errors(response.value)
+
+        request = "OffsetCommit " + ", ".join(f"{partition} = {offset}" for partition, offset in offsets.items())
+        self._add_event(name, request if generation is None else f"{request}, generation {generation}", send)
 
     def leave(self, name: str) -> None:
-        me = self.consumers[name]
+        """Send a LeaveGroup, and forget the consumer."""
+        consumer = self.consumers[name]
 
-        def ask() -> str:
-            result = self.coordinator.leave_group(self.group_id, [MemberIdentity(me.member_id, me.instance)])
-            return (result.error or result.members[0][1]).name
+        def send() -> str:
+            result = consumer.request_leave()
+            error = result.error or result.members[0][1]
+            return error.name
 
-        self._event(name, "LeaveGroup", ask)
+        self._add_event(name, "LeaveGroup", send)
         del self.consumers[name]
 
     def delete(self) -> None:
-        """DeleteGroups, by an operator."""
-        self._event(
-            "operator", "DeleteGroups", lambda: self.coordinator.delete_groups([self.group_id])[self.group_id].name
-        )
+        """Send a DeleteGroups, as an operator does."""
+
+        def send() -> str:
+            return self.coordinator.delete_groups([self.group_id])[self.group_id].name
+
+        self._add_event("operator", "DeleteGroups", send)
 
     def delete_offsets(self, *partitions: str) -> None:
-        """OffsetDelete, by an operator: partitions as "orders-0"."""
+        """Send an OffsetDelete of partitions like "orders-0", as an operator does."""
 
-        def ask() -> str:
-            result = self.coordinator.offset_delete(self.group_id, [_partition(each) for each in partitions])
-            said = dict.fromkeys(error.name for error in result.partitions.values())
-            return result.error.name if result.error else ", ".join(said)
+        def send() -> str:
+            result = self.coordinator.offset_delete(self.group_id, [_parse_partition(each) for each in partitions])
+            return result.error.name if result.error else _format_errors(result.partitions)
 
-        self._event("operator", f"OffsetDelete {', '.join(partitions)}", ask)
+        self._add_event("operator", f"OffsetDelete {', '.join(partitions)}", send)
 
     def wait(self, seconds: float) -> None:
-        """Nobody asks; the coordinator's timers run."""
+        """Let time pass without a request, so that the coordinator's timers run."""
 
-        def pass_by() -> str:
+        def advance() -> str:
             self.coordinator.clock.advance(round(seconds * 1000))
             return ""
 
-        self._event("", f"… {seconds:g} s pass", pass_by)
+        self._add_event("", f"… {seconds:g} s pass", advance)
 
-    # What is
+    # The group
 
     @property
     def group(self) -> ClassicGroup | None:
+        """The group in the coordinator's cache, or None."""
         return self.coordinator.manager.get_group(self.group_id)
 
     @property
     def now_s(self) -> float:
+        """The time in seconds since the beginning."""
         return (self.coordinator.clock.now_ms - self.start_ms) / 1000
 
     @property
-    def written(self) -> Lines:
-        """The lines of the group in its partition."""
-        return written(self.coordinator, self.group_id)
+    def log_lines(self) -> Lines:
+        """The lines of the partition that stores the group."""
+        return read_partition_lines(self.coordinator, self.group_id)
 
-    def record(self, at: int) -> Record:
-        """A record of the group's partition, decoded. UsageError when it is not there."""
+    def read_record(self, at: int) -> Record:
+        """Return the record at an offset of the group's partition. Raises UsageError if it does not exist."""
         manager = self.coordinator.manager
         for batch in manager.logs.read(manager.partition_for(self.group_id)):
             for record in batch.records:
                 if record.offset == at:
                     return decode(record.key, record.value)
-        raise UsageError(f"there is no record {at} yet")
+        raise UsageError(f"group {self.group_id}: its partition has no record {at}; see log_lines")
 
-    def settled(self) -> Settled:
-        """State, generation, and who is a member."""
+    def read_state(self) -> GroupState:
+        """Return the group's state, its generation, and its member ids."""
         group = self.group
         if group is None:
             return "Dead", 0, ()
-        return self.state_name(), group.generation, tuple(group.members)
+        return self.read_state_name(), group.generation, tuple(group.members)
 
-    def state_name(self) -> str:
-        return self.coordinator.describe_groups([self.group_id])[0].state
+    def read_state_name(self) -> str:
+        """Return the group's state as DescribeGroups names it."""
+        (group,) = self.coordinator.describe_groups([self.group_id])
+        return group.state
 
-    # How it is told
+    # Events
 
-    def _event(self, who: str, asked: str, ask: Callable[[], str]) -> None:
-        before, self._heard = len(self.written), []
-        answer = ask()
-        state, generation, members = self.settled()
+    def _add_event(self, who: str, request: str, send: Callable[[], str]) -> None:
+        """Send a request, and add its event. `send` returns the text of the response."""
+        line_count = len(self.log_lines)
+        self._late_responses = []
+        response = send()
         event = Event(
-            self.now_s, who, asked, answer, tuple(self._heard), Lines(self.written[before:]),
-            f"{state}, generation {generation}, {_count(len(members), 'member')}" if self.group else "Dead: unknown",
-        )  # fmt: skip
+            self.now_s,
+            who,
+            request,
+            response,
+            tuple(self._late_responses),
+            Lines(self.log_lines[line_count:]),
+            self._format_state(),
+        )
+        is_new_state = not self.events or self.events[-1].state != event.state
         self.events.append(event)
-        if self.tells:
-            changed = len(self.events) < 2 or self.events[-2].state != event.state
-            print("\n".join(event.lines() + [f"{'':10}{event.state}"] * changed))
+        if self.verbose:
+            state_lines = [f"{'':10}{event.state}"] if is_new_state else []
+            print("\n".join(event.format_lines() + state_lines))
 
-    def _listen(
-        self, me: Consumer, api: str, then: Callable[[Callable[[Any], None]], None], take: Callable[[Any], str]
-    ) -> str:
-        """The answer if it is there at once; else it is told when it comes."""
-        came: list[str] = []
-        me.hangs, waits = api, False
+    def _format_state(self) -> str:
+        if self.group is None:
+            return "Dead: unknown"
+        state, generation, members = self.read_state()
+        return f"{state}, generation {generation}, {format_count(len(members), 'member')}"
 
-        def hear(result: Any) -> None:
-            me.hangs = ""
-            me.heard = said = take(result)
-            (self._heard if waits else came).append(f"{me.name}'s {api} → {said}" if waits else said)
+    def _await(self, name: str, api: str, response: ResponseFuture[R], handle: Callable[[R], str]) -> str:
+        """Return the response as text, or "waits". A response that comes later is added to that later event."""
+        is_late = not response.done
 
-        then(hear)
-        waits = not came
-        return came[0] if came else "waits"
+        def receive(result: R) -> None:
+            text = handle(result)
+            self.last_responses[name] = text
+            if is_late:
+                self._late_responses.append(f"{name}'s {api} → {text}")
 
-    def _joined(self, me: Consumer, result: JoinGroupResult) -> str:
-        if result.error is Errors.MEMBER_ID_REQUIRED:
-            me.member_id, me.needs = result.member_id, "join"
-            return f"MEMBER_ID_REQUIRED, {me.member_id}"
-        if result.error is not Errors.NONE:
-            me.member_id, me.needs = "", "join"
-            return result.error.name
-        me.member_id, me.generation, me.needs = result.member_id, result.generation, "sync"
-        me.leads = bool(result.members) and not result.skip_assignment
-        me.others = tuple((each.member_id, read_topics(each.metadata)) for each in result.members)
-        leads = f"you lead {_count(len(me.others), 'member')}" if me.others else f"{result.leader} leads"
-        leads += ", skip_assignment" * result.skip_assignment
-        return f"generation {result.generation}, {result.protocol}, {leads}"
+        response.then(receive)
+        return "waits" if is_late else self.last_responses[name]
 
 
-def _synced(me: Consumer, result: SyncGroupResult) -> str:
+def _format_join(result: JoinGroupResult) -> str:
+    if result.error is Errors.MEMBER_ID_REQUIRED:
+        return f"MEMBER_ID_REQUIRED, {result.member_id}"
     if result.error is not Errors.NONE:
-        me.needs = "join"
         return result.error.name
-    me.needs = ""
-    return shown_share(result.assignment)
+    count = len(result.members)
+    leader = f"you lead {format_count(count, 'member')}" if count else f"{result.leader} leads"
+    skip = ", skip_assignment" if result.skip_assignment else ""
+    return f"generation {result.generation}, {result.protocol}, {leader}{skip}"
 
 
-def _partition(name: str) -> TopicPartition:
+def _format_sync(result: SyncGroupResult) -> str:
+    if result.error is not Errors.NONE:
+        return result.error.name
+    topics: dict[str, list[str]] = {}
+    for topic, number in read_assignment(result.assignment):
+        topics.setdefault(topic, []).append(str(number))
+    return ", ".join(f"{topic} {' '.join(numbers)}" for topic, numbers in topics.items()) or "no partitions"
+
+
+def _format_errors(errors: Mapping[TopicPartition, Errors]) -> str:
+    return ", ".join(dict.fromkeys(error.name for error in errors.values()))
+
+
+def _parse_partition(name: str) -> TopicPartition:
     topic, _, number = name.rpartition("-")
     return TopicPartition(topic, int(number))
-
-
-def _count(many: int, noun: str) -> str:
-    return f"{many} {noun}" if many == 1 else f"{many or 'no'} {noun}s"

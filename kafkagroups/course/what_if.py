@@ -1,25 +1,39 @@
-"""A script of requests, played; what if somebody died after one of them; and the script as tables."""
+"""A script of requests to replay, and what follows if a client or the broker dies."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kafkagroups.coordinator import DiskLogs, GroupCoordinator, HeldLogs
-from kafkagroups.course.broker import coordinator, crashed, follower
-from kafkagroups.course.folders import make_scratch_folder
-from kafkagroups.course.life import Consumer, Event, Life
+from kafkagroups.coordinator import GroupCoordinator
+from kafkagroups.course.broker import restart_after_crash
+from kafkagroups.course.life import GroupState, Life
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.records.versions import parse_release
+from kafkagroups.simulation import Consumer
+from kafkagroups.simulation.consumer import ConsumerState
 
-_LATEST_S = 900
-"""So long a what-if is watched: three rebalance timeouts."""
+_MAX_WATCHED_S = 900
+"""How long a what-if is watched at most: three rebalance timeouts."""
+_HEARTBEAT_INTERVAL_S = 3
 
 
 class Act(NamedTuple):
-    """A request of the script: `then` seconds after the one before it; `since`: older Kafkas do not need or know it."""
+    """A request of a script.
 
-    then: float
+    Attributes
+    ----------
+    delay_s
+        The seconds after the request before it.
+    request
+        The name of a method of `Life`.
+    arguments
+        The arguments of that method.
+    since
+        The first Kafka version that has or needs this request.
+    """
+
+    delay_s: float
     request: str
     arguments: tuple[Any, ...] = ()
     since: str = "0.11"
@@ -48,156 +62,145 @@ TWO_CONSUMERS = (
     Act(1, "leave", ("billing-2",)),
     Act(1, "delete", (), "1.1"),
 )
-"""The shop's billing: one comes, a second comes, the first goes, the second goes, and the group is deleted."""
+"""Two consumers of the shop's group `billing` join, commit and leave one after the other. Then the group is deleted."""
 
 
-def acts_for(acts: Sequence[Act], kafka: str) -> list[Act]:
+def select_acts(acts: Sequence[Act], kafka: str) -> list[Act]:
+    """Return the acts that this Kafka version has."""
     return [act for act in acts if parse_release(kafka) >= parse_release(act.since)]
 
 
-def played(acts: Sequence[Act], kafka: str = "3.9.2", broker: GroupCoordinator | None = None) -> Life:
-    """The life of the group after these acts, those of them that this Kafka has. `broker`: one that is there."""
-    life = Life("billing", kafka, tells=False, broker=broker)
-    for act in acts_for(acts, kafka):
-        _play(life, act)
+def play_acts(acts: Sequence[Act], kafka: str = "3.9.2", broker: GroupCoordinator | None = None) -> Life:
+    """Play the acts that this Kafka version has, and return the life of the group.
+
+    Parameters
+    ----------
+    acts
+        The script, for example `TWO_CONSUMERS` or its beginning.
+    kafka
+        The coordinator's Kafka version.
+    broker
+        The coordinator. None: a new one.
+    """
+    life = Life("billing", kafka, verbose=False, broker=broker)
+    for act in select_acts(acts, kafka):
+        play_act(life, act)
     return life
 
 
-def _play(life: Life, act: Act) -> None:
-    life.coordinator.clock.advance(round(act.then * 1000))
+def play_act(life: Life, act: Act) -> None:
+    """Let the act's delay pass, and send its request."""
+    life.coordinator.clock.advance(round(act.delay_s * 1000))
     getattr(life, act.request)(*act.arguments)
 
 
-def without(life: Life, name: str) -> list[str]:
-    """What comes if that consumer is silent from now on, and the others are well: every change of the group."""
-    told, was, known = [f"{name} is dead: not another word from it"], life.settled(), len(life.events)
-    began, next_heartbeat = life.now_s, life.now_s + 3
-    while life.now_s - began < _LATEST_S and not _is_calm(life, name):
-        for other in [each for each in life.consumers.values() if each.name != name and not each.hangs]:
-            _go_on(life, other, heartbeat=life.now_s >= next_heartbeat)
-            known = _changes(life, told, was, known)
-            was = life.settled()
-        if life.now_s >= next_heartbeat:
-            next_heartbeat += 3
+def list_changes_without(life: Life, name: str) -> list[str]:
+    """Return every change of the group if this consumer sends nothing from now on and the others behave normally."""
+    lines = [f"{name} is dead and sends nothing any more"]
+    watch = _Watch(life)
+    start_s = life.now_s
+    next_heartbeat_s = start_s + _HEARTBEAT_INTERVAL_S
+    while life.now_s - start_s < _MAX_WATCHED_S and not _is_at_rest(life, name):
+        for other in _list_others(life, name):
+            if not other.waiting_for:
+                _send_next_request(life, other, heartbeat=life.now_s >= next_heartbeat_s)
+                lines += watch.describe_changes()
+        if life.now_s >= next_heartbeat_s:
+            next_heartbeat_s += _HEARTBEAT_INTERVAL_S
         life.wait(1)
-        known = _changes(life, told, was, known)
-        was = life.settled()
-    return [*told, "after that nothing changes any more" if len(told) > 1 else "nothing changes"]
+        lines += watch.describe_changes()
+    return [*lines, "after that nothing changes any more" if len(lines) > 1 else "nothing changes"]
 
 
-def _is_calm(life: Life, dead: str) -> bool:
-    group, ghost = life.group, life.consumers.get(dead)
-    others = [each for each in life.consumers.values() if each.name != dead]
-    if group is not None and ghost is not None and ghost.member_id in {*group.members, *group.pending_members}:
+class _Watch:
+    """The group's last state, and the events that are described already."""
+
+    def __init__(self, life: Life) -> None:
+        self.life = life
+        self.state: GroupState = life.read_state()
+        self.event_count = len(life.events)
+
+    def describe_changes(self) -> list[str]:
+        """Return the lines of the last event if the group changed or a record was written since the last call."""
+        before = self.state
+        events = self.life.events[self.event_count :]
+        self.state = self.life.read_state()
+        self.event_count = len(self.life.events)
+        if not events or (self.state == before and not any(event.written for event in events)):
+            return []
+        event = events[-1]
+        cause = f"{event.who}: {event.request.partition(',')[0]}" if event.who else "a timeout"
+        _, _, members_before = before
+        _, _, members = self.state
+        removed = "".join(f"; {member} is removed" for member in sorted(set(members_before) - set(members)))
+        written = "".join(f"; written {str(line).strip()}" for line in event.written)
+        return [f"{event.at_s:>6.1f} s  {cause}{removed}", f"{'':10}{event.state}{written}"]
+
+
+def _list_others(life: Life, name: str) -> list[Consumer]:
+    return [consumer for consumer in life.consumers.values() if consumer.client_id != name]
+
+
+def _is_at_rest(life: Life, dead_name: str) -> bool:
+    """Return whether the dead consumer is removed, and the others have nothing to do."""
+    group = life.group
+    dead = life.consumers.get(dead_name)
+    if group is not None and dead is not None and dead.member_id in {*group.members, *group.pending_members}:
         return False
-    rests = life.state_name() in ("Stable", "Empty", "Dead")
-    return rests and all(not each.needs and not each.hangs for each in others)
+    others = _list_others(life, dead_name)
+    has_resting_state = life.read_state_name() in ("Stable", "Empty", "Dead")
+    return has_resting_state and all(each.state is ConsumerState.STABLE and not each.waiting_for for each in others)
 
 
-def _go_on(life: Life, consumer: Consumer, *, heartbeat: bool) -> None:
-    if consumer.needs == "join":
-        life.join(consumer.name)
-    elif consumer.needs == "sync":
-        life.sync(consumer.name)
+def _send_next_request(life: Life, consumer: Consumer, *, heartbeat: bool) -> None:
+    name = consumer.client_id
+    if consumer.state is ConsumerState.JOINING:
+        life.join(name)
+    elif consumer.state is ConsumerState.SYNCING:
+        life.sync(name)
     elif heartbeat:
-        life.heartbeat(consumer.name)
+        life.heartbeat(name)
 
 
-def _changes(life: Life, told: list[str], was: Any, known: int) -> int:
-    """Adds the line of the last events if they changed the group or wrote something."""
-    new = life.events[known:]
-    if new and (life.settled() != was or any(event.wrote for event in new)):
-        event = new[-1]
-        gone = sorted(set(was[2]) - set(life.settled()[2]))
-        why = f"{event.who}: {event.asked.partition(',')[0]}" if event.who else "the time is over"
-        told.append(f"{event.at_s:>6.1f} s  {why}" + "".join(f"; {each} is out" for each in gone))
-        told.append(f"{'':10}{event.state}" + "".join(f"; written {str(line).strip()}" for line in event.wrote))
-    return len(life.events)
-
-
-def coordinator_dies(life: Life) -> list[str]:
-    """What the next coordinator knows of the group, and what it says to those who knew the old one."""
+def describe_coordinator_crash(life: Life) -> list[str]:
+    """Return what the next coordinator loads, what is lost, and how it answers the members."""
     before = life.group
-    heir = crashed(life.coordinator)
-    group = heir.manager.get_group(life.group_id)
-    told = ["the coordinator is dead; the next one has read the log and knows", f"  {_known(group)}"]
+    next_coordinator = restart_after_crash(life.coordinator)
+    group = next_coordinator.manager.get_group(life.group_id)
+    lines = ["the coordinator is dead; the next one has loaded the log:", f"  {_describe_group(group)}"]
     if group is not None and group.offsets.committed:
-        offsets = (f"{each} = {offset.offset}" for each, offset in sorted(group.offsets.committed.items()))
-        told.append(f"  {', '.join(offsets)}")
-    gone = _lost(before, group, life)
-    told += [f"gone: {each}" for each in gone or ["nothing but time: every session begins anew"]]
-    for each in life.consumers.values():
-        if each.generation >= 0:
-            error = heir.heartbeat(life.group_id, each.generation, each.member_id)
-            told.append(f"to {each.name}'s heartbeat, generation {each.generation}, it says {error.name}")
-    return told
+        offsets = (f"{partition} = {offset.offset}" for partition, offset in sorted(group.offsets.committed.items()))
+        lines.append(f"  {', '.join(offsets)}")
+    losses = _list_losses(before, group, life) or ["only time: every session starts again"]
+    lines += [f"lost: {loss}" for loss in losses]
+    for consumer in life.consumers.values():
+        if consumer.generation >= 0:
+            error = next_coordinator.heartbeat(life.group_id, consumer.generation, consumer.member_id)
+            lines.append(
+                f"{consumer.client_id}'s heartbeat, generation {consumer.generation}, is answered {error.name}"
+            )
+    return lines
 
 
-def _known(group: ClassicGroup | None) -> str:
+def _describe_group(group: ClassicGroup | None) -> str:
     if group is None:
-        return "no group of that name"
-    who = ", ".join(f"{each}{' (leads)' * (each == group.leader)}" for each in group.members) or "no members"
-    return f"{group.state.value}, generation {group.generation}: {who}"
+        return "no group with this id"
+    members = [f"{member} (leads)" if member == group.leader else member for member in group.members]
+    return f"{group.state.value}, generation {group.generation}: {', '.join(members) or 'no members'}"
 
 
-def _lost(before: ClassicGroup | None, after: ClassicGroup | None, life: Life) -> list[str]:
-    gone = []
+def _list_losses(before: ClassicGroup | None, after: ClassicGroup | None, life: Life) -> list[str]:
+    losses = []
     if before is not None:
         members = set(after.members) if after else set()
         if before.generation != (after.generation if after else 0):
-            gone.append(f"generation {before.generation}")
+            losses.append(f"generation {before.generation}")
         if before.state.value not in ("Stable", "Empty"):
-            gone.append("the rebalance")
-        gone += [f"{each} as a member" for each in before.members if each not in members]
-        gone += [f"the id {each}, handed out" for each in before.pending_members]
-        gone += [f"that {each} left" for each in sorted(members - set(before.members))]
-    return gone + [f"the answer to {each.name}'s {each.hangs}" for each in life.consumers.values() if each.hangs]
-
-
-def two_kafkas(old: str = "1.0.1", new: str = "3.9.2", acts: Sequence[Act] = TWO_CONSUMERS) -> None:
-    """Prints the requests that the two answer differently, with their steps in the newer one's script."""
-    told: list[dict[int, str]] = []
-    for kafka in (old, new):
-        sent = [number for number, act in enumerate(acts) if act in acts_for([act], kafka)]
-        answers = (event.answer for event in played(acts, kafka).events)
-        told.append(dict(zip(sent, answers, strict=True)))
-    print(f"{'step':<6}{'':<21}{old:<24}{new}")
-    steps = {number: step for step, number in enumerate(told[1], 1)}
-    for number, act in enumerate(acts):
-        cells = [each.get(number, "not asked") for each in told]
-        if cells[0] != cells[1]:
-            who = act.arguments[0] if act.arguments else "operator"
-            print(f"{steps.get(number, ''):>4}  {f'{who} {act.request}':<21}{cells[0]:<24}{cells[1]}")
-
-
-def crash_table(kafka: str = "3.9.2", acts: Sequence[Act] = TWO_CONSUMERS) -> None:
-    """Prints after each act what was written, how the group stands, and how a next coordinator would find it.
-
-    A group's record has two lines: when it is in this broker's log, and when the replicas have it, too.
-    """
-    script = acts_for(acts, kafka)
-    for many, act in enumerate(script, 1):
-        logs = HeldLogs(DiskLogs(make_scratch_folder()), holds=False)
-        life = played(script[: many - 1], kafka, coordinator(logs, kafka))
-        before = life.written
-        logs.holds = act.request in ("sync", "leave")  # all that can write the group's record
-        _play(life, act)
-        event = life.events[-1]
-        end = before[-1].at + 1 if before else 0
-        print(f"{many:>2}  {_asked(event):<25}{'+' * len(event.wrote):<5}{_beside(life, end if logs.held else None)}")
-        if logs.held:
-            logs.release()
-            print(f"{'':4}{'… confirmed':<25}{'':<5}{_beside(life, None)}")
-
-
-def _asked(event: Event) -> str:
-    return f"{event.who} {event.asked.split()[0].removesuffix(',')}" if event.who else event.asked
-
-
-def _beside(life: Life, end: int | None) -> str:
-    """How the group stands, and how a next coordinator finds it that has all of the log, or what is below `end`."""
-    state, generation, _ = life.settled()
-    here = f"{state} {generation}" if life.group else "Dead"
-    found = [follower(life.coordinator, life.group_id, each).manager.get_group(life.group_id) for each in (None, end)]
-    then = " or ".join(dict.fromkeys(f"{each.state.value} {each.generation}" if each else "Dead" for each in found))
-    return f"{here:<24}{then}" + ("" if here == then else "   ◀ differs")
+            losses.append("the rebalance")
+        losses += [f"the member {each}" for each in before.members if each not in members]
+        losses += [f"the member id {each}, which was handed out" for each in before.pending_members]
+        losses += [f"the LeaveGroup of {each}" for each in sorted(members - set(before.members))]
+    for consumer in life.consumers.values():
+        if consumer.waiting_for:
+            losses.append(f"the response to {consumer.client_id}'s {consumer.waiting_for}")
+    return losses

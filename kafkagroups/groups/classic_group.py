@@ -1,4 +1,4 @@
-"""A living classic group in a coordinator's cache: states, members, votes and timers (Kafka's GroupMetadata).
+"""A living classic group in a coordinator's cache: states, members, votes and timers.
 
 Hard state, which the group record contains: generation, protocol type, protocol, leader, the members with metadata and
 assignments, the time of the last state change, and the offsets.

@@ -1,4 +1,4 @@
-"""A member of a living classic group: what its group record stores, and what only the coordinator's memory holds.
+"""A member of a living classic group: its subscription, its waiting requests, its timer.
 
 The subscription, assignment and timeouts are hard state, because the group record contains them. Waiting requests and
 timers are soft state, and a crash loses them.

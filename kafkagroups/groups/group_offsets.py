@@ -1,4 +1,4 @@
-"""The offsets of one living group: committed ones, and those whose append or transaction has not finished.
+"""The offsets of one living group: committed, pending, and pending in a transaction.
 
 A commit passes through up to three places:
 

@@ -1,4 +1,4 @@
-"""Conversions between a group as a load returns it and a classic group that lives in a coordinator.
+"""Conversions between a loaded group and a classic group in a coordinator.
 
 Source: GroupMetadata.loadGroup (3.9).
 """

@@ -1,0 +1,1 @@
+"""Recorded conversations with a real broker, played against this package's coordinator."""

@@ -1,13 +1,21 @@
-"""What a line of a conversation must hold to be played, so that a strange one is told by its line and field.
+"""The fields that each line of a conversation must have, and their check.
 
-A shape is a type (bytes: base64 text), a dict of fields (a name with `?` may be missing), [shape] for a list,
-{str: shape} for any names, or (shape, None) for what may be null. Fields that nobody reads are not looked at.
+A shape is one of:
+
+    a type            a value of that type (`bytes` is base64 text)
+    {name: shape}     an object with these fields; a name that ends with `?` may be missing
+    {str: shape}      an object with any names
+    [shape]           a list
+    (shape, None)     a value that may be null
+
+Only the fields that the player reads are checked.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 from typing import Any
 
 from kafkagroups.errors import UsageError, nested
@@ -71,7 +79,7 @@ REQUESTS: dict[str, Shape] = {
     "EndTxn": {"transactionalId": str},
     "CreateTopics": {"topics": [{"name": str, "numPartitions": int}]},
 }
-LATER: dict[str, tuple[int, Shape]] = {
+LATER_VERSIONS: dict[str, tuple[int, Shape]] = {
     "JoinGroup": (1, {**JOINING, "rebalanceTimeoutMs": int}),
     "LeaveGroup": (3, {"groupId": str, "members": [{"memberId": str, "groupInstanceId?": TEXT_OR_NULL}]}),
     "OffsetCommit": (
@@ -87,7 +95,7 @@ LATER: dict[str, tuple[int, Shape]] = {
     ),
     "OffsetFetch": (8, {"groups": [FETCHED], "requireStable?": bool}),
 }
-"""What a request holds since some version of it."""
+"""The shape of a request from a certain version on."""
 RESPONSES: dict[str, Shape] = {
     "JoinGroup": {"memberId": str},
     "InitProducerId": {"errorCode": int, "producerId": int, "producerEpoch": int},
@@ -96,7 +104,7 @@ RESPONSES: dict[str, Shape] = {
     "CreateTopics": {"topics": [{"name": str, "errorCode": int, "numPartitions?": int}]},
     "DeleteTopics": {"responses": [{"name": TEXT_OR_NULL, "errorCode": int}]},
 }
-"""What is taken from a recorded response."""
+"""The fields that the player takes from a recorded response."""
 HEADER = {"broker": str, "config": dict, "partitions": int, "topics": {str: int}, "start_ms": int}
 REQUEST = {"n": int, "ms": int, "api": str, "api_version": int, "client_id": str, "request": dict}
 EVENTS: dict[str, Shape] = {
@@ -110,16 +118,16 @@ EVENTS: dict[str, Shape] = {
         "appended": [{"partition": int}],
     },
 }
-EXPECTED = {str: "a string", int: "a whole number", bool: "true or false", bytes: "base64", dict: "an object"}
+TYPE_NAMES = {str: "a string", int: "a whole number", bool: "true or false", bytes: "base64", dict: "an object"}
 
 
 def check_line(line: Any) -> None:
-    """UsageError, with the field, for a line that cannot be played."""
+    """Raise UsageError with the field if the line cannot be played."""
     check(line, {"ms": int})
     if "api" in line:
         check(line, REQUEST)
         api = line["api"]
-        since, later = LATER.get(api, (0, None))
+        since, later = LATER_VERSIONS.get(api, (0, None))
         shape = later if later is not None and line["api_version"] >= since else REQUESTS.get(api, {})
         check(line, {"request": shape, "response": (RESPONSES.get(api, dict), None)})
     elif "event" in line:
@@ -130,15 +138,16 @@ def check_line(line: Any) -> None:
 
 
 def check(value: Any, shape: Shape, field: str = "") -> None:
+    """Raise UsageError with the field if the value does not have the shape."""
     if isinstance(shape, tuple):
         if value is not None:
             check(value, shape[0], field)
     elif isinstance(shape, list):
-        _expect(isinstance(value, list), "a list", field)
+        _require(isinstance(value, list), "a list", value, field)
         for at, each in enumerate(value):
             check(each, shape[0], f"{field}[{at}]")
     elif isinstance(shape, dict):
-        _expect(isinstance(value, dict), "an object", field)
+        _require(isinstance(value, dict), "an object", value, field)
         for name, inner in shape.items():
             if name is str:
                 for key, each in value.items():
@@ -151,10 +160,10 @@ def check(value: Any, shape: Shape, field: str = "") -> None:
             elif plain == name:
                 raise UsageError("is missing", field=inside)
     elif shape is bytes:
-        _expect(isinstance(value, str) and _is_base64(value), EXPECTED[bytes], field)
+        _require(isinstance(value, str) and _is_base64(value), TYPE_NAMES[bytes], value, field)
     else:
-        right = isinstance(value, shape) and not (shape is int and isinstance(value, bool))
-        _expect(right, EXPECTED[shape], field)
+        is_bool_for_int = shape is int and isinstance(value, bool)
+        _require(isinstance(value, shape) and not is_bool_for_int, TYPE_NAMES[shape], value, field)
 
 
 def _is_base64(text: str) -> bool:
@@ -165,6 +174,8 @@ def _is_base64(text: str) -> bool:
     return True
 
 
-def _expect(right: bool, what: str, field: str) -> None:
-    if not right:
-        raise UsageError(f"{what} was expected", field=field or "the line")
+def _require(condition: bool, expected: str, value: Any, field: str) -> None:
+    if not condition:
+        found = json.dumps(value)
+        shown = found if len(found) <= 40 else f"{found[:37]}..."
+        raise UsageError(f"expected {expected}, found {shown}", field=field or "the line")

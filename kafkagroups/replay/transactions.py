@@ -1,6 +1,6 @@
-"""What a recorded conversation says to its transaction coordinator: which transactions are open, and where.
+"""The transactions of a recorded conversation: which are open, with which partitions.
 
-Only what a group coordinator asks about is kept (`verify`). Markers come as recorded.
+Only the facts that a group coordinator asks for are kept (`verify`). Markers come from the recording.
 Source: TransactionCoordinator.handleVerifyPartitionsInTransaction (3.9).
 """
 
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Transaction:
-    """A transactional id: its producer, the partitions of the offsets topic in its open transaction."""
+    """A transactional id: its producer, and the partitions of the offsets topic in its open transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -26,19 +26,20 @@ class Transaction:
 
 
 class Transactions:
-    """Takes requests with their recorded responses."""
+    """All transactional ids. Each method takes a request with its recorded response."""
 
     def __init__(self, partition_for: Callable[[str], int]) -> None:
         self.partition_for = partition_for
         self.by_id: dict[str, Transaction] = {}
 
     def init_producer_id(self, request: Json, response: Json) -> None:
-        """A new epoch; the open transaction is aborted, by a marker that comes as recorded."""
+        """Begin a new producer epoch. The marker that aborts the open transaction comes from the recording."""
         transaction = Transaction(response["producerId"], response["producerEpoch"])
         if response["errorCode"] == Errors.NONE and request["transactionalId"] is not None:
             self.by_id[request["transactionalId"]] = transaction
 
     def add_offsets(self, request: Json, response: Json) -> None:
+        """Add the group's partition to the transaction."""
         transaction = self.by_id.get(request["transactionalId"])
         if response["errorCode"] == Errors.NONE and transaction:
             if transaction.is_ending:
@@ -47,18 +48,20 @@ class Transactions:
             transaction.partitions.add(self.partition_for(request["groupId"]))
 
     def end(self, request: Json, response: Json) -> None:
+        """Note that the transaction ends. Until its marker arrives, no offsets can be added."""
         transaction = self.by_id.get(request["transactionalId"])
         if response["errorCode"] == Errors.NONE and transaction:
             transaction.is_ending = True
 
-    def marked(self, producer_id: int) -> None:
-        """The transaction's marker is written: it is over."""
+    def end_with_marker(self, producer_id: int) -> None:
+        """End the producer's transaction, because its marker is written."""
         for transaction in self.by_id.values():
             if transaction.producer_id == producer_id:
                 transaction.partitions.clear()
                 transaction.is_ending = False
 
     def verify(self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int) -> Errors:
+        """Return NONE if the partition is in this producer's open transaction."""
         transaction = self.by_id.get(transactional_id)
         if transaction is None or transaction.producer_id != producer_id:
             return Errors.INVALID_PRODUCER_ID_MAPPING

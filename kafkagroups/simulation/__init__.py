@@ -1,4 +1,4 @@
-"""Consumers that a computer plays: they join, sync, heartbeat, commit, leave and crash, on a clock that is given."""
+"""Simulated consumers that join, commit, leave and crash on a clock that is given."""
 
 from kafkagroups.simulation.assignors import (
     ASSIGNORS,

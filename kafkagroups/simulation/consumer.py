@@ -1,14 +1,21 @@
-"""A small consumer of a group: what Kafka's client does between `subscribe` and `close`, without reading a record.
+"""A simulated consumer: what a Kafka client sends between `subscribe` and `close`.
 
-    Joining ──JoinGroup──▶ Syncing ──SyncGroup──▶ Stable: heartbeats, commits
+    JOINING ──JoinGroup──▶ SYNCING ──SyncGroup──▶ STABLE: heartbeats, commits
        ▲                      │                     │
        └──────────────────────┴─────────────────────┘ REBALANCE_IN_PROGRESS, an old generation, an unknown member id
 
-`poll` deals with the answers that have come, then does the next step; while a request hangs it does nothing. As in
-Kafka's client an error decides what is kept: an unknown member comes again as a new one, a fenced one is gone.
+There are two ways to drive it:
 
-Simpler than Kafka: the eager protocol only (everything is given up before a rebalance), one request at a time, and a
-consumer reads `records` at each poll and commits when told.
+- `poll` handles the responses that have come and takes the next step. While a request waits for its response, it does
+  nothing.
+- `request_join`, `request_sync` and `request_heartbeat` send one request. The caller passes the responses to
+  `handle_join` and `handle_sync`.
+
+As in Kafka's client, the error decides what the consumer keeps. A member with an unknown id joins as a new member, and
+a fenced member stops.
+
+Simpler than Kafka: it has only the eager protocol (a member gives up all partitions before a rebalance), it sends one
+request at a time, it counts records instead of reading them, and it commits only when `commit` is called.
 Source: AbstractCoordinator.java, ConsumerCoordinator.java (3.9).
 """
 
@@ -19,35 +26,39 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeVar
 
-from kafkagroups.coordinator import Errors, GroupCoordinator, OffsetCommit
-from kafkagroups.coordinator.results import CommitErrors, JoinGroupResult, SyncGroupResult
+from kafkagroups.coordinator import Errors, GroupCoordinator, MemberIdentity, OffsetCommit, ResponseFuture
+from kafkagroups.coordinator.results import CommitErrors, JoinGroupResult, LeaveGroupResult, SyncGroupResult
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.records.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    Embedded,
-    TopicPartitions,
-    decode_assignment,
-    decode_subscription,
-    encode_embedded,
-)
 from kafkagroups.simulation.assignors import ASSIGNORS, Subscriber
+from kafkagroups.simulation.member_bytes import (
+    NEWEST_VERSION,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+    write_subscription,
+)
 
 R = TypeVar("R")
-VERSION = 3
-"""Of the bytes of subscriptions and assignments, since 3.5."""
 
 
 class ConsumerState(Enum):
+    """What the consumer does next: join, sync, or heartbeats. A GONE consumer sends nothing."""
+
     JOINING = "joining"
-    WAITING = "waiting for an answer"
+    SYNCING = "syncing"
     STABLE = "stable"
     GONE = "gone"
 
 
 @dataclass(eq=False)
 class Consumer:
-    """A member of `group_id`. `partitions` are the topics' partition counts, `positions` where it reads next."""
+    """A member of the group `group_id`.
+
+    `partitions` are the partition counts of the topics, and `positions` the offsets that the consumer reads next.
+    `committed` are the offsets whose commit the coordinator confirmed to this consumer. `waiting_for` is the request
+    that waits for its response ("JoinGroup", "SyncGroup" or ""). `protocol_version` is the version of the bytes for
+    subscriptions and assignments.
+    """
 
     coordinator: GroupCoordinator
     group_id: str
@@ -58,82 +69,96 @@ class Consumer:
     group_instance_id: str | None = None
     session_timeout_ms: int = 45_000
     rebalance_timeout_ms: int = 300_000
+    protocol_version: int = NEWEST_VERSION
     member_id: str = ""
     generation: int = -1
     state: ConsumerState = ConsumerState.JOINING
+    waiting_for: str = ""
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     committed: dict[TopicPartition, int] = field(default_factory=dict)
-    """What the coordinator has confirmed to this consumer."""
-    _answers: list[Callable[[], None]] = field(default_factory=list)
-    _life: int = 0
+    _joined: JoinGroupResult | None = None
+    _responses: list[Callable[[], None]] = field(default_factory=list)
+    _session: int = 0
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
+        """The partitions that the consumer reads now."""
         return tuple(self.positions) if self.state is ConsumerState.STABLE else ()
 
+    @property
+    def is_leader(self) -> bool:
+        """Whether the consumer must send assignments with its next SyncGroup."""
+        return self._joined is not None and bool(self._joined.members) and not self._joined.skip_assignment
+
+    # Steps that a computer takes
+
     def poll(self, records: int = 1) -> None:
-        """The next step: joins, syncs, or sends a heartbeat and reads on."""
-        while self._answers:
-            self._answers.pop(0)()
+        """Take the next step: join, or send a heartbeat and read `records` records of each partition.
+
+        The SyncGroup follows in the poll that handles the response to the JoinGroup.
+        """
+        self._handle_responses()
+        if self.state is ConsumerState.SYNCING and not self.waiting_for:
+            self.request_sync().then(self._defer(self.handle_sync))
+            self._handle_responses()
+        if self.waiting_for:
+            return
         if self.state is ConsumerState.JOINING:
-            self._join()
-        elif self.state is ConsumerState.STABLE:
-            error = self.coordinator.heartbeat(
-                self.group_id, self.generation, self.member_id, group_instance_id=self.group_instance_id
-            )
-            if error is Errors.NONE:
-                self.positions = {each: offset + records for each, offset in self.positions.items()}
-            else:
-                self._failed(error)
+            self.request_join().then(self._defer(self.handle_join))
+        elif self.state is ConsumerState.STABLE and self.request_heartbeat() is Errors.NONE:
+            self.positions = {partition: offset + records for partition, offset in self.positions.items()}
 
     def commit(self) -> None:
-        """Commits all positions, once it has an assignment."""
-        if self.state is ConsumerState.STABLE and self.positions:
-            sent, life = dict(self.positions), self._life
-            offsets = {each: OffsetCommit(offset) for each, offset in sent.items()}
+        """Commit all positions, if the consumer has an assignment."""
+        if not self.assignment:
+            return
+        sent = dict(self.positions)
+        session = self._session
 
-            def answered(errors: CommitErrors) -> None:
-                self.committed |= {each: sent[each] for each, error in errors.items() if error is Errors.NONE}
-                failed = next((error for error in errors.values() if error is not Errors.NONE), None)
-                if failed is not None and life == self._life and self.state is ConsumerState.STABLE:
-                    self._failed(failed)
+        def handle(errors: CommitErrors) -> None:
+            self.committed |= {each: sent[each] for each, error in errors.items() if error is Errors.NONE}
+            failed = next((error for error in errors.values() if error is not Errors.NONE), None)
+            if failed is not None and session == self._session and self.state is ConsumerState.STABLE:
+                self._handle_error(failed)
 
-            self.coordinator.offset_commit(
-                self.group_id, offsets, generation=self.generation, member_id=self.member_id,
-                group_instance_id=self.group_instance_id,
-            ).then(answered)  # fmt: skip
+        self.request_commit({partition: OffsetCommit(offset) for partition, offset in sent.items()}).then(handle)
 
     def leave(self) -> None:
-        """Closes in order. A static member says nothing: it is to come back."""
+        """Close the consumer. A static member sends no LeaveGroup, because it is expected to return."""
         if self.member_id and self.group_instance_id is None:
-            self.coordinator.leave_group(self.group_id, [self.member_id])
+            self.request_leave()
         self.crash()
 
     def crash(self) -> None:
-        """Is gone without a word, and hears no answer any more."""
-        self._life += 1
-        self.state, self.positions, self.member_id, self.generation = ConsumerState.GONE, {}, "", -1
+        """Stop without a request. Responses that come later are ignored."""
+        self._end_session()
+        self.state = ConsumerState.GONE
+        self.positions = {}
+        self.member_id = ""
+        self.generation = -1
 
     def start(self) -> None:
-        """Comes (back) as a new member."""
+        """Start (again) as a new member."""
         self.crash()
         self.state = ConsumerState.JOINING
 
     def connect(self, coordinator: GroupCoordinator) -> None:
-        """Another coordinator is the group's: what hung at the old one is lost, the member id is not."""
+        """Use another coordinator. A request that waited at the old one is lost, but the member id is kept."""
         self.coordinator = coordinator
-        if self.state is ConsumerState.WAITING:
-            self._rejoin()
+        if self.waiting_for:
+            self._join_again()
 
-    def _join(self) -> None:
-        subscription = ConsumerProtocolSubscription(
-            topics=tuple(sorted(self.topics)),
-            owned_partitions=_grouped(self.positions),
-            generation_id=self.generation,
-        )
-        metadata = encode_embedded(Embedded(VERSION, subscription))
-        self.state = ConsumerState.WAITING
-        self.coordinator.join_group(
+    # Single requests
+
+    def request_join(self) -> ResponseFuture[JoinGroupResult]:
+        """Send a JoinGroup. From version 2 on, the subscription contains the partitions that the member owned.
+
+        The sticky assignor reads them.
+        """
+        owned = tuple(self.positions) if self.protocol_version >= 2 else ()
+        metadata = write_subscription(self.topics, owned, self.generation, self.protocol_version)
+        self.waiting_for = "JoinGroup"
+        return self.coordinator.join_group(
             self.group_id,
             protocols=[(name, metadata) for name in self.assignors],
             member_id=self.member_id,
@@ -141,76 +166,125 @@ class Consumer:
             client_id=self.client_id,
             session_timeout_ms=self.session_timeout_ms,
             rebalance_timeout_ms=self.rebalance_timeout_ms,
-        ).then(self._later(self._joined))
+        )
 
-    def _joined(self, result: JoinGroupResult) -> None:
+    def handle_join(self, result: JoinGroupResult) -> None:
+        """Take over the response to a JoinGroup."""
+        self.waiting_for = ""
         if result.error is Errors.MEMBER_ID_REQUIRED:
             self.member_id = result.member_id
-            self._rejoin()
+            self._join_again()
         elif result.error is not Errors.NONE:
-            self._failed(result.error)
+            self._handle_error(result.error)
         else:
-            self.member_id, self.generation = result.member_id, result.generation
-            self._sync(result)
+            self.member_id = result.member_id
+            self.generation = result.generation
+            self.state = ConsumerState.SYNCING
+            self._joined = result
 
-    def _sync(self, joined: JoinGroupResult) -> None:
-        leads = joined.members and not joined.skip_assignment
-        assignments = self._assign(joined) if leads else {}
-        self.coordinator.sync_group(
-            self.group_id, joined.generation, joined.member_id, assignments,
-            group_instance_id=self.group_instance_id, protocol_type=joined.protocol_type, protocol=joined.protocol,
-        ).then(self._later(self._synced))  # fmt: skip
+    def request_sync(self) -> ResponseFuture[SyncGroupResult]:
+        """Send a SyncGroup, as the leader with the assignments of all members."""
+        self.waiting_for = "SyncGroup"
+        joined = self._joined
+        return self.coordinator.sync_group(
+            self.group_id,
+            self.generation,
+            self.member_id,
+            self._assign() if self.is_leader else {},
+            group_instance_id=self.group_instance_id,
+            protocol_type=joined.protocol_type if joined else None,
+            protocol=joined.protocol if joined else None,
+        )
 
-    def _synced(self, result: SyncGroupResult) -> None:
+    def handle_sync(self, result: SyncGroupResult) -> None:
+        """Take over the response to a SyncGroup. The positions begin at the committed offsets, or at 0."""
+        self.waiting_for = ""
         if result.error is not Errors.NONE:
-            self._failed(result.error)
+            self._handle_error(result.error)
             return
-        assigned = decode_assignment(result.assignment).message.assigned_partitions if result.assignment else ()
-        mine = [TopicPartition(each.topic, n) for each in assigned for n in each.partitions]
-        stored = self.coordinator.offset_fetch(self.group_id, mine).offsets
-        self.positions = {each: max(stored[each].offset, 0) if each in stored else 0 for each in mine}
+        partitions = read_assignment(result.assignment)
+        stored = self.coordinator.offset_fetch(self.group_id, partitions).offsets
+        self.positions = {each: max(stored[each].offset, 0) if each in stored else 0 for each in partitions}
         self.state = ConsumerState.STABLE
 
-    def _assign(self, joined: JoinGroupResult) -> dict[str, bytes]:
-        """The leader's work: everybody's subscription read, the chosen assignor run."""
+    def request_heartbeat(self) -> Errors:
+        """Send a Heartbeat and handle its error.
+
+        While a request waits, or before the SyncGroup, REBALANCE_IN_PROGRESS changes nothing: the member joins already.
+        """
+        error = self.coordinator.heartbeat(
+            self.group_id, self.generation, self.member_id, group_instance_id=self.group_instance_id
+        )
+        joins_already = bool(self.waiting_for) or self.state is ConsumerState.SYNCING
+        if error is not Errors.NONE and not (joins_already and error is Errors.REBALANCE_IN_PROGRESS):
+            self._handle_error(error)
+        return error
+
+    def request_commit(
+        self, offsets: Mapping[TopicPartition, OffsetCommit], generation: int | None = None
+    ) -> ResponseFuture[CommitErrors]:
+        """Send an OffsetCommit, with the member's generation or another one."""
+        return self.coordinator.offset_commit(
+            self.group_id,
+            offsets,
+            generation=self.generation if generation is None else generation,
+            member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
+        )
+
+    def request_leave(self) -> LeaveGroupResult:
+        """Send a LeaveGroup."""
+        return self.coordinator.leave_group(self.group_id, [MemberIdentity(self.member_id, self.group_instance_id)])
+
+    def _assign(self) -> dict[str, bytes]:
+        """Run the group's assignor, as its leader does, and return the assignments by member id."""
+        if self._joined is None:
+            return {}
         members = []
-        for each in joined.members:
-            said = decode_subscription(each.metadata).message
-            owned = [TopicPartition(its.topic, n) for its in said.owned_partitions for n in its.partitions]
-            members.append(Subscriber(each.member_id, said.topics, each.group_instance_id, owned))
-        assigned = ASSIGNORS[joined.protocol or ""](members, self.partitions)
+        for member in self._joined.members:
+            topics, owned = read_subscription(member.metadata)
+            members.append(Subscriber(member.member_id, topics, member.group_instance_id, owned))
+        assigned = ASSIGNORS[self._joined.protocol or ""](members, self.partitions)
         return {
-            member_id: encode_embedded(Embedded(VERSION, ConsumerProtocolAssignment(_grouped(partitions))))
-            for member_id, partitions in assigned.items()
+            member_id: write_assignment(partitions, self.protocol_version) for member_id, partitions in assigned.items()
         }
 
-    def _failed(self, error: Errors) -> None:
+    def _handle_error(self, error: Errors) -> None:
         if error is Errors.FENCED_INSTANCE_ID:
-            self.crash()
+            self._end_session()
+            self.state = ConsumerState.GONE
+            self.positions = {}
             return
         if error in (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION):
-            self.generation, self.positions = -1, {}  # what it owned may be somebody else's by now
+            # Another member may own the partitions by now.
+            self.generation = -1
+            self.positions = {}
         if error is Errors.UNKNOWN_MEMBER_ID:
             self.member_id = ""
-        self._rejoin()
+        self._join_again()
 
-    def _later(self, answered: Callable[[R], None]) -> Callable[[R], None]:
-        """Deals with an answer at the next poll, as a network does, unless another life has begun by then."""
-        self._life += 1
-        life = self._life
+    def _handle_responses(self) -> None:
+        while self._responses:
+            handle = self._responses.pop(0)
+            handle()
 
-        def arrived(result: R) -> None:
-            self._answers.append(lambda: answered(result) if life == self._life else None)
+    def _defer(self, handle: Callable[[R], None]) -> Callable[[R], None]:
+        """Return a callback that handles a response at the next poll, unless another session has begun by then."""
+        self._session += 1
+        session = self._session
 
-        return arrived
+        def handle_in_session(result: R) -> None:
+            if session == self._session:
+                handle(result)
 
-    def _rejoin(self) -> None:
-        self._life += 1
+        return lambda result: self._responses.append(lambda: handle_in_session(result))
+
+    def _join_again(self) -> None:
+        self._end_session()
         self.state = ConsumerState.JOINING
 
-
-def _grouped(partitions: Mapping[TopicPartition, int] | Sequence[TopicPartition]) -> tuple[TopicPartitions, ...]:
-    topics: dict[str, list[int]] = {}
-    for each in partitions:
-        topics.setdefault(each.topic, []).append(each.partition)
-    return tuple(TopicPartitions(topic, tuple(numbers)) for topic, numbers in topics.items())
+    def _end_session(self) -> None:
+        """Ignore responses that have not come yet."""
+        self._session += 1
+        self.waiting_for = ""
+        self._joined = None

@@ -29,7 +29,7 @@
 # %% [markdown]
 # ## A commit, held
 #
-# The shop's `dashboard` has never joined anything: it only commits. `course.coordinator` is a coordinator like the one inside a 3.9.2 broker, over a log
+# The shop's `dashboard` has never joined anything: it only commits. `course.start_broker` is a coordinator like the one inside a 3.9.2 broker, over a log
 # on your disk. A `HeldLogs` writes what it is told to, and then keeps the answer back until we release it. So we can look around in the middle of a commit.
 
 # %%
@@ -37,12 +37,12 @@ from kafkagroups import course
 from kafkagroups.coordinator import DiskLogs, Errors, HeldLogs, OffsetCommit, TopicPartition
 
 log = HeldLogs(DiskLogs(course.make_scratch_folder()))
-broker = course.coordinator(log)
+broker = course.start_broker(log)
 orders_0 = TopicPartition("orders", 0)
 
 answer = broker.offset_commit("dashboard", {orders_0: OffsetCommit(5)})
 print(answer)
-course.look(broker, "dashboard", orders_0)
+course.print_places(broker, "dashboard", orders_0)
 
 # %% [markdown]
 # The record is in the log, and nobody has been answered. *Predict*: another client asks for the offset of `orders-0` now. What is it told? (−1 says that
@@ -57,7 +57,7 @@ course.compare(while_in_flight, broker.offset_fetch("dashboard").offsets.get(ord
 
 log.release()
 print(answer)
-course.look(broker, "dashboard", orders_0)
+course.print_places(broker, "dashboard", orders_0)
 
 # %% [markdown]
 # `pending` is the coordinator's note to itself. A fetch looks at the cache; one with *requireStable* looks at `pending` too, and says `UNSTABLE_OFFSET_COMMIT`, "ask
@@ -214,10 +214,10 @@ course.Flight("commit 5", "confirm 5", "commit 6", "commit 7", "late 7", "confir
 # has one member, `member-a`, in generation 1; 52 comes after it has left.
 
 # %%
-talk = course.conversation("3.9.2-commits")
-taken = {commit.n: f"; {commit.partition} taken" for commit in course.commits(talk) if not commit.broker}
+talk = course.read_exchanges("3.9.2-commits")
+taken = {commit.n: f"; {commit.partition} taken" for commit in course.read_commits(talk) if not commit.broker}
 
-for commit in course.commits(talk):
+for commit in course.read_commits(talk):
     if commit.broker and commit.n > 10:
         who = f"{commit.group}, generation {commit.generation}, {commit.member[:8] or 'no member'}"
         print(f"{commit.n:>3}  {who:<33} {commit.partition:<15} {len(commit.metadata):>5}   {commit.broker.name}{taken.get(commit.n, '')}")
@@ -239,8 +239,8 @@ course.check("fits", fits)
 # course.hint("fits")
 fits = course.ensure_correct("fits", fits)
 
-mine = [fits(commit.metadata, 4096) for commit in course.commits(talk)]
-theirs = [commit.broker is not Errors.OFFSET_METADATA_TOO_LARGE for commit in course.commits(talk)]
+mine = [fits(commit.metadata, 4096) for commit in course.read_commits(talk)]
+theirs = [commit.broker is not Errors.OFFSET_METADATA_TOO_LARGE for commit in course.read_commits(talk)]
 course.confirm(mine, theirs, "3.9.2")
 
 # %% [markdown]
@@ -253,7 +253,7 @@ course.confirm(mine, theirs, "3.9.2")
 import kafkagroups as kg
 
 real = kg.open_log(course.find_data("harbour/3.9.2/__consumer_offsets-38"))
-again = course.coordinator(now_ms=0)
+again = course.start_broker(now_ms=0)
 for batch in real:
     course.commit_again(again, batch)
 
@@ -315,7 +315,7 @@ server_lines = Path(course.find_data("harbour/3.9.2"), "server-lines.txt").read_
 warning = next(line for line in server_lines if "Mixing" in line)
 print(textwrap.fill(warning.partition("] ")[2], 90), "\n")
 
-talk = course.conversation("3.9.2-txn")
+talk = course.read_exchanges("3.9.2-txn")
 print(len(talk), "requests, all answers:")
 course.confirm([each.ours for each in talk], [each.broker for each in talk], "3.9.2")
 
@@ -343,7 +343,7 @@ runs = {
 print(f"{'the broker dies when 6 is':<29}{'this broker said':<19}{'the client has heard':<28}the next one says")
 for when, (flight, step) in runs.items():
     moment = flight.moments[step]
-    heard = moment.places.answers.rpartition("6: ")[2].replace("waits", "nothing")
+    heard = moment.places.responses.rpartition("6: ")[2].replace("waits", "nothing")
     print(f"{when:<29}{moment.places.cache:<19}{heard:<28}{moment.next_broker}")
 
 # %% [markdown]

@@ -44,7 +44,7 @@ from kafkagroups.coordinator import Errors, TopicPartition
 
 shop = course.find_data("harbour/3.9.2")
 logs = course.CountedLogs(shop)
-broker = course.coordinator(logs)
+broker = course.start_broker(logs)
 read_by_loading = logs.records_read
 
 billing = broker.offset_fetch("billing")
@@ -57,9 +57,9 @@ from pathlib import Path
 
 said = json.loads(Path(shop, "answers.json").read_text())
 
-for partition, there in course.answered(billing).items():
+for partition, there in course.format_offsets(billing).items():
     print(partition, there)
-course.confirm({group: course.answered(broker.offset_fetch(group)) for group in said["offsets"]}, said["offsets"], "3.9.2")
+course.confirm({group: course.format_offsets(broker.offset_fetch(group)) for group in said["offsets"]}, said["offsets"], "3.9.2")
 
 # %% [markdown]
 # What would it cost without the cache? Here is a topic of 50,000 commits in one partition. To find one offset in the log, all of it has to be read: nothing says where the newest record of
@@ -77,7 +77,7 @@ began = time.perf_counter()
 groups = kg.load(busy)
 reading = time.perf_counter() - began
 
-cached = course.coordinator(busy, offsets_topic_num_partitions=1, topics=None)
+cached = course.start_broker(busy, offsets_topic_num_partitions=1, topics=None)
 name, partition = next((name, next(iter(group.offsets))) for name, group in groups.items() if group.offsets)
 began = time.perf_counter()
 for _ in range(1000):
@@ -170,12 +170,12 @@ course.compare(nobody_there, (found.offset, found.error.name))
 # A real broker was asked for all kinds of nothing; ours answers beside it:
 
 # %%
-talk = course.conversation("3.9.2-fetch")
+talk = course.read_exchanges("3.9.2-fetch")
 
-for fetch in course.fetches(talk):
+for fetch in course.read_fetches(talk):
     if fetch.version == 9 and fetch.n < 20 and fetch.n not in (6, 9):  # two long ones
         told = ", ".join(f"{name}: {offset}" for name, offset in fetch.broker.items()) or "–"
-        print(f"{fetch.n:>2}  {fetch.group or '(no name)':<9}  {fetch.asked:<18} → {told}")
+        print(f"{fetch.n:>2}  {fetch.group or '(no name)':<9}  {fetch.requested:<18} → {told}")
 print(len(talk), "requests, all answers:")
 course.confirm([each.ours for each in talk], [each.broker for each in talk], "3.9.2")
 
@@ -205,7 +205,7 @@ for question, stable, named in [("stable", True, False), ("stable_every_live_par
     for group, offsets in said[question].items():
         names = [name.rpartition("-") for name in offsets]
         partitions = [TopicPartition(topic, int(number)) for topic, _, number in names] if named else None
-        mine[group] = course.answered(broker.offset_fetch(group, partitions, require_stable=stable))
+        mine[group] = course.format_offsets(broker.offset_fetch(group, partitions, require_stable=stable))
     print(question, end=": ")
     course.confirm(mine, said[question], "3.9.2")
 
@@ -268,10 +268,10 @@ broker.manager.loading.discard(38)
 # To fetch, a client needs DESCRIBE on the group, and on each topic. Here is a client that may see `orders` only:
 
 # %%
-clerk = course.coordinator(shop, authorize=lambda operation, kind, name: kind != "TOPIC" or name == "orders")
+clerk = course.start_broker(shop, authorize=lambda operation, kind, name: kind != "TOPIC" or name == "orders")
 
 print("all:    ", {str(each): there.offset for each, there in clerk.offset_fetch("billing").offsets.items()})
-print("by name:", course.answered(clerk.offset_fetch("billing", [TopicPartition("payments", 0)])))
+print("by name:", course.format_offsets(clerk.offset_fetch("billing", [TopicPartition("payments", 0)])))
 
 # %% [markdown]
 # What it may not see is left out of *all*, and refused by name: or else the list of a group's topics would tell what the client must not know. A tool with too few rights thus sees groups with too few offsets, and no error.
@@ -330,7 +330,7 @@ for group in ["billing", "dashboard"]:
 version_1 = ...
 
 # %%
-talk = course.conversation("1.0.1-versions")
+talk = course.read_exchanges("1.0.1-versions")
 last = [each for each in talk if each.request.get("groupId") == "zk"]
 
 course.compare(version_1, last[-1].broker["topics"][0]["partitions"][0]["committedOffset"])

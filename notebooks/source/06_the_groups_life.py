@@ -41,7 +41,7 @@
 # %% [markdown]
 # ## The first consumer
 #
-# `course.coordinator()` is this package's coordinator with Kafka 3.9's rules, on an empty log and a clock that stands. `billing-1`, a consumer of Harbour Coffee, asks to join a group that nobody has heard of:
+# `course.start_broker()` is this package's coordinator with Kafka 3.9's rules, on an empty log and a clock that stands. `billing-1`, a consumer of Harbour Coffee, asks to join a group that nobody has heard of:
 
 # %%
 import json
@@ -50,7 +50,7 @@ from pathlib import Path
 import kafkagroups as kg
 from kafkagroups import course
 
-broker = course.coordinator()
+broker = course.start_broker()
 broker.join_group("billing", client_id="billing-1", protocols=[("range", b"what it wants to read")]).value
 
 # %% [markdown]
@@ -80,14 +80,14 @@ life.wait(3)
 records_so_far = ...
 
 # %%
-course.compare(records_so_far, len(life.written))
+course.compare(records_so_far, len(life.log_lines))
 print()
 
 life.sync("billing-1")
 life.commit("billing-1", {"orders-0": 5, "orders-2": 7})
 
 print("\nrecord 0:")
-value = life.record(0).value
+value = life.read_record(0).value
 print("  group ", {name: getattr(value, name) for name in ["protocol_type", "generation", "protocol", "leader", "current_state_timestamp"]})
 for member in value.members:
     print("  member", {name: getattr(member, name) for name in ["member_id", "client_id", "client_host", "session_timeout", "rebalance_timeout"]})
@@ -113,9 +113,9 @@ life.join("billing-2")
 life.commit("billing-1", {"orders-0": 8})
 
 print()
-course.compare(commit_while_they_join, life.events[-1].answer)
+course.compare(commit_while_they_join, life.events[-1].response)
 steps = {step["step"]: step for step in json.loads(Path(course.find_data("harbour/3.9.2/acts.json")).read_text())}
-course.confirm(life.events[-1].answer, steps["billing-1 commits in the middle of it"]["answer"]["error"], "3.9.2")
+course.confirm(life.events[-1].response, steps["billing-1 commits in the middle of it"]["answer"]["error"], "3.9.2")
 
 # %% [markdown]
 # It is taken: in *PreparingRebalance* the old generation is still valid, and whoever is about to give up its partitions should say how far it came. `billing-1` learns of the
@@ -144,7 +144,7 @@ life.sync("billing-1")
 # Kafka 1.0.1, which most articles read, went the same way. It called CompletingRebalance *AwaitingSync*. The next section has a script of 21 steps. These of them 1.0.1 answers differently:
 
 # %%
-course.two_kafkas("1.0.1", "3.9.2")
+course.compare_kafkas("1.0.1", "3.9.2")
 
 # %% [markdown]
 # ## Step by step
@@ -196,22 +196,22 @@ course.check("select_protocol", select_protocol)
 # Now a real conversation: two clients that spoke with a real 3.9.2 broker, sessions of 4 s, rebalance time-out of 8 s. `member-a` is in the group, `member-b` joins. `member-a` sends heartbeats, hears that it must join
 # again, and does not. (A consumer that hangs in its own code looks like that: heartbeats come from another thread.) *Predict*: after how many seconds does `member-b` get its answer?
 #
-# `course.play` has also put every request of that conversation to **our** coordinator: are its answers the same, and did it write the same? (`written: 0/9` is record 9 of partition 0.)
+# `course.play_conversation` has also put every request of that conversation to **our** coordinator: are its answers the same, and did it write the same? (`written: 0/9` is record 9 of partition 0.)
 
 # %%
 # prediction
 seconds_waited = ...
 
 # %%
-recorded = course.play("3.9.2-rebalance")
-recorded.tell(43, 59)
+recorded = course.play_conversation("3.9.2-rebalance")
+recorded.print_requests(43, 59)
 request = next(line for line in recorded.lines if line.get("n") == 44)
 course.compare(seconds_waited, round((request["response_ms"] - request["ms"]) / 1000))
 
 print("\n" + str(recorded))
-course.confirm(recorded.mine, recorded.brokers, "3.9.2")
+course.confirm(recorded.our_responses, recorded.broker_responses, "3.9.2")
 print(len(recorded.broker_appends), "records of it were written without a request, at the end of a session (not in this part):")
-course.confirm(recorded.my_appends, recorded.broker_appends, "3.9.2", did="wrote")
+course.confirm(recorded.our_appends, recorded.broker_appends, "3.9.2", did="wrote")
 
 # %% [markdown]
 # Heartbeats are no help: who does not join in time is out, and `member-b` leads.
@@ -233,16 +233,16 @@ course.check("join_over", join_over)
 # And when the leader sends heartbeats but no shares? Three Kafkas; step 13 of the script, then nothing but the leader's heartbeats, for half an hour at most:
 
 # %%
-for kafka in ["1.0.1", "2.7", "3.9.2"]:
-    hanging = course.played(course.TWO_CONSUMERS[:13], kafka)
-    while hanging.consumers["billing-2"].hangs and hanging.now_s < 1800:
+for kafka in ["1.0.1", "2.8.2", "3.9.2"]:
+    hanging = course.play_acts(course.TWO_CONSUMERS[:13], kafka)
+    while hanging.consumers["billing-2"].waiting_for and hanging.now_s < 1800:
         hanging.wait(3)
-        heard = hanging.events[-1].others
+        heard = hanging.events[-1].late_responses
         hanging.heartbeat("billing-1")
     print(f"{kafka}: at {hanging.now_s:.0f} s", *heard or ["billing-2 still waits for its share"])
 
 # %% [markdown]
-# In 1.0.1 a heartbeat in AwaitingSync is no sign of life: the leader's session ends, 45 s after the first round. Since 2.6.1 it is one, and the group could wait for ever. So there is a sync time-out since 2.8.1.
+# In 1.0.1 a heartbeat in AwaitingSync is no sign of life: the leader's session ends, 45 s after the first round. In 2.6.1 to 2.8.0 it is one, and the group could wait for ever. So there is a sync time-out since 2.8.1.
 #
 # ## Static members
 #
@@ -261,7 +261,7 @@ old = vans.consumers["van-1"]
 vans.join("van-1", instance="van-1", as_new=True)
 vans.sync("van-1")
 
-generations = [line.value for line in vans.written if line.about == "group"]
+generations = [line.value for line in vans.log_lines if line.about == "group"]
 harbour = course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-8"))
 course.confirm(generations, [line.value for line in harbour if line.about == "group"], "3.9.2", did="wrote")
 
@@ -285,7 +285,7 @@ print("\nthe old process, if it should still live, hears:", vans.coordinator.hea
 # would find it. A group's record has two lines: appended to this broker's log, so that the next one may have it or not; and confirmed by the replicas.
 
 # %%
-course.crash_table()
+course.print_crash_table()
 
 # %% [markdown]
 # Between Join (10) and Sync (14) the group had reached generation 2, and the next coordinator knows 1. It takes `billing-1` for a member of generation 1 and answers its heartbeats of generation 2 with ILLEGAL_GENERATION, and those of `billing-2` with UNKNOWN_MEMBER_ID: both
@@ -303,7 +303,7 @@ from kafkagroups.coordinator import DiskLogs
 from kafkagroups.simulation import Consumer, accidents, poll_for
 
 logs = DiskLogs(course.make_scratch_folder())
-broker = course.coordinator(logs)
+broker = course.start_broker(logs)
 topics = {"orders": 3, "payments": 2}
 fleet = [Consumer(broker, "packing", f"packing-{n}", list(topics), topics, session_timeout_ms=10_000, rebalance_timeout_ms=20_000) for n in [1, 2, 3]]
 
@@ -344,9 +344,9 @@ compare("all started again, and a minute of quiet")
 
 # %%
 shipping = course.run_copied_van()
-for line in shipping.written:
+for line in shipping.log_lines:
     if line.about == "group":
-        members = shipping.record(line.at).value.members
+        members = shipping.read_record(line.at).value.members
         print(f"{line.at:>2}: generation {line.value}", *sorted(f"{member.group_instance_id} as {member.member_id}" for member in members), sep="   ")
 
 # %%

@@ -51,8 +51,8 @@ mailer.delete()
 mailer.delete()
 
 print()
-course.compare(records_of_the_deletion, len(mailer.events[-2].wrote))
-course.confirm(mailer.written, course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-12")), "3.9.2", did="wrote")
+course.compare(records_of_the_deletion, len(mailer.events[-2].written))
+course.confirm(mailer.log_lines, course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-12")), "3.9.2", did="wrote")
 
 # %% [markdown]
 # Three answers: **NON_EMPTY_GROUP** while somebody is in it; NONE; **GROUP_ID_NOT_FOUND** for a group that is not known (any more). 1.0.1 has no such request: there a group ends by time alone.
@@ -67,7 +67,7 @@ records_of_a_simple_group = ...
 dashboard = course.Life("dashboard")
 dashboard.commit("nobody", {"orders-0": 5, "orders-1": 6})
 dashboard.delete()
-course.compare(records_of_a_simple_group, len(dashboard.events[-1].wrote))
+course.compare(records_of_a_simple_group, len(dashboard.events[-1].written))
 
 # %% [markdown]
 # Its offsets were all there was in the log; its generation is 0.
@@ -93,7 +93,7 @@ billing.delete_offsets("orders-0")
 # And when a **topic** is deleted, all groups lose its offsets at once, those that read it too. Spring is over at the shop, and the topic `promo-spring` goes:
 
 # %%
-promo = course.Life("promo", tells=False)
+promo = course.Life("promo", verbose=False)
 promo.join("promo", topics=["promo-spring"])
 promo.join("promo")
 promo.wait(3)
@@ -103,8 +103,8 @@ for offset in [12, 48]:
 promo.leave("promo")
 promo.coordinator.partitions_deleted([kg.TopicPartition("promo-spring", 0)])
 
-print(promo.written)
-course.confirm(promo.written, course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-37")), "3.9.2", did="wrote")
+print(promo.log_lines)
+course.confirm(promo.log_lines, course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-37")), "3.9.2", did="wrote")
 
 # %% [markdown]
 # ## Exercise: the batch
@@ -200,11 +200,11 @@ course.check("expired", expired)
 
 # %%
 for name in ["1.0.1-expiry", "3.9.2-expiry"]:
-    recorded = course.play(name)
-    print(f"\n{name}: {len(recorded.mine)} requests")
-    recorded.tell_expired()
-    course.confirm(recorded.mine, recorded.brokers, recorded.broker)
-    course.confirm(recorded.my_appends, recorded.broker_appends, recorded.broker, did="deleted")
+    recorded = course.play_conversation(name)
+    print(f"\n{name}: {len(recorded.our_responses)} requests")
+    recorded.print_expired()
+    course.confirm(recorded.our_responses, recorded.broker_responses, recorded.broker)
+    course.confirm(recorded.our_appends, recorded.broker_appends, recorded.broker, did="deleted")
 
 # %% [markdown]
 # `alive` loses both offsets on 1.0.1 and one on 3.9.2, that of `clicks`, which it does not read. On 1.0.1 it appears again when its member has left: Empty without an offset, the group goes. `late` goes after 60 s on 1.0.1, and on 3.9.2 after 86:
@@ -214,8 +214,8 @@ for name in ["1.0.1-expiry", "3.9.2-expiry"]:
 
 # %%
 day = 24 * 3600 * 1000
-broker = course.coordinator()
-sleeper = course.Life("mailer", tells=False, broker=broker)
+broker = course.start_broker()
+sleeper = course.Life("mailer", verbose=False, broker=broker)
 sleeper.join("mailer")
 sleeper.join("mailer")
 sleeper.wait(3)
@@ -225,8 +225,8 @@ sleeper.leave("mailer")
 
 with course.print_server_log():
     broker.clock.advance(7 * day)
-    print("removed:", broker.manager.cleanup_expired())
-print(*sleeper.written[-3:], sep="\n")
+    print("removed:", broker.manager.delete_expired())
+print(*sleeper.log_lines[-3:], sep="\n")
 
 # %% [markdown]
 # ## What a crash leaves
@@ -243,14 +243,14 @@ from kafkagroups.coordinator import DiskLogs, Errors, HeldLogs, OffsetCommit
 
 orders = kg.TopicPartition("orders", 0)
 logs = HeldLogs(DiskLogs(course.make_scratch_folder()), holds=False)
-broker = course.coordinator(logs)
+broker = course.start_broker(logs)
 broker.offset_commit("dashboard", {orders: OffsetCommit(5)})
 
 logs.refuses = Errors.NOT_LEADER_OR_FOLLOWER
 print("DeleteGroups:", broker.delete_groups(["dashboard"])["dashboard"].name)
 print("the living coordinator:", dict(broker.offset_fetch("dashboard").offsets))
 
-heir = course.crashed(broker)
+heir = course.restart_after_crash(broker)
 course.compare(after_the_crash, heir.offset_fetch("dashboard").offsets[orders].offset)
 
 # %% [markdown]
@@ -276,12 +276,12 @@ for what, outcome in rows.items():
     print(f"after a load: {outcome.loaded}, this log loaded by 4.x: {outcome.loaded_by_the_new}")
 
 # %%
-recorded = course.play("3.9.2-deletes")
+recorded = course.play_conversation("3.9.2-deletes")
 print("a real 3.9.2 broker, requests 66 to 73 and 94; a restart lies between the last two (3/7: record 7 of partition 3):")
-recorded.tell(66, 73)
+recorded.print_requests(66, 73)
 for n in [73, 94]:
-    print(f"OffsetFetch {n}: {recorded.offsets(n)}")
-course.confirm(recorded.mine, recorded.brokers, "3.9.2")
+    print(f"OffsetFetch {n}: {recorded.read_offsets(n)}")
+course.confirm(recorded.our_responses, recorded.broker_responses, "3.9.2")
 
 # %% [markdown]
 # **Live ≠ load(log).** In memory, the deletion removes all three: what is committed, what is on its way, what waits in the transaction. A tombstone is written only for what was *committed*. The marker finds nothing any more: `None`. But the classic loader keeps what waits apart;
@@ -300,14 +300,14 @@ course.confirm(recorded.mine, recorded.brokers, "3.9.2")
 # A broker that gives a partition away forgets its groups as well. But it writes no tombstone, for the next coordinator is to have them. Who waits for an answer hears NOT_COORDINATOR:
 
 # %%
-moving = course.Life("billing", tells=False)
+moving = course.Life("billing", verbose=False)
 moving.commit("nobody", {"orders-0": 5})
 moving.join("billing-1")
 moving.join("billing-1")
-before = len(moving.written)
+before = len(moving.log_lines)
 with course.print_server_log():
     moving.coordinator.resign(moving.coordinator.manager.partition_for("billing"))
-print("records written:", len(moving.written) - before, "· billing-1's JoinGroup hears", moving.consumers["billing-1"].heard)
+print("records written:", len(moving.log_lines) - before, "· billing-1's JoinGroup hears", moving.last_responses["billing-1"])
 print("a commit now:", moving.coordinator.offset_commit("billing", {orders: OffsetCommit(6)}).value[orders].name)
 
 # %% [markdown]

@@ -4,11 +4,9 @@ The log holds every state that a log can tell: groups Stable (dynamic and static
 transactional commits committed, aborted, pending and fenced by a plain one, deleted offsets and groups.
 """
 
-from itertools import count
-
 import pytest
 
-from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator, OffsetCommit, Settings, TopicPartition
+from kafkagroups.coordinator import Clock, OffsetCommit, Settings, TopicPartition, start_broker
 from kafkagroups.log.compression import CompressionType
 from tests.broker.broker import CLASSIC
 from tests.broker.material import PARTITIONS, name
@@ -29,14 +27,8 @@ GONE = ("deleted", "simple-deleted", "joined-only", "only-aborted", "nobody")
 
 def start(folder, codec=CompressionType.NONE):
     """A coordinator of ours with all partitions, which has just loaded that log."""
-    ids = count(1)
     settings = Settings(CLASSIC, PARTITIONS, offsets_topic_compression_codec=codec, group_initial_rebalance_delay_ms=0)
-    coordinator = GroupCoordinator(
-        DiskLogs(folder, codec), Clock(NOW), settings, new_member_id=lambda prefix: f"{prefix}-{next(ids)}"
-    )
-    for partition in range(PARTITIONS):
-        coordinator.elect(partition)
-    return coordinator
+    return start_broker(folder, Clock(NOW), settings)
 
 
 def write(folder):

@@ -18,7 +18,7 @@ def offsets_of(group, *partitions, **member):
 
 
 def sweep(kafka):
-    return kafka.coordinator.manager.cleanup_expired()
+    return kafka.coordinator.manager.delete_expired()
 
 
 def batches(kafka) -> list[Batch]:

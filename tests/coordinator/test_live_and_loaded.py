@@ -186,11 +186,11 @@ def test_a_too_large_commit_stays_pending_until_the_next_load(broker):
     kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(5), ORDERS_1: OffsetCommit(6, "x" * 4097)})
     assert kafka.fetch("g", ORDERS, ORDERS_1, stable=True) == {ORDERS: 5, ORDERS_1: "UNSTABLE_OFFSET_COMMIT"}
     kafka.clock.advance(600_000)
-    kafka.coordinator.manager.cleanup_expired()
+    kafka.coordinator.manager.delete_expired()
     assert (kafka.state("g"), kafka.fetch("g")) == ("Empty", {ORDERS_1: 1})
     kafka.start()
     assert kafka.fetch("g", ORDERS_1, stable=True) == {ORDERS_1: 1}
-    kafka.coordinator.manager.cleanup_expired()
+    kafka.coordinator.manager.delete_expired()
     assert (kafka.state("g"), kafka.listed()) == ("Dead", set())
 
 

@@ -108,7 +108,7 @@ def test_e14_the_last_member_leaves(kafka):
     group = kafka.group("g")
     assert (group.generation, kafka.state("g"), group.protocol, group.leader) == (2, "Empty", None, None)
     assert kafka.records()[-1] == [("g", 2)]
-    value = kafka.group("g").value({})
+    value = kafka.group("g").build_record_value({})
     assert (value.generation, value.protocol_type, value.members) == (2, "consumer", ())
 
 

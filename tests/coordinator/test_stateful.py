@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings as profile
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kafkagroups.coordinator import Answer, Errors, MemberIdentity, OffsetCommit, TopicPartition
+from kafkagroups.coordinator import Errors, MemberIdentity, OffsetCommit, ResponseFuture, TopicPartition
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.states import ClassicState as State
 from tests.coordinator.world import World, positions, subscription
@@ -67,7 +67,7 @@ class Coordinator(RuleBasedStateMachine):
 
     def watch(self):
         """Hears of each transition, and of each answer that comes a second time."""
-        self.unwatched = ClassicGroup.transition_to, Answer.complete
+        self.unwatched = ClassicGroup.transition_to, ResponseFuture.complete
         transition_to, complete = self.unwatched
 
         def watched_transition(group, state, now_ms):
@@ -79,7 +79,7 @@ class Coordinator(RuleBasedStateMachine):
                 self.answered_twice.append((answer, value))
             complete(answer, value)
 
-        ClassicGroup.transition_to, Answer.complete = watched_transition, watched_complete
+        ClassicGroup.transition_to, ResponseFuture.complete = watched_transition, watched_complete
 
     @property
     def coordinator(self):
@@ -254,7 +254,7 @@ class Coordinator(RuleBasedStateMachine):
     @rule()
     def sweep(self):
         seen = len(self.world.appends)
-        self.coordinator.manager.cleanup_expired()
+        self.coordinator.manager.delete_expired()
         for made in self.world.appends[seen:]:
             self.world.ledgers[made.group].expired(made.tombstones)
 
@@ -361,7 +361,7 @@ class Coordinator(RuleBasedStateMachine):
                 assert answer.done or answer in self.dropped, "a request was never answered"
             self.offsets_are_the_newest_that_were_answered()
         finally:
-            ClassicGroup.transition_to, Answer.complete = self.unwatched
+            ClassicGroup.transition_to, ResponseFuture.complete = self.unwatched
             logging.getLogger("kafkagroups.coordinator").disabled = False
             shutil.rmtree(self.folder)
 

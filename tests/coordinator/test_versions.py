@@ -63,11 +63,11 @@ def test_version_0_fetches_what_exists_and_may_be_seen(broker):
     kafka = broker("1.0.1", zookeeper=True)
     coordinator = kafka.coordinator
     coordinator.offset_commit_to_zookeeper("g", {ORDERS: OffsetCommit(5)})
-    coordinator.authorize = lambda operation, kind, name: kind != "TOPIC"
+    coordinator.validator.authorize = lambda operation, kind, name: kind != "TOPIC"
     told = coordinator.offset_fetch_from_zookeeper("g", [ORDERS]).offsets[ORDERS]
     assert (told.offset, told.error) == (-1, Errors.TOPIC_AUTHORIZATION_FAILED)
-    coordinator.authorize = lambda operation, kind, name: True
-    coordinator.topics = {}
+    coordinator.validator.authorize = lambda operation, kind, name: True
+    coordinator.validator.topics = {}
     told = coordinator.offset_fetch_from_zookeeper("g", [ORDERS]).offsets[ORDERS]
     assert (told.offset, told.error) == (-1, Errors.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -117,7 +117,7 @@ def test_who_may_not_ask_gets_no_generation(broker):
     kafka = broker("1.0.1")
     refused = kafka.coordinator.join_group("g", protocols=READS, member_id="nobody").value
     assert (refused.error, refused.generation) == (Errors.UNKNOWN_MEMBER_ID, 0)
-    kafka.coordinator.authorize = lambda operation, kind, name: kind != "GROUP"
+    kafka.coordinator.validator.authorize = lambda operation, kind, name: kind != "GROUP"
     refused = kafka.coordinator.join_group("g", protocols=READS).value
     assert (refused.error, refused.generation) == (Errors.GROUP_AUTHORIZATION_FAILED, -1)
 
@@ -126,6 +126,6 @@ def test_what_a_failed_append_did_not_delete_is_not_counted(kafka):
     """GMM.cleanupGroupMetadata: offsetsRemoved grows only behind the append."""
     kafka.commit("g", 5, ORDERS, ORDERS_1)
     kafka.logs.refuses = Errors.KAFKA_STORAGE_ERROR
-    assert kafka.coordinator.manager.cleanup([kafka.group("g")], lambda group: [ORDERS]) == 0
+    assert kafka.coordinator.manager.delete_offsets_and_empty_groups([kafka.group("g")], lambda group: [ORDERS]) == 0
     kafka.logs.refuses = Errors.NONE
-    assert kafka.coordinator.manager.cleanup([kafka.group("g")], lambda group: [ORDERS_1]) == 1
+    assert kafka.coordinator.manager.delete_offsets_and_empty_groups([kafka.group("g")], lambda group: [ORDERS_1]) == 1

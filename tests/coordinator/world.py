@@ -7,20 +7,20 @@ disagree about the commit that stands there, and why is one of the reasons in do
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import count
 
 import kafkagroups as kg
 from kafkagroups.coordinator import (
     Clock,
-    DiskLogs,
     Errors,
-    GroupCoordinator,
     GroupMetadataManager,
     HeldLogs,
     Settings,
     TopicPartition,
+    open_logs,
+    start_broker,
 )
-from kafkagroups.coordinator.living import as_loaded
+from kafkagroups.coordinator.start import number_member_ids
+from kafkagroups.groups.live_and_loaded import build_loaded_group
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, Embedded, encode_embedded
 from kafkagroups.records.group_metadata import GroupMetadataKey
@@ -100,9 +100,11 @@ class World:
     """A broker with one partition of the offsets topic, where `topics` exist. `logs` holds and fails its appends."""
 
     def __init__(self, folder, version, topics, **options):
-        self.clock, self.topics, self.ids = Clock(NOW), dict(topics), count(1)
+        self.clock = Clock(NOW)
+        self.topics = dict(topics)
+        self.new_member_id = number_member_ids()
         self.settings = Settings(version, offsets_topic_num_partitions=1, **options)
-        self.logs = HeldLogs(DiskLogs(folder, on_append=self._written), holds=False)
+        self.logs = HeldLogs(open_logs(folder, self.settings, on_append=self._written), holds=False)
         self.appends = []
         self.start()
 
@@ -111,8 +113,8 @@ class World:
         self.clock.forget()
         self.logs.held.clear()
         self.logs.holds, self.logs.refuses = False, Errors.NONE
-        self.coordinator = GroupCoordinator(
-            self, self.clock, self.settings, topics=self.topics, new_member_id=lambda name: f"{name}-{next(self.ids)}"
+        self.coordinator = start_broker(
+            self, self.clock, self.settings, topics=self.topics, new_member_id=self.new_member_id
         )
         self.elect()
 
@@ -278,7 +280,7 @@ def undisputed(group, disputed):
 
 
 def membership(group):
-    shown = as_loaded(group, 0)
+    shown = build_loaded_group(group, 0)
     if shown.generation == 0:
         return shown.state, 0, shown.members
     return shown.state, shown.generation, shown.protocol_type, shown.protocol, shown.leader, shown.members

@@ -15,28 +15,28 @@ SHOP = str(Path(__file__).parents[2] / "data" / "harbour" / "3.9.2")
 
 def test_a_crash_leaves_what_the_log_has():
     """Committed offsets come back; a member that joined and never synced does not (run 1.0.1-odd)."""
-    broker = course.coordinator()
+    broker = course.start_broker()
     assert broker.offset_commit("dashboard", {ORDERS: OffsetCommit(5)}).value == {ORDERS: Errors.NONE}
     member = broker.join_group("billing", protocols=[("range", b"")], client_id="billing").value.member_id
     assert member == "billing-1", "ids are numbered"
-    heir = course.crashed(broker)
+    heir = course.restart_after_crash(broker)
     assert heir.offset_fetch("dashboard").offsets[ORDERS].offset == 5
     assert [group.state for group in heir.describe_groups(["billing", "dashboard"])] == ["Dead", "Empty"]
-    assert str(course.written(heir, "dashboard")[0]) == " 0: dashboard orders-0 = 5"
+    assert str(course.read_partition_lines(heir, "dashboard")[0]) == " 0: dashboard orders-0 = 5"
 
 
 def test_what_was_held_back_dies_with_the_broker():
     """The record is in the log; the answer, which the dead broker owed, never comes."""
-    broker = course.coordinator(HeldLogs(course.coordinator().manager.logs))
+    broker = course.start_broker(HeldLogs(course.start_broker().manager.logs))
     answer = broker.offset_commit("dashboard", {ORDERS: OffsetCommit(5)})
-    heir = course.crashed(broker)
+    heir = course.restart_after_crash(broker)
     assert not answer.done and heir.offset_fetch("dashboard").offsets[ORDERS].offset == 5
 
 
 def test_it_opens_a_copy_of_a_real_log_and_answers_as_that_broker():
     """A fetch of every group is what the restarted broker answered; a commit leaves the lesson's data alone."""
     said = json.loads(Path(SHOP, "answers.json").read_text())["offsets"]
-    broker = course.coordinator(SHOP)
+    broker = course.start_broker(SHOP)
     for group, offsets in said.items():
         found = broker.offset_fetch(group).offsets
         assert {str(each): there.offset for each, there in found.items()} == {
@@ -44,13 +44,13 @@ def test_it_opens_a_copy_of_a_real_log_and_answers_as_that_broker():
         }
     before = len(course.read_lines(SHOP))
     broker.offset_commit("dashboard", {ORDERS: OffsetCommit(5)})
-    assert course.written(broker, "dashboard")[-1].value == 5 and len(course.read_lines(SHOP)) == before
+    assert course.read_partition_lines(broker, "dashboard")[-1].value == 5 and len(course.read_lines(SHOP)) == before
 
 
 def test_the_defaults_are_those_of_the_version():
     """A day of retention and ZooKeeper in 1.0.1, a week in 3.9.2; and any setting can be changed."""
-    old, new = course.coordinator(kafka="1.0.1"), course.coordinator(offset_metadata_max_bytes=10)
+    old, new = course.start_broker(kafka="1.0.1"), course.start_broker(offset_metadata_max_bytes=10)
     assert old.settings.zookeeper and old.settings.offsets_retention_ms * 7 == new.settings.offsets_retention_ms
-    assert new.settings.offset_metadata_max_bytes == 10 and course.crashed(old).settings == old.settings
+    assert new.settings.offset_metadata_max_bytes == 10 and course.restart_after_crash(old).settings == old.settings
     with pytest.raises(kg.UsageError):
-        course.coordinator(kafka="4.3.1")
+        course.start_broker(kafka="4.3.1")

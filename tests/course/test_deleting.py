@@ -59,8 +59,8 @@ def test_a_deleted_offset_comes_back_from_an_open_transaction(how):
         ("commit", None),
     ]
     assert outcome[1:] == ("NONE", None, 41, None)
-    recorded = course.play("3.9.2-deletes")
-    assert recorded.offsets(73) == {} and recorded.offsets(94) == {"orders-0": 41}
+    recorded = course.play_conversation("3.9.2-deletes")
+    assert recorded.read_offsets(73) == {} and recorded.read_offsets(94) == {"orders-0": 41}
 
 
 @pytest.mark.parametrize("how", ["OffsetDelete", "DeleteGroups", "topic"])
@@ -77,7 +77,7 @@ def test_a_plain_commit_in_flight_while_its_offset_is_deleted(how, before, loade
 
 def test_expirations_are_printed_with_their_offsets_and_groups(capsys):
     """3.9.2-expiry, records 2/7, 2/8 and 0/5: `late` has one offset, `nocommit` has none."""
-    course.play("3.9.2-expiry").tell_expired()
+    course.play_conversation("3.9.2-expiry").print_expired()
     out = capsys.readouterr().out
     assert "86.8 s  late: 1 offset + the group\n" in out and "0.8 s  nocommit: the group\n" in out
     assert "60.8 s  left: 2 offsets + the group\n" in out and out.count("\n") == 12
@@ -103,25 +103,25 @@ def test_the_shops_group_deletion_is_one_batch():
 
 def test_offset_delete_refuses_subscribed_topics_and_deletes_an_empty_group():
     """3.9.2-deletes: request 20 (error 86 for a subscribed topic) and 28 (the last offset of an Empty group)."""
-    life = course.Life("billing", tells=False)
+    life = course.Life("billing", verbose=False)
     life.join("billing-1")
     life.join("billing-1")
     life.wait(3)
     life.sync("billing-1")
     life.commit("billing-1", {"orders-0": 5, "payments-0": 8})
     life.delete_offsets("orders-0", "payments-0")
-    assert life.events[-1].answer == "GROUP_SUBSCRIBED_TO_TOPIC, NONE"
+    assert life.events[-1].response == "GROUP_SUBSCRIBED_TO_TOPIC, NONE"
     life.leave("billing-1")
     life.delete_offsets("orders-0")
-    assert str(life.events[-1].wrote[-1]).strip() == "6: billing, deleted" and life.group is None
+    assert str(life.events[-1].written[-1]).strip() == "6: billing, deleted" and life.group is None
     life.delete_offsets("orders-0")
-    assert life.events[-1].answer == "GROUP_ID_NOT_FOUND"
+    assert life.events[-1].response == "GROUP_ID_NOT_FOUND"
 
 
 def test_the_servers_log_is_printed_only_inside_the_block(capsys):
     log = logging.getLogger("kafkagroups.coordinator")
     before = log.level, list(log.handlers)
-    broker = course.coordinator()
+    broker = course.start_broker()
     with course.print_server_log():
         broker.resign(9)
     broker.resign(10)

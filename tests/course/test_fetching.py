@@ -15,10 +15,12 @@ ANSWERS = json.loads((DATA / "3.9.2" / "answers.json").read_text())
 def test_a_fetch_reads_no_record():
     """GroupMetadataManager.getOffsets (3.9) reads groupMetadataCache only."""
     logs = course.CountedLogs(SHOP)
-    broker = course.coordinator(logs)
+    broker = course.start_broker(logs)
     loaded = logs.records_read
     assert loaded == sum(batch.count for log in DATA.glob("3.9.2/__consumer*") for batch in kg.open_log(log))
-    assert {group: course.answered(broker.offset_fetch(group)) for group in ANSWERS["offsets"]} == ANSWERS["offsets"]
+    assert {group: course.format_offsets(broker.offset_fetch(group)) for group in ANSWERS["offsets"]} == ANSWERS[
+        "offsets"
+    ]
     broker.describe_groups(ANSWERS["groups"])
     broker.list_groups()
     assert logs.records_read == loaded
@@ -26,7 +28,7 @@ def test_a_fetch_reads_no_record():
 
 def test_the_table_shows_what_the_broker_answered():
     """For every group of the shop: all and by name, without and with requireStable (answers.json)."""
-    table = course.FetchTable(course.coordinator(SHOP), list(ANSWERS["offsets"]), at="fraud-check")
+    table = course.FetchTable(course.start_broker(SHOP), list(ANSWERS["offsets"]), at="fraud-check")
     for _ in table.groups:
         name = table.groups[table.group.value]
         rows = {line.split()[0]: line.split()[1:] for line in table.static_text().splitlines()[3:-2]}
@@ -47,7 +49,7 @@ def format_answer(answer):
 
 
 def test_the_table_has_a_static_form():
-    table = course.FetchTable(course.coordinator(SHOP), ["billing", "nobody"], at="nobody")
+    table = course.FetchTable(course.start_broker(SHOP), ["billing", "nobody"], at="nobody")
     shown = bundle(table)
     for form in ("text/plain", "text/html"):
         assert "nobody: not known" in shown[form] and "by name, stable" in shown[form]
@@ -55,14 +57,14 @@ def test_the_table_has_a_static_form():
     assert "billing: Stable" in table.view.value
     for groups, at in (([], None), (["billing"], "shipping")):
         with pytest.raises(kg.UsageError):
-            course.FetchTable(course.coordinator(SHOP), groups, at)
+            course.FetchTable(course.start_broker(SHOP), groups, at)
 
 
 def test_fetches_of_every_version_are_listed():
     """3.9.2-fetch has versions 1 to 9. In requests 54 and 55, orders-0 and orders-1 are pending."""
-    listed = {fetch.n: fetch for fetch in course.fetches(course.conversation("3.9.2-fetch"))}
+    listed = {fetch.n: fetch for fetch in course.read_fetches(course.read_exchanges("3.9.2-fetch"))}
     assert {fetch.version for fetch in listed.values()} == set(range(1, 10))
     assert all(fetch.broker == fetch.ours for fetch in listed.values())
-    assert (listed[54].asked, listed[54].broker["orders-0"]) == ("all", "UNSTABLE_OFFSET_COMMIT")
+    assert (listed[54].requested, listed[54].broker["orders-0"]) == ("all", "UNSTABLE_OFFSET_COMMIT")
     assert "orders-1" not in listed[54].broker and listed[55].broker["orders-1"] == "UNSTABLE_OFFSET_COMMIT"
-    assert listed[3].asked == "none" and listed[10].broker == {}
+    assert listed[3].requested == "none" and listed[10].broker == {}

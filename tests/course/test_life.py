@@ -7,30 +7,30 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.course.exercises.catalog import EXERCISES
-from kafkagroups.course.life_stepper import MOVES, drawn, legal_moves
-from kafkagroups.course.what_if import coordinator_dies, without
+from kafkagroups.course.life_stepper import TRANSITIONS, draw_states, list_transitions
+from kafkagroups.course.what_if import describe_coordinator_crash, list_changes_without
 from kafkagroups.groups.states import VALID_PREVIOUS_STATES
 from tests.course.test_widgets import bundle
 
-REBALANCE = course.play("3.9.2-rebalance")
+REBALANCE = course.play_conversation("3.9.2-rebalance")
 
 
 def quiet(*arguments, **named):
-    return course.Life(*arguments, tells=False, **named)
+    return course.Life(*arguments, verbose=False, **named)
 
 
 @pytest.mark.parametrize("name", ["3.9.2-rebalance", "3.9.2-expiry", "1.0.1-expiry", "3.9.2-deletes"])
 def test_a_conversation_is_answered_and_written_as_by_the_broker(name):
     """The conversations that the lessons ship, request by request."""
-    played = course.play(name)
-    assert played.broker == name.partition("-")[0] and len(played.mine) > 50
-    assert played.mine == played.brokers
-    assert played.my_appends == played.broker_appends
+    played = course.play_conversation(name)
+    assert played.broker == name.partition("-")[0] and len(played.our_responses) > 50
+    assert played.our_responses == played.broker_responses
+    assert played.our_appends == played.broker_appends
 
 
 def test_a_request_is_told_with_its_error_and_what_it_wrote(capsys):
     """3.9.2-rebalance, 44: answered after the rebalance time-out; 55: the group's record."""
-    REBALANCE.tell(44, 55)
+    REBALANCE.print_requests(44, 55)
     out = capsys.readouterr().out
     assert "44 member-b  JoinGroup       → NONE, after 8005 ms" in out
     assert "55 member-b  SyncGroup       → NONE   written: 0/9\n" in out
@@ -54,18 +54,21 @@ def test_a_request_is_told_with_its_error_and_what_it_wrote(capsys):
 )
 def test_the_lessons_table_of_commits(acts, generation, anonymous, answers):
     """Requests 9 to 18, 23 and 28 of 3.9.2-rebalance; an Empty group takes what has no generation (3.9.2-commits)."""
-    life = course.played(course.TWO_CONSUMERS[:acts])
+    life = course.play_acts(course.TWO_CONSUMERS[:acts])
     life.commit("somebody" if anonymous else "billing-1", {"orders-0": 1}, generation=generation)
-    assert life.events[-1].answer == answers
+    assert life.events[-1].response == answers
 
 
 def test_every_legal_move_has_its_reason():
     """The moves that the stepper tells are those of GroupMetadata.validPreviousStates, but for Dead to Dead."""
     legal = {(before, to) for to, states in VALID_PREVIOUS_STATES.items() for before in states if before is not to}
-    assert set(MOVES) == legal
-    assert [to for to, _ in legal_moves("AwaitingSync")] == ["PreparingRebalance", "Stable", "Dead"]
-    assert drawn("Dead")[0].endswith("[Dead]") and drawn("Dead")[1] == "  → nowhere: the group is gone"
-    assert "[AwaitingSync]" in drawn("AwaitingSync")[0]
+    assert set(TRANSITIONS) == legal
+    assert [to for to, _ in list_transitions("AwaitingSync")] == ["PreparingRebalance", "Stable", "Dead"]
+    assert (
+        draw_states("Dead")[0].endswith("[Dead]")
+        and draw_states("Dead")[1] == "  → no other state: the group is removed"
+    )
+    assert "[AwaitingSync]" in draw_states("AwaitingSync")[0]
 
 
 def test_the_stepper_tells_the_whole_life_and_steps_through_it():
@@ -92,7 +95,7 @@ def test_whoever_is_there_can_die_and_the_choice_goes_with_the_step():
     assert [value for _, value in stepper.what_if.options] == ["", "billing-1", "coordinator"]
     assert stepper.what_if.value == "" and "is dead" not in stepper.view.value
     stepper.what_if.value = "coordinator"
-    assert "gone: the id billing-1-1, handed out" in stepper.view.value
+    assert "lost: the member id billing-1-1, which was handed out" in stepper.view.value
     for step in range(len(stepper.acts)):
         stepper.step.value = step
         lines = re.sub("<.*?>", "", stepper.view.value).splitlines()
@@ -102,57 +105,59 @@ def test_whoever_is_there_can_die_and_the_choice_goes_with_the_step():
 def test_the_leader_dies_between_join_and_sync():
     """Its session runs from its last heartbeat (10 s; the refused commit of step 12 is no sign of life); the other
     begins again, in generation 3. doCommitOffsets (3.9): CompletingRebalance answers, and no more."""
-    told = "\n".join(without(course.played(course.TWO_CONSUMERS[:12]), "billing-1"))
-    assert "55.0 s  the time is over; billing-1-1 is out\n          PreparingRebalance, generation 2" in told
+    told = "\n".join(list_changes_without(course.play_acts(course.TWO_CONSUMERS[:12]), "billing-1"))
+    assert "55.0 s  a timeout; billing-1-1 is removed\n          PreparingRebalance, generation 2" in told
     assert "Stable, generation 3, 1 member; written 4: billing, generation 3" in told
 
 
 @pytest.mark.parametrize("acts", range(1, len(course.TWO_CONSUMERS) + 1))
 def test_without_one_the_others_come_to_rest(acts):
     """Whenever somebody dies: at the end it is no member, and the group is Stable or Empty."""
-    for name in course.played(course.TWO_CONSUMERS[:acts]).consumers:
-        life = course.played(course.TWO_CONSUMERS[:acts])
+    for name in course.play_acts(course.TWO_CONSUMERS[:acts]).consumers:
+        life = course.play_acts(course.TWO_CONSUMERS[:acts])
         dead = life.consumers[name].member_id
-        told = without(life, name)
-        state, _, members = life.settled()
+        told = list_changes_without(life, name)
+        state, _, members = life.read_state()
         assert state in ("Stable", "Empty") and dead not in members, told
 
 
 @pytest.mark.parametrize(
     ("acts", "known", "gone"),
     [
-        (1, "no group of that name", "the id billing-1-1, handed out"),
-        (7, "Stable, generation 1: billing-1-1 (leads)", "the answer to billing-2's JoinGroup"),
-        (10, "Stable, generation 1: billing-1-1 (leads)", "gone: the rebalance\ngone: billing-2-2 as a member"),
-        (14, "Stable, generation 2: ", "nothing but time"),
-        (16, "Stable, generation 2: ", "that billing-1-1 left"),
+        (1, "no group with this id", "lost: the member id billing-1-1, which was handed out"),
+        (7, "Stable, generation 1: billing-1-1 (leads)", "lost: the response to billing-2's JoinGroup"),
+        (10, "Stable, generation 1: billing-1-1 (leads)", "lost: the rebalance\nlost: the member billing-2-2"),
+        (14, "Stable, generation 2: ", "lost: only time"),
+        (16, "Stable, generation 2: ", "lost: the LeaveGroup of billing-1-1"),
     ],
 )
 def test_a_next_coordinator_knows_what_was_written(acts, known, gone):
     """E16 of the semantics: a crash between Join and Sync brings the previous generation back."""
-    told = "\n".join(coordinator_dies(course.played(course.TWO_CONSUMERS[:acts])))
+    told = "\n".join(describe_coordinator_crash(course.play_acts(course.TWO_CONSUMERS[:acts])))
     assert known in told and gone in told
 
 
 def test_the_ghosts_are_answered_as_in_the_story():
     """acts.json, "ghosts knock": the members of the loaded generation are welcome, others are told so."""
-    told = coordinator_dies(course.played(course.TWO_CONSUMERS[:10]))
+    told = describe_coordinator_crash(course.play_acts(course.TWO_CONSUMERS[:10]))
     assert told[-2:] == [
-        "to billing-1's heartbeat, generation 2, it says ILLEGAL_GENERATION",
-        "to billing-2's heartbeat, generation 2, it says UNKNOWN_MEMBER_ID",
+        "billing-1's heartbeat, generation 2, is answered ILLEGAL_GENERATION",
+        "billing-2's heartbeat, generation 2, is answered UNKNOWN_MEMBER_ID",
     ]
 
 
-@pytest.mark.parametrize(("kafka", "at_s"), [("1.0.1", 52), ("2.6.0", 52), ("2.7.0", None), ("3.9.2", 307)])
+@pytest.mark.parametrize(("kafka", "at_s"), [("1.0.1", 52), ("2.8.2", 307), ("3.9.2", 307)])
 def test_a_leader_that_only_sends_heartbeats(kafka, at_s):
-    """GroupCoordinator.handleHeartbeat, CompletingRebalance: no sign of life up to 2.6.0, one since 2.6.1; the sync
-    time-out of 2.8.1 (tags 1.0.1, 2.3.0, 2.6.0, 2.6.1, 2.7.0, 2.8.1)."""
-    life = course.played(course.TWO_CONSUMERS[:13], kafka)
-    while life.consumers["billing-2"].hangs and life.now_s < 900:
+    """Up to 2.6.0 such a heartbeat does not restart the session. Since 2.8.1 the sync timeout ends the wait.
+
+    Source: GroupCoordinator.handleHeartbeat, CompletingRebalance (tags 1.0.1, 2.3.0, 2.6.0, 2.6.1, 2.7.0, 2.8.1).
+    """
+    life = course.play_acts(course.TWO_CONSUMERS[:13], kafka)
+    while life.consumers["billing-2"].waiting_for and life.now_s < 900:
         life.wait(3)
         came = life.now_s
         life.heartbeat("billing-1")
-    assert (round(came) if not life.consumers["billing-2"].hangs else None) == at_s
+    assert (round(came) if not life.consumers["billing-2"].waiting_for else None) == at_s
 
 
 @pytest.mark.parametrize("members", [case[0] for case in EXERCISES["join_over"].cases])
@@ -165,14 +170,14 @@ def test_join_over_is_what_the_coordinator_does(members):
     life.wait(7)
     for name, *_ in members:  # the first one leads
         life.sync(name)
-    assert life.settled()[:2] == ("Stable", 1)
+    assert life.read_state()[:2] == ("Stable", 1)
     ids = {name: life.consumers[name].member_id for name, *_ in members}
     began, over = life.now_s, None
     for second in range(1000):
         for name, _, joined, _ in members:
             if joined == second:
                 life.join(name)
-        _, generation, there = life.settled()
+        _, generation, there = life.read_state()
         if generation == 2 and over is None:
             over = life.now_s - began, [name for name in ids if ids[name] not in there]
         life.wait(1)
@@ -181,13 +186,13 @@ def test_join_over_is_what_the_coordinator_does(members):
 
 def test_what_1_0_1_answers_differently(capsys):
     """1.0.1-rebalance and 3.9.2-rebalance: no MEMBER_ID_REQUIRED, and Heartbeat 27 in AwaitingSync."""
-    course.two_kafkas()
+    course.compare_kafkas()
     out = capsys.readouterr().out.splitlines()
     assert len(out) == 7 and out[5].split() == ["11", "billing-1", "heartbeat", "REBALANCE_IN_PROGRESS", "NONE"]
 
 
 def test_the_table_of_crashes_marks_what_differs(capsys):
-    course.crash_table()
+    course.print_crash_table()
     out = capsys.readouterr().out.splitlines()
     rows = [line for line in out if line[:2].strip()]
     assert len(rows) == len(course.TWO_CONSUMERS)
@@ -196,7 +201,7 @@ def test_the_table_of_crashes_marks_what_differs(capsys):
 
 def test_a_groups_record_may_reach_the_next_coordinator_before_it_is_confirmed(capsys):
     """storeGroup (3.9): Stable when the append has come back; Empty before it is made (onCompleteJoin)."""
-    course.crash_table()
+    course.print_crash_table()
     out = [line.split() for line in capsys.readouterr().out.splitlines()]
     at = {line[0]: number for number, line in enumerate(out) if line[0] != "…"}
     for step, here, then in [
@@ -216,11 +221,11 @@ def test_a_static_leader_comes_back_and_shares_nothing_out():
         life.wait(3)
         for name in sorted(names):
             life.sync(name)
-    share = life.events[-2].answer
+    share = life.events[-2].response
     life.join("van-1", instance="van-1", as_new=True)
-    assert life.events[-1].answer == "generation 2, range, you lead 2 members, skip_assignment"
+    assert life.events[-1].response == "generation 2, range, you lead 2 members, skip_assignment"
     life.sync("van-1")
-    assert (life.events[-1].asked, life.events[-1].answer, life.events[-1].wrote) == ("SyncGroup", share, [])
+    assert (life.events[-1].request, life.events[-1].response, life.events[-1].written) == ("SyncGroup", share, [])
 
 
 def test_a_life_prints_each_request_once(capsys):
@@ -229,15 +234,15 @@ def test_a_life_prints_each_request_once(capsys):
     out = capsys.readouterr().out
     assert out.count("\n") == 2 and "MEMBER_ID_REQUIRED, billing-1-1" in out
     with pytest.raises(kg.UsageError, match="no record 0"):
-        life.record(0)
+        life.read_record(0)
 
 
 def test_the_copied_van_is_the_exercises():
     """Only one instance has more than one member id in the records."""
     life = course.run_copied_van()
     ids = {}
-    for line in life.written:
+    for line in life.log_lines:
         if line.about == "group":
-            for member in life.record(line.at).value.members:
+            for member in life.read_record(line.at).value.members:
                 ids.setdefault(member.group_instance_id, set()).add(member.member_id)
     assert [name for name, each in ids.items() if len(each) > 1] == [EXERCISES["copied"].correct]

@@ -13,7 +13,7 @@ from tests.course.test_widgets import DATA, bundle
 def final_places(*script):
     """Return cache, pending offsets, the answer to a stable fetch and the clients' answers at the end of a script."""
     now = course.Flight(*script).moments[-1].places
-    return now.cache, now.pending, now.stable, now.answers
+    return now.cache, now.pending, now.stable, now.responses
 
 
 def test_a_commit_is_prepared_appended_and_cached_in_this_order():
@@ -24,7 +24,7 @@ def test_a_commit_is_prepared_appended_and_cached_in_this_order():
         ("5", "5", "–"),
         ("–", "5", "5"),
     ]
-    assert [m.places.answers for m in moments] == ["5: waits", "5: waits", "5: NONE"]
+    assert [m.places.responses for m in moments] == ["5: waits", "5: waits", "5: NONE"]
     assert [(m.whole, m.confirmed) for m in moments] == [("–", "–"), ("5", "–"), ("5", "5")]
 
 
@@ -52,7 +52,7 @@ def test_a_commit_is_cached_before_its_client_gets_the_answer():
     """putCacheCallback (3.9): first the cache, then the response. A crash in between leaves 6."""
     moments = course.Flight("commit 5", "confirm 5", "commit 6", "cache 6", "answer 6").moments[-2:]
     assert [m.what for m in moments] == ["6 confirmed, cached", "6 answered: NONE"]
-    assert [(m.places.cache, m.places.answers, m.next_broker) for m in moments] == [
+    assert [(m.places.cache, m.places.responses, m.next_broker) for m in moments] == [
         ("6", "5: NONE, 6: waits", "6"),
         ("6", "5: NONE, 6: NONE", "6"),
     ]
@@ -121,13 +121,13 @@ def test_a_flight_steps_around_and_shows_every_step_in_its_static_form():
 @pytest.mark.parametrize("name", ["3.9.2-commits", "3.9.2-txn", "3.9.2-fetch", "1.0.1-versions"])
 def test_a_conversation_is_answered_as_by_its_broker(name):
     """data/conversations: every request has the same answer, with lists in any order."""
-    talk = course.conversation(name)
+    talk = course.read_exchanges(name)
     assert len(talk) > 30 and [each.n for each in talk if each.ours != each.broker] == []
 
 
 def test_the_broker_refuses_the_metadata_that_does_not_fit():
     """3.9.2-commits 10 to 15: 4096 and 4097 times m, ü and 𝄞."""
-    commits = list(course.commits(course.conversation("3.9.2-commits")))
+    commits = list(course.read_commits(course.read_exchanges("3.9.2-commits")))
     fits = EXERCISES["fits"].correct
     assert {commit.n for commit in commits if commit.broker.name.endswith("TOO_LARGE")} == {11, 12, 15}
     assert {commit.n for commit in commits if not fits(commit.metadata, 4096)} == {11, 12, 15}
@@ -136,7 +136,7 @@ def test_the_broker_refuses_the_metadata_that_does_not_fit():
 def test_a_repeated_commit_writes_the_brokers_batch():
     """dashboard's second batch in the story (act 3): the same bytes except for the base offset."""
     real = list(kg.open_log(DATA / "3.9.2" / "__consumer_offsets-38"))
-    broker = course.coordinator(now_ms=0)
+    broker = course.start_broker(now_ms=0)
     course.commit_again(broker, real[1])
     (mine,) = broker.manager.logs.read(38)
     assert (mine.size, mine.crc, mine.count) == (real[1].size, real[1].crc, 3)

@@ -16,19 +16,19 @@ from collections import defaultdict
 
 from kafkagroups.coordinator import (
     Clock,
-    DiskLogs,
     Errors,
-    GroupCoordinator,
     HeldLogs,
     MemberIdentity,
     OffsetCommit,
     TopicPartition,
     offset_for_leader_epoch,
+    open_logs,
+    read_settings,
+    start_broker,
 )
 from kafkagroups.groups.group_offsets import NotAppended
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, Embedded, encode_embedded
-from kafkagroups.replay.config import settings
 from kafkagroups.replay.transactions import Transactions
 from tests.golden import told
 
@@ -127,17 +127,19 @@ class Broker:
         self.clock.forget()
         if self.disk:
             self.disk.close()
-        its = settings(self.version, self.config)
-        codec, fences = its.offsets_topic_compression_codec, its.since(2, 5)  # as replay/conversation.py
-        self.disk = DiskLogs(self.path, codec, fences=fences, on_append=self._appended)
+        settings = read_settings(self.version, self.config)
+        self.disk = open_logs(self.path, settings, on_append=self._appended)
         self.logs = HeldLogs(self.disk, holds=False)
-        self.coordinator = GroupCoordinator(
-            self.logs, self.clock, its, topics=self.topics,
-            new_member_id=self._new_member_id, authorize=lambda *asked: asked not in self.denied, verify=self._verify,
-        )  # fmt: skip
-        self.coordinator.zookeeper = self.zookeeper
-        for partition in range(self.coordinator.settings.offsets_topic_num_partitions):
-            self.coordinator.elect(partition)
+        self.coordinator = start_broker(
+            self.logs,
+            self.clock,
+            settings,
+            new_member_id=self._new_member_id,
+            topics=self.topics,
+            authorize=lambda *request: request not in self.denied,
+            verify=self._verify,
+            zookeeper=self.zookeeper,
+        )
 
     def _new_member_id(self, name):
         self.ids[name] += 1
@@ -158,7 +160,7 @@ class Broker:
         self.coordinator.resign(int(partition), epoch and int(epoch))
 
     def stop(self):
-        self.coordinator.active = False
+        self.coordinator.shut_down()
 
     def deny(self, operation, kind, name):
         self.denied.add((operation, kind, name))
@@ -171,7 +173,7 @@ class Broker:
 
     def sweep(self):
         """Deletes what has expired, now."""
-        self.coordinator.manager.cleanup_expired()
+        self.coordinator.manager.delete_expired()
 
     def sweeps(self):
         """The broker sweeps by itself, at its interval."""
@@ -279,7 +281,7 @@ class Broker:
     def _verify(self, transactional_id, producer_id, epoch, partition):
         manager = self.coordinator.manager
         if any(manager.partition_for(each) == partition for each in manager.open_groups.get(producer_id, ())):
-            return Errors.NONE  # as replay/conversation.py: the partition knows the transaction
+            return Errors.NONE  # as replay/player.py: the partition already contains the transaction
         return self.transactions.verify(transactional_id, producer_id, epoch, partition)
 
     def txncommit(self, producer, group, generation="-1", member="", instance=None, version="4", **offsets):
@@ -302,7 +304,7 @@ class Broker:
         partitions, commits = set(map(self.coordinator.manager.partition_for, groups)), kind == "COMMIT"
         for each in sorted(partitions):
             self.disk.append_marker(each, producer_id, epoch, commits=commits, timestamp=self.clock.now_ms)
-        self.transactions.marked(producer_id)
+        self.transactions.end_with_marker(producer_id)
         try:
             self.coordinator.transaction_completed(producer_id, partitions, commits=commits)
         except NotAppended as error:

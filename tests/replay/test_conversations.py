@@ -14,8 +14,8 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.cli import main
-from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator
-from kafkagroups.replay.config import settings
+from kafkagroups.coordinator import Clock, read_settings, start_broker
+from kafkagroups.replay.request import Request
 from kafkagroups.replay.requests import handle
 from tests.captured import captured
 
@@ -125,16 +125,14 @@ def test_a_coordinator_that_starts_on_our_log_answers_what_the_broker_answered(c
     """OffsetFetch of all topics, with requireStable too, DescribeGroups and ListGroups, after one more start."""
     header, *_ = recorded(case)
     answers = json.loads((case / "answers.json").read_text(encoding="utf-8"))
-    rules = settings(header["broker"], {**header["config"], "offsets.topic.num.partitions": header["partitions"]})
+    config = {**header["config"], "offsets.topic.num.partitions": header["partitions"]}
     clock = Clock(header["start_ms"] + header["end_ms"])
-    coordinator = GroupCoordinator(DiskLogs(replayed[1]), clock, rules, new_member_id=lambda name: name)
-    for partition in range(header["partitions"]):
-        coordinator.elect(partition)
+    coordinator = start_broker(replayed[1], clock, read_settings(header["broker"], config))
     fetch, describe, listing = NEWEST[header["broker"][0]]
 
     def ask(api, version, request):
         replies = []
-        handle(coordinator, api, version, request, "client", "/127.0.0.1", replies.append)
+        handle(coordinator, Request(api, version, request, "client"), replies.append)
         return replies[0]
 
     def offsets(group, stable):

@@ -64,8 +64,8 @@ def test_settings_must_be_those_of_a_broker(refused, config):
     assert "the header's config: " in refused({**HEADER, "config": config})
 
 
-def test_a_torn_line_is_told(refused):
-    assert refused(HEADER, '{"n": 1, "ms": 3, "api": "Heart').startswith("kafkagroups: line 2: a conversation was")
+def test_the_error_for_a_torn_line_names_the_line(refused):
+    assert refused(HEADER, '{"n": 1, "ms": 3, "api": "Heart').startswith("kafkagroups: line 2: expected a conversation")
 
 
 PLAYED = (

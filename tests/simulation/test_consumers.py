@@ -2,13 +2,13 @@
 
 import base64
 import json
-from itertools import count
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings as profile
 
-from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator, Settings, TopicPartition
+from kafkagroups.coordinator import Clock, DiskLogs, Settings, TopicPartition, start_broker
+from kafkagroups.coordinator.start import number_member_ids
 from kafkagroups.simulation import ASSIGNORS, Consumer, accidents, poll_for
 from kafkagroups.simulation.consumer import ConsumerState
 from tests.captured import captured
@@ -24,8 +24,10 @@ class World:
     """A coordinator of one version on a clock, which can crash, and its consumers."""
 
     def __init__(self, folder, version="3.9.2", consumers=3, assignor="range", static=False):
-        self.logs, self.version = DiskLogs(folder), version
-        self.clock, self.ids = Clock(NOW), count(1)
+        self.logs = DiskLogs(folder)
+        self.settings = Settings(version, offsets_topic_num_partitions=1)
+        self.clock = Clock(NOW)
+        self.new_member_id = number_member_ids()
         self.coordinator = self.start()
         self.consumers = [
             Consumer(
@@ -36,16 +38,7 @@ class World:
         ]  # fmt: skip
 
     def start(self):
-        settings = Settings(self.version, offsets_topic_num_partitions=1)
-        coordinator = GroupCoordinator(
-            self.logs,
-            self.clock,
-            settings,
-            new_member_id=lambda name: f"{name}-{next(self.ids)}",
-            topics=TOPICS,
-        )
-        coordinator.elect(0)
-        return coordinator
+        return start_broker(self.logs, self.clock, self.settings, new_member_id=self.new_member_id, topics=TOPICS)
 
     def crash(self):
         """The coordinator dies; another one loads its log."""
@@ -67,10 +60,12 @@ class World:
         return found
 
     def settle(self):
-        for consumer in self.consumers:
-            if consumer.state is ConsumerState.GONE:
-                consumer.start()
-        poll_for(self.consumers, self.clock, QUIET_MS)
+        """Let the group come to rest, twice: a static member may be fenced after a crash, and must then be restarted."""
+        for _ in range(2):
+            for consumer in self.consumers:
+                if consumer.state is ConsumerState.GONE:
+                    consumer.start()
+            poll_for(self.consumers, self.clock, QUIET_MS)
 
     def is_settled(self):
         """The group is Stable, its members are the consumers, and each partition is read by one of them."""

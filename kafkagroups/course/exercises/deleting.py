@@ -10,7 +10,7 @@ from kafkagroups.coordinator import (
     NewBatch,
     Settings,
 )
-from kafkagroups.coordinator.logs import Appended
+from kafkagroups.coordinator.logs import AppendCallback
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.exercises.expiration import EXPIRED_EXERCISE, make_commit
 from kafkagroups.course.log_lines import parse_partition
@@ -31,7 +31,7 @@ class _RecordingLogs:
     def magic(self, partition: int) -> int | None:
         return 2
 
-    def append(self, partition: int, batch: NewBatch, appended: Appended) -> None:
+    def append(self, partition: int, batch: NewBatch, appended: AppendCallback) -> None:
         self.records += batch.records
 
     def read(self, partition: int) -> Iterable[Batch]:
@@ -47,7 +47,7 @@ def _tombstones(state: str, generation: int, offsets: list[str], doomed: list[st
     committed = {parse_partition(name): make_commit() for name in offsets}
     group = ClassicGroup("g", (3, 9, 2), 0, ClassicState(state), generation, offsets=GroupOffsets(committed))
     manager.add_group(group)
-    manager.cleanup([group], lambda _: [parse_partition(name) for name in doomed])
+    manager.delete_offsets_and_empty_groups([group], lambda _: [parse_partition(name) for name in doomed])
     keys = [decode(key, None).key for key, _ in logs.records]
     return [f"{key.topic}-{key.partition}" if isinstance(key, OffsetCommitKey) else "group" for key in keys]
 

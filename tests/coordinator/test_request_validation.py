@@ -57,7 +57,7 @@ def test_e19_a_partition_of_somebody_else(kafka):
 
 def test_a_coordinator_that_does_not_run(kafka):
     """GC.validateGroupStatus, isActive."""
-    kafka.coordinator.active = False
+    kafka.coordinator.shut_down()
     assert set(asked(kafka).values()) == {Errors.COORDINATOR_NOT_AVAILABLE}
     assert kafka.coordinator.list_groups()[0] is Errors.COORDINATOR_NOT_AVAILABLE
 
@@ -108,7 +108,7 @@ def test_unloading_sends_everybody_away(kafka, caplog):
 
 def test_a_client_that_may_not(kafka):
     """KafkaApis: the operation on the group comes first, and says nothing of the group."""
-    kafka.coordinator.authorize = lambda operation, kind, name: kind != "GROUP"
+    kafka.coordinator.validator.authorize = lambda operation, kind, name: kind != "GROUP"
     told = asked(kafka)
     assert set(told.values()) == {Errors.GROUP_AUTHORIZATION_FAILED}
     assert kafka.listed() == set()
@@ -125,16 +125,16 @@ def test_a_client_that_may_not(kafka):
 )
 def test_which_operation_a_request_needs(kafka, api, operation):
     """KafkaApis (3.9): READ, DESCRIBE or DELETE on the group."""
-    kafka.coordinator.authorize = lambda asked, kind, name: kind != "GROUP" or asked == operation
+    kafka.coordinator.validator.authorize = lambda asked, kind, name: kind != "GROUP" or asked == operation
     assert asked(kafka)[api] is not Errors.GROUP_AUTHORIZATION_FAILED
-    kafka.coordinator.authorize = lambda asked, kind, name: kind != "GROUP" or asked != operation
+    kafka.coordinator.validator.authorize = lambda asked, kind, name: kind != "GROUP" or asked != operation
     assert asked(kafka)[api] is Errors.GROUP_AUTHORIZATION_FAILED
 
 
 def test_topics_that_a_client_may_not_see(kafka):
     """KafkaApis: each partition has its error, the others are served; of all topics they are left out."""
     kafka.commit("g", 1)
-    kafka.coordinator.authorize = lambda operation, kind, name: name != "orders"
+    kafka.coordinator.validator.authorize = lambda operation, kind, name: name != "orders"
     assert kafka.commit("g", 2, ORDERS).value == {ORDERS: Errors.TOPIC_AUTHORIZATION_FAILED}
     assert kafka.fetch("g", ORDERS) == {ORDERS: "TOPIC_AUTHORIZATION_FAILED"}
     assert kafka.fetch("g") == {}
@@ -142,5 +142,5 @@ def test_topics_that_a_client_may_not_see(kafka):
 
 def test_a_producer_that_may_not(kafka):
     """KafkaApis.handleTxnOffsetCommitRequest: WRITE on the transactional id."""
-    kafka.coordinator.authorize = lambda operation, kind, name: kind != "TRANSACTIONAL_ID"
+    kafka.coordinator.validator.authorize = lambda operation, kind, name: kind != "TRANSACTIONAL_ID"
     assert kafka.txn_commit("g", 1).value == {ORDERS: Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}

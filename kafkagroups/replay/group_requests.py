@@ -1,0 +1,81 @@
+"""DescribeGroups, ListGroups and DeleteGroups as JSON."""
+
+from __future__ import annotations
+
+from kafkagroups.coordinator import GroupCoordinator
+from kafkagroups.coordinator.results import DescribedGroup
+from kafkagroups.replay.json_values import Json, encode_bytes
+from kafkagroups.replay.request import Reply, Request
+
+NOT_REQUESTED = -(2**31)
+"""The value of authorizedOperations if the client did not ask for them."""
+READ = 3
+DELETE = 6
+DESCRIBE = 8
+DESCRIBE_CONFIGS = 10
+ALTER_CONFIGS = 11
+"""Codes of AclOperation."""
+GROUP_OPERATIONS = (
+    ((0, 1), (READ, DELETE, DESCRIBE)),
+    ((3, 3), (READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)),
+)
+"""The operations that a group supports, by the Kafka version that introduced them."""
+
+
+def describe_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+    """Play a DescribeGroups."""
+    operations = NOT_REQUESTED
+    if request.body.get("includeAuthorizedOperations"):
+        supported = [codes for since, codes in GROUP_OPERATIONS if coordinator.settings.since(*since)]
+        operations = sum(1 << code for code in supported[-1])
+    groups = coordinator.describe_groups(request.body["groups"])
+    reply({"groups": [_write_group(group, operations) for group in groups]})
+
+
+def list_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+    """Play a ListGroups."""
+    states = request.body.get("statesFilter") or ()
+    types = request.body.get("typesFilter") or ()
+    error, groups = coordinator.list_groups(states, types)
+    reply(
+        {
+            "errorCode": int(error),
+            "groups": [
+                {
+                    "groupId": group.group_id,
+                    "protocolType": group.protocol_type,
+                    "groupState": group.state,
+                    "groupType": "classic",
+                }
+                for group in groups
+            ],
+        }
+    )
+
+
+def delete_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+    """Play a DeleteGroups."""
+    errors = coordinator.delete_groups(request.body["groupsNames"])
+    reply({"results": [{"groupId": group_id, "errorCode": int(error)} for group_id, error in errors.items()]})
+
+
+def _write_group(group: DescribedGroup, operations: int) -> Json:
+    return {
+        "errorCode": int(group.error),
+        "groupId": group.group_id,
+        "groupState": group.state,
+        "protocolType": group.protocol_type,
+        "protocolData": group.protocol,
+        "members": [
+            {
+                "memberId": member.member_id,
+                "groupInstanceId": member.group_instance_id,
+                "clientId": member.client_id,
+                "clientHost": member.client_host,
+                "memberMetadata": encode_bytes(member.metadata),
+                "memberAssignment": encode_bytes(member.assignment),
+            }
+            for member in group.members
+        ],
+        "authorizedOperations": NOT_REQUESTED if group.error else operations,
+    }

@@ -1,0 +1,53 @@
+"""The JSON form of values in several requests: bytes, partitions and errors."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kafkagroups.coordinator import Errors, OffsetCommit, TopicPartition
+
+Json = dict[str, Any]
+
+
+def decode_bytes(text: str) -> bytes:
+    """Return the bytes of base64 text."""
+    return base64.b64decode(text)
+
+
+def encode_bytes(data: bytes) -> str:
+    """Return bytes as base64 text."""
+    return base64.b64encode(data).decode()
+
+
+def read_partitions(topics: Iterable[Json]) -> list[TopicPartition]:
+    """Return the partitions of an OffsetFetch's topics."""
+    return [TopicPartition(topic["name"], number) for topic in topics for number in topic["partitionIndexes"]]
+
+
+def read_commits(request: Json) -> dict[TopicPartition, OffsetCommit]:
+    """Return the offsets of an OffsetCommit or TxnOffsetCommit."""
+    return {
+        TopicPartition(topic["name"], partition["partitionIndex"]): OffsetCommit(
+            partition["committedOffset"],
+            partition["committedMetadata"],
+            partition.get("committedLeaderEpoch", -1),
+            partition.get("commitTimestamp", -1),
+        )
+        for topic in request["topics"]
+        for partition in topic["partitions"]
+    }
+
+
+def write_topics(partitions: Mapping[TopicPartition, Any], write: Callable[[Any], Json]) -> list[Json]:
+    """Return the topics of a response; `write` makes the fields of one partition."""
+    topics: dict[str, list[Json]] = {}
+    for (topic, partition), value in partitions.items():
+        topics.setdefault(topic, []).append({"partitionIndex": partition, **write(value)})
+    return [{"name": topic, "partitions": written} for topic, written in topics.items()]
+
+
+def write_error(error: Errors) -> Json:
+    """Return the fields of a partition that has only an error code."""
+    return {"errorCode": int(error)}

@@ -1,0 +1,114 @@
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup as JSON, played on a coordinator."""
+
+from __future__ import annotations
+
+from kafkagroups.coordinator import Errors, GroupCoordinator, MemberIdentity
+from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
+from kafkagroups.replay.json_values import decode_bytes, encode_bytes, write_error
+from kafkagroups.replay.request import Reply, Request
+
+
+def join_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+    """Play a JoinGroup. Version 0 has only one timeout."""
+    body = request.body
+    rebalance_timeout = "rebalanceTimeoutMs" if request.version else "sessionTimeoutMs"
+
+    def write(result: JoinGroupResult) -> None:
+        members = [
+            {
+                "memberId": member.member_id,
+                "groupInstanceId": member.group_instance_id,
+                "metadata": encode_bytes(member.metadata),
+            }
+            for member in result.members
+        ]
+        reply(
+            {
+                "errorCode": int(result.error),
+                "generationId": result.generation,
+                "protocolType": result.protocol_type,
+                "protocolName": result.protocol if request.version >= 7 else result.protocol or "",
+                "leader": result.leader,
+                "skipAssignment": result.skip_assignment,
+                "memberId": result.member_id,
+                "members": members,
+            }
+        )
+
+    coordinator.join_group(
+        body["groupId"],
+        protocols=[(each["name"], decode_bytes(each["metadata"])) for each in body["protocols"]],
+        member_id=body["memberId"],
+        group_instance_id=body.get("groupInstanceId"),
+        client_id=request.client_id,
+        client_host=request.client_host,
+        session_timeout_ms=body["sessionTimeoutMs"],
+        rebalance_timeout_ms=body[rebalance_timeout],
+        protocol_type=body["protocolType"],
+        require_known_member_id=request.version >= 4,
+        skips_assignment=request.version >= 9,
+    ).then(write)
+
+
+def sync_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+    """Play a SyncGroup. Since version 5 it must name protocol type and protocol (KIP-559)."""
+    body = request.body
+    protocol_type = body.get("protocolType")
+    protocol = body.get("protocolName")
+
+    def write(result: SyncGroupResult) -> None:
+        reply(
+            {
+                "errorCode": int(result.error),
+                "protocolType": result.protocol_type,
+                "protocolName": result.protocol,
+                "assignment": encode_bytes(result.assignment),
+            }
+        )
+
+    if request.version >= 5 and (protocol_type is None or protocol is None):
+        write(SyncGroupResult(Errors.INCONSISTENT_GROUP_PROTOCOL))
+        return
+    coordinator.sync_group(
+        body["groupId"],
+        body["generationId"],
+        body["memberId"],
+        {each["memberId"]: decode_bytes(each["assignment"]) for each in body["assignments"]},
+        group_instance_id=body.get("groupInstanceId"),
+        protocol_type=protocol_type,
+        protocol=protocol,
+    ).then(write)
+
+
+def heartbeat(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+    """Play a Heartbeat."""
+    body = request.body
+    error = coordinator.heartbeat(
+        body["groupId"], body["generationId"], body["memberId"], group_instance_id=body.get("groupInstanceId")
+    )
+    reply(write_error(error))
+
+
+def leave_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+    """Play a LeaveGroup. Before version 3 it names one member, whose error is the request's."""
+    body = request.body
+    members = body.get("members", [{"memberId": body.get("memberId")}])
+    leaving = [MemberIdentity(each["memberId"], each.get("groupInstanceId")) for each in members]
+    result = coordinator.leave_group(body["groupId"], leaving)
+    error = result.error
+    if request.version < 3 and result.members:
+        _, member_error = result.members[0]
+        error = error or member_error
+    reply(
+        {
+            "errorCode": int(error),
+            "members": [
+                {
+                    "memberId": member.member_id,
+                    "groupInstanceId": member.group_instance_id,
+                    "errorCode": int(member_error),
+                }
+                for member, member_error in result.members
+            ],
+        }
+    )

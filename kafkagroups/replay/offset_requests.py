@@ -1,0 +1,115 @@
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkagroups.coordinator import Errors, FetchedOffset, GroupCoordinator, TopicPartition
+from kafkagroups.coordinator.results import CommitErrors, OffsetFetchResult
+from kafkagroups.replay.json_values import Json, read_commits, read_partitions, write_error, write_topics
+from kafkagroups.replay.request import Reply, Request
+
+
+def offset_commit(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+    """Play an OffsetCommit. Version 0 stores offsets in ZooKeeper."""
+    body = request.body
+    offsets = read_commits(body)
+    if request.version == 0:
+        response = coordinator.offset_commit_to_zookeeper(body["groupId"], offsets)
+    else:
+        response = coordinator.offset_commit(
+            body["groupId"],
+            offsets,
+            generation=body["generationIdOrMemberEpoch"],
+            member_id=body["memberId"],
+            group_instance_id=body.get("groupInstanceId"),
+            retention_ms=body.get("retentionTimeMs", -1),
+        )
+    response.then(lambda errors: reply({"topics": write_topics(errors, write_error)}))
+
+
+def txn_offset_commit(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+    """Play a TxnOffsetCommit.
+
+    Since 2.0, a client below version 2 gets COORDINATOR_NOT_AVAILABLE while the group is loading, because it would fail
+    on COORDINATOR_LOAD_IN_PROGRESS.
+    """
+    body = request.body
+    hides_loading = request.version < 2 and coordinator.settings.since(2, 0)
+
+    def write(errors: CommitErrors) -> None:
+        if hides_loading:
+            errors = {partition: _hide_loading(error) for partition, error in errors.items()}
+        reply({"topics": write_topics(errors, write_error)})
+
+    coordinator.txn_offset_commit(
+        body["groupId"],
+        read_commits(body),
+        transactional_id=body["transactionalId"],
+        producer_id=body["producerId"],
+        producer_epoch=body["producerEpoch"],
+        generation=body.get("generationId", -1),
+        member_id=body.get("memberId", ""),
+        group_instance_id=body.get("groupInstanceId"),
+        knows_abortable=request.version >= 4,
+    ).then(write)
+
+
+def offset_fetch(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+    """Play an OffsetFetch. Version 0 reads ZooKeeper, and from version 8 on the request names several groups."""
+    body = request.body
+    if request.version >= 8:
+        groups = [
+            {"groupId": group["groupId"], **_fetch_group(coordinator, request, group)} for group in body["groups"]
+        ]
+        reply({"groups": groups})
+        return
+    response = _fetch_group(coordinator, request, body)
+    if request.version < 2:
+        del response["errorCode"]
+    reply(response)
+
+
+def offset_delete(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
+    """Play an OffsetDelete."""
+    partitions = [
+        TopicPartition(topic["name"], partition["partitionIndex"])
+        for topic in request.body["topics"]
+        for partition in topic["partitions"]
+    ]
+    result = coordinator.offset_delete(request.body["groupId"], partitions)
+    reply({"errorCode": int(result.error), "topics": write_topics(result.partitions, write_error)})
+
+
+def _hide_loading(error: Errors) -> Errors:
+    return Errors.COORDINATOR_NOT_AVAILABLE if error is Errors.COORDINATOR_LOAD_IN_PROGRESS else error
+
+
+def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -> Json:
+    group_id = group["groupId"]
+    partitions = None if group["topics"] is None else read_partitions(group["topics"])
+    if request.version == 0:
+        result = coordinator.offset_fetch_from_zookeeper(group_id, partitions or [])
+    else:
+        stable = request.body.get("requireStable", False)
+        result = coordinator.offset_fetch(group_id, partitions, require_stable=stable)
+    offsets = _move_group_error(result, partitions) if request.version < 2 else result.offsets
+    return {"topics": write_topics(offsets, _write_offset), "errorCode": int(result.error)}
+
+
+def _move_group_error(
+    result: OffsetFetchResult, partitions: list[TopicPartition] | None
+) -> Mapping[TopicPartition, FetchedOffset]:
+    """Return the offsets for a version without a group error: each partition gets the error."""
+    if result.error is Errors.NONE:
+        return result.offsets
+    return {partition: FetchedOffset(error=result.error) for partition in partitions or ()}
+
+
+def _write_offset(offset: FetchedOffset) -> Json:
+    return {
+        "committedOffset": offset.offset,
+        "committedLeaderEpoch": offset.leader_epoch,
+        "metadata": offset.metadata,
+        "errorCode": int(offset.error),
+    }

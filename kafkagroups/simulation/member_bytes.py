@@ -1,0 +1,61 @@
+"""The bytes of subscriptions and assignments that members send each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    Embedded,
+    TopicPartitions,
+    decode_assignment,
+    decode_subscription,
+    encode_embedded,
+)
+
+NEWEST_VERSION = 3
+"""The version of subscriptions and assignments that Kafka's clients send since 3.5."""
+
+
+def write_subscription(
+    topics: Iterable[str],
+    owned: Iterable[TopicPartition] = (),
+    generation: int = -1,
+    version: int = NEWEST_VERSION,
+) -> bytes:
+    """Return the bytes of a subscription. Only version 2 and later contain the generation."""
+    subscription = ConsumerProtocolSubscription(
+        topics=tuple(sorted(topics)),
+        owned_partitions=_group_by_topic(owned),
+        generation_id=generation,
+    )
+    return encode_embedded(Embedded(version, subscription))
+
+
+def read_subscription(metadata: bytes) -> tuple[tuple[str, ...], list[TopicPartition]]:
+    """Return the topics and the owned partitions of a subscription."""
+    subscription = decode_subscription(metadata).message
+    return subscription.topics, _list_partitions(subscription.owned_partitions)
+
+
+def write_assignment(partitions: Iterable[TopicPartition], version: int = NEWEST_VERSION) -> bytes:
+    """Return the bytes of an assignment."""
+    return encode_embedded(Embedded(version, ConsumerProtocolAssignment(_group_by_topic(partitions))))
+
+
+def read_assignment(assignment: bytes) -> list[TopicPartition]:
+    """Return the partitions of an assignment; none for 0 bytes."""
+    return _list_partitions(decode_assignment(assignment).message.assigned_partitions) if assignment else []
+
+
+def _list_partitions(topics: Iterable[TopicPartitions]) -> list[TopicPartition]:
+    return [TopicPartition(each.topic, number) for each in topics for number in each.partitions]
+
+
+def _group_by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicPartitions, ...]:
+    topics: dict[str, list[int]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(partition.partition)
+    return tuple(TopicPartitions(topic, tuple(numbers)) for topic, numbers in topics.items())

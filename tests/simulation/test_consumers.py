@@ -60,7 +60,7 @@ class World:
         return found
 
     def settle(self):
-        """Let the group come to rest, twice: a static member may be fenced after a crash, and must then be restarted."""
+        """Let the group come to rest. The second round restarts static members that a crash has fenced."""
         for _ in range(2):
             for consumer in self.consumers:
                 if consumer.state is ConsumerState.GONE:

@@ -1,4 +1,4 @@
-"""Synthetic topics: the package loads what was written, and finds what the summary says."""
+"""Synthetic topics: a load finds the numbers in the summary, and the records are as Kafka writes them."""
 
 import itertools
 import tempfile
@@ -39,7 +39,7 @@ def batches(folder):
 
 
 def decoded(folder):
-    """Every record that is no marker, with its batch."""
+    """Return every record that is not a marker, with its batch."""
     return [
         (kg.decode(record.key, record.value, strict=True), record, batch)
         for batch in batches(folder)
@@ -49,7 +49,7 @@ def decoded(folder):
 
 
 def agrees(folder, written, partitions, engine="python"):
-    """Whether both coordinators load what the summary says; the log itself holds it too."""
+    """Check that both coordinators load the numbers in the summary, and that the log contains them."""
     for coordinator in ("classic", "new"):
         loaded = kg.load(folder, coordinator=coordinator, partitions=partitions, engine=engine)
         assert loaded.elsewhere == {} and loaded.orphans == {}, "every group lies in its own partition, and is known"
@@ -72,8 +72,8 @@ def agrees(folder, written, partitions, engine="python"):
 
 @settings(max_examples=40)
 @given(st.integers(0, 400), st.integers(1, 60), st.integers(1, 40), st.floats(0, 1), st.integers(0, 2**32))
-def test_a_load_finds_what_the_summary_says(records, partitions, groups, tombstones, seed):
-    """Batches, records and bytes of each partition, the groups that are left and their offsets."""
+def test_a_load_finds_the_numbers_in_the_summary(records, partitions, groups, tombstones, seed):
+    """They are the batches, records and bytes of each partition, the groups and their offsets."""
     with tempfile.TemporaryDirectory() as folder:
         sizes = {"partitions": partitions, "groups": groups, "tombstones": tombstones, "seed": seed}
         written = synth.write(folder, records, **sizes)
@@ -108,8 +108,8 @@ def test_a_load_finds_what_the_summary_says(records, partitions, groups, tombsto
         }
     ),
 )
-def test_a_load_finds_what_the_summary_says_of_any_settings(records, asked):
-    """Transactions, generations, new groups, codecs and all the others together; every record is as Kafka writes it."""
+def test_a_load_finds_the_numbers_in_the_summary_for_any_settings(records, asked):
+    """All settings vary together: transactions, generations, modern groups, codecs and the others."""
     with tempfile.TemporaryDirectory() as folder:
         written = synth.write(folder, records, **asked)
         assert sum(partition["records"] for partition in written["partitions"].values()) == records
@@ -118,15 +118,15 @@ def test_a_load_finds_what_the_summary_says_of_any_settings(records, asked):
             assert record.name != "Unknown"
 
 
-def test_the_compiled_engine_finds_it_too(tmp_path):
-    """As the readable loader, on a log with everything."""
+def test_the_compiled_engine_finds_the_same(tmp_path):
+    """Both engines agree on a log with all kinds of records."""
     written = synth.write(tmp_path / "log", 40_000, partitions=3, codec="zstd", **REALISTIC)
     agrees(tmp_path / "log", written, 3, engine="compiled")
 
 
 @pytest.mark.parametrize("at_once", [1000, 30_000])
-def test_how_much_is_made_at_once_changes_nothing(tmp_path, monkeypatch, at_once):
-    """The segments are the same, byte for byte."""
+def test_the_size_of_the_parts_in_memory_changes_nothing(tmp_path, monkeypatch, at_once):
+    """The segments have the same bytes."""
     synth.write(tmp_path / "a", 5000, partitions=2, segment_bytes=20_000, **REALISTIC)
     monkeypatch.setattr(files, "_PART_BYTES", at_once)
     synth.write(tmp_path / "b", 5000, partitions=2, segment_bytes=20_000, **REALISTIC)
@@ -135,16 +135,16 @@ def test_how_much_is_made_at_once_changes_nothing(tmp_path, monkeypatch, at_once
     assert a == b and len(a) > 10
 
 
-def test_requests_drawn_in_many_rounds_fit_together(tmp_path, monkeypatch):
-    """Transactions that hang are remembered from round to round."""
+def test_requests_of_many_rounds_are_consistent(tmp_path, monkeypatch):
+    """A group with a hanging transaction writes no tombstones in later rounds either."""
     monkeypatch.setattr(requests, "_ROUND", 100)
     written = synth.write(tmp_path / "log", 5000, partitions=2, **REALISTIC)
     agrees(tmp_path / "log", written, 2)
     assert written["transactions"]["open"] > 3
 
 
-def test_a_record_reads_as_one_of_kafkas(tmp_path):
-    """The fixed layout is an OffsetCommit of value version 3, or its tombstone, as Kafka's writer gives it."""
+def test_a_record_is_the_same_as_kafkas(tmp_path):
+    """Its bytes are an OffsetCommit of value version 3, or the tombstone, as Kafka's writer writes them."""
     synth.write(tmp_path / "log", 500, partitions=1, groups=3, tombstones=0.3)
     kinds = set()
     for read, record, _ in decoded(tmp_path / "log"):
@@ -156,7 +156,7 @@ def test_a_record_reads_as_one_of_kafkas(tmp_path):
 
 
 def test_offsets_and_times_rise(tmp_path):
-    """A group goes forward in each of its partitions, and the log in time."""
+    """A group's offsets rise in each of its partitions, and timestamps rise in the log."""
     synth.write(tmp_path / "log", 20_000, partitions=2, **REALISTIC)
     last = {}
     for read, _, _ in decoded(tmp_path / "log"):
@@ -168,8 +168,8 @@ def test_offsets_and_times_rise(tmp_path):
         assert times == sorted(times)
 
 
-def test_generations_rise_and_hold_what_their_members_were_given(tmp_path):
-    """Each generation of a group is one more than the last; its members have the group's partitions."""
+def test_generations_rise_and_contain_the_assignments(tmp_path):
+    """Each generation of a group is one higher than the last. Its members have the group's partitions."""
     synth.write(tmp_path / "log", 20_000, partitions=2, **{**REALISTIC, "generations": 0.2, "modern": 0.1})
     generation, partitions, empty = {}, {}, 0
     records = decoded(tmp_path / "log")
@@ -203,7 +203,7 @@ def test_generations_rise_and_hold_what_their_members_were_given(tmp_path):
 
 
 def test_a_marker_comes_before_its_groups_next_request(tmp_path):
-    """And transactions of several groups overlap."""
+    """Transactions of several groups overlap."""
     written = synth.write(tmp_path / "log", 20_000, partitions=1, **REALISTIC)
     waiting, most, lost = {}, 0, 0
     for batch in batches(tmp_path / "log"):
@@ -222,8 +222,8 @@ def test_a_marker_comes_before_its_groups_next_request(tmp_path):
     assert most > 3 and waiting == {} and lost == written["transactions"]["open"] > 0
 
 
-def test_new_groups_are_stable_ones_of_the_new_coordinator(tmp_path):
-    """4.3.1's coordinator finds consumer groups whose members have all partitions; the classic one their offsets."""
+def test_modern_groups_are_stable_in_the_new_coordinator(tmp_path):
+    """4.3.1's coordinator loads consumer groups whose members have all partitions; 3.9.2's loads their offsets."""
     synth.write(tmp_path / "log", 20_000, partitions=2, **REALISTIC)
     new, classic = (kg.load(tmp_path / "log", coordinator=name) for name in ("new", "classic"))
     consumers = {name: group for name, group in new.items() if group.type == "consumer"}
@@ -235,8 +235,8 @@ def test_new_groups_are_stable_ones_of_the_new_coordinator(tmp_path):
 
 
 @pytest.mark.parametrize("codec", [codec.name.lower() for codec in CompressionType if codec])
-def test_codecs_hold_the_same_records(tmp_path, codec):
-    """Every batch but the markers is compressed, and its records are those of the log without compression."""
+def test_all_codecs_give_the_same_records(tmp_path, codec):
+    """Every batch except markers is compressed. Its records are those of the log without compression."""
     for name in ("none", codec):
         synth.write(tmp_path / name, 3000, partitions=2, codec=name, **REALISTIC)
     plain, packed = batches(tmp_path / "none"), batches(tmp_path / codec)
@@ -247,7 +247,7 @@ def test_codecs_hold_the_same_records(tmp_path, codec):
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_segments_end_where_they_are_full(tmp_path, codec):
-    """A segment is rolled before it grows too large, named by its first batch; together they are one log."""
+    """A segment is rolled before it grows too large. Its name is the offset of its first batch."""
     asked = {"partitions": 1, "groups": 5, "segment_bytes": 4000, "codec": codec}
     written = synth.write(tmp_path / "log", 3000, **asked)
     (log,) = logs(tmp_path / "log").values()
@@ -270,15 +270,15 @@ def test_the_same_seed_gives_the_same_bytes_and_few_groups_are_busy(tmp_path):
         assert a.count(b"group-000000") > 5 * a.count(b"group-000050")
 
 
-def test_a_skew_of_0_has_all_groups_alike(tmp_path):
+def test_with_a_skew_of_0_all_groups_are_equally_busy(tmp_path):
     synth.write(tmp_path / "log", 50_000, partitions=1, groups=50, skew=0)
     content = next((tmp_path / "log").rglob("*.log")).read_bytes()
     counts = [content.count(f"group-{number:06}".encode()) for number in range(50)]
     assert max(counts) < 2 * min(counts)
 
 
-def test_a_hot_partition_is_the_home_of_its_share(tmp_path):
-    """Half of the groups have names that live in one of 20 partitions."""
+def test_a_hot_partition_has_its_fraction_of_the_groups(tmp_path):
+    """Half of the groups have names that belong to one of 20 partitions."""
     written = synth.write(tmp_path / "log", 50_000, partitions=20, groups=400, skew=0, hot=0.5)
     named = kg.load(tmp_path / "log", partitions=20).named
     homes = Counter(kg.partition_for(group, 20) for group in named)
@@ -288,8 +288,8 @@ def test_a_hot_partition_is_the_home_of_its_share(tmp_path):
     assert records[-1] > 5 * records[-2]
 
 
-def test_shares_are_about_what_was_asked_for(tmp_path):
-    """Of the records for tombstones and generations; of the transactions for how they end."""
+def test_fractions_are_about_as_requested(tmp_path):
+    """They are fractions of the records for tombstones and generations, and of the transactions for their ends."""
     asked = {**REALISTIC, "tombstones": 0.02, "generations": 0.01, "modern": 0, "hanging": 0.001, "groups": 500}
     written = synth.write(tmp_path / "log", 40_000, partitions=1, **asked)
     read = decoded(tmp_path / "log")
@@ -301,14 +301,14 @@ def test_shares_are_about_what_was_asked_for(tmp_path):
     assert set(widths) == {1, *range(5, 16)} and 0.4 < widths[1] / sum(widths.values()) < 0.6
 
 
-def test_how_many_offsets_live_is_a_matter_of_groups_and_keys(tmp_path):
-    """Not of the records: a log of ten times as many has the same."""
+def test_the_number_of_live_offsets_depends_on_groups_and_keys(tmp_path):
+    """It does not depend on the records: a log with ten times as many records has the same number."""
     for records in (20_000, 200_000):
         written = synth.write(tmp_path / str(records), records, groups=20, keys=120, width=None, skew=0, tombstones=0)
         assert written["live_offsets"] == 20 * 120
 
 
-def test_what_cannot_be_written_is_refused(tmp_path):
+def test_settings_out_of_range_are_refused(tmp_path):
     (tmp_path / "here").write_text("")
     with pytest.raises(kg.UsageError, match="new or empty folder"):
         synth.write(tmp_path, 10)

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from kafkagroups.log.record_batch import HEADER_SIZE
+
 SEEN, NAME, COMMITTED, RECORD, BATCH, TIME, NOTE, EPOCH = range(8)
 """The columns of an entry.
 
@@ -58,7 +60,7 @@ HASH, NAME_AT, NAME_SIZE, VALUE, VALUE_SIZE, OFFSET, FIRST, PRODUCER = range(8)
 """The columns of a row in a block. The size of a name is negative if the row before has the same name."""
 BLOCK = 512
 """The number of rows in a block."""
-HEADER = 61
+HEADER = HEADER_SIZE
 """The size of a batch's header."""
 
 AHEAD = 12

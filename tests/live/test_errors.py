@@ -1,4 +1,4 @@
-"""What keeps `pull` from beginning is one line on stderr and exit code 2, never a traceback."""
+"""An error that prevents a pull is one line on stderr and exit code 2, never a traceback."""
 
 import sys
 
@@ -25,14 +25,14 @@ def pull(tmp_path, capsys):
 
 
 def test_the_client_is_not_installed(pull, monkeypatch):
-    """The line says what installs it."""
+    """The message contains the command that installs it."""
     monkeypatch.setitem(sys.modules, "kafka.net.manager", None)
     code, line = pull()
     assert code == 2 and "needs the Python package kafka-python" in line and "pip install '.[live]'" in line
 
 
-def test_nobody_listens(pull):
-    """Each broker is named, with what the system said."""
+def test_no_broker_listens(pull):
+    """The message names each broker and the system's error."""
     pytest.importorskip("kafka", reason="no kafka-python")
     port, other = free_ports(2)
     code, line = pull(bootstrap=f"127.0.0.1:{port},127.0.0.1:{other}")
@@ -51,7 +51,7 @@ def test_a_name_that_does_not_resolve(pull):
 
 @pytest.mark.parametrize("bootstrap", ["kafka", ":9092", "kafka:", "kafka:port", "kafka:0", "kafka:65536", "kafka:1,"])
 def test_not_host_and_port(pull, bootstrap):
-    """HOST:PORT, several with commas."""
+    """A bootstrap address is HOST:PORT, with commas between several."""
     pytest.importorskip("kafka", reason="no kafka-python")
     code, line = pull(bootstrap=bootstrap)
     assert code == 2 and "bootstrap: expected HOST:PORT of a broker, found " in line
@@ -72,7 +72,7 @@ def test_not_host_and_port(pull, bootstrap):
     ],
 )
 def test_options_that_do_not_go_together(pull, monkeypatch, options, expected):
-    """Told before anything is sent."""
+    """They are refused before anything is sent."""
     pytest.importorskip("kafka", reason="no kafka-python")
     monkeypatch.delenv("KAFKAGROUPS_PASSWORD", raising=False)
     code, line = pull(*options)
@@ -80,7 +80,7 @@ def test_options_that_do_not_go_together(pull, monkeypatch, options, expected):
 
 
 def test_a_folder_that_is_not_empty(pull, tmp_path):
-    """Nothing is ever overwritten."""
+    """A pull never overwrites files."""
     pytest.importorskip("kafka", reason="no kafka-python")
     (tmp_path / "something").touch()
     assert pull(out=tmp_path) == (2, f"{tmp_path}: expected a new or empty folder, found files in it\n")

@@ -1,6 +1,6 @@
-"""What `pull` makes of the answers that a healthy broker on a quiet machine does not give.
+"""`pull` and the responses that a healthy broker on a quiet machine does not give.
 
-The answers are made by hand, of batches that a real broker wrote; tests/broker asks real ones.
+The responses are made by hand from batches that a real broker wrote. tests/broker pulls from real brokers.
 """
 
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ def from_batch(number):
 
 
 class Scripted:
-    """A cluster of one partition: `fetched` gives (error code, records, high watermark) by how often it was asked."""
+    """A cluster of one partition. `fetched` contains each response: (error code, records, high watermark)."""
 
     def __init__(self, fetched, start=0, leaders=(1,)):
         self.fetched, self.start, self.leaders = list(fetched), start, list(leaders)
@@ -58,7 +58,7 @@ class Scripted:
 
 @pytest.fixture
 def pulled(tmp_path, monkeypatch):
-    """Pulls from a scripted cluster; gives what was said and the log that was written."""
+    """Pulls from a scripted cluster; returns the result and the log that was written."""
 
     def call(scripted):
         manager = SimpleNamespace(
@@ -86,8 +86,8 @@ def offsets(log):
 ALL = [batch.base_offset for batch in BATCHES]
 
 
-def test_a_partial_batch_at_the_end_is_asked_for_again(pulled):
-    """The first answer ends in the middle of the third batch: the next question is for the third."""
+def test_a_partial_batch_at_the_end_is_requested_again(pulled):
+    """The first response ends in the middle of the third batch: the next request begins at the third."""
     cut = LOG[: BATCHES[2].position + 30]
     scripted = Scripted([(0, cut, END), (0, from_batch(2), END)])
     said, log = pulled(scripted)
@@ -97,14 +97,14 @@ def test_a_partial_batch_at_the_end_is_asked_for_again(pulled):
 
 
 def test_batches_below_the_offset_are_dropped(pulled):
-    """A set that begins below what was asked for brings nothing twice."""
+    """A response that begins below the requested offset does not repeat batches."""
     cut = LOG[: BATCHES[3].position]
     _, log = pulled(Scripted([(0, cut, END), (0, from_batch(1), END)]))
     assert offsets(log) == ALL
 
 
 def test_nothing_above_the_high_watermark_of_the_beginning(pulled):
-    """Batches that came meanwhile are left."""
+    """Batches that were appended during the pull are not pulled."""
     later = bytearray(LOG[: BATCHES[0].size])
     later[:8] = END.to_bytes(8, "big")
     said, log = pulled(Scripted([(0, LOG + bytes(later), END + 1)]))
@@ -112,14 +112,14 @@ def test_nothing_above_the_high_watermark_of_the_beginning(pulled):
 
 
 def test_a_gap_at_the_end(pulled):
-    """Where the cleaner left nothing up to the high watermark, an empty answer ends the pull."""
+    """If the cleaner has removed all batches up to the high watermark, an empty response ends the pull."""
     said, log = pulled(Scripted([(0, LOG[: BATCHES[4].position], END), (0, b"", END)]))
     assert offsets(log) == ALL[:4]
     assert (said.partitions[0].next, said.problems) == (END, [])
 
 
 def test_a_log_start_inside_a_batch(pulled):
-    """Deleted records leave a log start in the middle of a batch: the batch comes whole, the segment bears its name."""
+    """The log start is in the middle of a batch. The batch comes whole, and the segment has its base offset as name."""
     wide = next(batch for batch in BATCHES if batch.last_offset > batch.base_offset)
     said, log = pulled(Scripted([(0, LOG[wide.position :], END)], start=wide.base_offset + 1))
     assert Path(log.segments[0]).name == f"{wide.base_offset:020}.log"
@@ -128,15 +128,15 @@ def test_a_log_start_inside_a_batch(pulled):
 
 
 def test_a_leader_that_moves(pulled):
-    """NOT_LEADER_OR_FOLLOWER: the new leader is looked up and asked."""
+    """NOT_LEADER_OR_FOLLOWER: the request is sent to the new leader."""
     scripted = Scripted([(6, None, -1), (0, LOG, END)], leaders=[1, 2])
     said, log = pulled(scripted)
     assert scripted.asked == [(1, 0), (2, 0)]
     assert offsets(log) == ALL and said.problems == []
 
 
-def test_patience_ends(pulled):
-    """After the last wait the line says how far it came, and what was pulled stays."""
+def test_a_request_is_not_repeated_forever(pulled):
+    """After the last wait, the message contains how far the pull came. The pulled batches stay."""
     scripted = Scripted([(0, LOG[: BATCHES[2].position], END), (6, None, -1)])
     said, log = pulled(scripted)
     assert scripted.waits == len(client.WAITS)
@@ -146,19 +146,19 @@ def test_patience_ends(pulled):
 
 
 def test_no_leader(pulled):
-    """A partition whose brokers are down is told, and nothing is written."""
+    """If a partition's brokers are down, nothing is written."""
     with pytest.raises(UsageError, match="no such file"):
         pulled(Scripted([(0, LOG, END)], leaders=[-1]))
 
 
 def test_a_leader_behind(pulled):
-    """A new leader whose log ends below: the line says both ends."""
+    """A new leader's log ends below the old one: the message contains both ends."""
     said, _ = pulled(Scripted([(0, LOG[: BATCHES[2].position], END), (0, b"", BATCHES[2].base_offset)]))
     assert f"the leader's log ended at offset {END}, and now ends at {BATCHES[2].base_offset}" in said.problems[0]
 
 
 def test_bytes_that_are_no_batch(pulled):
-    """Damage that hides where a batch ends stops the pull there; a wrong checksum does not."""
+    """An impossible size stops the pull there. A wrong checksum does not."""
     wrong = bytearray(LOG[: BATCHES[2].position])
     wrong[BATCHES[1].position + 17] ^= 1  # the checksum
     said, log = pulled(Scripted([(0, bytes(wrong), END), (0, b"\x01" * 200, END)]))
@@ -167,6 +167,6 @@ def test_bytes_that_are_no_batch(pulled):
 
 
 def test_a_user_who_loses_the_right(pulled):
-    """TOPIC_AUTHORIZATION_FAILED ends everything at once, in Kafka's word."""
+    """TOPIC_AUTHORIZATION_FAILED ends the pull immediately."""
     with pytest.raises(UsageError, match="TOPIC_AUTHORIZATION_FAILED"):
         pulled(Scripted([(29, None, -1)]))

@@ -1,4 +1,4 @@
-"""The log cleaner, against what Kafka 4.3.1's own Cleaner left of the same logs, and what holds for any log."""
+"""The log cleaner: the same result as Kafka 4.3.1's Cleaner on recorded logs, and rules that hold for any log."""
 
 import itertools
 import json
@@ -33,11 +33,11 @@ PASSES = [
     for step in json.loads(path.read_text())["passes"]
     if "pass" in step
 ]
-"""(folder below the cases, number of the pass) of every pass that Kafka was run for."""
+"""Folder and number of every pass that Kafka's Cleaner ran."""
 
 
 class Pass:
-    """One recorded pass: the log before it as files with their times, and the arguments that say the same."""
+    """One recorded pass: the log before it, as files with their times, and the arguments of the same pass."""
 
     def __init__(self, case, number, folder):
         self.folder = CASES / case
@@ -65,7 +65,7 @@ class Pass:
         }
 
     def forgotten(self, step):
-        """Producers that wrote nothing from this time on were forgotten between two passes."""
+        """Producers whose last batch is older than this time had expired before the pass."""
         newest = max(batch["timestamp"] for batch in self.case["log"] if batch["before_pass"] <= step["before_pass"])
         return min(newest, step["expire_producers_at_ms"] - DAY) + 1
 
@@ -80,12 +80,12 @@ class Pass:
             os.utime(self.path / f"{segment['base_offset']:020}.log", ns=(time, time))
 
     def left(self):
-        """The segments that Kafka left, as its own classes read them."""
+        """Return the segments after Kafka's pass, as Kafka's classes read them."""
         return json.loads((self.folder / f"after-pass-{self.number}.json").read_text())["segments"]
 
 
 def described(segment):
-    """A segment in the words of after-pass-N.json; what no batch header says is left out."""
+    """Return a segment in the format of after-pass-N.json, without fields that no batch header contains."""
     log = kg.open_log(segment)
     batches = [
         {
@@ -114,7 +114,7 @@ def described(segment):
 
 
 def said_batch(batch):
-    """A batch of after-pass-N.json, with the keys of `described`."""
+    """Return a batch of after-pass-N.json with the keys of `described`."""
     names = "base_offset last_offset magic pid epoch base_sequence attributes delete_horizon_ms partition_leader_epoch"
     names += " base_timestamp max_timestamp record_count" + (" size crc" * (batch["compression"] != "snappy"))
     row = {name: batch[name] for name in names.split()}
@@ -130,7 +130,7 @@ def new_folder(tmp_path, case, number):
     return folder
 
 
-def test_a_pass_leaves_what_kafkas_leaves(tmp_path):
+def test_a_pass_gives_the_same_log_as_kafkas_pass(tmp_path):
     """Segments, batches, records, checksums, file times, groups and the next dirty offset, at every recorded pass."""
     for case, number in PASSES:
         with cases.case(f"{case}, pass {number}"):
@@ -155,7 +155,7 @@ def check_pass(recorded):
     assert done.after.bytes == sum(file.stat().st_size for file in recorded.out.iterdir())
 
 
-def test_the_command_does_what_the_function_does(tmp_path, capsys):
+def test_the_command_gives_the_same_as_the_function(tmp_path, capsys):
     """The same files and numbers, and nothing else on stdout. Every tenth pass is enough to try every flag."""
     for case, number in PASSES[::10]:
         with cases.case(f"{case}, pass {number}"):
@@ -205,7 +205,7 @@ def content(folder):
 
 
 def records_of(folder):
-    """(offset, time, key, value) of every record that is no marker."""
+    """Return (offset, time, key, value) of every record that is not a marker."""
     log = kg.open_log(folder)
     records = [record[:4] for batch in log if not batch.is_control for record in batch.records]
     assert log.damage is None
@@ -219,7 +219,7 @@ NOW, RETENTION = 1_000_000, 1000
 
 @st.composite
 def logs(draw):
-    """The batches of a log, with codecs, gaps, transactions of three producers, and (producer, type) of its markers."""
+    """The batches of a log with codecs, gaps and transactions of three producers; and (producer, type) of its markers."""
     offset, out = draw(st.sampled_from([0, 7])), []
     for time in range(draw(st.integers(1, 25))):
         kind = draw(st.sampled_from(["plain", "plain", "transaction", "transaction", "commit", "abort"]))
@@ -249,7 +249,7 @@ def write(folder, batches, segment_bytes):
 
 
 def aborted_offsets(folder):
-    """The offsets of the records that an abort marker covers."""
+    """Return the offsets of the records in aborted transactions."""
     aborted, waiting = set(), {}
     for batch in kg.open_log(folder):
         if batch.is_control:
@@ -262,11 +262,11 @@ def aborted_offsets(folder):
 
 
 @given(logs(), st.integers(80, 400), st.integers(80, 1000), st.integers(1, 5) | st.none())
-def test_what_a_pass_leaves_is_part_of_the_log_with_every_keys_last_value(batches, rolls, segment_bytes, entries):
-    """No record is new, changed or out of order; below the next dirty offset the newest record of a key is there.
+def test_a_pass_keeps_the_last_value_of_every_key_and_adds_nothing(batches, rolls, segment_bytes, entries):
+    """No record is new, changed or out of order.
 
-    That is: the newest that was not aborted, value or (before its horizon) tombstone. Nothing at or above is gone but
-    aborted data.
+    Below the next dirty offset, the newest record of each key that was not aborted stays: a value, or a tombstone before
+    its horizon. At and above this offset, only aborted data is removed.
     """
     with tempfile.TemporaryDirectory() as folder:
         path, out = write(Path(folder, "log"), batches, rolls), Path(folder, "out")
@@ -287,8 +287,11 @@ def test_what_a_pass_leaves_is_part_of_the_log_with_every_keys_last_value(batche
 
 @given(logs(), st.integers(80, 400))
 def test_a_second_pass_at_the_same_time_finds_little_to_do(batches, rolls):
-    """From the next dirty offset on nothing is dirty: no byte changes. Over everything: no record goes, and only
-    markers whose data went change (they get their horizon); a third pass changes no batch."""
+    """A second pass from the next dirty offset changes no byte.
+
+    A second pass over the whole log removes no record. It only gives a horizon to markers whose data was removed. A
+    third pass changes no batch.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder, "log"), batches, rolls)
         given = {"now_ms": NOW, "delete_retention_ms": RETENTION}
@@ -310,7 +313,7 @@ def test_a_second_pass_at_the_same_time_finds_little_to_do(batches, rolls):
 @settings(max_examples=50)
 @given(logs(), st.integers(80, 400), st.integers(1, 4))
 def test_many_small_passes_leave_the_records_of_one_large_pass(batches, rolls, entries):
-    """However few keys the offset map holds, passes from each next dirty offset come to the same end."""
+    """With any capacity of the offset map, repeated passes from the next dirty offset give the same records."""
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder, "log"), batches, rolls)
         given = {"now_ms": NOW, "delete_retention_ms": RETENTION}
@@ -329,7 +332,7 @@ def test_many_small_passes_leave_the_records_of_one_large_pass(batches, rolls, e
 @settings(max_examples=20)
 @given(st.integers(1, 600), st.integers(1, 30), st.floats(0, 0.5), st.integers(0, 2**32), st.integers(1000, 20_000))
 def test_a_coordinator_loads_the_same_offsets_from_a_cleaned_log(records, groups, tombstones, seed, rolls):
-    """Plain commits and their tombstones (no transactions, whose order the cleaner does not keep): nothing is lost."""
+    """No offset of plain commits and tombstones is lost. The cleaner does not keep the order of transactions."""
     with tempfile.TemporaryDirectory() as folder:
         synth.write(Path(folder, "topic"), records, partitions=1, groups=groups, tombstones=tombstones, seed=seed)
         batches = [rebuild_bytes(batch) for batch in kg.open_log(Path(folder, "topic", "__consumer_offsets-0"))]
@@ -350,9 +353,11 @@ def message(offset, key, value):
     return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
 
 
-def test_what_makes_kafkas_cleaner_fail_is_an_error_and_leaves_nothing(tmp_path):
-    """An old message cannot be kept empty at the end of a pass ("Empty batches are only supported for magic v2 and
-    above", MemoryRecords.filterTo); a marker needs a key."""
+def test_a_log_at_which_kafkas_cleaner_fails_is_an_error_and_writes_nothing(tmp_path):
+    """Two of these logs: an old message that has to stay empty at the end of a pass, and a marker without a key.
+
+    Kafka says "Empty batches are only supported for magic v2 and above" (MemoryRecords.filterTo).
+    """
     no_key = LogRecord(1, 5, None, b"")
     marker = encode_batch([no_key], attributes=TRANSACTIONAL | CONTROL, producer_id=1, producer_epoch=0)
     for name, last in (("old", message(1, None, b"x")), ("marker", marker)):
@@ -367,7 +372,7 @@ def test_what_makes_kafkas_cleaner_fail_is_an_error_and_leaves_nothing(tmp_path)
 
 
 def test_a_horizon_after_the_end_of_time_is_never_set(tmp_path):
-    """now + delete.retention.ms overflows Java's long: the tombstone is written again without one, each time."""
+    """now + delete.retention.ms overflows Java's long: each pass rewrites the tombstone without a horizon."""
     batches = [encode_batch([LogRecord(n, 5, b"%d" % n, None), LogRecord(n + 1, 6, b"k", b"")]) for n in (0, 2)]
     write(tmp_path / "log", batches, 1)
     kg.compact(tmp_path / "log", tmp_path / "out", now_ms=1, delete_retention_ms=2**63 - 1)
@@ -375,14 +380,14 @@ def test_a_horizon_after_the_end_of_time_is_never_set(tmp_path):
     assert (first.delete_horizon_ms, first.base_timestamp) == (None, 5)
 
 
-def test_a_gap_at_a_segments_end_is_passed(tmp_path):
+def test_the_next_dirty_offset_is_after_a_gap_at_a_segments_end(tmp_path):
     """Offsets 71 to 99 do not exist: the next dirty offset is 100 (case 83 of the recorded runs; 71 in Kafka 2.3.1)."""
     write(tmp_path / "log", [encode_batch([LogRecord(n, 5, b"%d" % n, b"v")]) for n in (70, 100)], 1)
     assert kg.compact(tmp_path / "log", tmp_path / "out").next_dirty_offset == 100
 
 
-def test_a_zero_tail_is_not_carried_over(tmp_path):
-    """Preallocated files: what was never written is not part of the log, and would be damage once it is merged."""
+def test_zeros_at_the_end_of_a_segment_are_not_copied(tmp_path):
+    """The zeros of a preallocated file are not part of the log. In a merged segment they would be damage."""
     write(tmp_path / "log", [encode_batch([LogRecord(n, 5, b"%d" % n, b"v")]) for n in range(3)], 1)
     for segment in kg.open_log(tmp_path / "log").segments:
         with open(segment, "ab") as file:

@@ -1,4 +1,4 @@
-"""Segments that real brokers wrote: every batch and record as Kafka's own classes read them, and what damage does."""
+"""Segments that real brokers wrote, read as Kafka's own classes read them; and damaged segments."""
 
 import struct
 import zlib
@@ -87,7 +87,7 @@ def test_a_batch_that_is_written_is_read_back(records, codec, bits):
 
 
 def test_an_empty_batch_keeps_its_producer_and_its_offsets():
-    """What the cleaner leaves of a producer's last batch."""
+    """The cleaner keeps a producer's last batch like this."""
     data = encode_batch(
         [], base_offset=5, last_offset=9, base_timestamp=-1, max_timestamp=100, producer_id=4, producer_epoch=1
     )
@@ -96,7 +96,7 @@ def test_an_empty_batch_keeps_its_producer_and_its_offsets():
 
 
 def test_a_delete_horizon_is_the_base_of_the_records_times():
-    """Bit 6: the header's base timestamp is the horizon, and deltas lead back to the records' own times."""
+    """Bit 6: the header's base timestamp is the horizon, and the records' timestamps are deltas from it."""
     record = LogRecord(3, 1000, b"k", None)
     data = encode_batch([record], attributes=DELETE_HORIZON, base_timestamp=86_401_000, max_timestamp=1000)
     (batch,) = read_batches(data)
@@ -113,7 +113,7 @@ GOOD = encode_batch([LogRecord(0, 5, b"k", b"v"), LogRecord(1, 6, b"k", None)])
 
 @pytest.mark.parametrize("cut", range(1, len(GOOD)))
 def test_a_torn_tail_loses_nothing_whole(cut, tmp_path):
-    """The batches before it are read, and damage says where the log ends and which offset would have been next."""
+    """The batches before it are read. `damage` contains where the log ends and which offset was expected next."""
     path = tmp_path / "__consumer_offsets-3" / "00000000000000000000.log"
     path.parent.mkdir()
     path.write_bytes(GOOD + GOOD[:cut])
@@ -122,11 +122,11 @@ def test_a_torn_tail_loses_nothing_whole(cut, tmp_path):
     if any(GOOD[:cut]):
         assert (log.damage.position, log.damage.offset) == (len(GOOD), 2)
     else:
-        assert log.damage is None, "a few zeros at the end of a file are no damage"
+        assert log.damage is None, "a few zeros at the end of a file are not damage"
 
 
 def test_a_tail_of_zeros_is_the_end():
-    """Brokers preallocate files; what was never written is no damage."""
+    """Brokers preallocate files. Bytes that were never written are not damage."""
     assert len(list(read_batches(GOOD + bytes(4096)))) == 1
 
 
@@ -139,7 +139,7 @@ def test_damage_in_a_segment_ends_the_log_there(tmp_path):
 
 
 def reseal(data, magic=2):
-    """The batch with its checksum made right again."""
+    """Return the batch with a correct checksum."""
     out = bytearray(data)
     if magic == 2:
         struct.pack_into(">I", out, 17, crc32c.crc32c(bytes(out[21:])))
@@ -150,7 +150,7 @@ def reseal(data, magic=2):
 
 @given(st.binary(max_size=60), st.integers(-2, 2**31 - 1), st.integers(0, 7))
 def test_any_payload_under_a_right_checksum_is_read_or_refused(payload, count, codec):
-    """What no checksum can find is InvalidLog when the records are asked for, at once and without a flood of memory."""
+    """Wrong fields under a correct checksum raise InvalidLog when the records are read, quickly and in little memory."""
     out = bytearray(GOOD[:HEADER_SIZE] + payload)
     struct.pack_into(">i", out, 8, len(out) - 12)
     struct.pack_into(">h", out, 21, codec)

@@ -1,4 +1,4 @@
-"""The writing half of a partition: what is appended is read back, rolled as Kafka rolls, recovered after a crash."""
+"""The log writer: appended batches are read back, segments roll as in Kafka, and a crash loses no whole batch."""
 
 import pytest
 from hypothesis import given, strategies as st
@@ -14,8 +14,8 @@ def batch(offset, records=1, size=1):
 
 
 @given(sizes=st.lists(st.integers(1, 300), max_size=20), segment_bytes=st.integers(1, 1000), reopen=st.booleans())
-def test_what_is_appended_is_read_back(sizes, segment_bytes, reopen, tmp_path_factory):
-    """In order, over segments that are named by their first offset; a segment of several batches keeps to its size."""
+def test_appended_batches_are_read_back(sizes, segment_bytes, reopen, tmp_path_factory):
+    """They keep their order. A segment's name is its first offset, and a segment of several batches keeps its limit."""
     folder = tmp_path_factory.mktemp("log")
     batches = [batch(number, size=size) for number, size in enumerate(sizes)]
     log = LogWriter(folder, segment_bytes)
@@ -36,7 +36,7 @@ def test_what_is_appended_is_read_back(sizes, segment_bytes, reopen, tmp_path_fa
 
 
 def test_a_segment_that_would_be_full_to_the_byte_is_not_rolled(tmp_path):
-    """Kafka's test is size > segment.bytes - batch size (LogSegment.shouldRoll)."""
+    """Kafka rolls if size > segment.bytes - batch size (LogSegment.shouldRoll)."""
     first, second = batch(0), batch(1)
     for name, room, segments in (("equal", 0, 1), ("less", 1, 2)):
         with LogWriter(tmp_path / name, len(first) + len(second) - room) as log:
@@ -68,7 +68,7 @@ def test_offsets_do_not_go_back_and_batches_are_whole(tmp_path):
 
 
 def test_a_torn_tail_is_cut_and_nothing_whole_is_lost(tmp_path):
-    """A crash while a batch was written, at any of its bytes: the log ends before it, and goes on there."""
+    """A crash can cut a batch at any byte. The log then ends before this batch, and the next append begins there."""
     whole, torn = batch(0, records=2), batch(2)
     for cut in range(len(torn)):
         folder = tmp_path / str(cut)
@@ -83,7 +83,7 @@ def test_a_torn_tail_is_cut_and_nothing_whole_is_lost(tmp_path):
 
 
 def test_damage_in_an_earlier_segment_removes_the_later_ones(tmp_path):
-    """What a broker's recovery does: offsets behind the damage cannot be trusted to follow (LogLoader)."""
+    """A broker's recovery does the same, because the offsets after the damage may not follow (LogLoader)."""
     with LogWriter(tmp_path, 1) as log:
         for offset in range(3):
             log.append(batch(offset))

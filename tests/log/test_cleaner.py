@@ -219,7 +219,7 @@ NOW, RETENTION = 1_000_000, 1000
 
 @st.composite
 def logs(draw):
-    """The batches of a log with codecs, gaps and transactions of three producers; and (producer, type) of its markers."""
+    """The batches of a log with codecs, gaps and transactions of three producers; (producer, type) of its markers."""
     offset, out = draw(st.sampled_from([0, 7])), []
     for time in range(draw(st.integers(1, 25))):
         kind = draw(st.sampled_from(["plain", "plain", "transaction", "transaction", "commit", "abort"]))
@@ -265,8 +265,8 @@ def aborted_offsets(folder):
 def test_a_pass_keeps_the_last_value_of_every_key_and_adds_nothing(batches, rolls, segment_bytes, entries):
     """No record is new, changed or out of order.
 
-    Below the next dirty offset, the newest record of each key that was not aborted stays: a value, or a tombstone before
-    its horizon. At and above this offset, only aborted data is removed.
+    Below the next dirty offset, the newest record of each key that was not aborted stays: a value, or a tombstone
+    before its horizon. At and above this offset, only aborted data is removed.
     """
     with tempfile.TemporaryDirectory() as folder:
         path, out = write(Path(folder, "log"), batches, rolls), Path(folder, "out")

@@ -150,7 +150,7 @@ def reseal(data, magic=2):
 
 @given(st.binary(max_size=60), st.integers(-2, 2**31 - 1), st.integers(0, 7))
 def test_any_payload_under_a_right_checksum_is_read_or_refused(payload, count, codec):
-    """Wrong fields under a correct checksum raise InvalidLog when the records are read, quickly and in little memory."""
+    """Wrong fields under a correct checksum raise InvalidLog when the records are read, fast and in little memory."""
     out = bytearray(GOOD[:HEADER_SIZE] + payload)
     struct.pack_into(">i", out, 8, len(out) - 12)
     struct.pack_into(">h", out, 21, codec)

@@ -104,4 +104,4 @@ def test_to_takes_one_path(tmp_path, capsys):
     assert "--to takes one PATH" in capsys.readouterr().err
     assert main(["load", "nowhere", "--to", f"parquet:{tmp_path / 'out'}"]) == 2
     assert main(["load", DATA, "--to", "parquet:foo://x/y"]) == 2
-    assert "no file system that is known" in capsys.readouterr().err
+    assert "unknown file system" in capsys.readouterr().err

@@ -1,9 +1,9 @@
-"""The package is so many times as fast as other ways to load a log, side by side in one run: what was asked for.
+"""The required speed ratios between the package and other ways to load a log, measured side by side in one run.
 
-Half of it at a million records; all of it at ten millions, and a log of a hundred millions, in the long profile. The
-ratios are of least times over rounds. For Spark and aiokafka the log has three million records: below that, what a job
-costs before it reads (0.2 s) is more than the reading, and aiokafka's table of keys fits the processor's cache. The
-readable loader is left out, it is not compared.
+The tests need half of each ratio at a million records. The long profile needs the whole ratio at ten million records,
+and also loads a hundred million. The ratios are of least times over rounds. For Spark and aiokafka, the log has three
+million records. In a smaller log, a job's start (0.2 s) takes longer than the reading, and aiokafka's table of keys
+fits in the processor's cache. The readable engine is not compared.
 """
 
 import os
@@ -41,13 +41,13 @@ def is_short(run, where, way, base, times):
 
 
 def compared(records):
-    """New cases: they keep what was measured."""
+    """Return new cases, because a case stores its measurements."""
     return [case for case in runs.plan(records, (50, 1), ()) if case.way != "package-python"]
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """All ways, once, and once more where a gate would fail, for a machine may be busy; what it prints is the table."""
+    """Measure all ways, and repeat if a gate would fail, because the machine may be busy."""
     place = tmp_path_factory.mktemp("topics")
     rounds, seconds = (7, 90) if IS_LONG else (5, 10)
     sizes = (RECORDS, 10 * RECORDS) if IS_LONG else (RECORDS,)
@@ -56,7 +56,7 @@ def measured(tmp_path_factory):
         topics = runs.run(place, compared(records), rounds, seconds, memory=IS_LONG)
         told["runs"].append({"records": records, "topics": topics})
     first = told["runs"][0]
-    if not IS_LONG and any(is_short(first, *gate) for gate in SLOWER):  # other work on the machine: once more
+    if not IS_LONG and any(is_short(first, *gate) for gate in SLOWER):  # The machine may have been busy.
         print(report.format_terminal(told))
         again = tmp_path_factory.mktemp("again")
         told["again"] = {
@@ -76,7 +76,7 @@ def run(measured):
 
 @pytest.mark.parametrize(("where", "way", "base", "times"), SLOWER)
 def test_a_way_takes_so_many_times_as_long(measured, run, where, way, base, times):
-    """The ratio of two ways over the same topic is at least the share of what was accepted."""
+    """The ratio of two ways over the same topic is at least the accepted one, times SHARE."""
     for each in (way, base):
         if problem := find_part(run, where)["ways"][each].get("problem"):
             if problem.startswith(("failed", "wrong")):
@@ -87,12 +87,12 @@ def test_a_way_takes_so_many_times_as_long(measured, run, where, way, base, time
 
 
 def test_one_hot_partition_costs_little_more_than_fifty(run):
-    """Up to a million live keys in one partition, by the same spread over fifty."""
+    """The ratio between a million live keys in one partition and the same keys in fifty is limited."""
     assert report.hot_partition_ratio(run) <= 2.5 / SHARE
 
 
 def test_a_small_log_is_loaded_in_the_blink_of_an_eye(run):
-    """The whole process, the best of some. The one gate in seconds: that is what it is about."""
+    """The best time of a whole process is limited in seconds, because a user waits for it."""
     nothing, small = (min(run["once"][name]) for name in (once.NOTHING, once.SMALL_LOG))
     print(f"a small log, cold: {small:.2f} s, {small / nothing:.0f} times `python -c pass`")
     assert small < COLD_SECONDS
@@ -101,7 +101,7 @@ def test_a_small_log_is_loaded_in_the_blink_of_an_eye(run):
 if IS_LONG:
 
     def test_a_hundred_million_records(measured):
-        """Spark's time grows as the log, the memory of the loader and of each Spark worker with live keys only."""
+        """Spark's time grows with the log; the memory of the loader and of each worker grows only with live keys."""
         small, large = (find_part(run, MAIN) for run in measured["runs"])
         for way, whose in report.MEMORY_OWNER.items():
             took = [each["ways"][way]["memory"][whose]["anonymous"] for each in (small, large)]

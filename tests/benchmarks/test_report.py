@@ -1,4 +1,4 @@
-"""docs/performance.md says what was measured: its tables and its plot are made of benchmarks/measured.json."""
+"""The tables and the plot of docs/performance.md are generated from benchmarks/measured.json."""
 
 import json
 

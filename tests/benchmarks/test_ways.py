@@ -1,4 +1,4 @@
-"""The ways that need no Java, on a small topic: they find what the generator wrote, and a bad one loses no other."""
+"""The ways without Java on a small topic: each finds the live offsets, and a failed way stops no other."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def measured(place, ways, memory=False):
 
 
 def test_every_way_finds_the_live_offsets_that_were_written(place):
-    """Each has its two rounds, quick ones three loads in the second, and no problem; the table shows them all."""
+    """Each way has two rounds without a problem; quick ways load three times in the second."""
     topic = measured(place, PYTHON_WAYS, memory=True)
     assert {way: found.get("problem") for way, found in topic["ways"].items()} == dict.fromkeys(PYTHON_WAYS)
     assert all(
@@ -38,7 +38,7 @@ def test_every_way_finds_the_live_offsets_that_were_written(place):
 
 
 def test_a_way_that_is_missing_or_wrong_is_told_and_the_others_go_on(place, monkeypatch):
-    """No jars: left out with the reason. Another count than the generator's: no time."""
+    """A way without its jars is left out with the reason; a wrong count has no time."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(place / "empty"))
     topic = measured(place, ["kafka-classes", BASE])
     assert "no jars" in topic["ways"]["kafka-classes"]["problem"]
@@ -53,7 +53,7 @@ def test_a_way_that_is_missing_or_wrong_is_told_and_the_others_go_on(place, monk
 
 
 def test_a_run_below_ten_million_has_a_larger_log_for_spark_and_a_hot_partition():
-    """What is compared with what: the base stands beside each, and no way on a layout that it does not take."""
+    """The base loads every topic, and a way loads only the layouts that it supports."""
     cases = runs.plan(1_000_000, (50, 1), ())
     parts = {}
     for case in cases:

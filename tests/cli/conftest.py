@@ -1,4 +1,4 @@
-"""How the tests of the command line call it."""
+"""The fixture that calls the command line in process."""
 
 import io
 

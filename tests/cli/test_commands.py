@@ -129,7 +129,7 @@ def test_a_load_that_fails_says_why_and_exits_1(run):
 
 
 def test_dump_prints_a_line_a_record(run):
-    """What records.jsonl, read by Kafka's own classes, says of the same log."""
+    """dump --json prints the records that Kafka's own classes read (records.jsonl)."""
     run_folder = captured("runs") / "runs" / "1.0.1-txn"
     status, out, _ = run("dump", run_folder / "log", "--json")
     expected = rows("runs", "runs/1.0.1-txn/records.jsonl")
@@ -205,7 +205,7 @@ ODD_LINES = [
 @pytest.mark.parametrize("command", ["decode", "encode"])
 @pytest.mark.parametrize("line", ODD_LINES, ids=range(len(ODD_LINES)))
 def test_no_line_stops_the_stream(run, command, line):
-    """However odd a line is, it gives one line of error, and the next one is answered."""
+    """A wrong line gives one line of error, and the next line is converted."""
     good = b'{"key_hex":"000200026869","value_hex":null,"key":{"type":"2","data":{"group":"hi"}},"value":null}\n'
     status, out, err = run(command, "--jsonl", stdin=line + b"\n" + good)
     first, second = jsonl(out)

@@ -1,4 +1,4 @@
-"""`kafkagroups compact`: what a person sees, and what it refuses."""
+"""`kafkagroups compact`: its text output, and what it refuses."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ def run(capsys, *arguments):
 
 
 def test_the_table_shows_what_was_removed(path, tmp_path, capsys):
-    """386 bytes became 254 (case 03), beside the active segment's 105."""
+    """386 bytes became 254 (case 03); the active segment has 105 more."""
     status, out, err = run(capsys, path, "--out", tmp_path / "out")
     assert (status, err) == (0, "")
     lines = [line.split() for line in out.splitlines()]

@@ -56,7 +56,7 @@ def test_dump_log_is_the_text_of_kafkas_own_tool(path, folder, tool, run, monkey
 
 
 def test_bad_records_are_told_in_kafkas_words(run, tmp_path):
-    """errors.jsonl: what 4.3.1's reader says of each input with a key; without one the tool dies."""
+    """errors.jsonl has the message of 4.3.1's reader for each input with a key; without a key the tool fails."""
     cases = []
     for row in rows("records", "errors.jsonl"):
         kind = int.from_bytes(bytes.fromhex(row["key_hex"] or "")[:2], "big", signed=True)
@@ -88,7 +88,7 @@ def formatted():
 
 @pytest.mark.parametrize(("folder", "kafka"), list(formatted()))
 def test_formatters_print_what_the_console_consumer_printed(folder, kafka, run):
-    """As a multiset, for the consumer read partitions in turn; without what came into the log after it was copied."""
+    """Lines are compared without order, because the consumer read the partitions in turn."""
     expected = [line for path in folder.glob("formatter-*.txt") for line in path.read_text().split("\n")[:-1]]
     expected = [line for line in expected if not re.match(r"\[?console-consumer-\d+[,:]", line)]
     if folder.name == "0.9.0.1-basic":

@@ -32,7 +32,7 @@ def test_a_person_sees_where_an_offset_went_back_and_what_waits(run):
 
 
 def test_a_group_that_is_not_there_is_told_with_its_home(run):
-    """billing lives in partition 9 of 50 (partition_for.jsonl has the hash); a wrong name has no records."""
+    """billing is stored in partition 9 of 50 (partition_for.jsonl has the hash); a wrong name has no records."""
     status, out, _ = run("explain", LOG / "__consumer_offsets-12", "--group", "billing")
     assert status == 0 and "No record of billing" in out and "partition 9 if the topic has 50" in out
     status, out, err = run("explain", LOG, "--group", "billing", "--topic", "orders")

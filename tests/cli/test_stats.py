@@ -63,7 +63,7 @@ def test_what_a_pass_would_free_is_never_more_than_it_frees(name, steps, rolls, 
 
 
 def test_a_failed_load_and_an_empty_active_segment_promise_nothing_wrong(run, tmp_path):
-    """What a coordinator cannot load the cleaner keeps all the same; an empty active segment pins nothing."""
+    """The cleaner keeps records that a coordinator cannot load; an empty active segment pins nothing."""
     folder = write(tmp_path / "__consumer_offsets-0", [("C", 0), ("C", 1), ("R",)], {2})
     (folder / f"{3:020}.log").write_bytes(b"")
     partition = told(run, folder)["partitions"]["0"]

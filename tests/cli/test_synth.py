@@ -39,7 +39,7 @@ def test_json_is_what_was_written(tmp_path, capsys):
 
 
 def test_the_same_options_give_the_same_bytes(tmp_path, capsys):
-    """However the number of records is written."""
+    """200k and 10M are numbers of records."""
     for name, number in (("a", "1000"), ("b", "1k")):
         assert run(capsys, "--out", tmp_path / name, "--records", number, "--seed", 3)[0] == 0
     a, b = ([(f.name, f.read_bytes()) for f in sorted((tmp_path / name).rglob("*.log"))] for name in "ab")

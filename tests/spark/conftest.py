@@ -1,4 +1,4 @@
-"""One Spark session for all tests of this room, and folders of very many logs."""
+"""Fixtures of the Spark tests: one session for all of them, and folders with very many logs."""
 
 import shutil
 
@@ -21,7 +21,7 @@ def session():
 
 @pytest.fixture(scope="session")
 def captured_logs(tmp_path_factory):
-    """Every log of a captured run and of a crafted case, each under a number of its own; loaded one by one."""
+    """Return a folder with every captured and crafted log, each as a partition with its own number."""
     folder = tmp_path_factory.mktemp("captured")
     found = {file.parent for family in ("runs", "crafted") for file in captured(family).rglob("*.log")}
     for number, log in enumerate(sorted(found)):

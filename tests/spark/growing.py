@@ -1,4 +1,4 @@
-"""A folder of partitions that grows byte by byte, as a broker writes it, and what stands in it in the end."""
+"""A folder of partitions that grows byte by byte, as a broker writes it, and all of its batches."""
 
 import random
 
@@ -9,7 +9,7 @@ from tests.kernels.random_logs import random_log
 
 
 class Growing:
-    """Some partitions of random logs in segments; `grow` writes on, cutting anywhere; `batches` has all in order."""
+    """Random logs in some partitions. `grow` appends bytes and stops anywhere; `batches` has every batch in order."""
 
     def __init__(self, folder, seed, partitions=3):
         self.folder, self.random = folder, random.Random(seed)
@@ -24,7 +24,7 @@ class Growing:
             self.waiting[partition] = self._segments(partition, data, batches)
 
     def _segments(self, partition, data, batches):
-        """[path, bytes, how many are written], in order; a new segment begins here and there."""
+        """Return [path, bytes, number of written bytes] of each segment, in order; segments begin at random batches."""
         rolls = [each for each in batches if each is batches[0] or self.random.random() < 0.2]
         ends = [each.position for each in rolls[1:]] + [batches[-1].position + batches[-1].size]
         place = self.folder / f"__consumer_offsets-{partition}"
@@ -34,7 +34,7 @@ class Growing:
         ]
 
     def grow(self, most=2000):
-        """Writes up to so many bytes more of one partition; now and then with the zeros of a preallocated file."""
+        """Append at most `most` bytes to one partition, sometimes with the zeros of a preallocated file."""
         if not (open_ones := [partition for partition, segments in self.waiting.items() if segments]):
             return False
         partition = self.random.choice(open_ones)
@@ -57,7 +57,7 @@ class Growing:
 
 
 def _undamaged(rnd):
-    """A random log without damage, with some batches."""
+    """Return a random log without damage that has several batches."""
     while True:
         data = random_log(rnd.randrange(10**9))
         try:

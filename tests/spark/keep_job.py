@@ -1,6 +1,6 @@
 """A job for test_keeping.py: keeps a snapshot of a growing topic, until it is killed.
 
-python keep_job.py TOPIC FOLDER COORDINATOR [now]        `now`: it ends when all that is there has been read
+python keep_job.py TOPIC FOLDER COORDINATOR [now]        `now`: it ends when it has read everything that exists
 """
 
 import sys

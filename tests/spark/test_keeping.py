@@ -1,4 +1,4 @@
-"""A stream keeps a snapshot of a growing topic: killed and started again at random, it loses and doubles nothing."""
+"""A stream that keeps a snapshot and is killed at random loses nothing and counts nothing twice."""
 
 import os
 import random
@@ -21,7 +21,7 @@ JOB = Path(__file__).with_name("keep_job.py")
 
 
 def feed(whole, topic, seed, seconds):
-    """Writes the topic bit by bit, as brokers do: a partition's segments one after the other, cut at any byte."""
+    """Write the topic in small pieces, as brokers do: segment after segment, stopping at any byte."""
     rnd = random.Random(seed)
     left = {log.name: sorted(log.glob("*.log")) for log in whole.iterdir()}
     total = sum(file.stat().st_size for files in left.values() for file in files)
@@ -46,7 +46,7 @@ def start(topic, folder, coordinator, *now):
 
 
 def same(given, wanted):
-    """But for the segments, which a stream does not see, and a batch behind the snapshot that is half written."""
+    """Compare groups without the segment counts, which a stream has not, and without half-written batches."""
     for groups in (given, wanted):
         for partition in groups.partitions.values():
             partition.segments, partition.damage = 0, None
@@ -55,7 +55,7 @@ def same(given, wanted):
 
 @pytest.mark.parametrize("coordinator", ["new", "classic"])
 def test_killed_at_random(coordinator, tmp_path):
-    """Killed twice while the topic grows, batches half written; then the snapshot answers what a load answers."""
+    """The stream is killed twice while the topic grows. Then the snapshot gives the answers of a load."""
     whole, topic, folder = tmp_path / "whole", tmp_path / "topic", tmp_path / "state"
     settings = {"transactional": 0.5, "generations": 0.02, "metadata": 0.1, "width": None, "segment_bytes": 300_000}
     synth.write(whole, 20_000, partitions=4, groups=60, **settings)

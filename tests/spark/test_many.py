@@ -1,4 +1,4 @@
-"""Spark with the compiled engine gives what the readable loader gives: very many logs in one load."""
+"""Spark with the compiled engine gives the rows of the readable engine, for very many logs in one load."""
 
 from collections import defaultdict
 
@@ -38,7 +38,7 @@ def test_every_log_loads_the_same_on_spark(session, request, logs, coordinator, 
 
 
 def readable(folder, coordinator, kafka):
-    """The rows of each table as the loader to read has them, log by log."""
+    """Return the rows of each table as the readable engine gives them, log by log."""
     rows = defaultdict(list)
     for log in open_logs(folder):
         groups = load_logs([log], dialect(coordinator, kafka))

@@ -1,4 +1,4 @@
-"""Logs that lie elsewhere: a captured run behind an S3 on loopback is the same log as on disk."""
+"""Remote logs: a captured run on a local S3 server is the same log as on disk."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ RUN = sorted(captured("runs").glob("runs/4.3.1-main/*/__consumer_offsets-*"))[0]
 
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory):
-    """A folder served as a bucket: a captured run with segments besides what a broker keeps there, and a torn one."""
+    """Return a folder that is served as a bucket: a captured run with a broker's other files, and a torn segment."""
     folder = tmp_path_factory.mktemp("bucket")
     shutil.copytree(RUN, folder / "backups" / "broker 1")
     broker = folder / "backups" / "broker 1"
@@ -47,7 +47,7 @@ def store(bucket, monkeypatch):
 
 
 def test_the_layouts_are_those_of_a_folder(bucket, store):
-    """A folder of partition directories, one of these, one .log file; other files and folders are none of ours."""
+    """A path may be a folder of partition directories, one of these, or a .log file; other files are ignored."""
     broker = bucket / "backups" / "broker 1"
     one = open_logs(broker)[0]
     for key in ("backups/broker%201", "backups/broker%201/", f"backups/broker%201/{Path(one.path).name}"):
@@ -67,7 +67,7 @@ def test_the_layouts_are_those_of_a_folder(bucket, store):
 
 
 def test_the_tables_of_a_log_elsewhere(bucket, store):
-    """Every table, of either engine, from buffers that are fetched when they are asked for."""
+    """Every table is the same with both engines when its segments are fetched on demand."""
     for log in find_logs(store("backups/broker%201")):
         (local,) = open_logs(bucket / "backups" / "broker 1" / f"__consumer_offsets-{log.partition}")
         content = {segment: Path(segment).read_bytes() for segment in local.segments}
@@ -79,7 +79,7 @@ def test_the_tables_of_a_log_elsewhere(bucket, store):
 
 
 def test_a_segment_is_named_without_password_and_query(store):
-    """Damage says in which object; the log's start is in its name, as on disk."""
+    """The damage names the object, and the log's start offset comes from the object's name, as on disk."""
     (log,) = find_logs(store("late"))
     (row,) = load_columns(log.content, table="partitions", partition=log.partition).read_all().to_pylist()
     assert (row["partition"], row["segments"], row["start_offset"]) == (7, 2, 42)
@@ -96,7 +96,7 @@ def test_a_segment_is_named_without_password_and_query(store):
     ],
 )
 def test_a_place_without_a_log_is_named(store, key, said):
-    """The same mistakes as on disk, told in the same words."""
+    """The same mistakes as on disk give the same messages."""
     with pytest.raises(kg.UsageError) as caught:
         find_logs(store(key))
     assert said in str(caught.value) and "hidden" not in str(caught.value) and "\n" not in str(caught.value)
@@ -113,14 +113,14 @@ def test_a_place_without_a_log_is_named(store, key, said):
     ],
 )
 def test_a_place_that_cannot_be_is_named(uri, said):
-    """Unknown schemes, wrong parameters, files that are not there: the caller's mistakes."""
+    """Unknown schemes, wrong parameters and missing files are usage errors."""
     with pytest.raises(kg.UsageError) as caught:
         find_logs(uri)
     assert str(caught.value).startswith(said)
 
 
 def test_hdfs_without_its_library_says_what_it_needs(monkeypatch, tmp_path):
-    """libhdfs and libjvm are not among Python's packages: whoever lacks them is told."""
+    """The message names libhdfs and libjvm, which are not Python packages."""
     from pyarrow.fs import FileSystem
 
     monkeypatch.setenv("ARROW_LIBHDFS_DIR", str(tmp_path))
@@ -134,7 +134,7 @@ def test_hdfs_without_its_library_says_what_it_needs(monkeypatch, tmp_path):
 
 
 def test_files_of_this_machine_may_be_uris():
-    """file:// and no scheme are the same place."""
+    """A path with file:// and one without a scheme are the same place."""
     (log, *_) = find_logs(f"file://{RUN}")
     assert log.content is None and log.segments[0].startswith(str(RUN))
     assert (local_path("file:///a%20b"), local_path("C:/x"), local_path("s3://b/x")) == ("/a b", "C:/x", None)
@@ -142,7 +142,7 @@ def test_files_of_this_machine_may_be_uris():
 
 @pytest.mark.java
 def test_spark_loads_from_s3_what_it_loads_from_disk(session, bucket, store, capsys):
-    """kgs.load, kgs.load_groups, the data source, and the command."""
+    """kgs.load, kgs.load_groups, the data source and the command all read remote logs."""
     local, there = str(bucket / "backups" / "broker 1"), store("backups/broker%201")
     groups = kg.load(local, "new")
     tables = kgs.load(there, "new", engine="compiled", session=session)
@@ -160,7 +160,7 @@ def test_spark_loads_from_s3_what_it_loads_from_disk(session, bucket, store, cap
 
 @pytest.mark.java
 def test_the_command_names_a_wrong_key_or_bucket(session, store, capsys):
-    """One line, exit code 2, no traceback; without Spark the command says who could read it."""
+    """One line, exit code 2, no traceback. Without Spark, the message names the engine that can read it."""
     for uri in (store("nothing"), store("backups", bucket="other"), "foo://x/y"):
         assert main(["load", uri, "--engine", "spark"]) == 2
         said = capsys.readouterr()

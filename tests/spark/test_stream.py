@@ -1,4 +1,4 @@
-"""A stream of a growing folder: every whole batch once, whenever it is asked, restarted or stopped."""
+"""A stream of a growing folder reads every whole batch once, even if it is stopped or restarted."""
 
 import json
 import os
@@ -25,18 +25,18 @@ DATA = "data/harbour/3.9.2"
 
 
 def new_stream(folder, **options):
-    """The reader of a stream, as Spark makes it at a start, and again in each task."""
+    """Return the reader of a stream, as Spark creates it at a start and again in each task."""
     source = ConsumerOffsets({"path": str(folder), "table": "batches", **options})
     return source.streamReader(SCHEMA)
 
 
 def asked(stream, start):
-    """What Spark does: the offsets it logs are JSON."""
+    """Return the latest offset after a round trip through JSON, as in Spark's log."""
     return json.loads(json.dumps(stream.latestOffset(start, None)))
 
 
 def read(stream, start, end, folder):
-    """The rows between two offsets, read in tasks that know nothing but what they are sent."""
+    """Return the rows between two offsets, read by tasks that were pickled."""
     rows = []
     for part in pickle.loads(pickle.dumps(stream.partitions(start, end))):
         for batch in new_stream(folder).read(part):
@@ -46,7 +46,7 @@ def read(stream, start, end, folder):
 
 @pytest.mark.parametrize("seed", range(400 if LONG else 60))
 def test_nothing_is_lost_and_nothing_doubled(seed, tmp_path):
-    """A folder that grows cut anywhere, a query that is stopped and started anywhere, also after it has planned."""
+    """The folder grows by any number of bytes, and the query restarts anywhere, even after it has planned."""
     growing, rnd = Growing(tmp_path, seed), random.Random(seed)
     stream, start, seen = new_stream(tmp_path), {}, []
     going = True
@@ -59,7 +59,7 @@ def test_nothing_is_lost_and_nothing_doubled(seed, tmp_path):
         if end == start:
             continue
         first = read(stream, start, end, tmp_path)
-        if rnd.random() < 0.3:  # killed before it was done: the same offsets are asked for once more
+        if rnd.random() < 0.3:  # killed before it was done: the same offsets are requested again
             for _ in range(rnd.randrange(3)):
                 growing.grow()
             stream = new_stream(tmp_path)
@@ -76,7 +76,7 @@ def test_nothing_is_lost_and_nothing_doubled(seed, tmp_path):
 
 
 def whole_log(folder, partition=9):
-    """A partition of the story in a folder of its own: its one segment, its bytes, its batches."""
+    """Copy a partition of the story to a separate folder; return its segment, its bytes and its batches."""
     (log,) = open_logs(f"{DATA}/__consumer_offsets-{partition}")
     place = folder / f"__consumer_offsets-{partition}"
     place.mkdir()
@@ -85,7 +85,7 @@ def whole_log(folder, partition=9):
 
 
 def test_only_what_is_new_is_read(tmp_path, monkeypatch):
-    """While a query lives, the bytes that it has reached are not read again; after a restart their headers are."""
+    """A running query does not read bytes again; a restarted one reads their headers again."""
     path, data, batches = whole_log(tmp_path)
     looked_at = []
     parse = FoundBatch.parse
@@ -101,7 +101,7 @@ def test_only_what_is_new_is_read(tmp_path, monkeypatch):
 
 
 def test_a_damaged_batch_waits_and_what_stands_behind_it(tmp_path):
-    """It may be half written: when its bytes are right, it comes, and the rest; a task never reads past it."""
+    """A damaged batch may be half written. The stream waits for it, and a task never reads past it."""
     path, data, batches = whole_log(tmp_path)
     third = batches[2]
     damaged = bytearray(data)
@@ -123,7 +123,7 @@ def test_a_damaged_batch_waits_and_what_stands_behind_it(tmp_path):
 
 
 def test_a_segment_that_the_cleaner_replaced_is_found_again(tmp_path):
-    """Positions count in the file in which they were found; another file is searched for the Kafka offset."""
+    """A position belongs to one file. In another file, the stream searches for the Kafka offset."""
     path, data, batches = whole_log(tmp_path)
     half = batches[len(batches) // 2]
     path.write_bytes(data[: half.position])
@@ -139,7 +139,7 @@ def test_a_segment_that_the_cleaner_replaced_is_found_again(tmp_path):
 
 
 def test_a_query_that_ends_with_what_is_there_sees_no_later_bytes(tmp_path):
-    """Trigger.AvailableNow: what is written after its start is the next query's."""
+    """With the trigger AvailableNow, the next query reads what is written after the start."""
     path, data, batches = whole_log(tmp_path)
     path.write_bytes(data[: batches[2].position + 10])
     stream = new_stream(tmp_path)
@@ -152,7 +152,7 @@ def test_a_query_that_ends_with_what_is_there_sees_no_later_bytes(tmp_path):
 
 
 def test_the_mistakes_of_a_stream_are_named(tmp_path):
-    """Another table, a place elsewhere, a folder that is not there, a partition that has gone or stands twice."""
+    """Each message names the wrong table, the remote path, the missing folder, or the deleted or repeated partition."""
     with pytest.raises(kg.UsageError, match="a stream has table records or batches, not offsets"):
         ConsumerOffsets({"path": DATA, "table": "offsets"}).streamReader(SCHEMA.__class__())
     with pytest.raises(kg.UsageError, match="only streams have table batches"):
@@ -175,7 +175,7 @@ class Stopped(Exception):
 
 @pytest.mark.java
 def test_a_query_over_a_growing_folder(session, tmp_path):
-    """foreachBatch gets each batch once: while it grows, after a failure, after restarts from the checkpoint."""
+    """foreachBatch receives each batch once: while the folder grows, after a failure, and after restarts."""
     growing = Growing(tmp_path / "log", seed=8, partitions=4)
     (tmp_path / "log").mkdir()
     kgs.register(session)
@@ -217,7 +217,7 @@ def test_a_query_over_a_growing_folder(session, tmp_path):
 
 @pytest.mark.java
 def test_records_are_streamed_as_they_are_read(session, tmp_path):
-    """Table records of a stream is table records of a read."""
+    """Table records of a stream equals table records of a batch read."""
     kgs.register(session)
     source = {"table": "records", "coordinator": "classic"}
     stream = session.readStream.format("consumer_offsets").options(**source).load(DATA)

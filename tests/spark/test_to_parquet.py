@@ -1,4 +1,4 @@
-"""`load --to parquet:DIR`: the tables as files that anything reads."""
+"""`load --to parquet:DIR`: the tables as Parquet files."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ ENGINES = ["python", "compiled", pytest.param("spark", marks=pytest.mark.java)]
 
 @pytest.fixture
 def engine(request):
-    """An engine's name; Spark's session is the one that this room's tests share."""
+    """Return an engine's name; for Spark, start the shared session first."""
     if request.param == "spark":
         request.getfixturevalue("session")
     return request.param
@@ -29,7 +29,7 @@ def read(folder, table):
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_the_files_hold_the_tables(engine, tmp_path, capsys):
-    """All five, with their types, whichever engine writes them; stdout has what was written and nothing else."""
+    """Every engine writes all five tables with their types, and prints only the row counts."""
     out = tmp_path / "out put"
     assert main(["load", DATA, "--coordinator", "classic", "--engine", engine, "--to", f"parquet:{out}", "--json"]) == 0
     groups = kg.load(DATA, "classic")
@@ -44,7 +44,7 @@ def test_the_files_hold_the_tables(engine, tmp_path, capsys):
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
 def test_problems_are_told_and_the_rest_is_written(engine, tmp_path, capsys):
-    """Damage, and a load that fails as that broker's: exit code 1 and a line each, as without --to."""
+    """Damage and a failed load give exit code 1 and one line each, as without --to."""
     log = tmp_path / "log"
     shutil.copytree(f"{DATA}/__consumer_offsets-8", log / "__consumer_offsets-8")
     (log / "__consumer_offsets-8" / "00000000000000000000.log").write_bytes(b"torn")
@@ -66,7 +66,7 @@ def test_problems_are_told_and_the_rest_is_written(engine, tmp_path, capsys):
 
 @pytest.mark.java
 def test_the_engine_spark_stops_where_the_others_stop(session, tmp_path):
-    """--until and --until-time go with --to as well."""
+    """--to can be combined with --until."""
     for name, engine in (("a", "python"), ("b", "spark")):
         options = ["load", f"{DATA}/__consumer_offsets-9", "--until", "20", "--engine", engine]
         assert main([*options, "--to", f"parquet:{tmp_path / name}"]) == 0
@@ -76,7 +76,7 @@ def test_the_engine_spark_stops_where_the_others_stop(session, tmp_path):
 
 
 def test_a_folder_that_is_not_empty_is_refused(tmp_path, capsys):
-    """Nothing is read and nothing is overwritten; a file URI is that folder."""
+    """A folder with content is refused before anything is read or overwritten."""
     (tmp_path / "mine").write_text("mine")
     for place in (tmp_path, tmp_path / "mine"):
         assert main(["load", DATA, "--to", f"parquet:{place}"]) == 2
@@ -85,21 +85,21 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path, capsys):
 
 
 def test_a_uri_that_pyarrow_knows_is_written(tmp_path):
-    """file:// here; s3 and its like go the same way."""
+    """A file:// URI is written through pyarrow, as s3:// is."""
     assert main(["load", DATA, "--to", f"parquet:file://{tmp_path}/out"]) == 0
     assert read(tmp_path / "out", "groups").num_rows == len(kg.load(DATA))
 
 
 @pytest.mark.parametrize("to", ["csv:out", "parquet", "parquet:", "out", ":out"])
 def test_another_form_is_bad_usage(to, capsys):
-    """Exit code 2 and what was expected."""
+    """The message says what was expected; the exit code is 2."""
     with pytest.raises(SystemExit) as caught:
         main(["load", DATA, "--to", to])
     assert caught.value.code == 2 and "expected parquet:DIR" in capsys.readouterr().err
 
 
 def test_to_takes_one_path(tmp_path, capsys):
-    """Two logs would have to share the tables."""
+    """--to takes one PATH, because two logs would share the tables."""
     assert main(["load", DATA, DATA, "--to", f"parquet:{tmp_path / 'out'}"]) == 2
     assert "--to takes one PATH" in capsys.readouterr().err
     assert main(["load", "nowhere", "--to", f"parquet:{tmp_path / 'out'}"]) == 2

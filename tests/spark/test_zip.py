@@ -1,4 +1,4 @@
-"""The package as Spark's executors get it, a zip: its kernels keep their machine code, and never a stale one."""
+"""The package as a zip, as Spark's executors get it: the kernels cache machine code, and never use a stale one."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def package(tmp_path):
 
 
 def run(package, home):
-    """The file and the stamp of the kernels, a checksum, and whether its machine code was on disk already."""
+    """Return the stamp of the kernels, and whether their machine code was cached."""
     env = {**os.environ, "PYTHONPATH": str(package), "XDG_CACHE_HOME": str(home)}
     env.pop("NUMBA_CACHE_DIR", None)
     done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=home, env=env, capture_output=True, text=True)
@@ -40,9 +40,9 @@ def run(package, home):
 
 
 def test_machine_code_of_a_zip_is_kept_until_a_kernel_changes(package, tmp_path):
-    """Each application of Spark has its zip in a folder of its own: what one has compiled, the next one finds.
+    """Each Spark application has its zip in another folder, and finds what the previous one compiled.
 
-    It is stale when any file of the room has changed: a function is compiled with what it calls.
+    The cache is stale if any file of the kernels has changed, because a function is compiled with what it calls.
     """
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
     home.mkdir()

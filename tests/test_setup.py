@@ -71,4 +71,4 @@ def test_the_pythons_on_the_path(fresh):
     """Without PYTHON, each python on the path is tried. A version manager's shim that does not run is ignored."""
     for name in ("python3.13", "python3.12", "python3.11", "python3"):
         program(fresh, name, "echo not selected >&2; exit 127")
-    assert_one_line(make_lab(fresh, None), "needs Python 3.11, 3.12 or 3.13", "python3 is no Python")
+    assert_one_line(make_lab(fresh, None), "needs Python 3.11, 3.12 or 3.13", "python3 is not a Python")

@@ -1,4 +1,4 @@
-"""What became of each record: told by the loader's own walk, checked against what brokers answered."""
+"""What became of each record, checked against what brokers answered."""
 
 import pytest
 
@@ -37,7 +37,9 @@ def test_the_record_that_wins_is_the_one_that_is_answered(coordinator):
 
 def check_fates(path, coordinator):
     fates, groups = walk(path, coordinator)
-    winners, pending, hidden = {}, set(), set()
+    winners = {}
+    pending = set()
+    hidden = set()
     for entry in fates:
         shown = history_json(entry)
         assert shown["fate"] and (entry.fate.value != "ignored" or entry.why), shown

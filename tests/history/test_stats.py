@@ -1,4 +1,4 @@
-"""`kafkagroups stats` against counting by hand: batches, decoded records, what load answers."""
+"""`stats` against counting by hand: batches, decoded records, and what `load` answers."""
 
 import json
 import os
@@ -30,10 +30,10 @@ def test_stats_agree_with_counting_by_hand(coordinator):
 
 
 def check_stats(path, coordinator):
-    told = to_json(stats(path, coordinator=coordinator), None)
+    shown = to_json(stats(path, coordinator=coordinator), None)
     rules = kg.dialect(coordinator)
     for log in open_logs(path):
-        mine = told["partitions"][json.dumps(log.partition)]
+        mine = shown["partitions"][json.dumps(log.partition)]
         batches = list(log)
         hand = {"records": 0, "tombstones": 0, "times": [], "open": {}}
         for batch in batches:
@@ -56,12 +56,12 @@ def check_stats(path, coordinator):
         assert {t["producer_id"]: t["first_offset"] for t in mine["open_transactions"]} == hand["open"]
         assert mine["last_stable_offset"] == min(hand["open"].values(), default=mine["next_offset"])
     for name in ("records", "bytes", "live_records", "live_bytes", "tombstones"):
-        whole = sum(partition[name] for partition in told["partitions"].values())
-        assert sum(row[name] for row in told["rows"]) == whole
+        whole = sum(partition[name] for partition in shown["partitions"].values())
+        assert sum(row[name] for row in shown["rows"]) == whole
     groups = kg.load(path, coordinator)
     answered = {name: len(group.offsets) + waiting(group) for name, group in groups.items()}
     answered |= {name: waiting(orphan) for name, orphan in groups.orphans.items()}
-    live = {row["group"]: row["live_records"] for row in told["rows"]}
+    live = {row["group"]: row["live_records"] for row in shown["rows"]}
     for name, offsets in answered.items():
         assert live.get(name, 0) >= offsets, name
         if name in groups and groups[name].type == "classic":
@@ -82,30 +82,30 @@ def waiting(holder):
 
 @pytest.mark.parametrize("by", ["topic", "type", "partition"])
 def test_rows_add_up_whatever_they_are(by):
-    """The 4.3.1 run's bytes are shared out without rest, by every kind of row."""
+    """The rows of every kind add up to the bytes of the files of the 4.3.1 run."""
     path = captured("runs") / "runs" / "4.3.1-main" / "log"
-    told = to_json(stats(path, by), None)
+    shown = to_json(stats(path, by), None)
     files = sum(os.path.getsize(file) for file in path.glob("*/*.log"))
-    assert sum(row["bytes"] for row in told["rows"]) == files == sum(p["bytes"] for p in told["partitions"].values())
-    assert all(by in row for row in told["rows"])
+    assert sum(row["bytes"] for row in shown["rows"]) == files == sum(p["bytes"] for p in shown["partitions"].values())
+    assert all(by in row for row in shown["rows"])
 
 
-def test_a_whole_is_shared_out_exactly():
+def test_a_number_is_divided_exactly():
     assert divide(10, [1, 1, 1]) == [3, 3, 4] and divide(7, [0, 0]) == [3, 4] and divide(5, []) == []
 
 
-def test_what_a_pass_would_free_is_about_what_it_frees(tmp_path):
+def test_freed_bytes_is_about_what_the_cleaner_frees(tmp_path):
     """A synthetic log of small segments, and the cleaner's own count of the bytes before and after."""
     synth.write(tmp_path / "one", records=20_000, groups=50, partitions=1, tombstones=0.1)
     folder = tmp_path / "__consumer_offsets-0"
     with LogWriter(folder, segment_bytes=100_000) as log:
         for batch in kg.open_log(tmp_path / "one" / folder.name):
             log.append(rebuild_bytes(batch))
-    told = to_json(stats(folder), None)["partitions"]["0"]
+    shown = to_json(stats(folder), None)["partitions"]["0"]
     done = kg.compact(folder, tmp_path / "cleaned")
     freed = done.before.bytes - done.after.bytes
-    assert told["bytes"] == done.before.bytes and freed > 0.5 * told["bytes"]
-    assert 0.8 * freed < told["freed_bytes"] < 1.2 * freed
+    assert shown["bytes"] == done.before.bytes and freed > 0.5 * shown["bytes"]
+    assert 0.8 * freed < shown["freed_bytes"] < 1.2 * freed
 
 
 @pytest.mark.parametrize("has_value", [(True, False), (False, True), (False, False), (True, True)])

@@ -1,4 +1,4 @@
-"""Hypothesis strategies and model messages for every record type, made from the declared fields alone."""
+"""Hypothesis strategies and sample messages for every record type, made from the declared fields."""
 
 import contextlib
 import functools
@@ -21,12 +21,12 @@ OFFSET_COMMIT = RECORD_TYPES[1].value
 
 names = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 java_strings = st.text(st.characters(), max_size=12)
-"""With halves of surrogate pairs, which a JVM's strings may hold and its UTF-8 may not."""
+"""Strings with halves of surrogate pairs. A JVM's strings can hold them, its UTF-8 cannot."""
 
 
 @functools.cache
 def readable(rules):
-    """(type, class of the value, version) of all that these rules read."""
+    """Return (type, class of the value, version) of everything that these rules read."""
     found = []
     for kind in RECORD_TYPES.values():
         cls = OFFSET_COMMIT if kind.id == 0 and rules.type0_values else kind.value
@@ -38,15 +38,15 @@ def readable(rules):
 
 
 def sample(kind, cls, version, rules, size=1):
-    """Key and value of the record that `filled` gives."""
+    """Return the key and value of a record that `filled` made."""
     value = filled(cls, version, rules, size)
     return kg.encode(kg.Record(kind.id, filled(kind.key, 0, rules), value, version), rules)
 
 
 def filled(cls, version, rules, size=1):
-    """A message with nothing at its default: arrays, strings and bytes of `size`, and an unknown tag in each struct.
+    """Return a message without defaults: arrays, strings and bytes of `size`, and an unknown tag in each struct.
 
-    Arrays inside arrays have one element, so that the whole stays small.
+    Arrays inside arrays have one element, so that the message stays small.
     """
     at = layout(cls, version, rules.version)
     fields = {spec.name: _full(spec.wire, at, rules, size) for spec in specs(cls) if spec.is_in(at)}
@@ -67,7 +67,7 @@ def _full(wire, at, rules, size):
 
 @st.composite
 def records(draw, rules, text=names):
-    """Any record that this reader's Kafka can write: every type and version that it knows, tombstones too."""
+    """Draw any record that the Kafka version of these rules can write, tombstones too."""
     kind, cls, version = draw(st.sampled_from(readable(rules)))
     key = draw(messages(kind.key, 0, rules.version, text))
     if draw(st.integers(0, 9)) == 0:
@@ -76,7 +76,7 @@ def records(draw, rules, text=names):
 
 
 def messages(cls, version, kafka, text=names):
-    """Any message of this class and version that this Kafka can write."""
+    """Return a strategy for the messages of this class and version that this Kafka version can write."""
     at = layout(cls, version, kafka)
     present = [spec for spec in specs(cls) if spec.is_in(at)]
     fields = {spec.name: _field(spec, at, text) for spec in present}
@@ -114,7 +114,7 @@ def _unknown_tags(known):
 
 
 def with_strings(value, change):
-    """The same message, `change` applied to each of its strings."""
+    """Return the same message, with `change` applied to each of its strings."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, TaggedField):

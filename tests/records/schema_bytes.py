@@ -1,6 +1,6 @@
-"""A second writer of records, made of schemas.json alone: what Kafka's generated classes say of themselves.
+"""A second writer of records, made only from schemas.json, which Kafka's generated classes gave.
 
-It shares no code with the package, and takes Kafka's JSON. Source: VECTORS.md, whose vectors were checked like this.
+It shares no code with the package. Its input is Kafka's JSON. Source: VECTORS.md, whose vectors were checked like this.
 """
 
 import base64
@@ -15,7 +15,7 @@ INTS = {"INT8": ">b", "INT16": ">h", "UINT16": ">H", "INT32": ">i", "INT64": ">q
 
 
 def record_bytes(shown):
-    """(key, value) of a record's JSON."""
+    """Return the key and value of a record's JSON."""
     schema = RECORDS[shown["type"]]
     key = struct.pack(">h", shown["type"]) + body(schema["key"]["versions"]["0"], shown["key"]["data"])
     if shown["value"] is None:
@@ -53,8 +53,10 @@ def field(spec, content):
     if "element" in spec:
         inner = b"".join(field(spec["element"], element) for element in content or ())
         return length(wire, None if content is None else len(content)) + inner
-    data = None if content is None else content.encode() if "STRING" in wire else base64.b64decode(content)
-    return length(wire, None if data is None else len(data)) + (data or b"")
+    if content is None:
+        return length(wire, None)
+    data = content.encode() if "STRING" in wire else base64.b64decode(content)
+    return length(wire, len(data)) + data
 
 
 def length(wire, count):

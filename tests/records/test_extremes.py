@@ -1,8 +1,8 @@
-"""Lengths, counts and varints at their extremes: refused at once, and at no cost of memory.
+"""Extreme lengths, counts and varints: they are refused immediately, without using much memory.
 
 Every length and varint of a sample of every type and version is replaced, one at a time. Kafka refuses a count that is
-larger than the number of bytes left, and every element takes at least a byte, so a reader makes no more than the bytes
-that it has can hold.
+larger than the number of bytes left. Every element has at least one byte. So a reader never makes more elements than
+there are bytes.
 """
 
 import tracemalloc
@@ -19,8 +19,8 @@ from kafkagroups.records.consumer_protocol import (
 from tests.records.messages import NEWEST, filled, readable, sample
 
 MOST_BYTES = 32 * 1024
-"""A sample has less than 200 bytes; its record, or an error and its traceback, took at most 5 kB. A list for two
-billion elements would take 16 GB, and one for 32767, the most of an int16, 256 kB."""
+"""A sample has less than 200 bytes. Its record, or an error and its traceback, needed at most 5 kB. A list of two
+billion elements would need 16 GB. A list of 32767 elements, the most of an int16, would need 256 kB."""
 ENDLESS = ["ffffffffff01", "808080808000", "ff" * 300]
 """Varints of more than five bytes."""
 EXTREMES = {
@@ -28,7 +28,7 @@ EXTREMES = {
     "int32 length": ["ffffffff", "fffffffe", "80000000", "7fffffff", "000f4240"],
     "uvarint": ["ffffffff07", "8080808008", "ffffffff0f", "ffffffff7f", "8080808070", "c0843d", *ENDLESS],
 }
-"""-1, -2, the least, the most, a million; of varints 2^31 - 1, 2^31, 2^32 - 1, and with bits above the 32nd."""
+"""-1, -2, the least, the most, a million. For varints: 2^31 - 1, 2^31, 2^32 - 1, and bits above the 32nd."""
 SAMPLES = [
     pytest.param(*sample(kind, cls, version, NEWEST), id=f"{kind.id}-v{version}")
     for kind, cls, version in readable(NEWEST)
@@ -36,7 +36,7 @@ SAMPLES = [
 
 
 def cases(key, value):
-    """(path, whether it must be refused there, key, value) for every extreme of every length and varint of a record."""
+    """Yield (path, whether it must be refused there, key, value) for every extreme of every length and varint."""
     for span in kg.annotate(key, value):
         path = f"{span.part}.{span.field}"
         extremes = EXTREMES.get("uvarint" if span.type.startswith("uvarint") else span.type, [])
@@ -57,7 +57,7 @@ def cases(key, value):
 
 
 def is_too_much(span, text):
-    """Whether these bytes announce more than there is, in this span's type, or are no varint at all."""
+    """Whether these bytes are a length above the rest of the data, or not a varint at all."""
     if not span.type.startswith("uvarint"):
         return int.from_bytes(bytes.fromhex(text), "big", signed=True) > 0
     if text in ENDLESS:
@@ -73,8 +73,8 @@ def number(text):
 
 
 @pytest.mark.parametrize(("key", "value"), SAMPLES)
-def test_what_announces_more_than_there_is_is_refused_there_and_at_once(key, value):
-    """Less than 0 is null, or no tags; where that may not be, it is refused too."""
+def test_a_length_above_the_rest_of_the_data_is_refused_at_its_field(key, value):
+    """A length below 0 is null, or no tags. If null is not possible, it is refused, too."""
     kg.decode(key, value)
     refusals = 0
     for path, refused, odd_key, odd_value in cases(key, value):
@@ -97,7 +97,7 @@ EMBEDDED = {
 
 @pytest.mark.parametrize("version", range(4))
 @pytest.mark.parametrize("name", EMBEDDED)
-def test_the_bytes_inside_a_member_are_refused_at_once_too(name, version):
+def test_extreme_lengths_inside_a_member_use_little_memory(name, version):
     """An int16 or an int32 of extreme size at every place."""
     read, cls = EMBEDDED[name]
     data = encode_embedded(Embedded(version, filled(cls, version, NEWEST)))
@@ -109,7 +109,7 @@ def test_the_bytes_inside_a_member_are_refused_at_once_too(name, version):
 
 
 def measured(read, *args):
-    """What was read, or the error, and the most memory that either took."""
+    """Return what was read, or the error, and the most memory that was used."""
     tracemalloc.start()
     try:
         return read(*args), None, tracemalloc.get_traced_memory()[1]

@@ -20,7 +20,7 @@ BY_READER = pytest.mark.parametrize("rules", READERS, ids=lambda rules: f"{rules
 
 @BY_READER
 @given(data=st.data())
-def test_a_record_comes_back_from_its_bytes_and_every_byte_is_told(rules, data):
+def test_a_record_comes_back_from_its_bytes_and_every_byte_is_annotated(rules, data):
     """decode(encode(r)) = r, strictly too; the bytes come back from that; spans lie end to end and nothing is odd."""
     record = data.draw(records(rules))
     key, value = kg.encode(record, rules)
@@ -104,12 +104,16 @@ def check_prefixes(key, value, rules):
 
 
 @given(
-    st.sampled_from([*RECORD_TYPES, 18, 24]), st.binary(max_size=60), st.integers(-1, 5), st.binary(max_size=120),
+    st.sampled_from([*RECORD_TYPES, 18, 24]),
+    st.binary(max_size=60),
+    st.integers(-1, 5),
+    st.binary(max_size=120),
     st.sampled_from(READERS),
-)  # fmt: skip
+)
 def test_any_bytes_are_decoded_or_refused(type_id, key, version, value, rules):
     """No bytes raise anything but InvalidRecord, and what is decoded twice is equal."""
-    key, value = struct.pack(">h", type_id) + key, struct.pack(">h", version) + value
+    key = struct.pack(">h", type_id) + key
+    value = struct.pack(">h", version) + value
     try:
         record = kg.decode(key, value, rules)
     except kg.InvalidRecord:
@@ -117,12 +121,12 @@ def test_any_bytes_are_decoded_or_refused(type_id, key, version, value, rules):
     try:
         again = kg.decode(*kg.encode(record, rules), rules)
     except kg.UsageError:
-        return  # tags that no writer may write
+        return  # These are tags that no writer may write.
     assert again == record
 
 
 @given(st.integers(-(2**15), 2**15 - 1), st.binary(), st.none() | st.binary())
-def test_a_type_that_nobody_knows_is_kept_and_written_back(type_id, key, value):
+def test_an_unknown_type_is_kept_and_written_back(type_id, key, value):
     """Its key and value stay the bytes they were; in JSON as hex."""
     if type_id in range(18) or type_id in range(19, 24):
         return
@@ -135,10 +139,11 @@ def test_a_type_that_nobody_knows_is_kept_and_written_back(type_id, key, value):
 
 @given(st.text(st.characters(), max_size=20))
 def test_lone_halves_are_written_as_question_marks_and_pairs_as_one(text):
-    """What Java's getBytes does, against a model that walks the UTF-16 units."""
+    """The model follows Java's getBytes: it goes through the UTF-16 units."""
     units = text.encode("utf-16-be", "surrogatepass")
     units = [int.from_bytes(units[i : i + 2], "big") for i in range(0, len(units), 2)]
-    out, i = b"", 0
+    out = b""
+    i = 0
     while i < len(units):
         high = 0xD800 <= units[i] < 0xDC00
         if high and i + 1 < len(units) and 0xDC00 <= units[i + 1] < 0xE000:

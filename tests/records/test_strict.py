@@ -1,4 +1,4 @@
-"""Strict reading: every place where bytes are not those that Kafka's writer gives, with its field and position."""
+"""Strict reading: every non-canonical encoding, with its field and position."""
 
 import json
 
@@ -19,7 +19,7 @@ def unhex(text):
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_nothing_is_odd_in_what_kafka_wrote(name):
+def test_bytes_that_kafka_wrote_have_no_deviations(name):
     for row in rows("vectors", f"vectors/{name}"):
         assert kg.deviations(unhex(row["key_hex"]), unhex(row["value_hex"])) == [], row["id"]
 
@@ -52,12 +52,12 @@ def check_strict(key, value, ok):
 ODD = {
     "bytes after the end of key and value": (
         OFFSET + b"\0",
-        "0000" "0000000000000005" "0000" "0000000000000009" "abcd",
+        "0000 0000000000000005 0000 0000000000000009 abcd",
         [("key", 12, "after the end: 1"), ("value", 20, "after the end: 2")],
     ),
     "a long varint, malformed UTF-8, a count with bits that are dropped": (
         OFFSET,
-        "0004" "0000000000000005" "00000001" "8200" "ff" "0000000000000009" "8080808070",
+        "0004 0000000000000005 00000001 8200 ff 0000000000000009 8080808070",
         [
             ("value.metadata", 14, "expected 02 for the length, found 82 00"),
             ("value.metadata", 16, "UTF-8"),
@@ -66,8 +66,7 @@ ODD = {
     ),
     "tags: one of another size, one out of order, one twice": (
         OFFSET,
-        "0004" "0000000000000005" "00000001" "01" "0000000000000009"
-        "03" "0901aa" "0011" "000000000000000000000000000000ff" "0901bb",
+        "0004 0000000000000005 00000001 01 0000000000000009 03 0901aa 0011 000000000000000000000000000000ff 0901bb",
         [
             ("value.topicId", 27, "tag 0 comes after tag 9"),
             ("value.topicId", 27, "size is 17 bytes, its field has 16"),
@@ -76,8 +75,7 @@ ODD = {
     ),
     "a tag at its default, with a long number and a long size": (
         OFFSET,
-        "0004" "0000000000000005" "00000001" "01" "0000000000000009"
-        "01" "80009000" "00000000000000000000000000000000",
+        "0004 0000000000000005 00000001 01 0000000000000009 01 80009000 00000000000000000000000000000000",
         [
             ("value.topicId", 24, "expected 00 for the tag's number, found 80 00"),
             ("value.topicId", 24, "expected 10 for the tag's size, found 90 00"),
@@ -86,21 +84,21 @@ ODD = {
     ),
     "tags that no writer may write": (
         OFFSET,
-        "0004" "0000000000000005" "00000001" "01" "0000000000000009" "02" "ffffffff0700" "ffffffff0f00",
+        "0004 0000000000000005 00000001 01 0000000000000009 02 ffffffff0700 ffffffff0f00",
         [("value.tag 2147483647", 24, "no writer may write"), ("value.tag -1", 30, "no writer may write")],
     ),
     "null as -2, in a member too": (
         bytes.fromhex("000200016d"),
-        "0003" "0000" "00000001" "fffe" "ffff" "0000000000000009" "00000001"
-        "0000" "8000" "0000" "0000" "00000001" "00000002" "00000000" "00000000",
+        "0003 0000 00000001 fffe ffff 0000000000000009 00000001 0000 8000 0000 0000 00000001"
+        " 00000002 00000000 00000000",
         [
             ("value.protocol", 8, "expected ff ff for null, found ff fe"),
             ("value.members[0].groupInstanceId", 26, "expected ff ff for null, found 80 00"),
         ],
     ),
     "the presence of a tagged struct, and bytes that its field leaves": (
-        bytes.fromhex("0005000167" "00016d"),
-        "0000" "00" "00" "01" "01" "01" "00" "00000001" "00" "01" "0008" "02" "00000007" "01" "00" "00",
+        bytes.fromhex("0005000167 00016d"),
+        "0000 00 00 01 01 01 00 00000001 00 01 0008 02 00000007 01 00 00",
         [
             ("value.classicMemberMetadata", 14, "size is 8 bytes, its field has 7"),
             ("value.classicMemberMetadata", 16, "expected 01 for a struct that is present, found 02"),
@@ -108,18 +106,18 @@ ODD = {
         ],
     ),
     "the presence of a struct": (
-        bytes.fromhex("0013000167" "00016d"),
-        "0000" "00" "00" "01" "01" "00000001" "00000000" "01" "80" "01" "00",
+        bytes.fromhex("0013000167 00016d"),
+        "0000 00 00 01 01 00000001 00000000 01 80 01 00",
         [("value.userEndpoint", 15, "expected ff for a struct that is null, found 80")],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("key", "value", "expected"), ODD.values(), ids=ODD)
-def test_every_deviation_is_told_with_its_field_and_position(key, value, expected):
-    """In the order of the bytes; the bytes were put together by hand from RECORDS.md, the list is that of spans.py."""
+def test_every_deviation_has_its_field_and_position(key, value, expected):
+    """The order is that of the bytes. The bytes were made by hand from RECORDS.md; the list is that of spans.py."""
     value = bytes.fromhex(value)
-    kg.decode(key, value)  # the reader does not mind
+    kg.decode(key, value)  # A reader that is not strict accepts them.
     found = kg.deviations(key, value)
     assert [(odd.field, odd.position) for odd in found] == [(field, position) for field, position, _ in expected]
     for odd, (_, _, words) in zip(found, expected, strict=True):
@@ -141,7 +139,7 @@ def test_another_value_version_or_an_unknown_type_is_no_deviation():
 
 @pytest.mark.parametrize("name", ["null as -2, in a member too"])
 def test_decode_strict_prints_every_deviation(name, capsys, monkeypatch):
-    """A line each on stderr, and with --jsonl all of them in the line's "error"."""
+    """One line each on stderr. With --jsonl, the line's "error" has all of them."""
     key, value, expected = ODD[name]
     assert main(["decode", key.hex(), value, "--strict"]) == 1
     out, err = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Records against Kafka's own serialisers and readers: vectors, errors, refusals, embedded bytes, control records."""
+"""Records against Kafka's own serializers and readers: vectors, errors, embedded bytes, control records."""
 
 import base64
 import json
@@ -34,7 +34,8 @@ def unhex(text):
 @pytest.mark.parametrize("name", VECTORS)
 def test_a_vector_decodes_to_kafkas_json_and_encodes_to_its_bytes(name):
     for row in rows("vectors", f"vectors/{name}"):
-        key, value = unhex(row["key_hex"]), unhex(row["value_hex"])
+        key = unhex(row["key_hex"])
+        value = unhex(row["value_hex"])
         record = kg.decode(key, value, strict=True)
         shown = kg.to_json(record)
         assert (shown["type"], shown["name"]) == (row["type"], row["name"]), row["id"]
@@ -54,10 +55,11 @@ def without_unknown_tags(value):
 
 
 def verdicts():
-    """Every row of errors.jsonl for every reader: those of 4.3.1 and 3.9.2, and where others differ, the others'.
+    """Yield every row of errors.jsonl with the verdict of every reader.
 
-    A classic version that is not named does as the next newer one. Rows whose error is only another one are not
-    named either: 4.0.2 does not know the types from 17 on, whatever is wrong with their values.
+    Readers that differ from 4.3.1 and 3.9.2 are in errors_other_versions.jsonl. A classic version without a verdict has
+    that of the next newer one. A different error alone is not listed: 4.0.2 does not have the types from 17 on,
+    whatever is wrong with their values.
     """
     others = {row["id"]: row for row in rows("records", "errors_other_versions.jsonl")}
     for row in rows("records", "errors.jsonl"):
@@ -91,10 +93,11 @@ def compare_new(key, value, rules, expected):
         assert caught.value.reason and caught.value.field
         return
     record = kg.decode(key, value, rules)
-    if "error" in expected:  # its loader skips a type that nobody knows, and we keep it
+    if "error" in expected:  # Kafka's loader skips an unknown type. We keep it.
         assert record.name == "Unknown" and kg.encode(record) == (key, value)
         return
-    ok, shown = expected["ok"], kg.to_json(record, rules)
+    ok = expected["ok"]
+    shown = kg.to_json(record, rules)
     assert shown["key"]["data"] == ok["key"]
     if value is None:
         assert record.value is None
@@ -123,10 +126,10 @@ def compare_classic(key, value, rules, expected):
         assert record.value.expire_timestamp == (-1 if read["expireTimestamp"] is None else read["expireTimestamp"])
     elif read:
         assert (record.value.protocol_type, record.value.generation) == (read["protocolType"] or "", read["generation"])
-        told = {told["memberId"]: told for told in read["members"]}
-        assert {member.member_id for member in record.value.members} == set(told)
+        members = {member["memberId"]: member for member in read["members"]}
+        assert {member.member_id for member in record.value.members} == set(members)
         for member in {member.member_id: member for member in record.value.members}.values():
-            answer = told[member.member_id]
+            answer = members[member.member_id]
             assert (member.client_id, member.client_host) == (answer["clientId"], answer["clientHost"])
             assert member.session_timeout == answer["sessionTimeoutMs"]
             if record.value_version:  # version 0 has none, and the session's stands for it
@@ -229,13 +232,11 @@ def described(spec, at):
 
 
 def wire(kind, at, nullable):
-    """Kafka's name of a wire type; a struct with its fields."""
+    """Return Kafka's name of a wire type, for a struct with its fields."""
     if isinstance(kind, Struct):
         inner = [described(spec, at) for spec in specs(kind.cls) if spec.is_in(at)]
-        return (
-            "NULLABLE_STRUCT" + ("(uvarint prefix)" if kind.tagged else "(int8 prefix)") if nullable else "STRUCT",
-            inner,
-        )
+        prefix = "(uvarint prefix)" if kind.tagged else "(int8 prefix)"
+        return ("NULLABLE_STRUCT" + prefix if nullable else "STRUCT", inner)
     if isinstance(kind, Int | Uuid):
         return kind.name.upper()
     name = "ARRAY" if isinstance(kind, Array) else kind.name.upper()
@@ -253,7 +254,7 @@ def wanted_wire(field):
     return (field["wire"], wanted_wire(field["element"])) if "element" in field else field["wire"]
 
 
-def test_tags_of_a_kafka_to_come_are_a_line_each():
+def test_tags_of_a_newer_kafka_are_unknown_to_an_older_reader():
     """4.4.0's two tags of type 17 (RECORDS.md): 4.3.1 keeps them as unknown, 4.4's reader names them."""
     key, value = kg.encode(
         kg.from_json(
@@ -284,7 +285,8 @@ def test_embedded_bytes_are_read_and_written_as_kafkas_consumer_protocol_does():
             with pytest.raises(kg.InvalidRecord):
                 read(data)
             continue
-        embedded, expected = read(data), row["deserialize"]
+        embedded = read(data)
+        expected = row["deserialize"]
         message = embedded.message
         data64 = None if message.user_data is None else base64.b64encode(message.user_data).decode()
         assert data64 == expected["userData"], row["id"]
@@ -345,7 +347,7 @@ def utf16(text):
     return [int.from_bytes(data[i : i + 2], "big") for i in range(0, len(data), 2)]
 
 
-def test_a_group_lives_where_javas_hash_says():
+def test_a_group_is_stored_in_the_partition_of_its_java_hash():
     """Every row of partition_for.jsonl: Utils.abs(group.hashCode()) % n."""
     for row in rows("records", "partition_for.jsonl"):
         assert kg.partition_for(row["group"], partitions=row["n"]) == row["partition"], row
@@ -354,10 +356,11 @@ def test_a_group_lives_where_javas_hash_says():
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_annotated_spans_cover_every_byte_once_and_tell_every_field(name):
-    """Spans lie end to end, and tell what Kafka's JSON tells (strings and numbers of the outermost struct)."""
+def test_annotated_spans_cover_every_byte_once_and_have_every_field(name):
+    """Spans follow each other without gaps. They have the values of the outermost struct in Kafka's JSON."""
     for row in rows("vectors", f"vectors/{name}"):
-        key, value = unhex(row["key_hex"]), unhex(row["value_hex"])
+        key = unhex(row["key_hex"])
+        value = unhex(row["value_hex"])
         spans = kg.annotate(key, value)
         for part, data, fields in (("key", key, row["key"]), ("value", value, row["value"])):
             mine = [span for span in spans if span.part == part]
@@ -366,8 +369,8 @@ def test_annotated_spans_cover_every_byte_once_and_tell_every_field(name):
                 assert span.start == position < span.end, row["id"]
                 position = span.end
             assert position == len(data or b""), row["id"]
-            told = {span.field: span.value for span in mine if not span.type.endswith("length")}
+            values = {span.field: span.value for span in mine if not span.type.endswith("length")}
             for field, content in (fields or {}).items():
                 if content and not isinstance(content, list | dict):
-                    assert told[field] == content, row["id"]
+                    assert values[field] == content, row["id"]
             assert all(span.meaning for span in mine), row["id"]

@@ -1,4 +1,4 @@
-"""Which value version which Kafka writes, and which Kafkas can have written a record."""
+"""Which value version a Kafka version writes, and which versions can have written a record."""
 
 import json
 import re
@@ -18,13 +18,13 @@ RUNS = sorted(path for path in (captured("runs") / "runs").iterdir())
 
 
 def kafkas(condition, version):
-    """The Kafka versions that a summary names: the broker's own, or those it can be told to write as."""
+    """Return the versions that a summary names: the broker's own version, or versions that it can write as."""
     if condition == "any":
         return [version]
     if "short" in condition or "argument" in condition:  # 0.10.2.2 and 1.0.1 pass the value version itself
         return ["0.10.0"] if condition.endswith("0") else ["0.10.1", version]
-    told = [re.sub(r"(KAFKA|IBP)_", "", end).replace("_", ".").replace(".IV", "-IV") for end in condition.split(" .. ")]
-    return [end if end == "2.1-IV0" else end.partition("-")[0] for end in told]
+    ends = [re.sub(r"(KAFKA|IBP)_", "", end).replace("_", ".").replace(".IV", "-IV") for end in condition.split(" .. ")]
+    return [end if end == "2.1-IV0" else end.partition("-")[0] for end in ends]
 
 
 def test_a_version_is_written_by_the_kafkas_whose_writers_wrote_it():
@@ -37,10 +37,12 @@ def test_a_version_is_written_by_the_kafkas_whose_writers_wrote_it():
 
 
 def check_writer(version, what, written, condition):
-    kind = 2 if what == "GroupMetadata" else 0 if version == "0.8.2.2" else 1
+    kind = 2 if what == "GroupMetadata" else 1
+    if version == "0.8.2.2":
+        kind = 0
     for kafka in kafkas(condition, version):
         if kafka.startswith("0.8") and kind:
-            continue  # set to 0.8, a newer broker still has no key type 0
+            continue  # A newer broker that is set to 0.8 still has no key type 0.
         expires = what.endswith("expireTimestamp set")
         assert value_version(kind, kafka, expires=expires) == int(written), (kafka, what)
 
@@ -48,7 +50,7 @@ def check_writer(version, what, written, condition):
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
 def test_the_broker_of_a_run_is_among_those_that_can_have_written_its_records(run):
     version, _, name = run.name.partition("-")
-    told = "0.9.0" if name == "ibp-0.9.0" else version
+    writer = "0.9.0" if name == "ibp-0.9.0" else version
     ranges = []
     for file in sorted(run.glob("**/*.log")):
         for batch in kg.open_log(file):
@@ -59,7 +61,7 @@ def test_the_broker_of_a_run_is_among_those_that_can_have_written_its_records(ru
                     assert "craft" in name, "every record that a broker wrote is read"
                     continue
                 if "craft" not in name:
-                    assert parse_writer(told) in writers_of(decoded), (file.name, record.offset, decoded)
+                    assert parse_writer(writer) in writers_of(decoded), (file.name, record.offset, decoded)
                 ranges.append(writers_of(decoded))
     assert ranges and " – " in describe_writers(ranges)
 
@@ -75,7 +77,7 @@ def test_the_broker_of_a_run_is_among_those_that_can_have_written_its_records(ru
     ],
 )
 def test_a_log_tells_the_range_of_kafkas_that_can_have_written_it(runs, said):
-    """One range where one Kafka can have written all (FACTS-legacy.md, 7), else from the oldest to the newest."""
+    """One range if one version can have written everything (FACTS-legacy.md, 7), else from the oldest to the newest."""
     ranges = [
         writers_of(kg.decode(record.key, record.value))
         for run in runs
@@ -88,7 +90,7 @@ def test_a_log_tells_the_range_of_kafkas_that_can_have_written_it(runs, said):
 
 
 def test_a_kafka_that_lacks_a_type_writes_none():
-    """2.8 has no consumer groups of the new protocol, and no newer Kafka than 0.8.2 writes type 0."""
+    """2.8 has no consumer groups of the new protocol, and no version after 0.8.2 writes type 0."""
     for kind, kafka in ((3, "2.8.2"), (0, "1.0.1"), (17, "4.0.2"), (4, "4.1.0")):
         with pytest.raises(kg.UsageError):
             value_version(kind, kafka)

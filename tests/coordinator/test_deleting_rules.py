@@ -25,7 +25,7 @@ def batches(kafka) -> list[Batch]:
     return list(kafka.read(0))
 
 
-def test_d01_an_expired_offset_goes_and_a_younger_one_stays(kafka):
+def test_an_expired_offset_goes_and_a_younger_one_stays(kafka):
     """GMMT.testExpireOffset: retentions of 1 and 3 ms, 2 ms later one tombstone; the group stays."""
     kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(37)}, retention_ms=1)
     kafka.coordinator.offset_commit("g", {ORDERS_1: OffsetCommit(37)}, retention_ms=3)
@@ -35,7 +35,7 @@ def test_d01_an_expired_offset_goes_and_a_younger_one_stays(kafka):
     assert kafka.records()[-1] == [("orders-0", None)]
 
 
-def test_d03_an_empty_group_without_offsets_gets_one_tombstone(kafka):
+def test_an_empty_group_without_offsets_gets_one_tombstone(kafka):
     """GMMT.testGroupMetadataRemoval: of its group record, CREATE_TIME, a timestamp, the current magic."""
     kafka.coordinator.leave_group("g", [kafka.stable("g")])
     assert sweep(kafka) == 0
@@ -44,7 +44,7 @@ def test_d03_an_empty_group_without_offsets_gets_one_tombstone(kafka):
     assert (kafka.records()[-1], kafka.listed()) == ([("g", None)], set())
 
 
-def test_d05_without_a_state_timestamp_the_commit_time_counts(broker):
+def test_without_a_state_timestamp_the_commit_time_counts(broker):
     """GMD.removeExpiredOffsets: an old group record does not tell since when the group is Empty."""
     kafka = broker(offsets_retention_ms=MINUTE)
     member_id = kafka.stable("g")
@@ -57,7 +57,7 @@ def test_d05_without_a_state_timestamp_the_commit_time_counts(broker):
 
 
 @pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance"])
-def test_d07_nothing_expires_while_a_group_rebalances(broker, state):
+def test_nothing_expires_while_a_group_rebalances(broker, state):
     """KAFKA-13636, GMD.removeExpiredOffsets."""
     kafka = broker(offsets_retention_ms=MINUTE)
     member_id = kafka.stable("g", topics=("clicks",), session_ms=30 * MINUTE, rebalance_ms=30 * MINUTE)
@@ -68,7 +68,7 @@ def test_d07_nothing_expires_while_a_group_rebalances(broker, state):
     assert sweep(kafka) == 0
 
 
-def test_d08_nothing_expires_of_a_living_group_that_is_no_consumer_group(broker):
+def test_nothing_expires_of_a_living_group_that_is_no_consumer_group(broker):
     """GMD.removeExpiredOffsets, its last case: a "connect" group."""
     kafka = broker(offsets_retention_ms=MINUTE)
     member_id = kafka.stable("g", protocol_type="connect", session_ms=30 * MINUTE)
@@ -86,7 +86,7 @@ def test_a_living_consumer_group_loses_offsets_of_topics_that_it_does_not_read(b
     assert (sweep(kafka), kafka.fetch("g")) == (1, {ORDERS: 1})
 
 
-def test_d09_an_offset_with_a_plain_commit_on_its_way_stays(broker):
+def test_an_offset_with_a_plain_commit_on_its_way_stays(broker):
     """GMD.removeExpiredOffsets: pendingOffsetCommits."""
     kafka = broker(offsets_retention_ms=MINUTE)
     kafka.commit("g", 1, ORDERS, ORDERS_1)
@@ -107,7 +107,7 @@ def test_a_sweep_leaves_pending_transactional_commits_alone(broker):
     assert kafka.fetch("g") == {ORDERS: 2}
 
 
-def test_d11_an_explicit_retention_counts_and_nothing_else(broker):
+def test_an_explicit_retention_counts_and_nothing_else(broker):
     """Kept until its expire timestamp in a group that is idle past the retention (3.9.2-expiry)."""
     kafka = broker(offsets_retention_ms=MINUTE)
     kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(1)}, retention_ms=3 * MINUTE)
@@ -117,7 +117,7 @@ def test_d11_an_explicit_retention_counts_and_nothing_else(broker):
     assert sweep(kafka) == 1
 
 
-def test_d12_the_longest_retention_does_not_overflow(broker):
+def test_the_longest_retention_does_not_overflow(broker):
     """GCT.testOffsetsRetentionMsIntegerOverflow: Integer.MAX_VALUE minutes."""
     kafka = broker(offsets_retention_ms=(2**31 - 1) * MINUTE)
     kafka.commit("g", 1)
@@ -185,7 +185,7 @@ def test_sweeps_come_every_interval(broker):
     assert kafka.fetch("g") == {}
 
 
-def test_d13_a_deleted_group_gets_all_its_tombstones_in_one_batch(kafka):
+def test_a_deleted_group_gets_all_its_tombstones_in_one_batch(kafka):
     """GCT.testDeleteEmptyGroupWithStoredOffsets; the group's tombstone is the last one."""
     member_id = kafka.stable("g")
     kafka.commit("g", 1, ORDERS, ORDERS_1, member_id=member_id, generation=1)
@@ -196,7 +196,7 @@ def test_d13_a_deleted_group_gets_all_its_tombstones_in_one_batch(kafka):
     assert kafka.state("g") == "Dead"
 
 
-def test_d14_only_an_empty_group_can_be_deleted(kafka):
+def test_only_an_empty_group_can_be_deleted(kafka):
     """GC.handleDeleteGroups; GCT.testDeleteNonEmptyGroup, testDeleteGroupWithInvalidGroupId."""
     kafka.stable("living")
     kafka.commit("empty", 1)
@@ -207,7 +207,7 @@ def test_d14_only_an_empty_group_can_be_deleted(kafka):
     assert kafka.coordinator.delete_groups(["empty"]) == {"empty": Errors.GROUP_ID_NOT_FOUND}
 
 
-def test_d15_offsets_of_topics_that_are_read_cannot_be_deleted(kafka):
+def test_offsets_of_topics_that_are_read_cannot_be_deleted(kafka):
     """KIP-496; GCT.testDeleteOffsetOfStableConsumerGroup: others can, in the same request."""
     member_id = kafka.stable("g", topics=("orders",))
     kafka.commit("g", 1, ORDERS, CLICKS, member_id=member_id, generation=1)
@@ -216,13 +216,13 @@ def test_d15_offsets_of_topics_that_are_read_cannot_be_deleted(kafka):
     assert (kafka.fetch("g"), kafka.records()[-1]) == ({ORDERS: 1}, [("clicks-0", None)])
 
 
-def test_d16_offsets_of_a_living_group_of_another_type_cannot_be_deleted(kafka):
+def test_offsets_of_a_living_group_of_another_type_cannot_be_deleted(kafka):
     """GCT.testDeleteOffsetOfNonEmptyNonConsumerGroup; 3.9.2-deletes 87."""
     kafka.stable("g", protocol_type="connect")
     assert kafka.coordinator.offset_delete("g", [ORDERS]).error is Errors.NON_EMPTY_GROUP
 
 
-def test_d17_an_unreadable_subscription_reads_every_topic(kafka):
+def test_an_unreadable_subscription_reads_every_topic(kafka):
     """GCT.testDeleteOffsetOfConsumerGroupWithUnparsableProtocol."""
     member_id = kafka.stable("g", protocols=[("range", b"\x00")])
     kafka.commit("g", 1, member_id=member_id, generation=1)
@@ -249,7 +249,7 @@ def test_the_last_deleted_offset_ends_an_empty_group(kafka):
     assert kafka.join("g").value.generation == 1
 
 
-def test_d18_what_is_only_pending_gets_no_tombstone(kafka):
+def test_what_is_only_pending_gets_no_tombstone(kafka):
     """GMD.removeOffsets; the new coordinator of 4.x writes one (OMMT.testDeleteGroupAllOffsetsWithPending...)."""
     kafka.commit("g", 1, ORDERS)
     kafka.txn_commit("g", 2, ORDERS, ORDERS_1)

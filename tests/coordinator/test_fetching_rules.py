@@ -13,7 +13,7 @@ UNSTABLE = "UNSTABLE_OFFSET_COMMIT"
 
 
 @pytest.mark.parametrize("is_dead", [False, True])
-def test_e01_an_unknown_or_dead_group_has_no_offsets(kafka, is_dead):
+def test_an_unknown_or_dead_group_has_no_offsets(kafka, is_dead):
     """GMM.getOffsets: -1, "", no error for each that is named; of all, none."""
     if is_dead:
         kafka.commit("g", 1)
@@ -23,7 +23,7 @@ def test_e01_an_unknown_or_dead_group_has_no_offsets(kafka, is_dead):
     assert kafka.fetch("g") == {}
 
 
-def test_e02_a_pending_transactional_commit_is_unstable(kafka):
+def test_a_pending_transactional_commit_is_unstable(kafka):
     """KAFKA-9346, KIP-447; GCT.testFetchPendingTxnOffsetsWithCommit: offset -1, whatever was committed before."""
     kafka.commit("g", 1, ORDERS, ORDERS_1)
     kafka.txn_commit("g", 2, ORDERS)
@@ -34,14 +34,14 @@ def test_e02_a_pending_transactional_commit_is_unstable(kafka):
     assert kafka.fetch("g", ORDERS, stable=True) == {ORDERS: 2}
 
 
-def test_e02_a_plain_commit_on_its_way_is_unstable_too(kafka):
+def test_a_plain_commit_on_its_way_is_unstable_too(kafka):
     """GMD.hasPendingOffsetCommitsForTopicPartition."""
     kafka.logs.holds = True
     kafka.commit("g", 1)
     assert kafka.fetch("g", ORDERS, stable=True) == {ORDERS: UNSTABLE}
 
 
-def test_e03_without_require_stable_the_committed_offset_is_told(kafka):
+def test_without_require_stable_the_committed_offset_is_told(kafka):
     """GCT.testFetchPendingTxnOffsetsWithAbort."""
     kafka.commit("g", 1)
     kafka.txn_commit("g", 2, ORDERS, ORDERS_1)
@@ -50,7 +50,7 @@ def test_e03_without_require_stable_the_committed_offset_is_told(kafka):
     assert kafka.fetch("g", ORDERS, ORDERS_1, stable=True) == {ORDERS: 1, ORDERS_1: -1}
 
 
-def test_e04_all_offsets_are_those_that_are_committed(kafka):
+def test_all_offsets_are_those_that_are_committed(kafka):
     """GCT.testFetchAllOffsets; 3.9.2-txn 7, 170 against 171: what is only pending is not mentioned."""
     kafka.commit("g", 1)
     kafka.txn_commit("g", 2, ORDERS, ORDERS_1)
@@ -58,7 +58,7 @@ def test_e04_all_offsets_are_those_that_are_committed(kafka):
     assert kafka.fetch("g", stable=True) == {ORDERS: UNSTABLE}
 
 
-def test_e05_a_commit_without_a_leader_epoch(kafka):
+def test_a_commit_without_a_leader_epoch(kafka):
     """KIP-320: -1 on the wire; the one that was given otherwise."""
     kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(1), ORDERS_1: OffsetCommit(1, leader_epoch=5)})
     told = kafka.coordinator.offset_fetch("g").offsets

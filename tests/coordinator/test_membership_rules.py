@@ -15,7 +15,7 @@ def error_of(answer):
     return answer.value.error
 
 
-def test_e12_a_new_member_is_first_given_its_id(kafka):
+def test_a_new_member_is_first_given_its_id(kafka):
     """KIP-394, GC.doDynamicNewMemberJoinGroup: the id is pending, the group Empty and listed, nothing is written."""
     told = kafka.coordinator.join_group("g", protocols=READS).value
     assert (told.error, told.generation) == (Errors.MEMBER_ID_REQUIRED, -1)
@@ -27,7 +27,7 @@ def test_e12_a_new_member_is_first_given_its_id(kafka):
 
 
 @pytest.mark.parametrize(("version", "static"), [("1.0.1", False), ("3.9.2", True)])
-def test_e12_not_before_2_2_and_not_a_static_member(broker, version, static):
+def test_not_before_2_2_and_not_a_static_member(broker, version, static):
     """KIP-394, KIP-345: they are members at once."""
     kafka = broker(version)
     answer = kafka.coordinator.join_group("g", protocols=READS, group_instance_id="i" if static else None)
@@ -55,7 +55,7 @@ def static(kafka, instance="i", **more):
     return kafka.coordinator.join_group("g", protocols=READS, group_instance_id=instance, **more).value
 
 
-def test_e13_a_static_member_comes_back_without_a_rebalance(kafka):
+def test_a_static_member_comes_back_without_a_rebalance(kafka):
     """GCT.staticMemberRejoin...; 3.9.2-static 7: same generation, a new id, one group record; the old id is fenced."""
     old = kafka.stable("g", group_instance_id="i")
     told = static(kafka)
@@ -66,7 +66,7 @@ def test_e13_a_static_member_comes_back_without_a_rebalance(kafka):
     assert error is Errors.FENCED_INSTANCE_ID
 
 
-def test_e13_if_the_record_fails_the_old_id_is_back(kafka):
+def test_if_the_record_fails_the_old_id_is_back(kafka):
     """GCT.staticMemberRejoin...PersistenceFailure: its heartbeats go on."""
     old = kafka.stable("g", group_instance_id="i")
     kafka.logs.refuses = Errors.MESSAGE_TOO_LARGE
@@ -74,14 +74,14 @@ def test_e13_if_the_record_fails_the_old_id_is_back(kafka):
     assert kafka.coordinator.heartbeat("g", 1, old, group_instance_id="i") is Errors.NONE
 
 
-def test_e13_another_protocol_is_a_rebalance(kafka):
+def test_another_protocol_is_a_rebalance(kafka):
     """GC.updateStaticMemberAndRebalance: only when the group would choose the same protocol nothing is rebalanced."""
     kafka.stable("g", group_instance_id="i", protocols=[("range", b""), ("roundrobin", b"")])
     answer = kafka.coordinator.join_group("g", protocols=[("roundrobin", b"")], group_instance_id="i")
     assert (answer.value.generation, answer.value.protocol) == (2, "roundrobin")
 
 
-def test_e13_up_to_3_1_a_leader_is_told_the_old_id_as_leader(broker):
+def test_up_to_3_1_a_leader_is_told_the_old_id_as_leader(broker):
     """2.8.2-static 7: and no members."""
     kafka = broker("2.8.2")
     old = kafka.stable("g", group_instance_id="i")
@@ -102,7 +102,7 @@ def test_a_static_member_that_is_replaced_hears_of_it(kafka):
     assert (error_of(syncing), kafka.state("g")) == (Errors.FENCED_INSTANCE_ID, "PreparingRebalance")
 
 
-def test_e14_the_last_member_leaves(kafka):
+def test_the_last_member_leaves(kafka):
     """GMDT.testInitNextGenerationEmptyGroup: generation 2, Empty, no protocol, no leader, a record without members."""
     kafka.coordinator.leave_group("g", [kafka.stable("g")])
     group = kafka.group("g")
@@ -112,7 +112,7 @@ def test_e14_the_last_member_leaves(kafka):
     assert (value.generation, value.protocol_type, value.members) == (2, "consumer", ())
 
 
-def test_e15_the_leaders_sync_is_written_then_the_group_is_stable(kafka):
+def test_the_leaders_sync_is_written_then_the_group_is_stable(kafka):
     """GC.doSyncGroup: the follower waits; the record holds the assignments, and then both are answered."""
     leader = kafka.stable("g")
     joining = kafka.join("g")
@@ -127,7 +127,7 @@ def test_e15_the_leaders_sync_is_written_then_the_group_is_stable(kafka):
     assert (kafka.state("g"), answer.value.assignment, waiting.value.assignment) == ("Stable", b"1", b"2")
 
 
-def test_e15_a_member_may_sync_as_soon_as_it_hears(kafka):
+def test_a_member_may_sync_as_soon_as_it_hears(kafka):
     """Its SyncGroup is sent while the joins are being answered: it has synced, and does not time out later."""
     leader = kafka.stable("g", session_ms=60_000)
     joining = kafka.join("g", session_ms=60_000)
@@ -139,7 +139,7 @@ def test_e15_a_member_may_sync_as_soon_as_it_hears(kafka):
     assert (syncs[0].done, kafka.state("g"), kafka.group("g").generation) == (True, "Stable", 2)
 
 
-def test_e15_an_answer_that_comes_too_late_changes_nothing(kafka):
+def test_an_answer_that_comes_too_late_changes_nothing(kafka):
     """GC.doSyncGroup: the callback looks whether the generation is still that one, and awaited."""
     leader = kafka.join("g").value.member_id
     kafka.logs.holds = True
@@ -150,7 +150,7 @@ def test_e15_an_answer_that_comes_too_late_changes_nothing(kafka):
     assert kafka.state("g") == "PreparingRebalance"
 
 
-def test_e16_a_crash_between_join_and_sync(kafka):
+def test_a_crash_between_join_and_sync(kafka):
     """The generation before is back: nothing of a rebalance is in the log."""
     member_id = kafka.stable("g")
     kafka.join("g", member_id)
@@ -166,7 +166,7 @@ def test_e16_a_crash_between_join_and_sync(kafka):
         (["abc", "cab", "ca"], "c"),  # b is not supported by all; c has two votes, a has one
     ],
 )
-def test_e17_members_vote_for_a_protocol(kafka, votes, chosen):
+def test_members_vote_for_a_protocol(kafka, votes, chosen):
     """GMDT.testSelectProtocol: each votes for the first of its protocols that everybody supports; most votes win."""
     joins = [kafka.join("g", protocols=[(name, b"") for name in votes[0]])]
     first = joins[0].value.member_id
@@ -175,7 +175,7 @@ def test_e17_members_vote_for_a_protocol(kafka, votes, chosen):
     assert answer.value.protocol == chosen
 
 
-def test_e17_a_member_with_no_common_protocol_is_refused(kafka):
+def test_a_member_with_no_common_protocol_is_refused(kafka):
     """GMDT.testSupportsProtocols; 3.9.2-refusals: another protocol type, another protocol, none."""
     kafka.stable("g")
     assert error_of(kafka.join("g", protocols=[("sticky", b"")])) is Errors.INCONSISTENT_GROUP_PROTOCOL

@@ -27,7 +27,7 @@ def asked(kafka, group="g"):
     }
 
 
-def test_e18_the_empty_group_id(kafka):
+def test_the_empty_group_id(kafka):
     """GC.isValidGroupId: what was committed under it long ago can be fetched, committed, described and deleted."""
     refused = {"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "TxnOffsetCommit", "OffsetDelete"}
     told = asked(kafka, "")
@@ -35,7 +35,7 @@ def test_e18_the_empty_group_id(kafka):
     assert {error for api, error in told.items() if api not in refused} == {Errors.NONE}
 
 
-def test_e19_while_a_partition_is_loading(kafka):
+def test_while_a_partition_is_loading(kafka):
     """GCT.testRequestHandlingWhileLoadingInProgress: a Heartbeat is answered blindly, a rebalance is lost."""
     kafka.coordinator.resign(0)
     kafka.coordinator.manager.loading.add(0)
@@ -46,7 +46,7 @@ def test_e19_while_a_partition_is_loading(kafka):
     assert kafka.coordinator.list_groups()[0] is Errors.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def test_e19_a_partition_of_somebody_else(kafka):
+def test_a_partition_of_somebody_else(kafka):
     """GC.validateGroupStatus; find_coordinator says who it is."""
     kafka.coordinator.resign(0)
     assert set(asked(kafka).values()) == {Errors.NOT_COORDINATOR}
@@ -62,7 +62,7 @@ def test_a_coordinator_that_does_not_run(kafka):
     assert kafka.coordinator.list_groups()[0] is Errors.COORDINATOR_NOT_AVAILABLE
 
 
-def test_e20_a_marker_after_the_group_moved_away(kafka):
+def test_a_marker_after_the_group_moved_away(kafka):
     """GMM.handleTxnCompletion ignores it; the new owner finds it in the log."""
     kafka.txn_commit("g", 1)
     kafka.coordinator.resign(0)

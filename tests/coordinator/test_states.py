@@ -16,7 +16,7 @@ FROM = {
 
 @pytest.mark.parametrize("after", State)
 @pytest.mark.parametrize("before", State)
-def test_e06_a_state_may_be_entered_from_these_only(before, after):
+def test_a_state_may_be_entered_from_these_only(before, after):
     """The matrix of 5 by 5; a group in a new state knows since when."""
     group = ClassicGroup("g", (3, 9, 2), 1, before)
     if before in FROM[after]:

@@ -35,7 +35,7 @@ COMMIT_ERRORS = {
 
 
 @pytest.mark.parametrize("error", APPEND_ERRORS[2:], ids=lambda error: error.name)
-def test_d19_a_group_record_that_fails(kafka, error):
+def test_a_group_record_that_fails(kafka, error):
     """GMMT.testStoreGroupErrorMapping, GMM.storeGroup: what the leader's Sync is answered; other errors as they are."""
     joined = kafka.join("g").value
     kafka.logs.refuses = error
@@ -45,7 +45,7 @@ def test_d19_a_group_record_that_fails(kafka, error):
 
 
 @pytest.mark.parametrize("error", APPEND_ERRORS[2:], ids=lambda error: error.name)
-def test_d20_a_commit_that_fails(kafka, error):
+def test_a_commit_that_fails(kafka, error):
     """GMM.maybeConvertOffsetCommitError; GMMT.testCommitOffsetFailure."""
     kafka.logs.refuses = error
     expected = {ORDERS: COMMIT_ERRORS.get(error, error)}
@@ -54,7 +54,7 @@ def test_d20_a_commit_that_fails(kafka, error):
 
 
 @pytest.mark.parametrize("commit", ["commit", "txn_commit"])
-def test_d22_a_failed_commit_leaves_nothing(kafka, commit):
+def test_a_failed_commit_leaves_nothing(kafka, commit):
     """GMMT.testCommitOffsetFailure, KAFKA-12660: not visible, nothing pending, what was there before stays."""
     kafka.commit("g", 1)
     kafka.logs.refuses = Errors.NOT_ENOUGH_REPLICAS
@@ -67,7 +67,7 @@ def test_d22_a_failed_commit_leaves_nothing(kafka, commit):
     assert kafka.fetch("g") == {ORDERS: 1}
 
 
-def test_d23_an_old_message_format_has_no_transactions(kafka, monkeypatch):
+def test_an_old_message_format_has_no_transactions(kafka, monkeypatch):
     """GMM.generateOffsetRecords: magic below 2."""
     monkeypatch.setattr(kafka, "magic", lambda partition: 1)
     assert kafka.txn_commit("g", 1).value == {ORDERS: Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT}
@@ -83,7 +83,7 @@ def test_a_commit_without_its_partition(kafka, monkeypatch):
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_d24_the_commit_that_stands_later_in_the_log_counts(kafka, first):
+def test_the_commit_that_stands_later_in_the_log_counts(kafka, first):
     """GMDT.testOffsetCommitWithAnotherPending: whichever of the two appends is answered first."""
     kafka.logs.holds = True
     kafka.commit("g", 1)
@@ -96,7 +96,7 @@ def test_d24_the_commit_that_stands_later_in_the_log_counts(kafka, first):
 
 
 @pytest.mark.parametrize(("number", "left"), [(0, 2), (1, 1)])
-def test_d24_a_failure_clears_only_what_it_staged(kafka, number, left):
+def test_a_failure_clears_only_what_it_staged(kafka, number, left):
     """GMDT.testOffsetCommitFailureWithAnotherPending: the other commit counts."""
     kafka.logs.holds = True
     kafka.commit("g", 1)
@@ -110,7 +110,7 @@ def test_d24_a_failure_clears_only_what_it_staged(kafka, number, left):
     assert (kafka.fetch("g"), kafka.group("g").offsets.pending) == ({ORDERS: left}, {})
 
 
-def test_d25_a_commit_that_comes_back_to_a_dead_group(kafka):
+def test_a_commit_that_comes_back_to_a_dead_group(kafka):
     """GMM.createPutCacheCallback: answered NONE, and the cache does not change."""
     kafka.logs.holds = True
     answer = kafka.commit("g", 1)
@@ -121,7 +121,7 @@ def test_d25_a_commit_that_comes_back_to_a_dead_group(kafka):
 
 
 @pytest.mark.parametrize("generation", [-1, -2])
-def test_e07_nobody_in_particular_commits_to_an_empty_group(kafka, generation):
+def test_nobody_in_particular_commits_to_an_empty_group(kafka, generation):
     """GC.validateOffsetCommit; commits 27, 29, 35, 36: any negative generation, but not to a living group."""
     assert kafka.commit("new", 1, generation=generation).value == {ORDERS: Errors.NONE}
     assert kafka.commit("new", 2, generation=generation).value == {ORDERS: Errors.NONE}
@@ -129,7 +129,7 @@ def test_e07_nobody_in_particular_commits_to_an_empty_group(kafka, generation):
     assert kafka.commit("living", 1, generation=generation).value == {ORDERS: Errors.UNKNOWN_MEMBER_ID}
 
 
-def test_e08_a_commit_of_another_generation(kafka):
+def test_a_commit_of_another_generation(kafka):
     """GC.validateOffsetCommit; an unknown group has no generation (22), an Empty one no member (25)."""
     member_id = kafka.stable("g")
     for generation in (0, 2):
@@ -141,7 +141,7 @@ def test_e08_a_commit_of_another_generation(kafka):
     assert kafka.commit("g", 1, member_id=member_id, generation=2).value == {ORDERS: Errors.UNKNOWN_MEMBER_ID}
 
 
-def test_e09_a_commit_with_an_instance_id(kafka):
+def test_a_commit_with_an_instance_id(kafka):
     """GC.validateCurrentMember (KIP-345); 3.9.2-static 13, 23, 25, 27: fenced, unknown, without one."""
     member_id = kafka.stable("g", group_instance_id="i")
 
@@ -156,7 +156,7 @@ def test_e09_a_commit_with_an_instance_id(kafka):
     assert commit(member_id, None) is Errors.NONE
 
 
-def test_e09_up_to_2_8_an_unknown_instance_id_passes(broker):
+def test_up_to_2_8_an_unknown_instance_id_passes(broker):
     """2.8.2-static 23, 24."""
     kafka = broker("2.8.2")
     member_id = kafka.stable("g", group_instance_id="i")
@@ -171,7 +171,7 @@ def test_e09_up_to_2_8_an_unknown_instance_id_passes(broker):
         ("3.9.2", Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION, Errors.REBALANCE_IN_PROGRESS),
     ],
 )
-def test_e10_no_commit_while_the_leader_is_awaited(broker, version, nobody, old, right):
+def test_no_commit_while_the_leader_is_awaited(broker, version, nobody, old, right):
     """GCT.testCommitOffsetInCompletingRebalance; 1.0.1-rebalance 14-16, 3.9.2-rebalance 16-18: what comes first."""
     kafka = broker(version)
     member_id = kafka.join("g").value.member_id
@@ -194,7 +194,7 @@ def test_a_commit_in_preparing_rebalance_is_written(broker, version):
 @pytest.mark.parametrize(
     ("version", "error"), [("1.0.1", Errors.UNKNOWN_MEMBER_ID), ("3.9.2", Errors.COORDINATOR_NOT_AVAILABLE)]
 )
-def test_e11_a_commit_to_a_dead_group(broker, version, error):
+def test_a_commit_to_a_dead_group(broker, version, error):
     """GC.validateOffsetCommit: the client is to look for the coordinator again; 1.0.1 said UNKNOWN_MEMBER_ID."""
     kafka = broker(version)
     kafka.commit("g", 1)

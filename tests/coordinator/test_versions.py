@@ -5,8 +5,10 @@ Sources: Kafka's GroupCoordinator (GC), GroupMetadata (GMD), GroupMetadataManage
 
 import pytest
 
-from kafkagroups.coordinator import Errors, OffsetCommit
+from kafkagroups import course
+from kafkagroups.coordinator import Clock, Errors, OffsetCommit, Settings, start_broker
 from kafkagroups.coordinator.error_codes import error_of_commit_append
+from kafkagroups.errors import UsageError
 from tests.coordinator.conftest import ORDERS, ORDERS_1, subscription
 
 READS = [("range", subscription("orders"))]
@@ -129,3 +131,32 @@ def test_what_a_failed_append_did_not_delete_is_not_counted(kafka):
     assert kafka.coordinator.manager.delete_offsets_and_empty_groups([kafka.group("g")], lambda group: [ORDERS]) == 0
     kafka.logs.refuses = Errors.NONE
     assert kafka.coordinator.manager.delete_offsets_and_empty_groups([kafka.group("g")], lambda group: [ORDERS_1]) == 1
+
+
+@pytest.mark.parametrize("version", ["2.3.1", "0.11.0", "2.8", "3.9.1", "4.3.1", "three"])
+def test_a_version_whose_rules_were_not_checked_is_refused(version):
+    """2.3.1 writes no group record when a static member is replaced, for example; the others follow other rules."""
+    with pytest.raises(UsageError, match=r"not checked against a broker; use 1\.0\.1, 2\.8\.2 or 3\.9\.2"):
+        Settings(version)
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        ("1.0.1", Errors.NONE),
+        ("2.8.2", Errors.INVALID_PRODUCER_EPOCH),
+        ("3.9.2", Errors.INVALID_PRODUCER_EPOCH),
+    ],
+)
+def test_every_broker_fences_an_old_producer_epoch_by_the_same_rule(tmp_path, version, error):
+    """The logs of a lesson, of the other scripts and of a broker; 1.0.1-txnodd, 2.8.2-txnodd, 3.9.2-txnodd."""
+    settings = Settings(version)
+    coordinators = [start_broker(tmp_path / "log", Clock(0), settings), course.start_broker(kafka=version)]
+    for coordinator in coordinators:
+        answers = [
+            coordinator.txn_offset_commit(
+                "g", {ORDERS: OffsetCommit(5)}, transactional_id="t", producer_id=7, producer_epoch=epoch
+            )
+            for epoch in (1, 0)
+        ]
+        assert [answer.value[ORDERS] for answer in answers] == [Errors.NONE, error]

@@ -1,12 +1,15 @@
-"""Golden scripts of the group coordinator: a tiny language, played on one broker with a clock that `wait` moves.
+"""Golden scripts of the group coordinator: a small language, played on one broker whose clock `wait` advances.
 
-A script is blocks with an empty line between them: commands, one a line, `---`, and what was recorded: answers and
-appended batches. `#` begins a comment; a number in one is the request's number in the conversation that is restated.
-Commands are the methods of `Broker`, with words and name=value. The broker has the conversations' settings:
-four partitions of the offsets topic, no initial rebalance delay, short session timeouts; topics of three partitions.
+A script consists of blocks with an empty line between them. A block has commands, one per line, then `---`, then the
+recorded answers and appended batches. `#` begins a comment. A number in a comment is the number of a request in the
+conversation that the script restates.
+Commands are the methods of `Broker`, with words and name=value as arguments. The broker has the settings of the
+conversations: four partitions of the offsets topic, no initial rebalance delay, short session timeouts. Each topic has
+three partitions.
 
-A name without `-` (`a`) is a client that has no member id yet; the ids it gets are a-1, a-2, ... An offset is
-OFFSET[@LEADER_EPOCH][:METADATA], its metadata may be x*4096. What comes while `wait` runs says after how many ms.
+A name without `-` (`a`) is a client that has no member id yet; it gets the ids a-1, a-2, ... An offset is written
+OFFSET[@LEADER_EPOCH][:METADATA], and its metadata may be x*4096. An answer that comes while `wait` runs begins with the
+number of ms since then.
 """
 
 import logging
@@ -30,7 +33,7 @@ from kafkagroups.groups.group_offsets import NotAppended
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.consumer_protocol import ConsumerProtocolSubscription, Embedded, encode_embedded
 from kafkagroups.replay.transactions import Transactions
-from tests.golden import told
+from tests.golden import texts
 
 NOW = 1_700_000_000_000
 CONFIG = {
@@ -43,10 +46,11 @@ TOPICS = {"orders": 3, "clicks": 3}
 
 
 def play(script, folder):
-    """The script with what is said now."""
+    """Return the script with the answers of today's coordinator."""
     broker = Broker(folder)
     logger = logging.getLogger("kafkagroups.coordinator")
-    listener, level = Listener(broker.hears), logger.level
+    listener = Listener(broker.add_log_line)
+    level = logger.level
     logger.addHandler(listener)
     logger.setLevel(logging.INFO)
     try:
@@ -58,34 +62,36 @@ def play(script, folder):
 
 def _block(broker, block):
     commands = block.split("\n---")[0]
-    said = broker.run(commands.splitlines())
-    return "\n".join([commands, "---", *said] if said else [commands])
+    output = broker.run(commands.splitlines())
+    return "\n".join([commands, "---", *output] if output else [commands])
 
 
 class Listener(logging.Handler):
-    """Gives each log line to `hears`."""
+    """A handler that passes each log line to a function."""
 
-    def __init__(self, hears):
+    def __init__(self, add_line):
         super().__init__(logging.INFO)
-        self.hears = hears
+        self.add_line = add_line
 
     def emit(self, record):
-        self.hears(record.getMessage())
+        self.add_line(record.getMessage())
 
 
 class Broker:
     """Every public method is a command."""
 
     def __init__(self, folder):
-        self.folder, self.said, self.shows_log = folder, [], False
+        self.folder = folder
+        self.output = []
+        self.shows_log = False
         self.kafka("3.9.2")
 
     def run(self, lines):
-        """Runs the commands; gives what was said."""
-        self.said = []
+        """Run the commands and return the lines that they output."""
+        self.output = []
         for line in lines:
             verb, *words = shlex.split(line, comments=True) or [None]
-            self.began = self.clock.now_ms
+            self.command_ms = self.clock.now_ms
             options = dict(word.split("=", 1) for word in words if "=" in word)
             try:
                 if verb:
@@ -93,24 +99,29 @@ class Broker:
             except Exception as error:
                 error.add_note(line)
                 raise
-        return self.said
+        return self.output
 
-    def _say(self, text):
-        passed = self.clock.now_ms - self.began
-        self.said += (f"after {passed}: {text}" if passed else text).splitlines()
+    def _print(self, text):
+        waited_ms = self.clock.now_ms - self.command_ms
+        self.output += (f"after {waited_ms}: {text}" if waited_ms else text).splitlines()
 
-    def _answered(self, who, answer, tell, what=()):
-        if not answer.done:
-            self._say(f"{who}: {' '.join([*what, 'waits'])}")
-        answer.then(lambda result: self._say(f"{who}: {tell(result)}"))
+    def _print_response(self, who, response, write, what=()):
+        if not response.done:
+            self._print(f"{who}: {' '.join([*what, 'waits'])}")
+        response.then(lambda result: self._print(f"{who}: {write(result)}"))
 
     # The broker
 
     def kafka(self, version):
-        """A new broker of that version, with nothing in its log."""
-        self.version, self.config, self.topics = version, dict(CONFIG), dict(TOPICS)
-        self.clock, self.ids, self.denied, self.zookeeper = Clock(NOW), defaultdict(int), set(), {}
-        self.began = NOW
+        """Start a new broker of that version with an empty log."""
+        self.version = version
+        self.config = dict(CONFIG)
+        self.topics = dict(TOPICS)
+        self.clock = Clock(NOW)
+        self.ids = defaultdict(int)
+        self.denied = set()
+        self.zookeeper = {}
+        self.command_ms = NOW
         self.path = self.folder / f"{version}-{len(list(self.folder.iterdir()))}"
         self.path.mkdir()
         self.disk = None
@@ -118,12 +129,12 @@ class Broker:
         self.crash()
 
     def set(self, setting, value):
-        """A restart with another server.properties."""
+        """Restart with a changed server.properties."""
         self.config[setting] = value
         self.crash()
 
     def crash(self):
-        """The broker is gone and starts again: it loads its log."""
+        """Crash and start again: the broker loads its log."""
         self.clock.forget()
         if self.disk:
             self.disk.close()
@@ -149,7 +160,7 @@ class Broker:
         self.clock.advance(int(ms))
 
     def loading(self, partition):
-        """From now on it is being loaded, until `load`."""
+        """Begin to load the partition, until `load`."""
         self.coordinator.manager.owned.discard(int(partition))
         self.coordinator.manager.loading.add(int(partition))
 
@@ -172,42 +183,42 @@ class Broker:
         self.topics[name] = 3
 
     def sweep(self):
-        """Deletes what has expired, now."""
+        """Delete expired offsets now."""
         self.coordinator.manager.delete_expired()
 
     def sweeps(self):
-        """The broker sweeps by itself, at its interval."""
+        """Delete expired offsets at the broker's interval."""
         self.coordinator.start_sweeps(self.coordinator.settings.offsets_retention_check_interval_ms)
 
     # Its log
 
     def hold(self):
-        """From now on the answers to appends wait for `release`."""
+        """Delay the answers to appends until `release`."""
         self.logs.holds = True
 
     def release(self, number="0", error="NONE"):
         self.logs.release(int(number), Errors[error])
 
     def refuse(self, error):
-        """The log refuses appends with that error; NONE: it takes them again."""
+        """Refuse appends with that error. NONE: accept them again."""
         self.logs.refuses = Errors[error]
 
     def magic(self, magic):
-        """The message format of the offsets topic; `none`: the partition is not here."""
+        """Set the message format of the offsets topic. `none`: the partition is not on this broker."""
         value = None if magic == "none" else int(magic)
         self.disk.magic = lambda partition: value
 
     def _appended(self, partition, first, last):
         batch = next(each for each in self.disk.read(partition) if each.base_offset == first)
-        self._say(told.batch(partition, batch, self.coordinator.manager.rules))
+        self._print(texts.batch(partition, batch, self.coordinator.manager.rules))
 
     def log(self):
-        """From now on the coordinator's own log lines are shown."""
+        """Show the coordinator's log lines from now on."""
         self.shows_log = True
 
-    def hears(self, line):
+    def add_log_line(self, line):
         if self.shows_log:
-            self._say(f"log: {line}")
+            self._print(f"log: {line}")
 
     # Members
 
@@ -215,7 +226,7 @@ class Broker:
         self, group, name, instance=None, protocols="range", topics="orders", metadata=None, type="consumer",
         session="10000", rebalance="60000",
     ):  # fmt: skip
-        """`protocols` and `topics` with commas; `metadata` instead of topics: bytes that are no subscription."""
+        """Send a JoinGroup. `protocols` and `topics` are separated by commas; `metadata` replaces the subscription."""
         wanted = encode_embedded(Embedded(1, ConsumerProtocolSubscription(topics=tuple(topics.split(",")))))
         answer = self.coordinator.join_group(
             group,
@@ -227,49 +238,39 @@ class Broker:
             rebalance_timeout_ms=int(rebalance),
             protocol_type=type,
         )
-        self._answered(f"join {name}", answer, told.join)
+        self._print_response(f"join {name}", answer, texts.join)
 
     def sync(self, group, generation, member, instance=None, type=None, protocol=None, **assignments):
         whole = {each: assignment.encode() for each, assignment in assignments.items()}
         answer = self.coordinator.sync_group(
             group, int(generation), member, whole, group_instance_id=instance, protocol_type=type, protocol=protocol
         )
-        self._answered(f"sync {member or told.EMPTY}", answer, told.sync)
+        self._print_response(f"sync {member or texts.EMPTY}", answer, texts.sync)
 
     def heartbeat(self, group, generation, member, instance=None):
         error = self.coordinator.heartbeat(group, int(generation), member, group_instance_id=instance)
-        self._say(f"heartbeat {member or told.EMPTY}: {error.name}")
+        self._print(f"heartbeat {member or texts.EMPTY}: {error.name}")
 
     def leave(self, group, *members):
-        """Each is MEMBER or [MEMBER]/INSTANCE."""
+        """Send a LeaveGroup. Each member is MEMBER or [MEMBER]/INSTANCE."""
         leaving = [MemberIdentity(*each.split("/")) for each in members]
-        self._say(f"leave: {told.leave(self.coordinator.leave_group(group, leaving))}")
+        self._print(f"leave: {texts.leave(self.coordinator.leave_group(group, leaving))}")
 
     # Offsets
 
     def commit(self, group, generation="-1", member="", instance=None, retention="-1", timestamp=None, **offsets):
-        """`timestamp` is ms from now, as OffsetCommit v1 could tell."""
+        """Send an OffsetCommit. `timestamp` is in ms from now, as in OffsetCommit v1."""
         at = -1 if timestamp is None else self.clock.now_ms + int(timestamp)
         answer = self.coordinator.offset_commit(
             group, _offsets(offsets, at), generation=int(generation), member_id=member, group_instance_id=instance,
             retention_ms=int(retention),
         )  # fmt: skip
-        self._answered(
-            "commit", answer, told.commits(offsets), [f"{partition}={offset}" for partition, offset in offsets.items()]
-        )
-
-    def zkcommit(self, group, **offsets):
-        """OffsetCommit v0."""
-        answer = self.coordinator.offset_commit_to_zookeeper(group, _offsets(offsets))
-        self._answered(
-            "zkcommit",
-            answer,
-            told.commits(offsets),
-            [f"{partition}={offset}" for partition, offset in offsets.items()],
+        self._print_response(
+            "commit", answer, texts.commits(offsets), [f"{partition}={offset}" for partition, offset in offsets.items()]
         )
 
     def addoffsets(self, producer, group):
-        """The transaction coordinator hears InitProducerId, if the producer's epoch is new, and AddOffsetsToTxn."""
+        """Send AddOffsetsToTxn to the transaction coordinator, and InitProducerId first if the epoch is new."""
         producer_id, epoch = map(int, producer.split("/"))
         name = {"transactionalId": f"t{producer_id}", "groupId": group}
         known = self.transactions.by_id.get(f"t{producer_id}")
@@ -291,75 +292,74 @@ class Broker:
             producer_epoch=epoch, generation=int(generation), member_id=member, group_instance_id=instance,
             knows_abortable=int(version) >= 4,
         )  # fmt: skip
-        self._answered(
+        self._print_response(
             "txncommit",
             answer,
-            told.commits(offsets),
+            texts.commits(offsets),
             [f"{partition}={offset}" for partition, offset in offsets.items()],
         )
 
     def marker(self, kind, producer, *groups):
-        """The transaction's end, COMMIT or ABORT, arrives in the partitions of these groups."""
+        """Append a marker, COMMIT or ABORT, to the partitions of these groups."""
         producer_id, epoch = map(int, producer.split("/"))
-        partitions, commits = set(map(self.coordinator.manager.partition_for, groups)), kind == "COMMIT"
+        partitions = set(map(self.coordinator.manager.partition_for, groups))
+        commits = kind == "COMMIT"
         for each in sorted(partitions):
             self.disk.append_marker(each, producer_id, epoch, commits=commits, timestamp=self.clock.now_ms)
         self.transactions.end_with_marker(producer_id)
         try:
             self.coordinator.transaction_completed(producer_id, partitions, commits=commits)
         except NotAppended as error:
-            self._say(f"marker: {error}")
+            self._print(f"marker: {error}")
 
     def fetch(self, group, *partitions, stable="no"):
-        """The partitions named, or all."""
+        """Send an OffsetFetch of these partitions, or of all."""
         named = [_partition(each) for each in partitions] or None
-        self._say(f"fetch: {told.fetch(self.coordinator.offset_fetch(group, named, require_stable=stable == 'yes'))}")
-
-    def zkfetch(self, group, *partitions):
-        result = self.coordinator.offset_fetch_from_zookeeper(group, map(_partition, partitions))
-        self._say(f"zkfetch: {told.fetch(result)}")
+        self._print(
+            f"fetch: {texts.fetch(self.coordinator.offset_fetch(group, named, require_stable=stable == 'yes'))}"
+        )
 
     def offsetdelete(self, group, *partitions):
         result = self.coordinator.offset_delete(group, list(map(_partition, partitions)))
-        self._say(
-            f"offsetdelete: {told.errors(result.partitions) if result.error is Errors.NONE else result.error.name}"
+        self._print(
+            f"offsetdelete: {texts.errors(result.partitions) if result.error is Errors.NONE else result.error.name}"
         )
 
     def epoch(self, epochs, asked, end):
-        """Asks a leader whose epochs are EPOCH:START,... and whose log ends at `end`."""
+        """Send OffsetForLeaderEpoch to a leader whose epochs are EPOCH:START,... and whose log ends at `end`."""
         starts = [tuple(map(int, each.split(":"))) for each in epochs.split(",")]
-        self._say(f"epoch {asked}: {offset_for_leader_epoch(starts, int(end), int(asked))}")
+        self._print(f"epoch {asked}: {offset_for_leader_epoch(starts, int(end), int(asked))}")
 
     # Groups
 
     def describe(self, *groups):
         for each in self.coordinator.describe_groups(groups):
-            self._say(f"describe {each.group_id or told.EMPTY}: {told.described(each)}")
+            self._print(f"describe {each.group_id or texts.EMPTY}: {texts.described(each)}")
 
     def list(self, states="", types=""):
         error, groups = self.coordinator.list_groups(
             [*filter(None, states.split(","))], [*filter(None, types.split(","))]
         )
-        self._say(f"list: {told.listed(error, groups)}")
+        self._print(f"list: {texts.listed(error, groups)}")
 
     def delete(self, *groups):
-        self._say(f"delete: {told.deleted(self.coordinator.delete_groups(groups))}")
+        self._print(f"delete: {texts.deleted(self.coordinator.delete_groups(groups))}")
 
     def find(self, group):
         error, partition = self.coordinator.find_coordinator(group)
-        self._say(f"find {group}: {error.name}, partition {partition}")
+        self._print(f"find {group}: {error.name}, partition {partition}")
 
     def group(self, name):
-        """What the cache has of it, soft state too."""
-        self._say(f"group {name}: {told.cached(self.coordinator.manager.get_group(name))}")
+        """Print the group in the cache, with its soft state."""
+        self._print(f"group {name}: {texts.cached(self.coordinator.manager.get_group(name))}")
 
     def dead(self, name):
-        """A Dead group in the cache, as Kafka's tests put one there: between two requests there is none."""
+        """Put a Dead group into the cache, as Kafka's tests do. Without this, no Dead group outlives a request."""
         group = self.coordinator.manager.get_or_create(name)
         group.transition_to(ClassicState.DEAD, self.clock.now_ms)
 
     def cache(self):
-        self._say(f"cache: {told.cache(self.coordinator.manager)}")
+        self._print(f"cache: {texts.cache(self.coordinator.manager)}")
 
 
 def _partition(text):

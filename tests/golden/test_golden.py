@@ -1,6 +1,6 @@
-"""The golden scripts of the group coordinator, played and compared with what they record.
+"""The golden scripts of the group coordinator, played and compared with their recorded answers.
 
-GOLDEN=write records what is said now: review the diff.
+GOLDEN=write records the answers again: review the diff.
 """
 
 import os
@@ -16,23 +16,23 @@ SCRIPTS = sorted((Path(__file__).parent / "coordinator").glob("*.txt"))
 ROWS = {*range(8, 27), 32}
 """The rows of the articles' table (docs/terms.md) that the coordinator owns."""
 SOURCE = re.compile(r"# \S.* — .*([123]\.\d\.\d-\w+ \d|Test\.\w+|\.scala)")
-"""What it shows, a dash, and whom it restates: requests of a conversation, a test of Kafka's, or its source."""
+"""The rule that the script shows, a dash, and its source: requests of a conversation, or a test or class of Kafka."""
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_a_script_says_what_is_recorded(path, tmp_path):
+def test_a_script_gives_its_recorded_answers(path, tmp_path):
     """Every answer and every appended record, in their order."""
     recorded = path.read_text(encoding="utf-8")
-    said = play(recorded, tmp_path)
+    output = play(recorded, tmp_path)
     if os.environ.get("GOLDEN") == "write":
-        path.write_text(said, encoding="utf-8")
+        path.write_text(output, encoding="utf-8")
     else:
-        assert said.splitlines() == recorded.splitlines()
+        assert output.splitlines() == recorded.splitlines()
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_names_its_source(path):
-    """The first line says what the script shows and which conversation, test or source of Kafka's it restates."""
+    """The first line contains the rule and the conversation, test or class of Kafka that the script restates."""
     assert SOURCE.match(path.read_text(encoding="utf-8").splitlines()[0])
 
 

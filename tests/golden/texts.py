@@ -1,4 +1,4 @@
-"""What a golden script records: answers, appended batches and the cache, in few words."""
+"""The short texts that a golden script records: answers, appended batches and the cache."""
 
 import kafkagroups as kg
 from kafkagroups.coordinator import Errors
@@ -33,14 +33,14 @@ def leave(result):
 
 
 def commits(offsets):
-    """How a commit of these (by partition, as written in the script) is answered."""
+    """Return a function that writes the answer to a commit of these offsets (by partition, as in the script)."""
     numbers = {partition: offset.partition(":")[0] for partition, offset in offsets.items()}
 
-    def tell(errors):
+    def write(errors):
         each = (f"{topic}-{at}={numbers[f'{topic}-{at}']} {error.name}" for (topic, at), error in errors.items())
         return ", ".join(each) or "nothing"
 
-    return tell
+    return write
 
 
 def errors(partitions):
@@ -106,7 +106,7 @@ def cache(manager):
 
 
 def batch(partition, batch, rules):
-    """`+ partition:first..last`, then a line for each record."""
+    """Return `+ partition:first..last`, then a line for each record."""
     head = f"+ {partition}:{batch.base_offset}..{batch.last_offset}"
     if batch.compression is not CompressionType.NONE:
         head += f" {batch.compression.name.lower()}"
@@ -136,13 +136,13 @@ def _offset(value, now):
 
 def _group(value, now):
     members = sorted(value.members, key=lambda member: member.member_id)
-    told = [
+    written = [
         f"{each.member_id}{f' ({each.group_instance_id})' if each.group_instance_id else ''} "
         f"{each.assignment.decode() or '-'}"
         for each in members
     ]
     protocol = f" {value.protocol}, leader {value.leader}" if value.leader else ""
-    return f"generation {value.generation}, {value.protocol_type}{protocol}, {'; '.join(told) or 'nobody'}"
+    return f"generation {value.generation}, {value.protocol_type}{protocol}, {'; '.join(written) or 'nobody'}"
 
 
 def _metadata(metadata):

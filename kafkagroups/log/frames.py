@@ -33,8 +33,8 @@ _SMALLEST_BATCH = (LOG_OVERHEAD + SMALLEST_SIZE, LOG_OVERHEAD + SMALLEST_SIZE + 
 _PIECE_BYTES = 2 * 1024 * 1024
 """Bytes of a file that are read in one step."""
 _offset_and_size = struct.Struct(">qi")
-_last_offset_delta = struct.Struct(">i")
-_LAST_OFFSET_DELTA_AT = 23
+_header = struct.Struct(">qi4xB6xi")
+"""The offset, the size, the magic and, in magic 2, the last offset's delta."""
 
 
 class FrameState(Enum):
@@ -95,6 +95,16 @@ def frames(data: BytesLike, at: int = 0, *, any_magic: bool = False) -> Iterator
 def frame_at(data: BytesLike, at: int, *, any_magic: bool = False) -> Frame:
     """Return the frame at one position."""
     left = len(data) - at
+    if left >= _SMALLEST_BATCH[2]:
+        offset, length, magic, last_offset_delta = _header.unpack_from(data, at)
+        if magic == 2 and _SMALLEST_BATCH[2] <= LOG_OVERHEAD + length <= left:
+            return Frame(at, LOG_OVERHEAD + length, offset, offset + last_offset_delta, magic, FrameState.WHOLE)
+    return _check_frame(data, at, any_magic)
+
+
+def _check_frame(data: BytesLike, at: int, any_magic: bool) -> Frame:
+    """Return the frame of a batch of magic 0 or 1, or of bytes that are not a whole batch."""
+    left = len(data) - at
     if left < LOG_OVERHEAD:
         return _partial(data, at, FrameState.INCOMPLETE, f"expected a batch, found only {left} bytes")
     offset, length = _offset_and_size.unpack_from(data, at)
@@ -114,10 +124,7 @@ def frame_at(data: BytesLike, at: int, *, any_magic: bool = False) -> Frame:
     if size < _SMALLEST_BATCH[magic]:
         reason = f"expected at least {_SMALLEST_BATCH[magic]} bytes in a batch of magic {magic}, found {size}"
         return _partial(data, at, FrameState.DAMAGED, reason)
-    last_offset = offset
-    if magic == 2:
-        last_offset += _last_offset_delta.unpack_from(data, at + _LAST_OFFSET_DELTA_AT)[0]
-    return Frame(at, size, offset, last_offset, magic, FrameState.WHOLE)
+    return Frame(at, size, offset, offset, magic, FrameState.WHOLE)
 
 
 def _partial(data: BytesLike, at: int, state: FrameState, reason: str) -> Frame:
@@ -147,12 +154,14 @@ def read_frames(file: RawIOBase, position: int = 0) -> Iterator[tuple[Frame, byt
         is_last = len(more) < needed
         at = 0
         last = None
-        for frame in frames(data):
+        while at < len(data):
+            frame = frame_at(data, at)
             if frame.state is not FrameState.WHOLE:
                 last = frame
                 break
-            yield frame._replace(position=position + at), data[at : frame.end]
+            content = data[at : frame.end]
             at = frame.end
+            yield Frame(position + frame.position, *frame[1:]), content
         if last is None:
             if is_last:
                 return

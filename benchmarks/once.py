@@ -1,4 +1,4 @@
-"""The time of whole processes, including imports: the wait of a user who loads one log."""
+"""The time of whole processes, including imports: a user waits this long to load one log once."""
 
 from __future__ import annotations
 

@@ -55,8 +55,11 @@ def test_unknown_tags_and_types_stand_in_the_json_and_go_back(run):
     assert json.loads(run("encode", "--jsonl", stdin=out)[1]) == {"key_hex": key, "value_hex": value}
     status, out, _ = run("decode", "--jsonl", stdin='{"key_hex":"001800","value_hex":"ff"}')
     assert json.loads(out) == {
-        "type": 24, "name": "Unknown", "key": {"type": "24", "hex": "001800"}, "value": {"hex": "ff"}
-    }  # fmt: skip
+        "type": 24,
+        "name": "Unknown",
+        "key": {"type": "24", "hex": "001800"},
+        "value": {"hex": "ff"},
+    }
     assert json.loads(run("encode", "--jsonl", stdin=out)[1]) == {"key_hex": "001800", "value_hex": "ff"}
 
 
@@ -137,9 +140,18 @@ def test_dump_prints_a_line_a_record(run):
     assert status == 0 and len(lines) == len(expected)
     for line, row in zip(lines, expected, strict=True):
         assert list(line) == [
-            "partition", "offset", "timestamp", "producer_id", "producer_epoch", "transactional", "control",
-            "type", "name", "key", "value",
-        ]  # fmt: skip
+            "partition",
+            "offset",
+            "timestamp",
+            "producer_id",
+            "producer_epoch",
+            "transactional",
+            "control",
+            "type",
+            "name",
+            "key",
+            "value",
+        ]
         assert f"__consumer_offsets-{line['partition']}/" in row["file"]
         assert (line["offset"], line["timestamp"]) == (row["offset"], row["ts"])
         assert (line["producer_id"], line["transactional"]) == (row["pid"], row["txn"])

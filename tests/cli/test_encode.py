@@ -10,7 +10,8 @@ from tests.records.test_writers import TABLE, kafkas
 
 def test_encode_writes_the_bytes_that_a_brokers_own_writer_wrote(run):
     """Every row of writer_versions.json, with and without the version of the value that is given."""
-    lines, expected = {}, {}
+    lines = {}
+    expected = {}
     for version, rows in TABLE["kafka"].items():
         for row in rows:
             for kafka in writers_of_row(version, row):

@@ -43,7 +43,8 @@ def kill_one_at_work(context, killed):
 
 session = kgs.session("local-cluster[2,1,1024]", memory="1g")
 without = subprocess.run([os.environ["PYSPARK_PYTHON"], "-c", "import kafkagroups"], capture_output=True, text=True)
-before, killed = executors(session.sparkContext.applicationId), []
+before = executors(session.sparkContext.applicationId)
+killed = []
 tables = kgs.load(sys.argv[1], session=session, partitions=50, engine="compiled")
 killer = threading.Thread(target=kill_one_at_work, args=(session.sparkContext, killed), daemon=True)
 killer.start()

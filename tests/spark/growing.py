@@ -12,8 +12,10 @@ class Growing:
     """Random logs in some partitions. `grow` appends bytes and stops anywhere; `batches` has every batch in order."""
 
     def __init__(self, folder, seed, partitions=3):
-        self.folder, self.random = folder, random.Random(seed)
-        self.waiting, self.batches = {}, []
+        self.folder = folder
+        self.random = random.Random(seed)
+        self.waiting = {}
+        self.batches = []
         for partition in self.random.sample(range(50), partitions):
             data = _undamaged(self.random)
             batches = list(read_batches(data))

@@ -13,7 +13,8 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-BUCKET, PAGE = "log", 3
+BUCKET = "log"
+PAGE = 3
 
 
 @contextlib.contextmanager
@@ -65,7 +66,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def listing(self, query):
         """A page of keys and common prefixes behind the token, which is the last one told."""
-        prefix, delimiter = query.get("prefix", ""), query.get("delimiter")
+        prefix = query.get("prefix", "")
+        delimiter = query.get("delimiter")
         entries = {}
         for file in self.folder.rglob("*"):
             key = file.relative_to(self.folder).as_posix()
@@ -73,7 +75,8 @@ class Handler(BaseHTTPRequestHandler):
                 inner, cut, _ = key[len(prefix) :].partition(delimiter or "\0")
                 entries[prefix + inner + cut if cut else key] = None if cut else file.stat().st_size
         told = [name for name in sorted(entries) if name > query.get("continuation-token", "")]
-        page, more = told[:PAGE], len(told) > PAGE
+        page = told[:PAGE]
+        more = len(told) > PAGE
         parts = [f"<Prefix>{escape(prefix)}</Prefix><KeyCount>{len(page)}</KeyCount>"]
         parts.append(f"<MaxKeys>{PAGE}</MaxKeys><IsTruncated>{str(more).lower()}</IsTruncated>")
         if more:

@@ -27,7 +27,8 @@ def feed(whole, topic, seed, seconds):
     total = sum(file.stat().st_size for files in left.values() for file in files)
     while left:
         name = rnd.choice(sorted(left))
-        source, place = left[name][0], topic / name / left[name][0].name
+        source = left[name][0]
+        place = topic / name / left[name][0].name
         place.parent.mkdir(exist_ok=True)
         written = place.stat().st_size if place.exists() else 0
         more = rnd.choice((1, 60, 500, 4000, 20_000))
@@ -49,14 +50,17 @@ def same(given, wanted):
     """Compare groups without the segment counts, which a stream has not, and without half-written batches."""
     for groups in (given, wanted):
         for partition in groups.partitions.values():
-            partition.segments, partition.damage = 0, None
+            partition.segments = 0
+            partition.damage = None
     return shape(given) == shape(wanted)
 
 
 @pytest.mark.parametrize("coordinator", ["new", "classic"])
 def test_killed_at_random(coordinator, tmp_path):
     """The stream is killed twice while the topic grows. Then the snapshot gives the answers of a load."""
-    whole, topic, folder = tmp_path / "whole", tmp_path / "topic", tmp_path / "state"
+    whole = tmp_path / "whole"
+    topic = tmp_path / "topic"
+    folder = tmp_path / "state"
     settings = {"transactional": 0.5, "generations": 0.02, "metadata": 0.1, "width": None, "segment_bytes": 300_000}
     synth.write(whole, 20_000, partitions=4, groups=60, **settings)
     topic.mkdir()
@@ -79,6 +83,7 @@ def test_killed_at_random(coordinator, tmp_path):
     last = start(topic, folder, coordinator, "now")
     said, _ = last.communicate(timeout=120)
     assert last.returncode == 0, said
-    wanted, given = kg.load(topic, coordinator), snapshots.Snapshot.read(folder).groups()
+    wanted = kg.load(topic, coordinator)
+    given = snapshots.Snapshot.read(folder).groups()
     assert len(wanted) > 50 and {p.damage for p in wanted.partitions.values()} == {None}
     assert same(given, wanted)

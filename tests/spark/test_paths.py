@@ -143,7 +143,8 @@ def test_files_of_this_machine_may_be_uris():
 @pytest.mark.java
 def test_spark_loads_from_s3_what_it_loads_from_disk(session, bucket, store, capsys):
     """kgs.load, kgs.load_groups, the data source and the command all read remote logs."""
-    local, there = str(bucket / "backups" / "broker 1"), store("backups/broker%201")
+    local = str(bucket / "backups" / "broker 1")
+    there = store("backups/broker%201")
     groups = kg.load(local, "new")
     tables = kgs.load(there, "new", engine="compiled", session=session)
     for table in LOADED:

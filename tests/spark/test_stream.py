@@ -47,8 +47,11 @@ def read(stream, start, end, folder):
 @pytest.mark.parametrize("seed", range(400 if LONG else 60))
 def test_nothing_is_lost_and_nothing_doubled(seed, tmp_path):
     """The folder grows by any number of bytes, and the query restarts anywhere, even after it has planned."""
-    growing, rnd = Growing(tmp_path, seed), random.Random(seed)
-    stream, start, seen = new_stream(tmp_path), {}, []
+    growing = Growing(tmp_path, seed)
+    rnd = random.Random(seed)
+    stream = new_stream(tmp_path)
+    start = {}
+    seen = []
     going = True
     while going or (end := asked(stream, start)) != start:
         going = growing.grow(rnd.choice((30, 300, 5000)))
@@ -90,7 +93,8 @@ def test_only_what_is_new_is_read(tmp_path, monkeypatch):
     looked_at = []
     parse = FoundBatch.parse
     monkeypatch.setattr(FoundBatch, "parse", lambda found: looked_at.append(found) or parse(found))
-    stream, start = new_stream(tmp_path), {}
+    stream = new_stream(tmp_path)
+    start = {}
     for count, batch in enumerate(batches, 1):
         path.write_bytes(data[: batch.position + batch.size])
         looked_at.clear()
@@ -179,7 +183,8 @@ def test_a_query_over_a_growing_folder(session, tmp_path):
     growing = Growing(tmp_path / "log", seed=8, partitions=4)
     (tmp_path / "log").mkdir()
     kgs.register(session)
-    epochs, tried = {}, {}
+    epochs = {}
+    tried = {}
 
     def take(frame, epoch):
         rows = sorted((*row[:3], bytes(row[3])) for row in frame.collect())

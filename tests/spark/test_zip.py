@@ -44,7 +44,8 @@ def test_machine_code_of_a_zip_is_kept_until_a_kernel_changes(package, tmp_path)
 
     The cache is stale if any file of the kernels has changed, because a function is compiled with what it calls.
     """
-    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    home = tmp_path / "home"
+    elsewhere = tmp_path / "elsewhere"
     home.mkdir()
     elsewhere.mkdir()
     assert run(package, home) == (compiled.SOURCES, 0)

@@ -1,0 +1,96 @@
+"""A group of `Groups` is a plain object, and behaves the same whichever engine loaded it."""
+
+import copy
+import dataclasses
+import pickle
+from pathlib import Path
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.groups.group import GroupRecord
+from kafkagroups.groups.offsets import TopicPartition
+
+LOG = "data/harbour/3.9.2"
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture(params=["python", "compiled"])
+def groups(request):
+    return kg.load(LOG, "classic", engine=request.param)
+
+
+def test_a_group_can_be_replaced_copied_and_pickled(groups):
+    """Every copy equals the group, and a copy has its own offsets."""
+    group = groups["billing"]
+    copies = [
+        dataclasses.replace(group),
+        dataclasses.replace(group, generation=group.generation),
+        copy.copy(group),
+        copy.deepcopy(group),
+        pickle.loads(pickle.dumps(group)),
+    ]
+    for copied in copies:
+        assert type(copied) is type(group) is kg.load(LOG, "classic", engine="python")["billing"].__class__
+        assert copied == group and repr(copied) == repr(group)
+    assert dataclasses.replace(group, generation=99).generation == 99
+    assert dataclasses.asdict(group)["generation"] == group.generation
+
+
+def test_offsets_are_plain_dicts_that_can_be_changed(groups):
+    """A change stays in this group of this result; a second load does not have it."""
+    group = groups["billing"]
+    assert type(group.offsets) is dict
+    removed = group.offsets.pop(ORDERS)
+    assert ORDERS not in groups["billing"].offsets
+    group.offsets[ORDERS] = dataclasses.replace(removed, offset=1)
+    assert groups["billing"].offsets[ORDERS].offset == 1
+    assert kg.load(LOG, "classic")["billing"].offsets[ORDERS] == removed
+    frame = groups.offsets_frame()
+    row = frame[(frame.group == "billing") & (frame.topic == "orders") & (frame.partition == 0)]
+    assert row.offset.tolist() == [1]
+
+
+def test_changes_reach_the_tables(groups):
+    """The Arrow tables show a group as it is now."""
+    from kafkagroups.api import loaded_columns
+
+    groups["billing"].offsets.clear()
+    assert "billing" not in loaded_columns(groups, "offsets").read_all()["group"].to_pylist()
+
+
+def test_a_whole_result_can_be_copied_and_pickled(groups):
+    """Copies equal the result, whether its groups were built or not."""
+    for copied in (pickle.loads(pickle.dumps(groups)), copy.deepcopy(groups), dataclasses.replace(groups)):
+        assert copied == groups and list(copied) == list(groups)
+    assert groups["billing"] == pickle.loads(pickle.dumps(groups))["billing"]
+
+
+def test_names_are_listed_without_decoding_a_group(monkeypatch):
+    """Iterating, counting and asking for a name read no group record."""
+    groups = kg.load(LOG, "classic", engine="compiled")
+
+    def refuse(self):
+        raise AssertionError("a group was decoded")
+
+    monkeypatch.setattr(GroupRecord, "decode", refuse)
+    assert "billing" in groups and len(groups) == len(list(groups)) and "nobody" not in groups
+    with pytest.raises(AssertionError, match="decoded"):
+        groups["billing"]
+
+
+def test_a_group_is_built_once(groups):
+    """Asking again gives the same object."""
+    assert groups["billing"] is groups["billing"] is groups.groups["billing"]
+
+
+def test_orphans_are_plain_too():
+    """Offsets that a coordinator keeps for unknown groups are dicts with either engine."""
+    seen = 0
+    for path in sorted(Path("data/crafted").iterdir()):
+        if path.is_dir():
+            both = [kg.load(path, "new", engine=engine).orphans for engine in ("python", "compiled")]
+            assert both[0] == both[1]
+            seen += len(both[1])
+            assert all(type(orphan.offsets) is dict for orphan in both[1].values())
+    assert seen

@@ -74,7 +74,8 @@ class Groups(Mapping[str, AnyGroup]):
             if loaded.damage:
                 lines.append(str(loaded.damage))
             if loaded.error:
-                lines.append(describe_failure(self.path, partition, self.kafka, loaded.error))
+                serves_groups = any(parts.group.partition == partition for _, parts in self.parts())
+                lines.append(describe_failure(self.path, partition, self.kafka, loaded.error, serves_groups))
         return lines
 
     def __getitem__(self, group_id: str) -> AnyGroup:
@@ -129,9 +130,16 @@ class Groups(Mapping[str, AnyGroup]):
                 yield group_id, GroupParts(group, group.offsets, group.pending)
 
 
-def describe_failure(path: str, partition: int | None, kafka: str, error: str) -> str:
-    """Return the line that tells people why a partition's load fails."""
-    return f"{path}, partition {partition}: Kafka {kafka} fails to load it: {error}"
+def describe_failure(path: str, partition: int | None, kafka: str, error: str, serves_groups: bool = False) -> str:
+    """Return the line that tells people why a partition's load fails.
+
+    `serves_groups`: the load fails at its last step, when its groups are in the cache already. Only the classic
+    coordinator does that; it then answers for these groups.
+    """
+    line = f"{path}, partition {partition}: Kafka {kafka} fails to load it: {error}"
+    if serves_groups:
+        return f"{line}. The load fails at its last step: this broker answers for the groups that it had loaded"
+    return line
 
 
 def known_groups(

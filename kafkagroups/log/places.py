@@ -24,7 +24,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from kafkagroups.errors import UsageError
 from kafkagroups.log.frames import BytesLike
 from kafkagroups.log.segment_file import SEGMENT_NAME
-from kafkagroups.log.segments import PARTITION_FOLDER, Log, open_logs
+from kafkagroups.log.segments import PARTITION_FOLDER, Log, check_one_log_per_partition, open_logs
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
@@ -130,6 +130,7 @@ def _find_remote_logs(uri: str) -> list[Log]:
         found = [] if log is None else [log]
     if not found:
         raise UsageError(f"{shown_uri(uri)}: neither a segment nor a folder __consumer_offsets-N with one")
+    check_one_log_per_partition(found)
     return sorted(found, key=lambda log: log.partition or 0)
 
 

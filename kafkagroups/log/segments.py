@@ -242,12 +242,23 @@ def open_logs(path: str | Path) -> list[Log]:
             folders = [f for f in place.iterdir() if PARTITION_FOLDER.fullmatch(f.name) and f.is_dir()]
             logs = [open_log(os.path.join(path, f.name)) for f in folders if _segments(f)]
             if logs:
+                check_one_log_per_partition(logs)
                 return sorted(logs, key=lambda log: log.partition or 0)
             if not _segments(place):
                 raise UsageError(f"{path}: neither a segment nor a folder __consumer_offsets-N with a segment")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     return [open_log(path)]
+
+
+def check_one_log_per_partition(logs: Iterable[Log]) -> None:
+    """Raise UsageError if two logs have the same partition number, as folders `…-7` and `…-007` would."""
+    by_number: dict[int | None, Log] = {}
+    for log in logs:
+        other = by_number.setdefault(log.partition, log)
+        if other is not log:
+            first, second = sorted((other.path, log.path))
+            raise UsageError(f"{first} and {second} are both partition {log.partition}: remove one of them")
 
 
 def has_segments(folder: Path) -> bool:

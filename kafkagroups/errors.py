@@ -28,13 +28,13 @@ class UsageError(KafkagroupsError):
     def __str__(self) -> str:
         return f"{self.field}: {self.reason}" if self.field else self.reason
 
-    def inside(self, field: str) -> UsageError:
+    def prefix_field(self, field: str) -> UsageError:
         """Put the name of the struct or array around the field in front of its path. Return the same error."""
-        self.field = nested(field, self.field)
+        self.field = join_path(field, self.field)
         return self
 
 
-def nested(outer: str, inner: str | None) -> str:
+def join_path(outer: str, inner: str | None) -> str:
     """Return the path of a field inside a field: `members[2]`, `[2].memberId`."""
     if not inner:
         return outer
@@ -115,7 +115,7 @@ class InvalidRecord(BadBytes):
     deviations: tuple[Deviation, ...] = ()
     cause: tuple[str | int, ...] = ()
 
-    def because(self, *cause: str | int) -> InvalidRecord:
+    def with_cause(self, *cause: str | int) -> InvalidRecord:
         """Set the cause. Return the same error."""
         self.cause = cause
         return self

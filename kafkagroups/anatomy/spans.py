@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kafkagroups.errors import Deviation, nested
+from kafkagroups.errors import Deviation, join_path
 from kafkagroups.records.fields import Message, Spec, layout, specs
 from kafkagroups.records.serde import Record
 from kafkagroups.records.structs import MOST_TAG, Struct
@@ -28,7 +28,7 @@ from kafkagroups.records.text import encode_utf8
 from kafkagroups.records.varint import read_uvarint, uvarint_bytes
 from kafkagroups.records.versions import Dialect
 from kafkagroups.records.wire import Array, Bytes, String, length_bytes, read_length
-from kafkagroups.records.wire_base import At, Wire
+from kafkagroups.records.wire_base import MessageFormat, Wire
 
 
 class Span(NamedTuple):
@@ -76,7 +76,7 @@ def spans_of(record: Record, key: bytes | None, value: bytes | None, rules: Dial
 def deviations_of(record: Record, key: bytes | None, value: bytes | None, rules: Dialect) -> list[Deviation]:
     """Return the non-canonical encodings in the key and value that a record was decoded from, in order."""
     return [
-        Deviation(nested(span.part, span.field), span.start, reason)
+        Deviation(join_path(span.part, span.field), span.start, reason)
         for span in spans_of(record, key, value, rules)
         for reason in span.odd
     ]
@@ -92,12 +92,12 @@ def _spans_of_part(record: Record, part: str, data: bytes | None, rules: Dialect
         return
     if part == "key":
         yield Span(part, 0, 2, "type", "int16", record.type, f"the record type: {record.name}")
-        at = layout(type(content), 0)
+        form = layout(type(content), 0)
     else:
         yield Span(part, 0, 2, "version", "int16", record.value_version, "the version of the layout that follows")
-        at = layout(type(content), record.value_version or 0, rules.version)
+        form = layout(type(content), record.value_version or 0, rules.version)
     end = 2
-    for span in _spans_of_struct(type(content), at, data, 2, ""):
+    for span in _spans_of_struct(type(content), form, data, 2, ""):
         yield span._replace(part=part)
         end = span.end
     if end < len(data):
@@ -105,19 +105,22 @@ def _spans_of_part(record: Record, part: str, data: bytes | None, rules: Dialect
         yield Span(part, end, len(data), "", "bytes", data[end:].hex(), "after the end: a broker ignores it", odd)
 
 
-def _spans_of_struct(cls: type[Message], at: At, data: bytes, position: int, path: str) -> Iterator[Span]:
-    present = [spec for spec in specs(cls) if spec.is_in(at)]
+def _spans_of_struct(cls: type[Message], form: MessageFormat, data: bytes, position: int, path: str) -> Iterator[Span]:
+    present = [spec for spec in specs(cls) if spec.is_in(form)]
     for spec in present:
         if spec.tag is None:
-            for span in _spans_of_field(spec.wire, at, spec.nullable, data, position, path + spec.json_name, spec.doc):
+            name = path + spec.json_name
+            for span in _spans_of_field(spec.wire, form, spec.nullable, data, position, name, spec.doc):
                 yield span
                 position = span.end
-    if at.flexible:
+    if form.flexible:
         tagged = {spec.tag: spec for spec in present if spec.tag is not None}
-        yield from _spans_of_tags(tagged, at, data, position, path)
+        yield from _spans_of_tags(tagged, form, data, position, path)
 
 
-def _spans_of_tags(known: dict[int, Spec], at: At, data: bytes, position: int, path: str) -> Iterator[Span]:
+def _spans_of_tags(
+    known: dict[int, Spec], form: MessageFormat, data: bytes, position: int, path: str
+) -> Iterator[Span]:
     count, end = read_uvarint(data, position)
     odd = _compare(data[position:end], uvarint_bytes(max(count, 0)), "for the count")
     yield Span("", position, end, f"{path}tagged fields", "uvarint", count, "how many tagged fields follow", odd)
@@ -136,8 +139,8 @@ def _spans_of_tags(known: dict[int, Spec], at: At, data: bytes, position: int, p
         seen.add(tag)
         content: list[Span] = []
         if spec:
-            content = list(_spans_of_field(spec.wire, at, spec.nullable, data, end, name, spec.doc))
-            odd += _check_known_tag(spec, at, data, end, size)
+            content = list(_spans_of_field(spec.wire, form, spec.nullable, data, end, name, spec.doc))
+            odd += _check_known_tag(spec, form, data, end, size)
         elif size:
             found = data[end : end + size].hex()
             content = [Span("", end, end + size, name, "bytes", found, "a tag that this Kafka version does not have")]
@@ -158,9 +161,9 @@ def _check_order(tag: int, before: int, is_repeated: bool, is_known: bool) -> tu
     return ()
 
 
-def _check_known_tag(spec: Spec, at: At, data: bytes, position: int, size: int) -> tuple[str, ...]:
+def _check_known_tag(spec: Spec, form: MessageFormat, data: bytes, position: int, size: int) -> tuple[str, ...]:
     """Return what is not canonical about the content of a known tag."""
-    content, end = spec.wire.reader(at, spec.nullable)(data, position)
+    content, end = spec.wire.reader(form, spec.nullable)(data, position)
     odd: tuple[str, ...] = ()
     if size != end - position:
         odd += (f"the tag's size is {size} bytes, its field has {end - position}",)
@@ -170,7 +173,7 @@ def _check_known_tag(spec: Spec, at: At, data: bytes, position: int, size: int) 
 
 
 def _spans_of_field(
-    wire: Wire, at: At, nullable: bool, data: bytes, position: int, path: str, doc: str
+    wire: Wire, form: MessageFormat, nullable: bool, data: bytes, position: int, path: str, doc: str
 ) -> Iterator[Span]:
     if isinstance(wire, Struct):
         if nullable:
@@ -179,11 +182,11 @@ def _spans_of_field(
             if not is_present:
                 return
             position = presence.end
-        yield from _spans_of_struct(wire.cls, at, data, position, f"{path}.")
+        yield from _spans_of_struct(wire.cls, form, data, position, f"{path}.")
     elif isinstance(wire, Array | String | Bytes):
-        yield from _spans_of_sized(wire, at, nullable, data, position, path, doc)
+        yield from _spans_of_sized(wire, form, nullable, data, position, path, doc)
     else:
-        value, end = wire.reader(at, nullable)(data, position)
+        value, end = wire.reader(form, nullable)(data, position)
         yield Span("", position, end, path, wire.name, value, doc)
 
 
@@ -199,18 +202,18 @@ def _span_of_presence(wire: Struct, data: bytes, position: int, path: str) -> tu
 
 
 def _spans_of_sized(
-    wire: Array | String | Bytes, at: At, nullable: bool, data: bytes, position: int, path: str, doc: str
+    wire: Array | String | Bytes, form: MessageFormat, nullable: bool, data: bytes, position: int, path: str, doc: str
 ) -> Iterator[Span]:
     """Yield the spans of a string, bytes or array: its length or count, then its content."""
-    length, start = read_length(wire, at, data, position)
-    yield _span_of_length(wire, at, length, data[position:start], position, path)
+    length, start = read_length(wire, form, data, position)
+    yield _span_of_length(wire, form, length, data[position:start], position, path)
     if isinstance(wire, Array):
         for index in range(max(length, 0)):
-            for span in _spans_of_field(wire.of, at, False, data, start, f"{path}[{index}]", doc):
+            for span in _spans_of_field(wire.of, form, False, data, start, f"{path}[{index}]", doc):
                 yield span
                 start = span.end
     elif length > 0:
-        value, end = wire.reader(at, nullable)(data, position)
+        value, end = wire.reader(form, nullable)(data, position)
         if isinstance(value, bytes):
             yield Span("", start, end, path, wire.name, value.hex(), doc)
         else:
@@ -219,17 +222,17 @@ def _spans_of_sized(
             yield Span("", start, end, path, wire.name, value, doc, odd)
 
 
-def _span_of_length(wire: Wire, at: At, length: int, found: bytes, position: int, path: str) -> Span:
+def _span_of_length(wire: Wire, form: MessageFormat, length: int, found: bytes, position: int, path: str) -> Span:
     number = "int16" if isinstance(wire, String) else "int32"
-    kind = f"{'uvarint' if at.flexible else number} length"
+    kind = f"{'uvarint' if form.flexible else number} length"
     end = position + len(found)
     if length < 0:
-        odd = _compare(found, length_bytes(wire, at, length), "for null")
+        odd = _compare(found, length_bytes(wire, form, length), "for null")
         return Span("", position, end, path, kind, None, "null", odd)
     meaning = "how many follow" if isinstance(wire, Array) else "how many bytes follow"
-    if at.flexible:
+    if form.flexible:
         meaning += " (stored plus 1)"
-    odd = _compare(found, length_bytes(wire, at, length), "for the length")
+    odd = _compare(found, length_bytes(wire, form, length), "for the length")
     return Span("", position, end, path, kind, length, meaning, odd)
 
 

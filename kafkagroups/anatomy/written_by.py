@@ -48,7 +48,7 @@ def _writers_of_value(record_type: int, value_version: int | None, expires: bool
     if not fitting:
         return Range(NEWEST, NEWEST)
     whole = Range(min(written.range.since for written in fitting), max(written.range.until for written in fitting))
-    return whole.meet(Range(newest_field, RECORD_TYPES[record_type].until))
+    return whole.intersect(Range(newest_field, RECORD_TYPES[record_type].until))
 
 
 def _newest_set_field(message: Message) -> Version:
@@ -75,7 +75,7 @@ def describe_writers(ranges: Iterable[Range]) -> str:
     different = set(ranges)
     whole = ANY
     for each in different:
-        whole = whole.meet(each)
+        whole = whole.intersect(each)
     if whole.since >= whole.until:
         possible = [each for each in different if each.since < each.until]
         since = min((each.since for each in possible), default=(0,))

@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
                 elif args.format == "dump-log":
                     dump_log.dump(log, sys.stdout, tool)
                 else:
-                    for line in formatters.lines(log, tool):
+                    for line in formatters.format_lines(log, tool):
                         print(line)
                     _note_damage(log, errors)
         except UsageError as error:

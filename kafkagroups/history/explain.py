@@ -81,7 +81,7 @@ def explain_group(
         if known is not None:
             answer = group_json(known)
     else:
-        history = fates.of(offset)
+        history = fates.records_of(offset)
         if known is not None and offset in known.offsets:
             answer = offset_json(known.offsets[offset])
     waiting = [entry for entry in history if entry.fate is Fate.PENDING]

@@ -215,7 +215,7 @@ class Fates(Observer):
             entry.by = None
             _ignore(entry, _NOT_REACHED)
 
-    def of(self, key: TopicPartition) -> list[RecordFate]:
+    def records_of(self, key: TopicPartition) -> list[RecordFate]:
         """Return the records of one offset, and the markers that ended their transactions."""
         return [entry for entry in self if entry.key == key or self._ends_transaction_of(entry, key)]
 

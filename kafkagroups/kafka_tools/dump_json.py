@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord
-from kafkagroups.kafka_tools.jvm import ToolDied, jackson
-from kafkagroups.kafka_tools.words import kafka_words
+from kafkagroups.kafka_tools.jvm import ToolDied, format_json
+from kafkagroups.kafka_tools.words import kafka_message
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.records.consumer_protocol import (
     HIGHEST_VERSION,
@@ -26,7 +26,7 @@ from kafkagroups.records.structs import reader, to_json
 from kafkagroups.records.versions import Dialect
 
 
-def contents(log_record: LogRecord, rules: Dialect) -> str:
+def format_contents(log_record: LogRecord, rules: Dialect) -> str:
     """Return the text after a record's sizes: ` key: … payload: …`. ToolDied: the record has no key."""
     key = log_record.key
     offset = log_record.offset
@@ -35,11 +35,11 @@ def contents(log_record: LogRecord, rules: Dialect) -> str:
     try:
         record = decode(key, log_record.value, rules)
     except InvalidRecord as error:
-        return f" key: Error at offset {offset}, skipping. {kafka_words(error, key, log_record.value)}"
+        return f" key: Error at offset {offset}, skipping. {kafka_message(error, key, log_record.value)}"
     if isinstance(record.key, UnknownContent):
         return f" key: Unknown record type {record.type} at offset {offset}, skipping."
-    value = "<DELETE>" if record.value is None else jackson(_value(record, rules))
-    return f" key: {jackson(known_json(key_to_json(record)))} payload: {value}"
+    value = "<DELETE>" if record.value is None else format_json(_value(record, rules))
+    return f" key: {format_json(known_json(key_to_json(record)))} payload: {value}"
 
 
 def _value(record: Record, rules: Dialect) -> Any:

@@ -23,7 +23,7 @@ from typing import TextIO
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.kafka_tools import dump_json, dump_text
-from kafkagroups.kafka_tools.jvm import ToolDied, Version, string
+from kafkagroups.kafka_tools.jvm import ToolDied, Version, format_reference
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.compression import CompressionType
@@ -89,8 +89,8 @@ def _dump_batch(batch: Batch, out: TextIO, kafka: Version, rules: Dialect) -> No
 
 def _contents(record: LogRecord, kafka: Version, rules: Dialect) -> str:
     if rules.coordinator == "new":
-        return dump_json.contents(record, rules)
-    return dump_text.contents(record, kafka, rules)
+        return dump_json.format_contents(record, rules)
+    return dump_text.format_contents(record, kafka, rules)
 
 
 def _batch_line(batch: Batch, kafka: Version) -> str:
@@ -127,7 +127,7 @@ def _record_line(batch: Batch, record: LogRecord, kafka: Version) -> str:
         line = f"| offset: {record.offset} {time} key{word}: {key_size} value{word}: {value_size}"
     else:
         line = (
-            f"| offset: {record.offset} isValid: {_bool(record.is_valid)} crc: {string(record.crc)} "
+            f"| offset: {record.offset} isValid: {_bool(record.is_valid)} crc: {format_reference(record.crc)} "
             f"keySize: {key_size} valueSize: {value_size} {time} "
             f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset} baseSequence: {batch.base_sequence} "
             f"lastSequence: {_last_sequence(batch)} producerEpoch: {batch.producer_epoch} "

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkagroups.kafka_tools.jvm import ToolDied, Version, hexadecimal, jackson, string
+from kafkagroups.kafka_tools.jvm import ToolDied, Version, format_hex, format_json, format_reference
 from kafkagroups.kafka_tools.old_groups import loaded_members
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.records.consumer_protocol import decode_assignment
@@ -29,7 +29,7 @@ SINCE_2_4 = (2, 4, 1)
 """2.4.0 still prints the text before 2.4.1."""
 
 
-def contents(log_record: LogRecord, kafka: Version, rules: Dialect) -> str:
+def format_contents(log_record: LogRecord, kafka: Version, rules: Dialect) -> str:
     """Return the text after a record's sizes: ` key: … payload: …`. InvalidRecord or ToolDied: the tool ends here."""
     newer = kafka >= SINCE_2_4
     if log_record.value is None and not newer:
@@ -58,7 +58,7 @@ def _group_contents(group: str, value: GroupMetadataValue | None, kafka: Version
     shown = "<DELETE>" if value is None else _group(group, value, kafka)
     if kafka >= SINCE_2_4:
         return f" key: group_metadata::group={group} payload: {shown}"
-    name = jackson({"metadata": group}) if kafka >= (1,) else f"metadata::{group}"
+    name = format_json({"metadata": group}) if kafka >= (1,) else f"metadata::{group}"
     return f" key: {name} payload: {shown}"
 
 
@@ -68,19 +68,19 @@ def _group(group: str, value: GroupMetadataValue, kafka: Version) -> str:
     if kafka < (1,):
         # An empty group has no protocol type in these versions, because loadGroup came later.
         kind = value.protocol_type if value.members else ""
-        return f"{kind}:{string(value.protocol)}:{value.generation}:{assignment}"
+        return f"{kind}:{format_reference(value.protocol)}:{value.generation}:{assignment}"
     kind = value.protocol_type if value.members or kafka >= (1, 0, 1) else ""
-    return jackson(
+    return format_json(
         {"protocolType": kind, "protocol": value.protocol, "generationId": value.generation, "assignment": assignment}
     )
 
 
 def _assignment(member: MemberMetadata, protocol_type: str, kafka: Version) -> str:
     if protocol_type != "consumer":
-        return f"{member.member_id}={hexadecimal(member.assignment)}"
+        return f"{member.member_id}={format_hex(member.assignment)}"
     assignment = decode_assignment(member.assignment).message
     partitions = [f"{topic.topic}-{number}" for topic in assignment.assigned_partitions for number in topic.partitions]
     if assignment.user_data is None and kafka < SINCE_2_4:
         raise ToolDied(f"the assignment of {member.member_id} has no user data")
-    user_data = hexadecimal(assignment.user_data or b"")
+    user_data = format_hex(assignment.user_data or b"")
     return f"{member.member_id}=[{', '.join(partitions)}]" + (f":{user_data}" if user_data else "")

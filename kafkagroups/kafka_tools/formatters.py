@@ -23,7 +23,7 @@ from typing import Any
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.map_orders import SCALA_2_13
 from kafkagroups.kafka_tools.dump_json import known_json
-from kafkagroups.kafka_tools.jvm import ToolDied, Version, jackson, option, string
+from kafkagroups.kafka_tools.jvm import ToolDied, Version, format_json, format_option, format_reference
 from kafkagroups.kafka_tools.old_groups import loaded_members
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.segments import Log
@@ -33,7 +33,7 @@ from kafkagroups.records.serde import UnknownContent, decode
 from kafkagroups.records.versions import Dialect, build_dialect
 
 
-def lines(log: Log, kafka: Version) -> Iterator[str]:
+def format_lines(log: Log, kafka: Version) -> Iterator[str]:
     """Yield the lines that the console consumer prints for a log, in its order. ToolDied: the consumer ends here."""
     rules = build_dialect("new" if kafka >= (3, 9) else "classic", kafka, ".".join(map(str, kafka)))
     for batch in log:
@@ -55,7 +55,7 @@ def _line(log_record: LogRecord, kafka: Version, rules: Dialect) -> str | None:
     if kafka >= (3, 9):
         value = known_json(value_to_json(record, rules))
         key = {"version" if kafka < (4, 1) else "type": record.type, "data": key_to_json(record)["data"]}
-        return jackson({"key": key, "value": value and value | {"version": record.value_version}})
+        return format_json({"key": key, "value": value and value | {"version": record.value_version}})
     named: Any = record.key
     if isinstance(record.value, GroupMetadataValue):
         return f"{named.group}::{_group(named.group, record.value, record.value_version, kafka)}"
@@ -67,10 +67,12 @@ def _offset(value: Any, kafka: Version) -> str:
     expires = getattr(value, "expire_timestamp", -1)
     if kafka >= (2, 1):
         epoch = getattr(value, "leader_epoch", -1)
+        shown_epoch = "Optional.empty" if epoch == -1 else f"Optional[{epoch}]"
+        shown_expiry = format_option(None if expires == -1 else expires)
         return (
             f"OffsetAndMetadata(offset={value.offset}, "
-            f"leaderEpoch={'Optional.empty' if epoch == -1 else f'Optional[{epoch}]'}, metadata={value.metadata}, "
-            f"commitTimestamp={value.commit_timestamp}, expireTimestamp={option(None if expires == -1 else expires)})"
+            f"leaderEpoch={shown_epoch}, metadata={value.metadata}, "
+            f"commitTimestamp={value.commit_timestamp}, expireTimestamp={shown_expiry})"
         )
     metadata = value.metadata or "NO_METADATA"
     if kafka >= (0, 9):
@@ -81,7 +83,7 @@ def _offset(value: Any, kafka: Version) -> str:
 
 
 def _group(group: str, value: GroupMetadataValue, version: int | None, kafka: Version) -> str:
-    kind = option(value.protocol_type if value.members or (value.protocol_type and kafka >= (1, 0, 1)) else None)
+    kind = format_option(value.protocol_type if value.members or (value.protocol_type and kafka >= (1, 0, 1)) else None)
     state = "Stable" if value.members or kafka < (0, 10, 1) else "Empty"
     members = []
     for member in loaded_members(group, value, kafka):
@@ -89,13 +91,13 @@ def _group(group: str, value: GroupMetadataValue, version: int | None, kafka: Ve
             fields = f"{member.member_id},{member.client_id},{member.client_host},{member.session_timeout}"
             members.append(f"{member.member_id} -> [{fields}]")
             continue
-        instance = f"groupInstanceId={option(member.group_instance_id)}, " if kafka >= (2, 3) else ""
+        instance = f"groupInstanceId={format_option(member.group_instance_id)}, " if kafka >= (2, 3) else ""
         timeout = member.rebalance_timeout if version else member.session_timeout
         members.append(
             f"{member.member_id} -> MemberMetadata(memberId={member.member_id}, {instance}"
             f"clientId={member.client_id}, clientHost={member.client_host}, "
             f"sessionTimeoutMs={member.session_timeout}, rebalanceTimeoutMs={timeout}, "
-            f"supportedProtocols=List({string(value.protocol)}){'' if kafka >= (3,) else ', '})"
+            f"supportedProtocols=List({format_reference(value.protocol)}){'' if kafka >= (3,) else ', '})"
         )
     shown = f"{'HashMap' if kafka >= SCALA_2_13 else 'Map'}({', '.join(members)})"
     if kafka < (0, 11):

@@ -13,22 +13,22 @@ class ToolDied(Exception):
     """Kafka's tool ends here and prints nothing more."""
 
 
-def jackson(value: Any) -> str:
+def format_json(value: Any) -> str:
     """Return JSON as Jackson prints it: no spaces, non-ASCII characters unchanged, \\u escapes in capitals."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return re.sub(r"(?<!\\)((?:\\\\)*\\u)([0-9a-f]{4})", lambda match: match[1] + match[2].upper(), text)
 
 
-def option(value: object) -> str:
+def format_option(value: object) -> str:
     """Return Scala's text of an Option: `Some(…)`, or `None`."""
     return "None" if value is None else f"Some({value})"
 
 
-def string(value: object) -> str:
+def format_reference(value: object) -> str:
     """Return Java's text of a reference: `null` for None."""
     return "null" if value is None else str(value)
 
 
-def hexadecimal(data: bytes) -> str:
+def format_hex(data: bytes) -> str:
     """Return bytes as one unsigned number in capitals. Leading zeros are lost, and no bytes give no digits."""
     return f"{int.from_bytes(data, 'big'):X}" if data else ""

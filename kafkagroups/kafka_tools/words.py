@@ -21,7 +21,7 @@ _MESSAGES = {
 }
 
 
-def kafka_words(error: InvalidRecord, key: bytes, value: bytes | None) -> str:
+def kafka_message(error: InvalidRecord, key: bytes, value: bytes | None) -> str:
     """Return the message of 4.3.1's exception for a record that `decode` refused with this error."""
     path = (error.field or "key").split(".")
     part = path[0]

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 from kafkagroups.records.versions import NEWEST, Version, parse_release
-from kafkagroups.records.wire_base import At, Wire
+from kafkagroups.records.wire_base import MessageFormat, Wire
 
 
 class TaggedField(NamedTuple):
@@ -60,9 +60,9 @@ class Spec(NamedTuple):
     since: Version
     doc: str
 
-    def is_in(self, at: At) -> bool:
+    def is_in(self, form: MessageFormat) -> bool:
         """Whether this layout has the field."""
-        return at.version in self.versions and at.kafka >= self.since
+        return form.version in self.versions and form.kafka >= self.since
 
 
 def field(
@@ -150,6 +150,6 @@ def _camel_case(name: str) -> str:
     return head + "".join(part.capitalize() for part in rest)
 
 
-def layout(cls: type[Message], version: int, kafka: Version = NEWEST) -> At:
+def layout(cls: type[Message], version: int, kafka: Version = NEWEST) -> MessageFormat:
     """Return what decides the bytes of one version of a message. `kafka` is the Kafka version of its reader."""
-    return At(version, version in _layouts[cls].flexible, kafka)
+    return MessageFormat(version, version in _layouts[cls].flexible, kafka)

@@ -132,7 +132,7 @@ def _parse_fields(cls: type[Message], value: Any, version: int, rules: Dialect, 
     try:
         return fields_from_json(cls, value, version, rules.version)
     except UsageError as error:
-        raise error.inside(path) from None
+        raise error.prefix_field(path) from None
 
 
 def _parse_int16(value: Any, field: str) -> int:

@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass
 from functools import cache
 
-from kafkagroups.errors import InvalidRecord, UsageError, nested
+from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.records.fields import Message
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.record_types import RECORD_TYPES, has_type
@@ -79,7 +79,7 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
         version = _read_version(value, type_id, len(value_readers) - 1)
         return Record(type_id, record_key, value_readers[version](value, 2)[0], version)
     except InvalidRecord as error:
-        error.field = nested(part, error.field)
+        error.field = join_path(part, error.field)
         raise
 
 
@@ -87,7 +87,7 @@ def _read_type(key: bytes | None) -> int:
     if key is None or len(key) < 2:
         found = "null" if key is None else f"{len(key)} bytes"
         error = InvalidRecord(f"expected a record type of 2 bytes, found {found}", field="key", position=0)
-        raise error.because("no version")
+        raise error.with_cause("no version")
     type_id: int = _INT16.unpack_from(key)[0]
     return type_id
 
@@ -95,11 +95,11 @@ def _read_type(key: bytes | None) -> int:
 def _read_version(value: bytes, type_id: int, highest: int) -> int:
     if len(value) < 2:
         error = InvalidRecord(f"expected a version of 2 bytes, found {len(value)} bytes", position=0)
-        raise error.because("no version")
+        raise error.with_cause("no version")
     version: int = _INT16.unpack_from(value)[0]
     if not 0 <= version <= highest:
         error = InvalidRecord(f"expected a version from 0 to {highest}, found {version}", field="version", position=0)
-        raise error.because("version", version, type_id)
+        raise error.with_cause("version", version, type_id)
     return version
 
 
@@ -172,7 +172,7 @@ def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, byt
         value = bytearray(_INT16.pack(version))
         value_writers[version](value, record.value)
     except UsageError as error:
-        raise error.inside(part) from None
+        raise error.prefix_field(part) from None
     return bytes(key), bytes(value)
 
 

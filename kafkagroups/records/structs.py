@@ -12,34 +12,34 @@ import struct
 from operator import attrgetter
 from typing import Any
 
-from kafkagroups.errors import InvalidRecord, UsageError, nested
+from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.records.fields import M, Message, TaggedField, layout, specs
 from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
 from kafkagroups.records.versions import NEWEST, Version
-from kafkagroups.records.wire_base import At, Reader, Wire, Writer
+from kafkagroups.records.wire_base import MessageFormat, Reader, Wire, Writer
 
 MOST_TAG = 2**31 - 1
 """Every tag is below this number."""
 _TAGS = "tagged fields"
 """The name of the tag section in a field path."""
-_readers: dict[tuple[type[Message], At], Reader] = {}
-_writers: dict[tuple[type[Message], At], Writer] = {}
+_readers: dict[tuple[type[Message], MessageFormat], Reader] = {}
+_writers: dict[tuple[type[Message], MessageFormat], Writer] = {}
 
 
 def reader(cls: type[Message], version: int, kafka: Version = NEWEST) -> Reader:
     """Return the function that reads one version of a message: (buffer, position) -> (message, position after it)."""
-    at = layout(cls, version, kafka)
-    if (cls, at) not in _readers:
-        _readers[cls, at] = _struct_reader(cls, at)
-    return _readers[cls, at]
+    form = layout(cls, version, kafka)
+    if (cls, form) not in _readers:
+        _readers[cls, form] = _struct_reader(cls, form)
+    return _readers[cls, form]
 
 
 def writer(cls: type[Message], version: int, kafka: Version = NEWEST) -> Writer:
     """Return the function that appends one version of a message to a bytearray."""
-    at = layout(cls, version, kafka)
-    if (cls, at) not in _writers:
-        _writers[cls, at] = _struct_writer(cls, at)
-    return _writers[cls, at]
+    form = layout(cls, version, kafka)
+    if (cls, form) not in _writers:
+        _writers[cls, form] = _struct_writer(cls, form)
+    return _writers[cls, form]
 
 
 def to_json(value: Message, version: int, kafka: Version = NEWEST) -> dict[str, Any]:
@@ -56,14 +56,16 @@ def from_json(cls: type[M], value: Any, version: int, kafka: Version = NEWEST) -
     return message
 
 
-def _struct_reader(cls: type[Message], at: At) -> Reader:
+def _struct_reader(cls: type[Message], form: MessageFormat) -> Reader:
     declared = specs(cls)
     names = [spec.json_name for spec in declared]
     defaults = [spec.default for spec in declared]
-    present = [(index, spec) for index, spec in enumerate(declared) if spec.is_in(at)]
-    untagged = [(index, spec.wire.reader(at, spec.nullable)) for index, spec in present if spec.tag is None]
-    tagged = {spec.tag: (index, spec.wire.reader(at, spec.nullable)) for index, spec in present if spec.tag is not None}
-    flexible = at.flexible
+    present = [(index, spec) for index, spec in enumerate(declared) if spec.is_in(form)]
+    untagged = [(index, spec.wire.reader(form, spec.nullable)) for index, spec in present if spec.tag is None]
+    tagged = {
+        spec.tag: (index, spec.wire.reader(form, spec.nullable)) for index, spec in present if spec.tag is not None
+    }
+    flexible = form.flexible
 
     def read(buffer: bytes, position: int) -> tuple[Message, int]:
         values = defaults.copy()
@@ -89,7 +91,7 @@ def _struct_reader(cls: type[Message], at: At) -> Reader:
                     unknown.append(TaggedField(tag, buffer[position:end]))
                     position = end
         except InvalidRecord as error:
-            error.field = nested(names[index] if index >= 0 else _TAGS, error.field)
+            error.field = join_path(names[index] if index >= 0 else _TAGS, error.field)
             raise
         except (struct.error, IndexError):
             field = names[index] if index >= 0 else _TAGS
@@ -103,17 +105,17 @@ def _struct_reader(cls: type[Message], at: At) -> Reader:
 
 def _refuse_tag_size(tag: int, size: int, left: int, position: int) -> InvalidRecord:
     error = InvalidRecord(f"expected {size} bytes in tag {tag}, found {left} more bytes", position=position)
-    return error.because("bytes", size, left) if size >= 0 else error.because("negative", size)
+    return error.with_cause("bytes", size, left) if size >= 0 else error.with_cause("negative", size)
 
 
-def _struct_writer(cls: type[Message], at: At) -> Writer:
-    present = [spec for spec in specs(cls) if spec.is_in(at)]
+def _struct_writer(cls: type[Message], form: MessageFormat) -> Writer:
+    present = [spec for spec in specs(cls) if spec.is_in(form)]
     untagged = [
-        (attrgetter(spec.name), spec.json_name, spec.wire.writer(at, spec.nullable))
+        (attrgetter(spec.name), spec.json_name, spec.wire.writer(form, spec.nullable))
         for spec in present
         if spec.tag is None
     ]
-    tagged = [(spec, spec.wire.writer(at, spec.nullable)) for spec in present if spec.tag is not None]
+    tagged = [(spec, spec.wire.writer(form, spec.nullable)) for spec in present if spec.tag is not None]
 
     def write(out: bytearray, value: Any) -> None:
         if not isinstance(value, cls):
@@ -122,7 +124,7 @@ def _struct_writer(cls: type[Message], at: At) -> Writer:
         try:
             for get, name, write_field in untagged:  # noqa: B007  # The error below needs the name.
                 write_field(out, get(value))
-            if at.flexible:
+            if form.flexible:
                 sections: list[tuple[int, bytes]] = []
                 for spec, write_field in tagged:
                     name = spec.json_name
@@ -135,9 +137,11 @@ def _struct_writer(cls: type[Message], at: At) -> Writer:
                 _write_tags(out, sections, value.unknown_tagged_fields)
             elif value.unknown_tagged_fields:
                 name = _TAGS
-                raise UsageError(f"version {at.version} of {cls.__name__} has no tagged fields, but the value has some")
+                raise UsageError(
+                    f"version {form.version} of {cls.__name__} has no tagged fields, but the value has some"
+                )
         except UsageError as error:
-            raise error.inside(name) if name else error from None
+            raise error.prefix_field(name) if name else error from None
 
     return write
 
@@ -162,13 +166,13 @@ def _write_tags(out: bytearray, known: list[tuple[int, bytes]], unknown: tuple[T
         out += data
 
 
-def _struct_to_json(value: Message, at: At) -> dict[str, Any]:
+def _struct_to_json(value: Message, form: MessageFormat) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for spec in specs(type(value)):
         content = getattr(value, spec.name)
-        if not spec.is_in(at) or (spec.tag is not None and content == spec.default):
+        if not spec.is_in(form) or (spec.tag is not None and content == spec.default):
             continue
-        out[spec.json_name] = None if content is None else spec.wire.to_json(content, at)
+        out[spec.json_name] = None if content is None else spec.wire.to_json(content, form)
     if value.unknown_tagged_fields:
         out["_unknownTaggedFields"] = [
             {"tag": tag, "data": base64.b64encode(data).decode()} for tag, data in value.unknown_tagged_fields
@@ -176,24 +180,24 @@ def _struct_to_json(value: Message, at: At) -> dict[str, Any]:
     return out
 
 
-def _struct_from_json(cls: type[Message], value: Any, at: At) -> Any:
+def _struct_from_json(cls: type[Message], value: Any, form: MessageFormat) -> Any:
     if not isinstance(value, dict):
         raise UsageError(f"expected an object with the fields of {cls.__name__}, found {value!r}")
     values: dict[str, Any] = {}
     for spec in specs(cls):
-        if not spec.is_in(at):
+        if not spec.is_in(form):
             continue  # Kafka's writers drop such a field silently.
         if spec.json_name not in value:
             if spec.tag is None:
-                raise UsageError(f"version {at.version} of {cls.__name__} needs this field", field=spec.json_name)
+                raise UsageError(f"version {form.version} of {cls.__name__} needs this field", field=spec.json_name)
             continue
         content = value[spec.json_name]
         try:
             if content is None and not spec.nullable:
                 raise UsageError("this field cannot be null")
-            values[spec.name] = None if content is None else spec.wire.from_json(content, at)
+            values[spec.name] = None if content is None else spec.wire.from_json(content, form)
         except UsageError as error:
-            raise error.inside(spec.json_name) from None
+            raise error.prefix_field(spec.json_name) from None
     if "_unknownTaggedFields" in value:
         values["unknown_tagged_fields"] = _tags_from_json(value["_unknownTaggedFields"])
     return cls(**values)
@@ -236,8 +240,8 @@ class Struct(Wire):
             return b"\x01"
         return b"\x00" if self.tagged else b"\xff"
 
-    def reader(self, at: At, nullable: bool) -> Reader:
-        read_struct = _struct_reader(self.cls, at)
+    def reader(self, form: MessageFormat, nullable: bool) -> Reader:
+        read_struct = _struct_reader(self.cls, form)
         if not nullable:
             return read_struct
 
@@ -247,8 +251,8 @@ class Struct(Wire):
 
         return read
 
-    def writer(self, at: At, nullable: bool) -> Writer:
-        write_struct = _struct_writer(self.cls, at)
+    def writer(self, form: MessageFormat, nullable: bool) -> Writer:
+        write_struct = _struct_writer(self.cls, form)
         if not nullable:
             return write_struct
 
@@ -259,8 +263,8 @@ class Struct(Wire):
 
         return write
 
-    def to_json(self, value: Any, at: At) -> dict[str, Any]:
-        return _struct_to_json(value, at)
+    def to_json(self, value: Any, form: MessageFormat) -> dict[str, Any]:
+        return _struct_to_json(value, form)
 
-    def from_json(self, value: Any, at: At) -> Any:
-        return _struct_from_json(self.cls, value, at)
+    def from_json(self, value: Any, form: MessageFormat) -> Any:
+        return _struct_from_json(self.cls, value, form)

@@ -25,7 +25,7 @@ def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return signed32(value), position + 1
     error = InvalidRecord("expected a varint of at most 5 bytes, found a longer one", position=position)
-    raise error.because("varint", value & 0xFFFFFFFF)
+    raise error.with_cause("varint", value & 0xFFFFFFFF)
 
 
 def write_uvarint(out: bytearray, value: int) -> None:

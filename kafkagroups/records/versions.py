@@ -206,7 +206,7 @@ class Range(NamedTuple):
     def __contains__(self, version: object) -> bool:
         return isinstance(version, tuple) and self.since <= version < self.until
 
-    def meet(self, other: Range) -> Range:
+    def intersect(self, other: Range) -> Range:
         """Return the versions that are in both ranges. The result is empty (since >= until) if there are none."""
         return Range(max(self.since, other.since), min(self.until, other.until))
 

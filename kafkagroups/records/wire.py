@@ -14,13 +14,13 @@ import binascii
 import struct
 from typing import Any
 
-from kafkagroups.errors import InvalidRecord, UsageError, nested
+from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.records.text import encode_utf8, uuid_bytes, uuid_text
 from kafkagroups.records.varint import write_uvarint
 from kafkagroups.records.wire_base import (
     INT16_LENGTH,
     INT32_LENGTH,
-    At,
+    MessageFormat,
     Reader,
     Wire,
     Writer,
@@ -46,12 +46,12 @@ class Int(Wire):
         self.least = 0 if code.isupper() else -(2 ** (bits - 1))
         self.most = self.least + 2**bits - 1
 
-    def reader(self, at: At, nullable: bool) -> Reader:
+    def reader(self, form: MessageFormat, nullable: bool) -> Reader:
         unpack = self.struct.unpack_from
         size = self.struct.size
         return lambda buffer, position: (unpack(buffer, position)[0], position + size)
 
-    def writer(self, at: At, nullable: bool) -> Writer:
+    def writer(self, form: MessageFormat, nullable: bool) -> Writer:
         pack = self.struct.pack
 
         def write(out: bytearray, value: Any) -> None:
@@ -62,7 +62,7 @@ class Int(Wire):
 
         return write
 
-    def from_json(self, value: Any, at: At) -> int:
+    def from_json(self, value: Any, form: MessageFormat) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not self.least <= value <= self.most:
             raise self._refuse(value)
         return value
@@ -77,23 +77,23 @@ class Uuid(Wire):
     name = "uuid"
     default = "AAAAAAAAAAAAAAAAAAAAAA"
 
-    def reader(self, at: At, nullable: bool) -> Reader:
+    def reader(self, form: MessageFormat, nullable: bool) -> Reader:
         def read(buffer: bytes, position: int) -> tuple[str, int]:
             end = position + 16
             if end > len(buffer):
                 # Kafka's exception has no message here, so the error has no cause.
-                raise refuse_length("a uuid", 16, len(buffer) - position, position).because()
+                raise refuse_length("a uuid", 16, len(buffer) - position, position).with_cause()
             return uuid_text(buffer[position:end]), end
 
         return read
 
-    def writer(self, at: At, nullable: bool) -> Writer:
+    def writer(self, form: MessageFormat, nullable: bool) -> Writer:
         def write(out: bytearray, value: Any) -> None:
-            out += uuid_bytes(self.from_json(value, at))
+            out += uuid_bytes(self.from_json(value, form))
 
         return write
 
-    def from_json(self, value: Any, at: At) -> str:
+    def from_json(self, value: Any, form: MessageFormat) -> str:
         try:
             return uuid_text(uuid_bytes(value))
         except (ValueError, AttributeError):
@@ -106,9 +106,9 @@ class String(Wire):
     name = "string"
     default = ""
 
-    def reader(self, at: At, nullable: bool) -> Reader:
+    def reader(self, form: MessageFormat, nullable: bool) -> Reader:
         unpack = INT16_LENGTH.unpack_from
-        read_compact = length_reader(at, INT16_LENGTH) if at.flexible else None
+        read_compact = length_reader(form, INT16_LENGTH) if form.flexible else None
 
         def read(buffer: bytes, position: int) -> tuple[str | None, int]:
             if read_compact is None:
@@ -123,15 +123,15 @@ class String(Wire):
             end = start + length
             if end > len(buffer) or length > MAX_STRING:
                 error = refuse_length("a string", length, len(buffer) - start, position)
-                raise error.because("length", length) if length > MAX_STRING else error
+                raise error.with_cause("length", length) if length > MAX_STRING else error
             return buffer[start:end].decode("utf-8", "kafkagroups.java"), end
 
         return read
 
-    def writer(self, at: At, nullable: bool) -> Writer:
-        write_length = length_writer(at, INT16_LENGTH)
+    def writer(self, form: MessageFormat, nullable: bool) -> Writer:
+        write_length = length_writer(form, INT16_LENGTH)
         pack = INT16_LENGTH.pack
-        compact = at.flexible
+        compact = form.flexible
 
         def write(out: bytearray, value: Any) -> None:
             if value is None and nullable:
@@ -153,7 +153,7 @@ class String(Wire):
 
         return write
 
-    def from_json(self, value: Any, at: At) -> str:
+    def from_json(self, value: Any, form: MessageFormat) -> str:
         if not isinstance(value, str):
             raise UsageError(f"expected a string, found {value!r}")
         return value
@@ -165,8 +165,8 @@ class Bytes(Wire):
     name = "bytes"
     default = b""
 
-    def reader(self, at: At, nullable: bool) -> Reader:
-        read_length = length_reader(at, INT32_LENGTH)
+    def reader(self, form: MessageFormat, nullable: bool) -> Reader:
+        read_length = length_reader(form, INT32_LENGTH)
 
         def read(buffer: bytes, position: int) -> tuple[bytes | None, int]:
             length, start = read_length(buffer, position)
@@ -181,8 +181,8 @@ class Bytes(Wire):
 
         return read
 
-    def writer(self, at: At, nullable: bool) -> Writer:
-        write_length = length_writer(at, INT32_LENGTH)
+    def writer(self, form: MessageFormat, nullable: bool) -> Writer:
+        write_length = length_writer(form, INT32_LENGTH)
 
         def write(out: bytearray, value: Any) -> None:
             if value is None and nullable:
@@ -195,10 +195,10 @@ class Bytes(Wire):
 
         return write
 
-    def to_json(self, value: Any, at: At) -> str:
+    def to_json(self, value: Any, form: MessageFormat) -> str:
         return base64.b64encode(value).decode()
 
-    def from_json(self, value: Any, at: At) -> bytes:
+    def from_json(self, value: Any, form: MessageFormat) -> bytes:
         try:
             return base64.b64decode(value, validate=True)
         except (TypeError, ValueError, binascii.Error):
@@ -214,9 +214,9 @@ class Array(Wire):
         self.of = of
         self.name = f"array of {of.name}"
 
-    def reader(self, at: At, nullable: bool) -> Reader:
-        read_count = length_reader(at, INT32_LENGTH)
-        read_element = self.of.reader(at, False)
+    def reader(self, form: MessageFormat, nullable: bool) -> Reader:
+        read_count = length_reader(form, INT32_LENGTH)
+        read_element = self.of.reader(form, False)
 
         def read(buffer: bytes, position: int) -> tuple[tuple[Any, ...] | None, int]:
             count, start = read_count(buffer, position)
@@ -226,7 +226,7 @@ class Array(Wire):
                 raise refuse_null(position)
             left = len(buffer) - start
             if count > left:
-                raise refuse_length("an array", count, left, position).because("count", count, left)
+                raise refuse_length("an array", count, left, position).with_cause("count", count, left)
             elements = []
             position = start
             try:
@@ -234,15 +234,15 @@ class Array(Wire):
                     element, position = read_element(buffer, position)
                     elements.append(element)
             except InvalidRecord as error:
-                error.field = nested(f"[{len(elements)}]", error.field)
+                error.field = join_path(f"[{len(elements)}]", error.field)
                 raise
             return tuple(elements), position
 
         return read
 
-    def writer(self, at: At, nullable: bool) -> Writer:
-        write_count = length_writer(at, INT32_LENGTH)
-        write_element = self.of.writer(at, False)
+    def writer(self, form: MessageFormat, nullable: bool) -> Writer:
+        write_count = length_writer(form, INT32_LENGTH)
+        write_element = self.of.writer(form, False)
 
         def write(out: bytearray, value: Any) -> None:
             if value is None and nullable:
@@ -254,35 +254,35 @@ class Array(Wire):
                 try:
                     write_element(out, element)
                 except UsageError as error:
-                    raise error.inside(f"[{index}]") from None
+                    raise error.prefix_field(f"[{index}]") from None
             return None
 
         return write
 
-    def to_json(self, value: Any, at: At) -> list[Any]:
-        return [self.of.to_json(element, at) for element in value]
+    def to_json(self, value: Any, form: MessageFormat) -> list[Any]:
+        return [self.of.to_json(element, form) for element in value]
 
-    def from_json(self, value: Any, at: At) -> tuple[Any, ...]:
+    def from_json(self, value: Any, form: MessageFormat) -> tuple[Any, ...]:
         if not isinstance(value, list):
             raise UsageError(f"expected an {self.name}, found {value!r}")
         elements = []
         for index, element in enumerate(value):
             try:
-                elements.append(self.of.from_json(element, at))
+                elements.append(self.of.from_json(element, form))
             except UsageError as error:
-                raise error.inside(f"[{index}]") from None
+                raise error.prefix_field(f"[{index}]") from None
         return tuple(elements)
 
 
-def read_length(wire: Wire, at: At, buffer: bytes, position: int) -> tuple[int, int]:
+def read_length(wire: Wire, form: MessageFormat, buffer: bytes, position: int) -> tuple[int, int]:
     """Return the length or count of a string, bytes or array (negative for null), and the position after it."""
-    return length_reader(at, _classic_length(wire))(buffer, position)
+    return length_reader(form, _classic_length(wire))(buffer, position)
 
 
-def length_bytes(wire: Wire, at: At, length: int) -> bytes:
+def length_bytes(wire: Wire, form: MessageFormat, length: int) -> bytes:
     """Return the only form in which Kafka writes a length or count. Every negative one becomes null."""
     out = bytearray()
-    length_writer(at, _classic_length(wire))(out, max(length, -1))
+    length_writer(form, _classic_length(wire))(out, max(length, -1))
     return bytes(out)
 
 

@@ -35,7 +35,7 @@ INT32_LENGTH = struct.Struct(">i")
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class MessageFormat:
     """What decides a layout: the message's version, whether it is flexible, and the Kafka version of the reader."""
 
     version: int
@@ -50,25 +50,25 @@ class Wire(ABC):
     default: Any
 
     @abstractmethod
-    def reader(self, at: At, nullable: bool) -> Reader:
+    def reader(self, form: MessageFormat, nullable: bool) -> Reader:
         """Return the function that reads a value."""
 
     @abstractmethod
-    def writer(self, at: At, nullable: bool) -> Writer:
+    def writer(self, form: MessageFormat, nullable: bool) -> Writer:
         """Return the function that writes a value. It raises UsageError for a value that the type cannot hold."""
 
-    def to_json(self, value: Any, at: At) -> Any:
+    def to_json(self, value: Any, form: MessageFormat) -> Any:
         """Return a value that is not null as Kafka's JSON."""
         return value
 
     @abstractmethod
-    def from_json(self, value: Any, at: At) -> Any:
+    def from_json(self, value: Any, form: MessageFormat) -> Any:
         """Return the value of Kafka's JSON. UsageError: it is of another type."""
 
 
-def length_reader(at: At, classic: struct.Struct) -> Callable[[bytes, int], tuple[int, int]]:
+def length_reader(form: MessageFormat, classic: struct.Struct) -> Callable[[bytes, int], tuple[int, int]]:
     """Return the function that reads a length or count; negative for null."""
-    if at.flexible:
+    if form.flexible:
 
         def read_compact(buffer: bytes, position: int) -> tuple[int, int]:
             length, position = read_uvarint(buffer, position)
@@ -80,9 +80,9 @@ def length_reader(at: At, classic: struct.Struct) -> Callable[[bytes, int], tupl
     return lambda buffer, position: (unpack(buffer, position)[0], position + size)
 
 
-def length_writer(at: At, classic: struct.Struct) -> Callable[[bytearray, int], None]:
+def length_writer(form: MessageFormat, classic: struct.Struct) -> Callable[[bytearray, int], None]:
     """Return the function that writes a length or count; -1 for null."""
-    if at.flexible:
+    if form.flexible:
         return lambda out, length: write_uvarint(out, length + 1)
     pack = classic.pack
     return lambda out, length: out.extend(pack(length))
@@ -91,10 +91,10 @@ def length_writer(at: At, classic: struct.Struct) -> Callable[[bytearray, int], 
 def refuse_null(position: int) -> InvalidRecord:
     """Return the error of a null that is not possible here."""
     error = InvalidRecord("expected a value that is not null, found a negative length", position=position)
-    return error.because("null")
+    return error.with_cause("null")
 
 
 def refuse_length(what: str, length: int, left: int, position: int) -> InvalidRecord:
     """Return the error of a length that is larger than the rest of the data."""
     error = InvalidRecord(f"expected {what} of length {length}, found {left} more bytes", position=position)
-    return error.because("bytes", length, left)
+    return error.with_cause("bytes", length, left)

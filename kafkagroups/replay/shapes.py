@@ -18,7 +18,7 @@ import binascii
 import json
 from typing import Any
 
-from kafkagroups.errors import UsageError, nested
+from kafkagroups.errors import UsageError, join_path
 
 Shape = Any
 
@@ -151,10 +151,10 @@ def check(value: Any, shape: Shape, field: str = "") -> None:
         for name, inner in shape.items():
             if name is str:
                 for key, each in value.items():
-                    check(each, inner, nested(field, key) if field else key)
+                    check(each, inner, join_path(field, key) if field else key)
                 continue
             plain = name.rstrip("?")
-            inside = nested(field, plain) if field else plain
+            inside = join_path(field, plain) if field else plain
             if plain in value:
                 check(value[plain], inner, inside)
             elif plain == name:

@@ -25,7 +25,7 @@ from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.versions import Dialect, dialect
 from kafkagroups.spark.session import register, session as get_session
-from kafkagroups.tables.rows import number as number_of
+from kafkagroups.tables.rows import partition_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,7 +95,7 @@ def add_batches(batches: DataFrame, folder: Path, rules: Dialect) -> None:
     number = files.prepare(folder)
     old = files.read(folder).partitions if files.is_there(folder) else {}
     done = batches.groupBy("partition").applyInArrow(
-        _partition_task(folder, number, rules, {number_of(p): file for p, (file, _) in old.items()}),
+        _partition_task(folder, number, rules, {partition_number(p): file for p, (file, _) in old.items()}),
         "partition int, file string, next_offset long",
     )
     new = {None if row.partition < 0 else row.partition: (row.file, row.next_offset) for row in done.collect()}

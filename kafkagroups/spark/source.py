@@ -42,7 +42,7 @@ from kafkagroups.log.segments import Log
 from kafkagroups.spark.options import FORMAT, Options, check_schema, schema_ddl
 from kafkagroups.spark.stream import OffsetsStream
 from kafkagroups.spark.tasks import distribute, freeze_objects
-from kafkagroups.tables.rows import OF_GROUPS, number
+from kafkagroups.tables.rows import OF_GROUPS, partition_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,7 +94,7 @@ class ConsumerOffsetsReader(DataSourceReader):
         """Return at most `tasks` tasks with about the same number of bytes."""
         wanted = self._wanted_partitions()
         found = find_all_logs(self.options.paths, self.options.cwd)
-        chosen = [log for log in found if wanted is None or number(log.partition) in wanted]
+        chosen = [log for log in found if wanted is None or partition_number(log.partition) in wanted]
         total = sum(log.size for log in chosen)
         return [Task(logs, total) for logs in distribute(((log.size, log) for log in chosen), self.options.tasks)]
 
@@ -106,7 +106,7 @@ class ConsumerOffsetsReader(DataSourceReader):
         if self.only_groups is None or not options.partitions or not is_home_enough:
             return self.only_partitions
         homes = {partition_for(group, options.partitions) for group in self.only_groups}
-        return _intersect(self.only_partitions, homes | {number(None)})
+        return _intersect(self.only_partitions, homes | {partition_number(None)})
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task's logs in batches. A UsageError if a file cannot be read."""

@@ -35,7 +35,7 @@ from kafkagroups.spark.growth import NewBatch, files_of, find_end, read_until, s
 from kafkagroups.spark.options import Options
 from kafkagroups.spark.tasks import distribute, freeze_objects
 from kafkagroups.tables.columns import record_batches
-from kafkagroups.tables.rows import number, record_rows
+from kafkagroups.tables.rows import partition_number, record_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,9 +135,9 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         logs: dict[int, Log] = {}
         for path in self.options.paths:
             for log in _find_logs_so_far(path, self.options.cwd):
-                if number(log.partition) in logs:
-                    raise UsageError(f"{path}: partition {number(log.partition)} is in another folder, too")
-                logs[number(log.partition)] = log
+                if partition_number(log.partition) in logs:
+                    raise UsageError(f"{path}: partition {partition_number(log.partition)} is in another folder, too")
+                logs[partition_number(log.partition)] = log
         return logs
 
 
@@ -181,7 +181,10 @@ def _raw_batches(log: Log, mark: Position, until: int) -> Iterator[pa.RecordBatc
 def _raw_batch(log: Log, rows: Iterable[NewBatch]) -> pa.RecordBatch:
     import pyarrow as pa
 
-    content = [(number(log.partition), found.batch.base_offset, found.batch.next_offset, found.data) for found in rows]
+    content = [
+        (partition_number(log.partition), found.batch.base_offset, found.batch.next_offset, found.data)
+        for found in rows
+    ]
     types = (pa.int32(), pa.int64(), pa.int64(), pa.binary())
     arrays = [pa.array(values, kind) for values, kind in zip(zip(*content, strict=True), types, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, ["partition", "base_offset", "next_offset", "bytes"])

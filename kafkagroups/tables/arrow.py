@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def read_table(groups: Groups, table: str, columns: Iterable[str] | None = None) -> pa.RecordBatchReader:
-    """Return one table of loaded groups; every table but `records` is possible. UsageError: no such table or column."""
+    """Return one table of loaded groups. Every table except `records` is possible.
+
+    UsageError: there is no such table or column.
+    """
     import pyarrow as pa
 
     chosen = columns_of(table, columns)
@@ -36,13 +39,24 @@ def _batches(groups: Groups, table: str, columns: Sequence[Column]) -> Iterator[
 
 
 def _rows(groups: Groups, table: str) -> Iterable[rows.Row]:
+    """Return the rows of the tables `ids` and `partitions`."""
     if table == "ids":
-        return [(rows.number(partition), group) for group, where in groups.named.items() for partition in where]
-    return [
-        (rows.number(partition), p.segments, p.batches, p.records, p.start_offset, p.next_offset, p.error, _text(p))
-        for partition, p in groups.partitions.items()
-    ]
+        return [
+            (rows.partition_number(partition), group_id)
+            for group_id, partitions in groups.named.items()
+            for partition in partitions
+        ]
+    return [_partition_row(partition, loaded) for partition, loaded in groups.partitions.items()]
 
 
-def _text(loaded: LoadedPartition) -> str | None:
-    return None if loaded.damage is None else str(loaded.damage)
+def _partition_row(partition: int | None, loaded: LoadedPartition) -> rows.Row:
+    return (
+        rows.partition_number(partition),
+        loaded.segments,
+        loaded.batches,
+        loaded.records,
+        loaded.start_offset,
+        loaded.next_offset,
+        loaded.error,
+        None if loaded.damage is None else str(loaded.damage),
+    )

@@ -33,7 +33,7 @@ _MEMBER_NAMES = (
 _NO_MEANING = (None,) * 8
 
 
-def number(partition: int | None) -> int:
+def partition_number(partition: int | None) -> int:
     """Return the column `partition`: -1 for a log whose folder has no number."""
     return -1 if partition is None else partition
 
@@ -58,7 +58,7 @@ def pending_rows(groups: PartsOfGroups) -> Iterator[Row]:
 
 
 def _offset_row(log_partition: int | None, group_id: str, partition: TopicPartition, offset: OffsetAndMetadata) -> Row:
-    return (number(log_partition), group_id, partition.topic, partition.partition, *offset_values(offset))
+    return (partition_number(log_partition), group_id, partition.topic, partition.partition, *offset_values(offset))
 
 
 def group_rows(groups: PartsOfGroups) -> Iterator[Row]:
@@ -68,7 +68,7 @@ def group_rows(groups: PartsOfGroups) -> Iterator[Row]:
         shown = described_json(group)
         waiting = {partition for offsets in parts.pending.values() for partition in offsets}
         counts = (len(shown["members"]), len(parts.offsets), len(waiting))
-        yield (number(group.partition), group_id, *map(shown.get, _GROUP_NAMES), *counts)
+        yield (partition_number(group.partition), group_id, *map(shown.get, _GROUP_NAMES), *counts)
 
 
 def member_rows(groups: PartsOfGroups) -> Iterator[Row]:
@@ -78,7 +78,7 @@ def member_rows(groups: PartsOfGroups) -> Iterator[Row]:
         for shown in described_json(group)["members"]:
             lists = subscribed_and_assigned(group, shown)
             named = map(shown.get, _MEMBER_NAMES)
-            yield (number(group.partition), group_id, *named, *lists, shown.get("member_epoch"))
+            yield (partition_number(group.partition), group_id, *named, *lists, shown.get("member_epoch"))
 
 
 OF_GROUPS: dict[str, Callable[[PartsOfGroups], Iterator[Row]]] = {
@@ -126,7 +126,7 @@ def _record_row(log: Log, batch: Batch, record: LogRecord, meaning: Row, error: 
     control, kind, name, group, topic, topic_partition, value_version, text = meaning
     has_producer = batch.producer_id != NO_PRODUCER_ID
     return (
-        number(log.partition),
+        partition_number(log.partition),
         record.offset,
         record.timestamp if record.magic else None,
         batch.base_offset,

@@ -48,16 +48,16 @@ def filled(cls, version, rules, size=1):
 
     Arrays inside arrays have one element, so that the message stays small.
     """
-    at = layout(cls, version, rules.version)
-    fields = {spec.name: _full(spec.wire, at, rules, size) for spec in specs(cls) if spec.is_in(at)}
-    return cls(**fields, unknown_tagged_fields=(TaggedField(99, b"unknown"),) if at.flexible else ())
+    form = layout(cls, version, rules.version)
+    fields = {spec.name: _full(spec.wire, form, rules, size) for spec in specs(cls) if spec.is_in(form)}
+    return cls(**fields, unknown_tagged_fields=(TaggedField(99, b"unknown"),) if form.flexible else ())
 
 
-def _full(wire, at, rules, size):
+def _full(wire, form, rules, size):
     if isinstance(wire, Struct):
-        return filled(wire.cls, at.version, rules, size)
+        return filled(wire.cls, form.version, rules, size)
     if isinstance(wire, Array):
-        return (_full(wire.of, at, rules, min(size, 1)),) * size
+        return (_full(wire.of, form, rules, min(size, 1)),) * size
     if isinstance(wire, String):
         return "é" + "x" * (size - 2) if size > 1 else "x" * size
     if isinstance(wire, Bytes):
@@ -77,26 +77,26 @@ def records(draw, rules, text=names):
 
 def messages(cls, version, kafka, text=names):
     """Return a strategy for the messages of this class and version that this Kafka version can write."""
-    at = layout(cls, version, kafka)
-    present = [spec for spec in specs(cls) if spec.is_in(at)]
-    fields = {spec.name: _field(spec, at, text) for spec in present}
-    if at.flexible:
+    form = layout(cls, version, kafka)
+    present = [spec for spec in specs(cls) if spec.is_in(form)]
+    fields = {spec.name: _field(spec, form, text) for spec in present}
+    if form.flexible:
         fields["unknown_tagged_fields"] = _unknown_tags({spec.tag for spec in present})
     return st.builds(cls, **fields)
 
 
-def _field(spec, at, text):
-    values = _values(spec.wire, at, text)
+def _field(spec, form, text):
+    values = _values(spec.wire, form, text)
     if spec.nullable:
         values = st.none() | values
     return values if spec.tag is None else st.just(spec.default) | values
 
 
-def _values(wire, at, text):
+def _values(wire, form, text):
     if isinstance(wire, Struct):
-        return messages(wire.cls, at.version, at.kafka, text)
+        return messages(wire.cls, form.version, form.kafka, text)
     if isinstance(wire, Array):
-        return st.lists(_values(wire.of, at, text), max_size=3).map(tuple)
+        return st.lists(_values(wire.of, form, text), max_size=3).map(tuple)
     if isinstance(wire, Int):
         return st.integers(wire.least, wire.most)
     if isinstance(wire, Uuid):

@@ -217,31 +217,31 @@ def test_declared_types_and_fields_are_those_of_kafkas_schemas():
 
 def assert_declared(cls, versions):
     for version, schema in versions.items():
-        at = layout(cls, int(version), (4, 3, 1))
-        assert at.flexible == schema["flexible"], cls
-        assert [described(spec, at) for spec in specs(cls) if spec.is_in(at)] == [
+        form = layout(cls, int(version), (4, 3, 1))
+        assert form.flexible == schema["flexible"], cls
+        assert [described(spec, form) for spec in specs(cls) if spec.is_in(form)] == [
             wanted(field) for field in schema["fields"] + schema.get("tagged_fields", [])
         ]
         for spec in specs(cls):  # a field that stands nowhere is one that Kafka lacks, unless a later Kafka brings it
             assert spec.since > (4, 3, 1) or any(int(v) in spec.versions for v in versions), (cls, spec.name)
 
 
-def described(spec, at):
-    default = spec.wire.to_json(spec.default, at) if spec.default is not None else None
-    return spec.json_name, spec.nullable, spec.tag, default, wire(spec.wire, at, spec.nullable)
+def described(spec, form):
+    default = spec.wire.to_json(spec.default, form) if spec.default is not None else None
+    return spec.json_name, spec.nullable, spec.tag, default, wire(spec.wire, form, spec.nullable)
 
 
-def wire(kind, at, nullable):
+def wire(kind, form, nullable):
     """Return Kafka's name of a wire type, for a struct with its fields."""
     if isinstance(kind, Struct):
-        inner = [described(spec, at) for spec in specs(kind.cls) if spec.is_in(at)]
+        inner = [described(spec, form) for spec in specs(kind.cls) if spec.is_in(form)]
         prefix = "(uvarint prefix)" if kind.tagged else "(int8 prefix)"
         return ("NULLABLE_STRUCT" + prefix if nullable else "STRUCT", inner)
     if isinstance(kind, Int | Uuid):
         return kind.name.upper()
     name = "ARRAY" if isinstance(kind, Array) else kind.name.upper()
-    name = ("COMPACT_" if at.flexible else "") + ("NULLABLE_" if nullable else "") + name
-    return (name, wire(kind.of, at, False)) if isinstance(kind, Array) else name
+    name = ("COMPACT_" if form.flexible else "") + ("NULLABLE_" if nullable else "") + name
+    return (name, wire(kind.of, form, False)) if isinstance(kind, Array) else name
 
 
 def wanted(field):

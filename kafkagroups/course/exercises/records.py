@@ -11,10 +11,10 @@ from kafkagroups.records.serde import decode
 from kafkagroups.records.varint import read_uvarint
 from kafkagroups.records.versions import NEWEST
 from kafkagroups.records.wire import STRING
-from kafkagroups.records.wire_base import At
+from kafkagroups.records.wire_base import MessageFormat
 
-_read_plain = STRING.reader(At(0, False, NEWEST), True)
-_read_flexible = STRING.reader(At(0, True, NEWEST), True)
+_read_plain = STRING.reader(MessageFormat(0, False, NEWEST), True)
+_read_flexible = STRING.reader(MessageFormat(0, True, NEWEST), True)
 
 
 # The correct functions

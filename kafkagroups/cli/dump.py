@@ -123,10 +123,7 @@ def _print_log(log: Log, args: argparse.Namespace, rules: Dialect, wanted: int |
             print(line)
     is_cut = args.until is not None or args.until_time is not None
     if is_cut and not args.json:
-        if next_offset is None:
-            print("No batch is before the cut.")
-        else:
-            options.print_cut({log.partition: next_offset})
+        options.print_cut({} if next_offset is None else {log.partition: next_offset})
     _note_damage(log, errors)
 
 

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_paths(parser, "; each PATH is loaded independently")
     options.add_coordinator(parser)
     options.add_partitions(parser)
-    parser.add_argument("--until", type=int, metavar="OFFSET", help=options.UNTIL_HELP)
+    parser.add_argument("--until", type=int, metavar="N", help=options.UNTIL_HELP)
     options.add_until_time(parser)
     parser.add_argument(
         "--engine", choices=(*ENGINES, "spark"), default="auto", help="the loader (auto: by the size of the log)"
@@ -80,7 +80,8 @@ def run(args: argparse.Namespace) -> int:
         else:
             _print(groups)
             if args.until is not None or args.until_time is not None:
-                options.print_cut({number: loaded.next_offset for number, loaded in groups.partitions.items()})
+                read = {number: loaded for number, loaded in groups.partitions.items() if loaded.batches}
+                options.print_cut({number: loaded.next_offset for number, loaded in read.items()})
         sys.stdout.flush()
         for line in groups.problems:
             options.print_error(line)

@@ -97,7 +97,10 @@ def print_error(message: object) -> None:
 
 
 def print_cut(next_offsets: Mapping[int | None, int]) -> None:
-    """Print the first offset that --until or --until-time left out, by partition."""
+    """Print the first offset that --until or --until-time left out, of each partition that was read."""
+    if not next_offsets:
+        print("No batch is before the cut.")
+        return
     places = (
         f"{offset}" if partition is None else f"{offset} in partition {partition}"
         for partition, offset in next_offsets.items()

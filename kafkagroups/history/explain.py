@@ -38,7 +38,7 @@ class Explanation:
     problems
         One line for each partition whose bytes are damaged or whose load fails.
     next_offsets
-        The first offset after the part of each partition that was read.
+        The first offset after the batches that were read, of each partition with such batches.
     """
 
     group: str
@@ -85,5 +85,5 @@ def explain_group(
         if known is not None and offset in known.offsets:
             answer = offset_json(known.offsets[offset])
     waiting = [entry for entry in history if entry.fate is Fate.PENDING]
-    ends = {number: loaded.next_offset for number, loaded in groups.partitions.items()}
+    ends = {number: loaded.next_offset for number, loaded in groups.partitions.items() if loaded.batches}
     return Explanation(group, rules.coordinator, rules.kafka, history, answer, waiting, groups.problems, ends)

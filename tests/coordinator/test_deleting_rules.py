@@ -200,10 +200,12 @@ def test_only_an_empty_group_can_be_deleted(kafka):
     """GC.handleDeleteGroups; GCT.testDeleteNonEmptyGroup, testDeleteGroupWithInvalidGroupId."""
     kafka.stable("living")
     kafka.commit("empty", 1)
-    told = kafka.coordinator.delete_groups(["living", "unknown", "empty", "empty"])
-    assert told == {
-        "living": Errors.NON_EMPTY_GROUP, "unknown": Errors.GROUP_ID_NOT_FOUND, "empty": Errors.NONE,
-    }  # fmt: skip
+    response = kafka.coordinator.delete_groups(["living", "unknown", "empty", "empty"])
+    assert response == {
+        "living": Errors.NON_EMPTY_GROUP,
+        "unknown": Errors.GROUP_ID_NOT_FOUND,
+        "empty": Errors.NONE,
+    }
     assert kafka.coordinator.delete_groups(["empty"]) == {"empty": Errors.GROUP_ID_NOT_FOUND}
 
 
@@ -211,8 +213,8 @@ def test_offsets_of_topics_that_are_read_cannot_be_deleted(kafka):
     """KIP-496; GCT.testDeleteOffsetOfStableConsumerGroup: others can, in the same request."""
     member_id = kafka.stable("g", topics=("orders",))
     kafka.commit("g", 1, ORDERS, CLICKS, member_id=member_id, generation=1)
-    told = kafka.coordinator.offset_delete("g", [ORDERS, CLICKS])
-    assert told.partitions == {ORDERS: Errors.GROUP_SUBSCRIBED_TO_TOPIC, CLICKS: Errors.NONE}
+    response = kafka.coordinator.offset_delete("g", [ORDERS, CLICKS])
+    assert response.partitions == {ORDERS: Errors.GROUP_SUBSCRIBED_TO_TOPIC, CLICKS: Errors.NONE}
     assert (kafka.fetch("g"), kafka.records()[-1]) == ({ORDERS: 1}, [("clicks-0", None)])
 
 
@@ -226,8 +228,8 @@ def test_an_unreadable_subscription_reads_every_topic(kafka):
     """GCT.testDeleteOffsetOfConsumerGroupWithUnparsableProtocol."""
     member_id = kafka.stable("g", protocols=[("range", b"\x00")])
     kafka.commit("g", 1, member_id=member_id, generation=1)
-    told = kafka.coordinator.offset_delete("g", [ORDERS, CLICKS]).partitions
-    assert set(told.values()) == {Errors.GROUP_SUBSCRIBED_TO_TOPIC}
+    response = kafka.coordinator.offset_delete("g", [ORDERS, CLICKS]).partitions
+    assert set(response.values()) == {Errors.GROUP_SUBSCRIBED_TO_TOPIC}
 
 
 def test_offset_delete_names_what_it_cannot(kafka):

@@ -18,8 +18,8 @@ def test_an_unknown_or_dead_group_has_no_offsets(kafka, is_dead):
     if is_dead:
         kafka.commit("g", 1)
         kafka.group("g").transition_to(ClassicState.DEAD, kafka.clock.now_ms)
-    told = kafka.coordinator.offset_fetch("g", [ORDERS])
-    assert (told.error, told.offsets) == (Errors.NONE, {ORDERS: FetchedOffset(-1, "", -1, Errors.NONE)})
+    response = kafka.coordinator.offset_fetch("g", [ORDERS])
+    assert (response.error, response.offsets) == (Errors.NONE, {ORDERS: FetchedOffset(-1, "", -1, Errors.NONE)})
     assert kafka.fetch("g") == {}
 
 
@@ -61,8 +61,8 @@ def test_all_offsets_are_those_that_are_committed(kafka):
 def test_a_commit_without_a_leader_epoch(kafka):
     """KIP-320: -1 on the wire; the one that was given otherwise."""
     kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(1), ORDERS_1: OffsetCommit(1, leader_epoch=5)})
-    told = kafka.coordinator.offset_fetch("g").offsets
-    assert (told[ORDERS].leader_epoch, told[ORDERS_1].leader_epoch) == (-1, 5)
+    response = kafka.coordinator.offset_fetch("g").offsets
+    assert (response[ORDERS].leader_epoch, response[ORDERS_1].leader_epoch) == (-1, 5)
 
 
 def test_fetching_does_not_read_the_log(kafka, monkeypatch):
@@ -75,13 +75,13 @@ def test_fetching_does_not_read_the_log(kafka, monkeypatch):
 def test_only_a_stable_group_tells_its_protocol(kafka):
     """GMD.summary: metadata and assignments in Stable, else empty (states)."""
     joined = kafka.join("g").value
-    (told,) = kafka.coordinator.describe_groups(["g"])
-    assert (told.state, told.protocol, told.protocol_type) == ("CompletingRebalance", "", "consumer")
-    assert [(each.metadata, each.assignment) for each in told.members] == [(b"", b"")]
+    (response,) = kafka.coordinator.describe_groups(["g"])
+    assert (response.state, response.protocol, response.protocol_type) == ("CompletingRebalance", "", "consumer")
+    assert [(each.metadata, each.assignment) for each in response.members] == [(b"", b"")]
     kafka.coordinator.sync_group("g", 1, joined.member_id, {joined.member_id: b"mine"})
-    (told,) = kafka.coordinator.describe_groups(["g"])
-    assert (told.state, told.protocol) == ("Stable", "range")
-    assert [each.assignment for each in told.members] == [b"mine"]
+    (response,) = kafka.coordinator.describe_groups(["g"])
+    assert (response.state, response.protocol) == ("Stable", "range")
+    assert [each.assignment for each in response.members] == [b"mine"]
 
 
 def test_1_0_calls_it_awaiting_sync(broker):
@@ -93,8 +93,8 @@ def test_1_0_calls_it_awaiting_sync(broker):
 
 def test_an_unknown_group_is_told_as_dead(kafka):
     """GC.handleDescribeGroup: with no error."""
-    (told,) = kafka.coordinator.describe_groups(["none"])
-    assert (told.error, told.state, told.members) == (Errors.NONE, "Dead", ())
+    (response,) = kafka.coordinator.describe_groups(["none"])
+    assert (response.error, response.state, response.members) == (Errors.NONE, "Dead", ())
 
 
 def test_groups_are_listed_by_state_and_type(kafka):

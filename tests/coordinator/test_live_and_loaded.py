@@ -1,7 +1,7 @@
 """Where Kafka's classic coordinator knows something else than the next one, which loads its log.
 
 Each difference is Kafka's, seen in a recorded conversation or run, or read in its source; docs/architecture.md has the
-list. The stateful test holds live and loaded equal but for these.
+list. The stateful test holds live and loaded equal except for these.
 """
 
 import pytest
@@ -13,7 +13,7 @@ from tests.coordinator.world import subscription
 
 
 def test_soft_state_is_lost(kafka):
-    """Pending members and hanging requests are in no record: after a start nobody has joined (3.9.2-timeouts 21-31)."""
+    """Pending members and waiting requests are in no record, so a start loses them (3.9.2-timeouts 21-31)."""
     required = kafka.coordinator.join_group("g", protocols=[("range", b"")]).value
     assert (required.error, kafka.listed()) == (Errors.MEMBER_ID_REQUIRED, {"g"})
     kafka.start()
@@ -96,7 +96,7 @@ def test_a_group_with_only_aborted_commits_is_gone(broker, version):
 
 
 def test_a_commit_that_failed_though_it_is_in_the_log_counts_later(kafka):
-    """The replicas were late, so the client heard an error; the next load finds the record (putCacheCallback)."""
+    """The replicas were late, so the client received an error; the next load finds the record (putCacheCallback)."""
     kafka.commit("g", 1)
     kafka.logs.holds = True
     answer = kafka.commit("g", 2)
@@ -108,7 +108,7 @@ def test_a_commit_that_failed_though_it_is_in_the_log_counts_later(kafka):
 
 
 def test_a_commit_in_flight_counts_later(kafka):
-    """Its record is in the log and not in the cache; whoever sent it never hears (storeOffsets)."""
+    """Its record is in the log and not in the cache; its client never gets a response (storeOffsets)."""
     kafka.logs.holds = True
     answer = kafka.commit("g", 1)
     assert kafka.fetch("g") == {}
@@ -139,7 +139,7 @@ def test_a_failed_commit_takes_an_earlier_one_of_its_transaction_with_it(kafka):
 
 
 def test_tombstones_that_could_not_be_appended(kafka):
-    """Nobody waits for them (acks 0): what was deleted is back after the next start (cleanupGroupMetadata)."""
+    """No request waits for them (acks 0): what was deleted is back after the next start (cleanupGroupMetadata)."""
     kafka.commit("g", 1)
     kafka.logs.refuses = Errors.NOT_ENOUGH_REPLICAS
     assert kafka.coordinator.delete_groups(["g"]) == {"g": Errors.NONE}
@@ -196,12 +196,13 @@ def test_a_too_large_commit_stays_pending_until_the_next_load(broker):
 
 @pytest.mark.parametrize("loaded", [False, True])
 def test_a_member_supports_the_chosen_protocol_only(kafka, loaded):
-    """An unchanged follower is answered at once, but rebalances when it was loaded (readGroupMessageValue)."""
+    """An unchanged follower is answered immediately, but rebalances when it was loaded (readGroupMessageValue)."""
     both = [(name, subscription("orders")) for name in ("range", "roundrobin")]
     leader = kafka.join("g", protocols=both).value.member_id
     second = kafka.join("g", protocols=both)
     kafka.join("g", leader, protocols=both)
-    follower, generation = second.value.member_id, second.value.generation
+    follower = second.value.member_id
+    generation = second.value.generation
     kafka.coordinator.sync_group("g", generation, leader, {})
     assert kafka.state("g") == "Stable"
     if loaded:

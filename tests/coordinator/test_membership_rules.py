@@ -17,18 +17,18 @@ def error_of(answer):
 
 def test_a_new_member_is_first_given_its_id(kafka):
     """KIP-394, GC.doDynamicNewMemberJoinGroup: the id is pending, the group Empty and listed, nothing is written."""
-    told = kafka.coordinator.join_group("g", protocols=READS).value
-    assert (told.error, told.generation) == (Errors.MEMBER_ID_REQUIRED, -1)
+    response = kafka.coordinator.join_group("g", protocols=READS).value
+    assert (response.error, response.generation) == (Errors.MEMBER_ID_REQUIRED, -1)
     group = kafka.group("g")
-    assert (list(group.pending_members), group.members, kafka.records()) == ([told.member_id], {}, [])
+    assert (list(group.pending_members), group.members, kafka.records()) == ([response.member_id], {}, [])
     assert (kafka.state("g"), kafka.listed()) == ("Empty", {"g"})
-    joined = kafka.coordinator.join_group("g", protocols=READS, member_id=told.member_id).value
-    assert (joined.error, joined.generation, joined.leader) == (Errors.NONE, 1, told.member_id)
+    joined = kafka.coordinator.join_group("g", protocols=READS, member_id=response.member_id).value
+    assert (joined.error, joined.generation, joined.leader) == (Errors.NONE, 1, response.member_id)
 
 
 @pytest.mark.parametrize(("version", "static"), [("1.0.1", False), ("3.9.2", True)])
 def test_not_before_2_2_and_not_a_static_member(broker, version, static):
-    """KIP-394, KIP-345: they are members at once."""
+    """KIP-394, KIP-345: they are members immediately."""
     kafka = broker(version)
     answer = kafka.coordinator.join_group("g", protocols=READS, group_instance_id="i" if static else None)
     assert error_of(answer) is Errors.NONE
@@ -36,9 +36,9 @@ def test_not_before_2_2_and_not_a_static_member(broker, version, static):
 
 def test_an_id_that_is_never_used_is_forgotten(kafka):
     """GC.onExpireHeartbeat, isPending; 3.9.2-timeouts 21-31: after the session timeout it is unknown."""
-    told = kafka.coordinator.join_group("g", protocols=READS, session_timeout_ms=6_000).value
+    response = kafka.coordinator.join_group("g", protocols=READS, session_timeout_ms=6_000).value
     kafka.clock.advance(6_000)
-    assert error_of(kafka.join("g", told.member_id)) is Errors.UNKNOWN_MEMBER_ID
+    assert error_of(kafka.join("g", response.member_id)) is Errors.UNKNOWN_MEMBER_ID
 
 
 def test_a_pending_id_holds_up_a_rebalance(kafka):
@@ -58,9 +58,9 @@ def static(kafka, instance="i", **more):
 def test_a_static_member_comes_back_without_a_rebalance(kafka):
     """GCT.staticMemberRejoin...; 3.9.2-static 7: same generation, a new id, one group record; the old id is fenced."""
     old = kafka.stable("g", group_instance_id="i")
-    told = static(kafka)
-    assert (told.error, told.generation, told.leader) == (Errors.NONE, 1, told.member_id)
-    assert (told.member_id != old, told.skip_assignment, kafka.state("g")) == (True, True, "Stable")
+    response = static(kafka)
+    assert (response.error, response.generation, response.leader) == (Errors.NONE, 1, response.member_id)
+    assert (response.member_id != old, response.skip_assignment, kafka.state("g")) == (True, True, "Stable")
     assert kafka.records() == [[("g", 1)], [("g", 1)]]
     error = kafka.coordinator.heartbeat("g", 1, old, group_instance_id="i")
     assert error is Errors.FENCED_INSTANCE_ID
@@ -85,8 +85,8 @@ def test_up_to_3_1_a_leader_is_told_the_old_id_as_leader(broker):
     """2.8.2-static 7: and no members."""
     kafka = broker("2.8.2")
     old = kafka.stable("g", group_instance_id="i")
-    told = static(kafka)
-    assert (told.leader, told.members, told.skip_assignment) == (old, (), False)
+    response = static(kafka)
+    assert (response.leader, response.members, response.skip_assignment) == (old, (), False)
 
 
 def test_a_static_member_that_is_replaced_hears_of_it(kafka):
@@ -285,7 +285,7 @@ def test_who_does_not_sync_is_removed(broker, version, removed):
 
 
 def test_the_first_members_gather(broker):
-    """group.initial.rebalance.delay.ms, 3.9.2-votes 2: once more for who came during the delay; never in vain (65)."""
+    """group.initial.rebalance.delay.ms, 3.9.2-votes 2: again if a member came during the delay, and only then (65)."""
     kafka = broker(group_initial_rebalance_delay_ms=3_000)
     first = kafka.join("g")
     kafka.clock.advance(1_000)
@@ -304,16 +304,23 @@ def test_leaving_is_told_member_by_member(kafka):
     static(kafka, "i")
     pending = kafka.coordinator.join_group("g", protocols=READS).value.member_id
     leaving = [
-        MemberIdentity("m"), MemberIdentity("", "none"), MemberIdentity("m", "i"), MemberIdentity("", "i"),
+        MemberIdentity("m"),
+        MemberIdentity("", "none"),
+        MemberIdentity("m", "i"),
+        MemberIdentity("", "i"),
         MemberIdentity(pending),
-    ]  # fmt: skip
-    told = kafka.coordinator.leave_group("g", leaving)
-    assert told.error is Errors.NONE
-    assert [error for _, error in told.members] == [
-        Errors.UNKNOWN_MEMBER_ID, Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_INSTANCE_ID, Errors.NONE, Errors.NONE,
-    ]  # fmt: skip
-    told = kafka.coordinator.leave_group("none", ["m"])
-    assert [error for _, error in told.members] == [Errors.UNKNOWN_MEMBER_ID]
+    ]
+    response = kafka.coordinator.leave_group("g", leaving)
+    assert response.error is Errors.NONE
+    assert [error for _, error in response.members] == [
+        Errors.UNKNOWN_MEMBER_ID,
+        Errors.UNKNOWN_MEMBER_ID,
+        Errors.FENCED_INSTANCE_ID,
+        Errors.NONE,
+        Errors.NONE,
+    ]
+    response = kafka.coordinator.leave_group("none", ["m"])
+    assert [error for _, error in response.members] == [Errors.UNKNOWN_MEMBER_ID]
 
 
 def test_a_leave_ends_the_wait_of_the_others(kafka):
@@ -325,7 +332,7 @@ def test_a_leave_ends_the_wait_of_the_others(kafka):
 
 
 def test_a_crash_keeps_what_is_in_the_record(kafka):
-    """GC.onGroupLoaded: members are there, and are to be heard of within a session."""
+    """GC.onGroupLoaded: members are there, and must send a heartbeat within a session."""
     member_id = kafka.stable("g", session_ms=10_000)
     kafka.commit("g", 1, member_id=member_id, generation=1)
     kafka.start()

@@ -30,19 +30,19 @@ def asked(kafka, group="g"):
 def test_the_empty_group_id(kafka):
     """GC.isValidGroupId: what was committed under it long ago can be fetched, committed, described and deleted."""
     refused = {"JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "TxnOffsetCommit", "OffsetDelete"}
-    told = asked(kafka, "")
-    assert {api for api, error in told.items() if error is Errors.INVALID_GROUP_ID} == refused
-    assert {error for api, error in told.items() if api not in refused} == {Errors.NONE}
+    response = asked(kafka, "")
+    assert {api for api, error in response.items() if error is Errors.INVALID_GROUP_ID} == refused
+    assert {error for api, error in response.items() if api not in refused} == {Errors.NONE}
 
 
 def test_while_a_partition_is_loading(kafka):
     """GCT.testRequestHandlingWhileLoadingInProgress: a Heartbeat is answered blindly, a rebalance is lost."""
     kafka.coordinator.resign(0)
     kafka.coordinator.manager.loading.add(0)
-    told = asked(kafka)
-    assert told.pop("Heartbeat") is Errors.NONE
-    assert told.pop("SyncGroup") is Errors.REBALANCE_IN_PROGRESS
-    assert set(told.values()) == {Errors.COORDINATOR_LOAD_IN_PROGRESS}
+    response = asked(kafka)
+    assert response.pop("Heartbeat") is Errors.NONE
+    assert response.pop("SyncGroup") is Errors.REBALANCE_IN_PROGRESS
+    assert set(response.values()) == {Errors.COORDINATOR_LOAD_IN_PROGRESS}
     assert kafka.coordinator.list_groups()[0] is Errors.COORDINATOR_LOAD_IN_PROGRESS
 
 
@@ -109,8 +109,8 @@ def test_unloading_sends_everybody_away(kafka, caplog):
 def test_a_client_that_may_not(kafka):
     """KafkaApis: the operation on the group comes first, and says nothing of the group."""
     kafka.coordinator.validator.authorize = lambda operation, kind, name: kind != "GROUP"
-    told = asked(kafka)
-    assert set(told.values()) == {Errors.GROUP_AUTHORIZATION_FAILED}
+    response = asked(kafka)
+    assert set(response.values()) == {Errors.GROUP_AUTHORIZATION_FAILED}
     assert kafka.listed() == set()
 
 

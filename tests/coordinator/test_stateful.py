@@ -20,21 +20,29 @@ from kafkagroups.groups.states import ClassicState as State
 from tests.coordinator.world import World, positions, subscription
 
 LONG = os.environ.get("KG_PROFILE") == "long"
-STEPS, EXAMPLES = 50, 27_000 if LONG else 270
+STEPS = 50
+EXAMPLES = 27_000 if LONG else 270
 TOPICS = {"orders": 2, "clicks": 1}
 PARTITIONS = [TopicPartition(topic, n) for topic, count in TOPICS.items() for n in range(count)]
-SESSION_MS, REBALANCE_MS, RETENTION_MS = 10_000, 20_000, 60_000
+SESSION_MS = 10_000
+REBALANCE_MS = 20_000
+RETENTION_MS = 60_000
 LEGAL = {
-    (State.EMPTY, State.PREPARING_REBALANCE), (State.STABLE, State.PREPARING_REBALANCE),
-    (State.COMPLETING_REBALANCE, State.PREPARING_REBALANCE), (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE),
-    (State.COMPLETING_REBALANCE, State.STABLE), (State.PREPARING_REBALANCE, State.EMPTY),
+    (State.EMPTY, State.PREPARING_REBALANCE),
+    (State.STABLE, State.PREPARING_REBALANCE),
+    (State.COMPLETING_REBALANCE, State.PREPARING_REBALANCE),
+    (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE),
+    (State.COMPLETING_REBALANCE, State.STABLE),
+    (State.PREPARING_REBALANCE, State.EMPTY),
     *((state, State.DEAD) for state in State),
-}  # fmt: skip
+}
 """GroupMetadata.validPreviousStates (3.9)."""
 FAILURES = [
-    Errors.REQUEST_TIMED_OUT, Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Errors.NOT_LEADER_OR_FOLLOWER,
+    Errors.REQUEST_TIMED_OUT,
+    Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    Errors.NOT_LEADER_OR_FOLLOWER,
     Errors.MESSAGE_TOO_LARGE,
-]  # fmt: skip
+]
 
 group_ids = st.sampled_from(["billing", "stock"])
 someone = st.integers(0, 5)
@@ -53,20 +61,25 @@ class Coordinator(RuleBasedStateMachine):
     def begin(self, version, max_size, delay_ms):
         self.folder = tempfile.mkdtemp(prefix="kafkagroups-")
         self.world = World(
-            self.folder, version, TOPICS, group_max_size=max_size, offsets_retention_ms=RETENTION_MS,
+            self.folder,
+            version,
+            TOPICS,
+            group_max_size=max_size,
+            offsets_retention_ms=RETENTION_MS,
             group_initial_rebalance_delay_ms=delay_ms,
-        )  # fmt: skip
+        )
         self.members = []  # [group id, member id, generation, instance id, leads]
         self.waiting = []  # (answer, what was asked)
-        self.dropped = []  # answers that nobody gives: Kafka forgets the SyncGroup of a member that leaves
+        self.dropped = []  # responses that never come: Kafka forgets the SyncGroup of a member that leaves
         self.generations = {}
-        self.transitions, self.answered_twice = [], []
+        self.transitions = []
+        self.answered_twice = []
         self.commits = self.epoch = 0
         logging.getLogger("kafkagroups.coordinator").disabled = True
         self.watch()
 
     def watch(self):
-        """Hears of each transition, and of each answer that comes a second time."""
+        """Note each transition, and each response that is completed a second time."""
         self.unwatched = ClassicGroup.transition_to, ResponseFuture.complete
         transition_to, complete = self.unwatched
 
@@ -79,7 +92,8 @@ class Coordinator(RuleBasedStateMachine):
                 self.answered_twice.append((answer, value))
             complete(answer, value)
 
-        ClassicGroup.transition_to, ResponseFuture.complete = watched_transition, watched_complete
+        ClassicGroup.transition_to = watched_transition
+        ResponseFuture.complete = watched_complete
 
     @property
     def coordinator(self):
@@ -105,9 +119,14 @@ class Coordinator(RuleBasedStateMachine):
         metadata = subscription(topic)
         protocols = [("range", metadata), ("roundrobin", metadata)] if both else [("range", metadata)]
         answer = self.coordinator.join_group(
-            member[0], protocols=protocols, member_id=member[1], group_instance_id=member[3], client_id="c",
-            session_timeout_ms=SESSION_MS, rebalance_timeout_ms=REBALANCE_MS,
-        )  # fmt: skip
+            member[0],
+            protocols=protocols,
+            member_id=member[1],
+            group_instance_id=member[3],
+            client_id="c",
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+        )
         self.waiting.append((answer, member))
 
         def joined(result):
@@ -115,7 +134,8 @@ class Coordinator(RuleBasedStateMachine):
             if result.error is Errors.MEMBER_ID_REQUIRED:
                 self.members.append([member[0], result.member_id, -1, None, False])
             elif result.error is Errors.NONE:
-                member[1:3], member[4] = [result.member_id, result.generation], bool(result.members)
+                member[1:3] = [result.member_id, result.generation]
+                member[4] = bool(result.members)
                 if not known:
                     self.members.append(member)
             elif known and result.error in (Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_INSTANCE_ID):
@@ -125,7 +145,7 @@ class Coordinator(RuleBasedStateMachine):
 
     @rule(group_id=group_ids, new=st.booleans(), leader_syncs=st.booleans())
     def rebalance(self, group_id, new, leader_syncs):
-        """All members join, and one more; then all sync, maybe but for the leader."""
+        """All members join, and one more; then all sync, maybe except the leader."""
         if new:
             self.send_join([group_id, "", -1, None, False])
         for member in [each for each in self.members if each[0] == group_id and not self.hanging(each)]:
@@ -239,12 +259,12 @@ class Coordinator(RuleBasedStateMachine):
     def delete_offsets(self, group_id, partitions):
         group = self.world.group(group_id)
         if group is not None and self.since(2, 4):
-            told = self.coordinator.offset_delete(group_id, partitions).partitions
-            self.world.remove(group, [each for each, error in told.items() if error is Errors.NONE])
+            response = self.coordinator.offset_delete(group_id, partitions).partitions
+            self.world.remove(group, [each for each, error in response.items() if error is Errors.NONE])
 
     @rule(topic=st.sampled_from(list(TOPICS)))
     def delete_topic(self, topic):
-        """Its offsets go; the topic is made again at once."""
+        """Its offsets are deleted; the topic is created again immediately."""
         gone = [each for each in PARTITIONS if each.topic == topic]
         groups = self.world.groups()
         self.coordinator.partitions_deleted(gone)
@@ -299,9 +319,9 @@ class Coordinator(RuleBasedStateMachine):
     def describe_and_list(self):
         _, listed = self.coordinator.list_groups()
         assert {each.group_id for each in listed} == {group.group_id for group in self.world.groups()}
-        for told in self.coordinator.describe_groups(["billing", "stock"]):
-            group = self.world.group(told.group_id)
-            assert {each.member_id for each in told.members} == set(group.members if group else ())
+        for response in self.coordinator.describe_groups(["billing", "stock"]):
+            group = self.world.group(response.group_id)
+            assert {each.member_id for each in response.members} == set(group.members if group else ())
 
     # Invariants
 
@@ -329,8 +349,10 @@ class Coordinator(RuleBasedStateMachine):
             assert all(member.member_id == name for name, member in group.members.items())
             assert group.pending_sync <= group.members.keys()
             assert not group.members or group.state in (
-                State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE, State.STABLE,
-            )  # fmt: skip
+                State.PREPARING_REBALANCE,
+                State.COMPLETING_REBALANCE,
+                State.STABLE,
+            )
             assert group.members or group.state in (State.EMPTY, State.PREPARING_REBALANCE)
 
     @invariant()
@@ -344,12 +366,12 @@ class Coordinator(RuleBasedStateMachine):
 
     @rule()
     def a_load_knows_the_same(self):
-        """But for what Kafka's own does not: docs/architecture.md."""
+        """Except where Kafka's own does not: docs/architecture.md."""
         found = self.world.differences()
         assert not found, found
 
     def teardown(self):
-        """In quiet time everybody who waits is answered, and what is in memory is in the log."""
+        """In quiet time every request that waits is answered, and what is in memory is in the log."""
         if not hasattr(self, "world"):
             return
         try:

@@ -204,7 +204,7 @@ def test_a_commit_to_a_dead_group(broker, version, error):
 
 
 def test_a_commit_is_a_sign_of_life(kafka):
-    """GC.doCommitOffsets: the heartbeat is completed and expected anew."""
+    """GC.doCommitOffsets: the session timer restarts."""
     member_id = kafka.stable("g", session_ms=10_000)
     for _ in range(3):
         kafka.clock.advance(9_000)
@@ -217,21 +217,24 @@ def test_a_commit_is_a_sign_of_life(kafka):
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("x" * 4096, Errors.NONE), ("x" * 4097, Errors.OFFSET_METADATA_TOO_LARGE),
-        ("ü" * 4096, Errors.NONE), ("𝄞" * 2048, Errors.NONE), ("𝄞" * 2049, Errors.OFFSET_METADATA_TOO_LARGE),
+        ("x" * 4096, Errors.NONE),
+        ("x" * 4097, Errors.OFFSET_METADATA_TOO_LARGE),
+        ("ü" * 4096, Errors.NONE),
+        ("𝄞" * 2048, Errors.NONE),
+        ("𝄞" * 2049, Errors.OFFSET_METADATA_TOO_LARGE),
     ],
     ids=["4096", "4097", "umlauts", "clefs", "one clef more"],
-)  # fmt: skip
+)
 def test_metadata_is_counted_in_utf_16_units(kafka, text, error):
-    """Commits 11-15: offset.metadata.max.bytes of 4096 counts neither bytes nor code points."""
+    """Commits 11-15: offset.metadata.max.bytes of 4096 does not count bytes or code points."""
     assert kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(1, text)}).value == {ORDERS: error}
 
 
 def test_too_large_metadata_refuses_its_partition_only(kafka):
     """GMM.storeOffsets: the rest is written; with nothing left, nothing is."""
     offsets = {ORDERS: OffsetCommit(1), ORDERS_1: OffsetCommit(2, "x" * 4097)}
-    told = kafka.coordinator.offset_commit("g", offsets).value
-    assert told == {ORDERS: Errors.NONE, ORDERS_1: Errors.OFFSET_METADATA_TOO_LARGE}
+    response = kafka.coordinator.offset_commit("g", offsets).value
+    assert response == {ORDERS: Errors.NONE, ORDERS_1: Errors.OFFSET_METADATA_TOO_LARGE}
     assert kafka.records() == [[("orders-0", 1)]]
     kafka.coordinator.offset_commit("g", {ORDERS_1: OffsetCommit(2, "x" * 4097)})
     assert len(kafka.records()) == 1
@@ -255,8 +258,8 @@ def test_a_partition_that_does_not_exist(broker, version, error):
     """Commits 17, 19, 20: 1.0.1 looks for the topic only."""
     kafka = broker(version)
     unknown = [ORDERS._replace(topic="none"), ORDERS._replace(partition=99), ORDERS._replace(partition=-1)]
-    told = kafka.commit("g", 1, *unknown).value
-    assert list(told.values()) == [Errors.UNKNOWN_TOPIC_OR_PARTITION, error, error]
+    response = kafka.commit("g", 1, *unknown).value
+    assert list(response.values()) == [Errors.UNKNOWN_TOPIC_OR_PARTITION, error, error]
 
 
 def test_a_commit_of_nothing_makes_no_group(kafka):
@@ -266,10 +269,10 @@ def test_a_commit_of_nothing_makes_no_group(kafka):
 
 @pytest.mark.parametrize(("version", "error"), [("1.0.1", Errors.NONE), ("3.9.2", Errors.UNSUPPORTED_VERSION)])
 def test_version_0_goes_to_zookeeper(broker, version, error):
-    """FACTS-legacy 1: no record, no metadata; another world than the topic's. 3.9.2-retention 31, 32: there is none."""
+    """FACTS-legacy 1: no record, no metadata, invisible to version 1. 3.9.2-retention 31, 32: unsupported."""
     kafka = broker(version, zookeeper=version == "1.0.1")
-    told = kafka.coordinator.offset_commit_to_zookeeper("g", {ORDERS: OffsetCommit(777, "lost")}).value
-    assert (told, kafka.records(), kafka.fetch("g", ORDERS)) == ({ORDERS: error}, [], {ORDERS: -1})
+    response = kafka.coordinator.offset_commit_to_zookeeper("g", {ORDERS: OffsetCommit(777, "lost")}).value
+    assert (response, kafka.records(), kafka.fetch("g", ORDERS)) == ({ORDERS: error}, [], {ORDERS: -1})
     there = kafka.coordinator.offset_fetch_from_zookeeper("g", [ORDERS]).offsets[ORDERS]
     assert (there.error, there.offset) == (error, -1 if error else 777)
 
@@ -288,7 +291,7 @@ def test_a_transactional_commit_of_a_member(kafka):
 
 
 @pytest.mark.parametrize(
-    ("version", "found", "knows", "told"),
+    ("version", "found", "knows", "response"),
     [
         ("3.9.2", Errors.TRANSACTION_ABORTABLE, True, Errors.TRANSACTION_ABORTABLE),
         ("3.9.2", Errors.TRANSACTION_ABORTABLE, False, Errors.INVALID_TXN_STATE),
@@ -296,11 +299,11 @@ def test_a_transactional_commit_of_a_member(kafka):
         ("2.8.2", Errors.TRANSACTION_ABORTABLE, True, Errors.NONE),
     ],
 )
-def test_since_3_6_a_transaction_must_be_open(broker, version, found, knows, told):
+def test_since_3_6_a_transaction_must_be_open(broker, version, found, knows, response):
     """KIP-890; 3.9.2-txnodd 27, 49 against 2.8.2-txnodd 26: refused, and by then the group is there."""
     kafka = broker(version)
     kafka.coordinator.commits.verify = lambda *transaction: found
-    assert kafka.txn_commit("g", 1, knows_abortable=knows).value == {ORDERS: told}
+    assert kafka.txn_commit("g", 1, knows_abortable=knows).value == {ORDERS: response}
     assert kafka.listed() == {"g"}
 
 

@@ -23,8 +23,8 @@ def test_an_id_that_is_refused_for_the_groups_size(broker, version, is_pending):
     join("g", protocols=READS, member_id=first)
     assert join("g", protocols=READS, member_id=second).value.error is Errors.GROUP_MAX_SIZE_REACHED
     assert (second in kafka.group("g").pending_members) is is_pending
-    ((_, told),) = kafka.coordinator.leave_group("g", [second]).members
-    assert told is (Errors.NONE if is_pending else Errors.UNKNOWN_MEMBER_ID)
+    ((_, response),) = kafka.coordinator.leave_group("g", [second]).members
+    assert response is (Errors.NONE if is_pending else Errors.UNKNOWN_MEMBER_ID)
 
 
 @pytest.mark.parametrize("version", ["2.8.2", "3.9.2"])
@@ -32,8 +32,8 @@ def test_a_pending_id_is_no_static_members(broker, version):
     """GC.doCurrentMemberJoinGroup, 2.8.2 doJoinGroup: an IllegalStateException, and nothing changes."""
     kafka = broker(version)
     pending = kafka.coordinator.join_group("g", protocols=READS).value.member_id
-    told = kafka.coordinator.join_group("g", protocols=READS, member_id=pending, group_instance_id="i").value
-    assert (told.error, told.member_id, told.generation) == (Errors.UNKNOWN_SERVER_ERROR, "", -1)
+    response = kafka.coordinator.join_group("g", protocols=READS, member_id=pending, group_instance_id="i").value
+    assert (response.error, response.member_id, response.generation) == (Errors.UNKNOWN_SERVER_ERROR, "", -1)
     group = kafka.group("g")
     assert (list(group.pending_members), group.members, group.static_members) == ([pending], {}, {})
 
@@ -48,15 +48,15 @@ def test_nobody_is_static_before_2_3(broker):
 def test_1_0_1_asks_for_no_known_id(broker):
     """KIP-394 came with 2.2, whatever the request's version says."""
     kafka = broker("1.0.1")
-    told = kafka.coordinator.join_group("g", protocols=READS, require_known_member_id=True)
-    assert told.value.error is Errors.NONE
+    response = kafka.coordinator.join_group("g", protocols=READS, require_known_member_id=True)
+    assert response.value.error is Errors.NONE
 
 
 def test_version_0_takes_no_long_metadata(broker):
     """KA.handleOffsetCommitRequest (1.0.1): too much of it, and nothing goes to ZooKeeper."""
     kafka = broker("1.0.1", zookeeper=True)
-    told = kafka.coordinator.offset_commit_to_zookeeper("g", {ORDERS: OffsetCommit(5, "m" * 4097)}).value
-    assert told == {ORDERS: Errors.OFFSET_METADATA_TOO_LARGE}
+    response = kafka.coordinator.offset_commit_to_zookeeper("g", {ORDERS: OffsetCommit(5, "m" * 4097)}).value
+    assert response == {ORDERS: Errors.OFFSET_METADATA_TOO_LARGE}
     assert kafka.coordinator.offset_fetch_from_zookeeper("g", [ORDERS]).offsets[ORDERS].offset == -1
 
 
@@ -66,12 +66,12 @@ def test_version_0_fetches_what_exists_and_may_be_seen(broker):
     coordinator = kafka.coordinator
     coordinator.offset_commit_to_zookeeper("g", {ORDERS: OffsetCommit(5)})
     coordinator.validator.authorize = lambda operation, kind, name: kind != "TOPIC"
-    told = coordinator.offset_fetch_from_zookeeper("g", [ORDERS]).offsets[ORDERS]
-    assert (told.offset, told.error) == (-1, Errors.TOPIC_AUTHORIZATION_FAILED)
+    response = coordinator.offset_fetch_from_zookeeper("g", [ORDERS]).offsets[ORDERS]
+    assert (response.offset, response.error) == (-1, Errors.TOPIC_AUTHORIZATION_FAILED)
     coordinator.validator.authorize = lambda operation, kind, name: True
     coordinator.validator.topics = {}
-    told = coordinator.offset_fetch_from_zookeeper("g", [ORDERS]).offsets[ORDERS]
-    assert (told.offset, told.error) == (-1, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+    response = coordinator.offset_fetch_from_zookeeper("g", [ORDERS]).offsets[ORDERS]
+    assert (response.offset, response.error) == (-1, Errors.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def test_an_unload_leaves_a_static_members_join_to_its_append(kafka):
@@ -99,7 +99,8 @@ def test_a_static_member_that_was_replaced_twice_is_not_put_back(kafka):
 
 def test_a_transaction_that_cannot_be_verified():
     """GMM.maybeConvertOffsetCommitError: a network error is the verification's, which came with 3.6."""
-    loading, network = Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.NETWORK_EXCEPTION
+    loading = Errors.COORDINATOR_LOAD_IN_PROGRESS
+    network = Errors.NETWORK_EXCEPTION
     assert error_of_commit_append(network, verifies=True) is loading
     assert error_of_commit_append(network, verifies=False) is network
 

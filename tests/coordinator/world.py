@@ -1,8 +1,8 @@
-"""A broker under test: a log whose answers can wait or fail, what was asked of it, and what must be true of it.
+"""A broker under test: a log whose answers can wait or fail, and the state that it must have.
 
-`Ledger` keeps, from the appends and their answers alone, what must be committed and pending. `World.differences`
-compares the living coordinator with one that loads its log; a position in the log is *disputed* while the two may
-disagree about the commit that stands there, and why is one of the reasons in docs/architecture.md.
+`Ledger` computes what must be committed and pending, only from the appends and their answers. `World.differences`
+compares the living coordinator with one that loads its log. A position in the log is *disputed* while the two may
+disagree about the commit at that position. docs/architecture.md lists the reasons.
 """
 
 from collections import defaultdict
@@ -27,17 +27,17 @@ from kafkagroups.records.group_metadata import GroupMetadataKey
 
 NOW = 1_700_000_000_000
 WRITTEN = (ClassicState.STABLE, ClassicState.EMPTY)
-"""The states that a record tells."""
+"""The states that a record contains."""
 
 
 def subscription(*topics):
-    """The bytes with which a consumer says what it reads."""
+    """Return the bytes of a consumer's subscription."""
     return encode_embedded(Embedded(1, ConsumerProtocolSubscription(topics=topics)))
 
 
 @dataclass(eq=False)
 class Ledger:
-    """What one group's offsets must be, each as (position in the log, offset); None: its append is not answered."""
+    """The offsets that one group must have, each as (position in the log, offset). Position None: no answer yet."""
 
     committed: dict = field(default_factory=dict)
     pending: dict = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Ledger:
 
 @dataclass(eq=False)
 class Append:
-    """One append: whose, what it holds, and where it stands in the log (None: it was refused)."""
+    """One append: its group, its records, and its position in the log (None: it was refused)."""
 
     group: object
     group_id: str
@@ -109,17 +109,18 @@ class World:
         self.start()
 
     def start(self):
-        """A broker starts and loads its log; whoever asked the one before hears no more."""
+        """Start a broker and load its log; requests to the broker before it get no response any more."""
         self.clock.forget()
         self.logs.held.clear()
-        self.logs.holds, self.logs.refuses = False, Errors.NONE
+        self.logs.holds = False
+        self.logs.refuses = Errors.NONE
         self.coordinator = start_broker(
             self, self.clock, self.settings, topics=self.topics, new_member_id=self.new_member_id
         )
         self.elect()
 
     def elect(self, epoch=0):
-        """Takes the partition; what comes from the log is beyond dispute."""
+        """Lead the partition. No offset that comes from the log is disputed."""
         self.coordinator.elect(0, epoch)
         self.ledgers = defaultdict(Ledger)
         self.disputed = defaultdict(set)  # positions, by group id and topic-partition
@@ -138,7 +139,7 @@ class World:
         return self.coordinator.manager.get_group(group_id)
 
     def remove(self, group, partitions):
-        """These offsets were deleted, whatever of them was on its way."""
+        """Note that these offsets were deleted, also the unfinished ones."""
         ledger = self.ledgers[group]
         for each in partitions:
             waiting = {there[each][0] for there in ledger.transactions.values() if each in there}
@@ -146,7 +147,7 @@ class World:
         ledger.removed(partitions)
 
     def _doubt(self, group_id, partition, positions):
-        """Live and loaded may disagree about the commits at these positions, whatever is answered."""
+        """Note that live and loaded may disagree about the commits at these positions, whatever the answer."""
         self.disputed[group_id, partition] |= positions - {None}
         self.void |= positions - {None}
 
@@ -190,8 +191,8 @@ class World:
                 made.tombstones.append(TopicPartition(record.key.topic, record.key.partition))
             else:
                 made.offsets[TopicPartition(record.key.topic, record.key.partition)] = record.value.offset
-        there = [each for each in self.ledgers if each.group_id == made.group_id]
-        made.group = self.group(made.group_id) or there[-1]  # tombstones come when the group has gone from the cache
+        ledger_groups = [each for each in self.ledgers if each.group_id == made.group_id]
+        made.group = self.group(made.group_id) or ledger_groups[-1]  # A deleted group is no longer in the cache.
         return made
 
     def _written(self, partition, first, last):
@@ -219,17 +220,19 @@ class World:
     # Live and loaded
 
     def loaded(self):
-        """The groups as a coordinator has them that starts on this log now."""
+        """Return the groups of a coordinator that starts on this log now."""
         manager = GroupMetadataManager(self.settings, self.logs, Clock(self.clock.now_ms))
         manager.load_partition(0)
         return manager.groups
 
     def differences(self):
-        """What the living coordinator and the loaded one disagree about, and have no reason to."""
-        loaded, found = self.loaded(), []
+        """Return what the living and the loaded coordinator disagree about without a reason."""
+        loaded = self.loaded()
+        found = []
         live = {group.group_id: group for group in self.groups()}
         for group_id in live.keys() | loaded.keys():
-            mine, theirs = live.get(group_id), loaded.get(group_id)
+            mine = live.get(group_id)
+            theirs = loaded.get(group_id)
             found += self._offsets_that_differ(group_id, mine, theirs)
             if group_id in self.unsure:
                 continue
@@ -248,7 +251,8 @@ class World:
         found = []
         mine, theirs = entries(mine), entries(theirs)
         for key in mine.keys() | theirs.keys():
-            there, here = theirs.get(key), mine.get(key)
+            there = theirs.get(key)
+            here = mine.get(key)
             doubts = self.disputed[group_id, key[1]]
             if here != there and not any(each is not None and each[0] in (*doubts, None) for each in (here, there)):
                 found.append((group_id, key, here, there))
@@ -256,12 +260,12 @@ class World:
 
 
 def positions(offsets):
-    """Offsets as the ledger has them."""
+    """Return offsets in the form of the ledger."""
     return {each: (None if it.batch_offset == -1 else it.batch_offset, it.offset) for each, it in offsets.items()}
 
 
 def entries(group):
-    """All committed and pending offsets, by (producer or None, partition)."""
+    """Return all committed and pending offsets, by (producer or None, partition)."""
     if group is None:
         return {}
     found = {(None, each): there for each, there in positions(group.offsets.committed).items()}
@@ -271,7 +275,7 @@ def entries(group):
 
 
 def undisputed(group, disputed):
-    """What of a group must be in the log and in memory alike."""
+    """Return the offsets of a group that the log and the memory must agree about."""
     return {
         key: there
         for key, there in entries(group).items()

@@ -223,9 +223,17 @@ class Broker:
     # Members
 
     def join(
-        self, group, name, instance=None, protocols="range", topics="orders", metadata=None, type="consumer",
-        session="10000", rebalance="60000",
-    ):  # fmt: skip
+        self,
+        group,
+        name,
+        instance=None,
+        protocols="range",
+        topics="orders",
+        metadata=None,
+        type="consumer",
+        session="10000",
+        rebalance="60000",
+    ):
         """Send a JoinGroup. `protocols` and `topics` are separated by commas; `metadata` replaces the subscription."""
         wanted = encode_embedded(Embedded(1, ConsumerProtocolSubscription(topics=tuple(topics.split(",")))))
         answer = self.coordinator.join_group(
@@ -262,9 +270,13 @@ class Broker:
         """Send an OffsetCommit. `timestamp` is in ms from now, as in OffsetCommit v1."""
         at = -1 if timestamp is None else self.clock.now_ms + int(timestamp)
         answer = self.coordinator.offset_commit(
-            group, _offsets(offsets, at), generation=int(generation), member_id=member, group_instance_id=instance,
+            group,
+            _offsets(offsets, at),
+            generation=int(generation),
+            member_id=member,
+            group_instance_id=instance,
             retention_ms=int(retention),
-        )  # fmt: skip
+        )
         self._print_response(
             "commit", answer, texts.commits(offsets), [f"{partition}={offset}" for partition, offset in offsets.items()]
         )
@@ -288,10 +300,16 @@ class Broker:
     def txncommit(self, producer, group, generation="-1", member="", instance=None, version="4", **offsets):
         producer_id, epoch = map(int, producer.split("/"))
         answer = self.coordinator.txn_offset_commit(
-            group, _offsets(offsets), transactional_id=f"t{producer_id}", producer_id=producer_id,
-            producer_epoch=epoch, generation=int(generation), member_id=member, group_instance_id=instance,
+            group,
+            _offsets(offsets),
+            transactional_id=f"t{producer_id}",
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            generation=int(generation),
+            member_id=member,
+            group_instance_id=instance,
             knows_abortable=int(version) >= 4,
-        )  # fmt: skip
+        )
         self._print_response(
             "txncommit",
             answer,

@@ -99,10 +99,12 @@ def cache(manager):
     return "; ".join(
         f"{name} {' '.join(map(str, sorted(values))) or '-'}"
         for name, values in (
-            ("groups", manager.groups), ("owned", manager.owned), ("loading", manager.loading),
+            ("groups", manager.groups),
+            ("owned", manager.owned),
+            ("loading", manager.loading),
             ("open transactions", open_groups),
         )
-    )  # fmt: skip
+    )
 
 
 def batch(partition, batch, rules):

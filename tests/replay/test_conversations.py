@@ -2,8 +2,8 @@
 
 Each case is a captured conversation: its requests with the broker's responses, the segments that it left, and the
 answers of one more broker that was started on them. Lists are compared without order, since hash maps order them;
-timestamps in values and records may differ by what a broker needs for a request. Not compared, because nobody asks a
-group coordinator: requests without an answer, and the epoch of the transaction coordinator in a marker.
+timestamps in values and records may differ by what a broker needs for a request. Not compared, because they are not for
+a group coordinator: requests without an answer, and the epoch of the transaction coordinator in a marker.
 """
 
 import io
@@ -89,7 +89,8 @@ def test_the_log_holds_the_same_batches(case, replayed):
     for name, batches in theirs.items():
         assert [header(batch) for batch in ours[name]] == [header(batch) for batch in batches], name
         for mine, batch in zip(ours[name], batches, strict=True):
-            mine_there, theirs_there = contents(mine), contents(batch)
+            mine_there = contents(mine)
+            theirs_there = contents(batch)
             assert mine_there.keys() == theirs_there.keys(), (name, batch.base_offset)
             for record, times in theirs_there.items():
                 late = [mine - theirs for mine, theirs in zip(mine_there[record], times, strict=True)]
@@ -98,16 +99,23 @@ def test_the_log_holds_the_same_batches(case, replayed):
 
 def header(batch):
     return (
-        batch.magic, batch.base_offset, batch.last_offset, batch.count, batch.attributes,
-        batch.producer_id, batch.producer_epoch, batch.base_sequence,
-    )  # fmt: skip
+        batch.magic,
+        batch.base_offset,
+        batch.last_offset,
+        batch.count,
+        batch.attributes,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+    )
 
 
 def contents(batch):
     """The batch's records, each as (key, value with its timestamps taken out), with these timestamps."""
     found = {}
     for record in batch.records:
-        value, times = record.value, [record.timestamp]
+        value = record.value
+        times = [record.timestamp]
         if batch.is_control:
             value = None  # the epoch of the transaction coordinator
         elif value is not None:

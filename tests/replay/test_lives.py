@@ -8,9 +8,13 @@ CONFIG = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms":
 HEADER = {"broker": "3.9.2", "config": CONFIG, "partitions": 1, "topics": {"orders": 1}, "start_ms": 1_700_000_000_000}
 MEMBER = "a-12345678-0000-4000-8000-000000000001"
 JOIN = {
-    "groupId": "g", "memberId": "", "sessionTimeoutMs": 2000, "rebalanceTimeoutMs": 2000, "protocolType": "consumer",
+    "groupId": "g",
+    "memberId": "",
+    "sessionTimeoutMs": 2000,
+    "rebalanceTimeoutMs": 2000,
+    "protocolType": "consumer",
     "protocols": [{"name": "range", "metadata": "AAAAAAAA"}],
-}  # fmt: skip
+}
 SYNC = {"groupId": "g", "generationId": 1, "memberId": MEMBER, "assignments": []}
 DESCRIBE = {"groups": ["g"]}
 BEAT = {"groupId": "g", "generationId": 1, "memberId": MEMBER}
@@ -18,17 +22,25 @@ BEAT = {"groupId": "g", "generationId": 1, "memberId": MEMBER}
 
 def asked(number, ms, api, version, request, response=None):
     return {
-        "n": number, "ms": ms, "api": api, "api_version": version, "client_id": "a", "request": request,
+        "n": number,
+        "ms": ms,
+        "api": api,
+        "api_version": version,
+        "client_id": "a",
+        "request": request,
         "response": {} if response is None else response,
-    }  # fmt: skip
+    }
 
 
 def commit(partition, retention=-1):
     rows = [{"partitionIndex": partition, "committedOffset": 4, "committedMetadata": ""}]
     return {
-        "groupId": "g", "generationIdOrMemberEpoch": -1, "memberId": "", "retentionTimeMs": retention,
+        "groupId": "g",
+        "generationIdOrMemberEpoch": -1,
+        "memberId": "",
+        "retentionTimeMs": retention,
         "topics": [{"name": "orders", "partitions": rows}],
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture
@@ -44,7 +56,7 @@ def play(run, tmp_path):
 
 
 def test_a_broker_that_is_down_expires_no_member(play):
-    """GroupCoordinator.shutdown, onGroupLoaded (3.9): sessions begin anew with the load; one of 2 s outlives 5.5 s."""
+    """GroupCoordinator.shutdown, onGroupLoaded (3.9): sessions restart with the load; one of 2 s outlives 5.5 s."""
     lines = play(
         asked(1, 0, "JoinGroup", 3, JOIN, {"memberId": MEMBER}),
         asked(2, 10, "SyncGroup", 3, SYNC),
@@ -58,7 +70,7 @@ def test_a_broker_that_is_down_expires_no_member(play):
 
 
 def test_a_broker_that_is_down_deletes_nothing(play):
-    """KafkaScheduler (3.9): sweeps begin anew with the broker; the one recorded after the restart deletes."""
+    """KafkaScheduler (3.9): sweeps restart with the broker; the one recorded after the restart deletes."""
     config = {**CONFIG, "offsets.retention.check.interval.ms": 2000}
     lines = play(
         asked(1, 0, "OffsetCommit", 2, commit(0, 1000)),
@@ -75,8 +87,8 @@ def test_a_broker_that_is_down_deletes_nothing(play):
 @pytest.mark.parametrize(("kafka", "knows"), [("1.0.1", False), ("2.8.2", True)])
 def test_a_request_that_this_kafka_does_not_know_is_not_answered(play, kafka, knows):
     """DeleteGroups came with 1.1: an older broker closes the connection."""
-    (told,) = play(asked(1, 0, "DeleteGroups", 1, {"groupsNames": ["g"]}), options=["--kafka", kafka])
-    assert (told["response"] is not None) is knows
+    (line,) = play(asked(1, 0, "DeleteGroups", 1, {"groupsNames": ["g"]}), options=["--kafka", kafka])
+    assert (line["response"] is not None) is knows
 
 
 def test_a_topic_has_the_partitions_that_the_broker_gave_it(play):

@@ -45,7 +45,7 @@ def test_a_file_must_begin_with_the_header_of_a_conversation(refused, lines):
 
 
 def test_the_folder_must_be_empty(refused, tmp_path):
-    """A log that is there already is left as it is."""
+    """An existing log is not changed."""
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "mine").write_text("kept")
     assert refused(HEADER) == f"kafkagroups: {tmp_path}/log: expected a new or empty folder, found files in it"

@@ -90,7 +90,8 @@ def test_static_members_come_first_by_their_instance_ids():
 
 def test_sticky_of_kafkas_own_example():
     """StickyAssignor's documentation (3.9): when C1 goes, the others keep what they have, and share what C1 had."""
-    names, topics = ("C0", "C1", "C2"), {"t0": 2, "t1": 2, "t2": 2, "t3": 2}
+    names = ("C0", "C1", "C2")
+    topics = {"t0": 2, "t1": 2, "t2": 2, "t3": 2}
     first = sticky_assignor(alike(names, tuple(topics)), topics)
     left = [Subscriber(name, tuple(topics), owned=first[name]) for name in ("C0", "C2")]
     second = sticky_assignor(left, topics)
@@ -111,7 +112,7 @@ def test_sticky_is_balanced_whatever_was_owned(members, topics, data):
 
 @given(names=st.sets(st.text("abc", min_size=1, max_size=3), min_size=2), topics=counts, data=st.data())
 def test_sticky_keeps_what_it_can(names, topics, data):
-    """Equal subscriptions: after a leave nobody loses anything; after a join only the new member gains."""
+    """Equal subscriptions: after a leave no member loses a partition; after a join only the new member gains."""
     first = sticky_assignor(alike(names), topics)
     gone = data.draw(st.sampled_from(sorted(names)))
     stay = [Subscriber(name, TOPICS, owned=first[name]) for name in names - {gone}]
@@ -124,7 +125,7 @@ def test_sticky_keeps_what_it_can(names, topics, data):
 
 
 def java_leaders():
-    """What the leaders among the recorded Java consumers were told, and what they then assigned."""
+    """What the leaders among the recorded Java consumers received, and what they then assigned."""
     for file in sorted((captured("conversations") / "conversations").glob("*/conversation.jsonl")):
         header, *lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
         led = {}

@@ -15,13 +15,14 @@ from tests.captured import captured
 
 NOW = 1_700_000_000_000
 TOPICS = {"orders": 5, "clicks": 3}
-SESSION_MS, REBALANCE_MS = 10_000, 20_000
+SESSION_MS = 10_000
+REBALANCE_MS = 20_000
 QUIET_MS = 300_000 + 5 * REBALANCE_MS
-"""After this all who are gone have timed out, who had just come after five minutes, and all others have joined."""
+"""After this time every session has ended, also that of a new member (five minutes), and the others have joined."""
 
 
 class World:
-    """A coordinator of one version on a clock, which can crash, and its consumers."""
+    """A coordinator that can crash, and its consumers."""
 
     def __init__(self, folder, version="3.9.2", consumers=3, assignor="range", static=False):
         self.logs = DiskLogs(folder)
@@ -31,28 +32,35 @@ class World:
         self.coordinator = self.start()
         self.consumers = [
             Consumer(
-                self.coordinator, "billing", f"c{n}", tuple(TOPICS), TOPICS, (assignor,),
-                f"instance-{n}" if static else None, SESSION_MS, REBALANCE_MS,
+                self.coordinator,
+                "billing",
+                f"c{n}",
+                tuple(TOPICS),
+                TOPICS,
+                (assignor,),
+                f"instance-{n}" if static else None,
+                SESSION_MS,
+                REBALANCE_MS,
             )
             for n in range(consumers)
-        ]  # fmt: skip
+        ]
 
     def start(self):
         return start_broker(self.logs, self.clock, self.settings, new_member_id=self.new_member_id, topics=TOPICS)
 
     def crash(self):
-        """The coordinator dies; another one loads its log."""
+        """Crash the coordinator; another one loads its log."""
         self.clock.forget()
         self.coordinator = self.start()
         for consumer in self.consumers:
             consumer.connect(self.coordinator)
 
     def stored(self):
-        """The offsets that the coordinator answers with."""
+        """Return the offsets that the coordinator has."""
         return {each: there.offset for each, there in self.coordinator.offset_fetch("billing").offsets.items()}
 
     def confirmed(self):
-        """The furthest offset that any consumer heard to be committed: each one begins where the last one committed."""
+        """Return the largest offset whose commit was confirmed to a consumer, for each partition."""
         found = {}
         for consumer in self.consumers:
             for partition, offset in consumer.committed.items():
@@ -68,7 +76,7 @@ class World:
             poll_for(self.consumers, self.clock, QUIET_MS)
 
     def is_settled(self):
-        """The group is Stable, its members are the consumers, and each partition is read by one of them."""
+        """Assert that the group is Stable, its members are the consumers, and one of them reads each partition."""
         (group,) = self.coordinator.describe_groups(["billing"])
         assert group.state == "Stable"
         assert {each.member_id for each in group.members} == {each.member_id for each in self.consumers}
@@ -82,7 +90,7 @@ class World:
 @pytest.mark.parametrize("version", ["1.0.1", "2.8.2", "3.9.2"])
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 def test_consumers_form_a_group(tmp_path, version, assignor):
-    """In one rebalance, for they all come within the initial delay."""
+    """They need one rebalance, because they all join within the initial delay."""
     world = World(tmp_path, version, assignor=assignor)
     poll_for(world.consumers, world.clock, 20_000, every_ms=1000)
     world.is_settled()
@@ -111,9 +119,11 @@ def test_a_group_recovers_from_accidents(tmp_path_factory, version, assignor, st
         assert all(position >= world.confirmed().get(each, 0) for each, position in consumer.positions.items())
         consumer.commit()
     world.crash()
-    assert world.stored() == world.confirmed() == {
-        each: position for consumer in world.consumers for each, position in consumer.positions.items()
-    }  # fmt: skip
+    assert (
+        world.stored()
+        == world.confirmed()
+        == {each: position for consumer in world.consumers for each, position in consumer.positions.items()}
+    )
 
 
 def test_the_same_seed_does_the_same(tmp_path):

@@ -130,9 +130,12 @@ def test_the_size_of_the_parts_in_memory_changes_nothing(tmp_path, monkeypatch, 
     synth.write(tmp_path / "a", 5000, partitions=2, segment_bytes=20_000, **REALISTIC)
     monkeypatch.setattr(files, "_PART_BYTES", at_once)
     synth.write(tmp_path / "b", 5000, partitions=2, segment_bytes=20_000, **REALISTIC)
-    a, b = ({str(file.relative_to(place)): file.read_bytes() for file in place.rglob("*.log")}
-            for place in (tmp_path / "a", tmp_path / "b"))  # fmt: skip
-    assert a == b and len(a) > 10
+    whole = contents_of(tmp_path / "a")
+    assert whole == contents_of(tmp_path / "b") and len(whole) > 10
+
+
+def contents_of(folder):
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*.log")}
 
 
 def test_requests_of_many_rounds_are_consistent(tmp_path, monkeypatch):
@@ -171,7 +174,9 @@ def test_offsets_and_times_rise(tmp_path):
 def test_generations_rise_and_contain_the_assignments(tmp_path):
     """Each generation of a group is one higher than the last. Its members have the group's partitions."""
     synth.write(tmp_path / "log", 20_000, partitions=2, **{**REALISTIC, "generations": 0.2, "modern": 0.1})
-    generation, partitions, empty = {}, {}, 0
+    generation = {}
+    partitions = {}
+    empty = 0
     records = decoded(tmp_path / "log")
     for read, _, _ in records:
         if read.name == "OffsetCommit":
@@ -179,7 +184,8 @@ def test_generations_rise_and_contain_the_assignments(tmp_path):
     for read, record, _ in records:
         if read.name != "GroupMetadata":
             continue
-        group, value = read.key.group, read.value
+        group = read.key.group
+        value = read.value
         assert (read.value_version, value.generation) == (3, generation.get(group, 0) + 1)
         assert value.current_state_timestamp == record.timestamp
         generation[group] = value.generation
@@ -205,7 +211,9 @@ def test_generations_rise_and_contain_the_assignments(tmp_path):
 def test_a_marker_comes_before_its_groups_next_request(tmp_path):
     """Transactions of several groups overlap."""
     written = synth.write(tmp_path / "log", 20_000, partitions=1, **REALISTIC)
-    waiting, most, lost = {}, 0, 0
+    waiting = {}
+    most = 0
+    lost = 0
     for batch in batches(tmp_path / "log"):
         if batch.is_control:
             del waiting[batch.producer_id]
@@ -239,7 +247,8 @@ def test_all_codecs_give_the_same_records(tmp_path, codec):
     """Every batch except markers is compressed. Its records are those of the log without compression."""
     for name in ("none", codec):
         synth.write(tmp_path / name, 3000, partitions=2, codec=name, **REALISTIC)
-    plain, packed = batches(tmp_path / "none"), batches(tmp_path / codec)
+    plain = batches(tmp_path / "none")
+    packed = batches(tmp_path / codec)
     assert [batch.records for batch in plain] == [batch.records for batch in packed]
     assert {batch.compression.name.lower() for batch in packed if not batch.is_control} == {codec}
     assert {batch.compression.name for batch in packed if batch.is_control} == {"NONE"}

@@ -142,7 +142,7 @@ def _send(cluster: Cluster, node: int | str, request: Any) -> Any:
         return await connection.send_request(request)
 
     try:
-        answer = cluster.net.run(connect_and_send)
+        response = cluster.net.run(connect_and_send)
     except NodeNotReadyError:
         raise
     except Exception as error:  # The client does not catch all errors, such as a missing library.
@@ -150,9 +150,9 @@ def _send(cluster: Cluster, node: int | str, request: Any) -> Any:
         where = f"{broker.host}:{broker.port}" if broker else f"broker {node}"
         reason = _explain_drop(cluster, connection) if _is_dropped(connection) else describe(error)
         raise KafkaConnectionError(f"{where}: {reason}") from None
-    if answer.throttle_time_ms:
-        cluster.net.run(cluster.net.sleep, answer.throttle_time_ms / 1000)
-    return answer
+    if response.throttle_time_ms:
+        cluster.net.run(cluster.net.sleep, response.throttle_time_ms / 1000)
+    return response
 
 
 def _is_dropped(connection: Any) -> bool:
@@ -185,12 +185,12 @@ def refresh(cluster: Cluster) -> None:
         # A request without allow_auto_topic_creation (version 4) would make the broker create the topic.
         request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False, min_version=4, max_version=9)
         try:
-            answer = _send(cluster, broker.node_id, request)
+            response = _send(cluster, broker.node_id, request)
         except KafkaError as error:
             failures.append(describe(error))
             continue
-        cluster.manager.cluster.update_metadata(answer)
-        (metadata,) = answer.topics
+        cluster.manager.cluster.update_metadata(response)
+        (metadata,) = response.topics
         if metadata.error_code == UNKNOWN_TOPIC_OR_PARTITION:
             raise UsageError(f"the cluster has no topic {TOPIC}: no group has ever committed there")
         if metadata.error_code:
@@ -201,32 +201,34 @@ def refresh(cluster: Cluster) -> None:
 
 
 def ask_leaders(
-    cluster: Cluster, numbers: list[int], request: Callable[[list[int]], Any]
+    cluster: Cluster, numbers: list[int], build_request: Callable[[list[int]], Any]
 ) -> tuple[dict[int, Any], dict[int, Any]]:
     """Send a request about these partitions to their leaders.
 
-    `request` builds the request to one leader from the partitions that it leads. A request with an error that may pass
-    is sent again. Returns the responses and the errors by partition. UsageError: the user has no permission.
+    `build_request` builds the request to one leader from the partitions that it leads. If an error may be temporary,
+    the request is sent again. Returns the responses and the errors by partition.
+
+    UsageError: the user has no permission.
     """
     from kafka.errors import AuthorizationError, KafkaError, LeaderNotAvailableError, NodeNotReadyError, for_code
 
-    answers: dict[int, Any] = {}
+    responses: dict[int, Any] = {}
     errors: dict[int, Any] = {}
-    left = set(numbers)
+    pending = set(numbers)
     for wait in (*WAITS, None):
         by_leader: dict[int, list[int]] = {}
-        for number in sorted(left):
+        for number in sorted(pending):
             by_leader.setdefault(cluster.leaders.get(number, -1), []).append(number)
-        for leader, mine in by_leader.items():
+        for leader, own in by_leader.items():
             try:
                 if leader < 0:
                     raise LeaderNotAvailableError()
-                answer = _send(cluster, leader, request(mine))
+                response = _send(cluster, leader, build_request(own))
             except KafkaError as error:
                 if not isinstance(error, NodeNotReadyError):  # NodeNotReadyError hides the error that came before it.
-                    errors |= dict.fromkeys(mine, error)
+                    errors |= dict.fromkeys(own, error)
                 continue
-            for topic in getattr(answer, "responses", None) or answer.topics:
+            for topic in getattr(response, "responses", None) or response.topics:
                 for partition in topic.partitions:
                     refusal = for_code(partition.error_code)()
                     if isinstance(refusal, AuthorizationError):
@@ -234,14 +236,16 @@ def ask_leaders(
                     if partition.error_code:
                         errors[partition.partition_index] = refusal
                     else:
-                        answers[partition.partition_index] = partition
-        left = {number for number in left - set(answers) if number not in errors or errors[number].retriable}
-        if not left or wait is None:
+                        responses[partition.partition_index] = partition
+        failed = pending - set(responses)
+        pending = {number for number in failed if number not in errors or errors[number].retriable}
+        if not pending or wait is None:
             break
         cluster.net.run(cluster.net.sleep, wait)
         with suppress(UsageError):
             refresh(cluster)
-    return answers, {number: errors.get(number, LeaderNotAvailableError()) for number in set(numbers) - set(answers)}
+    failed = set(numbers) - set(responses)
+    return responses, {number: errors.get(number, LeaderNotAvailableError()) for number in failed}
 
 
 def describe(error: Any) -> str:

@@ -104,7 +104,7 @@ def pull(
         ends, end_errors = ask_leaders(cluster, list(starts), _build_list_offsets(LATEST))
         errors = sorted({**start_errors, **end_errors}.items())
         pulled = Pulled(problems=[f"{TOPIC}-{number}: {describe(error)}" for number, error in errors])
-        total = sum(answer.offset - starts[number].offset for number, answer in ends.items())
+        total = sum(end.offset - starts[number].offset for number, end in ends.items())
         done = 0
         for number, end in sorted(ends.items()):
             part = PulledPartition(starts[number].offset, starts[number].offset)
@@ -174,16 +174,17 @@ def _build_fetch(offset: int) -> Callable[[list[int]], Any]:
 def _pull_partition(cluster: Cluster, number: int, part: PulledPartition, end: int, writer: _Writer) -> Iterator[None]:
     """Write a partition from `part.next` to `end`, and yield after each response. _Stopped if it ends before."""
     while part.next < end:
-        answers, errors = ask_leaders(cluster, [number], _build_fetch(part.next))
+        responses, errors = ask_leaders(cluster, [number], _build_fetch(part.next))
         if errors:
             raise _Stopped(describe(errors[number]))
-        data = bytes(answers[number].records or b"")
+        response = responses[number]
+        data = bytes(response.records or b"")
         batches = list(select_batches(data, part.next, end))
         writer.append(batches, data)
         if batches:
             part.next = batches[-1].next_offset
-        elif answers[number].high_watermark < end:
-            raise _Stopped(f"the leader's log ended at offset {end}, and now ends at {answers[number].high_watermark}")
+        elif response.high_watermark < end:
+            raise _Stopped(f"the leader's log ended at offset {end}, and now ends at {response.high_watermark}")
         else:
             part.next = end  # The cleaner has removed all batches up to there.
         part.bytes = writer.bytes

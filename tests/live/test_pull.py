@@ -30,8 +30,11 @@ class Scripted:
     """A cluster of one partition. `fetched` contains each response: (error code, records, high watermark)."""
 
     def __init__(self, fetched, start=0, leaders=(1,)):
-        self.fetched, self.start, self.leaders = list(fetched), start, list(leaders)
-        self.asked, self.waits = [], 0
+        self.fetched = list(fetched)
+        self.start = start
+        self.leaders = list(leaders)
+        self.asked = []
+        self.waits = 0
 
     def ask(self, cluster, node, request):
         if request.name == "MetadataRequest":

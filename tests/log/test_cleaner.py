@@ -43,7 +43,8 @@ class Pass:
         self.folder = CASES / case
         self.number = number
         self.case = json.loads((self.folder / "case.json").read_text())
-        config, expired_before = dict(self.case["config"]), None
+        config = dict(self.case["config"])
+        expired_before = None
         for step in self.case["passes"]:
             config |= step.get("config_change", {})
             if "expire_producers_at_ms" in step:
@@ -51,7 +52,8 @@ class Pass:
             if step.get("pass") == number:
                 self.said = step
                 break
-        self.path, self.out = folder / "__consumer_offsets-0", folder / "out"
+        self.path = folder / "__consumer_offsets-0"
+        self.out = folder / "out"
         self.write_log()
         now = self.said["now_ms"]
         self.arguments = {
@@ -119,7 +121,8 @@ def said_batch(batch):
     names += " base_timestamp max_timestamp record_count" + (" size crc" * (batch["compression"] != "snappy"))
     row = {name: batch[name] for name in names.split()}
     if batch["magic"] < 2:  # messages outside a cleaned segment: a header without these fields
-        row["base_timestamp"], row["record_count"] = -1, 1
+        row["base_timestamp"] = -1
+        row["record_count"] = 1
     row["records"] = [(r["offset"], r["timestamp"], r["key_hex"], r["value_hex"]) for r in batch["records"]]
     return row
 
@@ -214,13 +217,15 @@ def records_of(folder):
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"d", None])
 VALUES = st.sampled_from([b"", b"1", b"2", None])
-NOW, RETENTION = 1_000_000, 1000
+NOW = 1_000_000
+RETENTION = 1000
 
 
 @st.composite
 def logs(draw):
     """The batches of a log with codecs, gaps and transactions of three producers; (producer, type) of its markers."""
-    offset, out = draw(st.sampled_from([0, 7])), []
+    offset = draw(st.sampled_from([0, 7]))
+    out = []
     for time in range(draw(st.integers(1, 25))):
         kind = draw(st.sampled_from(["plain", "plain", "transaction", "transaction", "commit", "abort"]))
         producer = -1 if kind == "plain" else draw(st.integers(1, 3))
@@ -250,7 +255,8 @@ def write(folder, batches, segment_bytes):
 
 def aborted_offsets(folder):
     """Return the offsets of the records in aborted transactions."""
-    aborted, waiting = set(), {}
+    aborted = set()
+    waiting = {}
     for batch in kg.open_log(folder):
         if batch.is_control:
             offsets = waiting.pop(batch.producer_id, ())
@@ -269,11 +275,14 @@ def test_a_pass_keeps_the_last_value_of_every_key_and_adds_nothing(batches, roll
     before its horizon. At and above this offset, only aborted data is removed.
     """
     with tempfile.TemporaryDirectory() as folder:
-        path, out = write(Path(folder, "log"), batches, rolls), Path(folder, "out")
+        path = write(Path(folder, "log"), batches, rolls)
+        out = Path(folder, "out")
         done = kg.compact(
             path, out, now_ms=NOW, delete_retention_ms=RETENTION, segment_bytes=segment_bytes, map_entries=entries
         )
-        before, after, aborted = records_of(path), records_of(out), aborted_offsets(path)
+        before = records_of(path)
+        after = records_of(out)
+        aborted = aborted_offsets(path)
         left = iter(before)
         assert all(record in left for record in after)
         newest = {
@@ -325,7 +334,8 @@ def test_many_small_passes_leave_the_records_of_one_large_pass(batches, rolls, e
             out = Path(folder, str(number))
             done = kg.compact(path, out, first_dirty=dirty, map_entries=entries, **given)
             assert done.next_dirty_offset > dirty
-            path, dirty = out, done.next_dirty_offset
+            path = out
+            dirty = done.next_dirty_offset
         assert records_of(path) == records_of(Path(folder, "whole"))
 
 
@@ -339,7 +349,8 @@ def test_a_coordinator_loads_the_same_offsets_from_a_cleaned_log(records, groups
         path = write(Path(folder, "__consumer_offsets-0"), batches, rolls)
         out = Path(folder, "cleaned", "__consumer_offsets-0")
         kg.compact(path, out, segment_bytes=rolls)
-        before, after = kg.load(path), kg.load(out)
+        before = kg.load(path)
+        after = kg.load(out)
         assert {name: before[name].offsets for name in before if before[name].offsets} == {
             name: after[name].offsets for name in after if after[name].offsets
         }

@@ -64,7 +64,8 @@ times = st.integers(0, 2**45)
 
 @st.composite
 def record_lists(draw):
-    offset, out = draw(st.integers(0, 2**40)), []
+    offset = draw(st.integers(0, 2**40))
+    out = []
     for _ in range(draw(st.integers(1, 6))):
         out.append(LogRecord(offset, draw(times), draw(keys), draw(keys), draw(headers)))
         offset += draw(st.integers(1, 3))

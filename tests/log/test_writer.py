@@ -37,7 +37,8 @@ def test_appended_batches_are_read_back(sizes, segment_bytes, reopen, tmp_path_f
 
 def test_a_segment_that_would_be_full_to_the_byte_is_not_rolled(tmp_path):
     """Kafka rolls if size > segment.bytes - batch size (LogSegment.shouldRoll)."""
-    first, second = batch(0), batch(1)
+    first = batch(0)
+    second = batch(1)
     for name, room, segments in (("equal", 0, 1), ("less", 1, 2)):
         with LogWriter(tmp_path / name, len(first) + len(second) - room) as log:
             log.append(first)
@@ -69,7 +70,8 @@ def test_offsets_do_not_go_back_and_batches_are_whole(tmp_path):
 
 def test_a_torn_tail_is_cut_and_nothing_whole_is_lost(tmp_path):
     """A crash can cut a batch at any byte. The log then ends before this batch, and the next append begins there."""
-    whole, torn = batch(0, records=2), batch(2)
+    whole = batch(0, records=2)
+    torn = batch(2)
     for cut in range(len(torn)):
         folder = tmp_path / str(cut)
         with LogWriter(folder) as log:

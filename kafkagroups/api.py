@@ -1,4 +1,4 @@
-"""The public verbs. They read logs, choose who loads them, and hand out results; what things mean lives in groups/."""
+"""The public verbs: `load`, `explain`, `diff`, `stats`, `compact`, and the tables as Arrow columns."""
 
 from __future__ import annotations
 
@@ -42,18 +42,47 @@ def load(
     threads: int = 0,
     progress: Progress | None = None,
 ) -> Groups:
-    """The groups as a coordinator ("classic" or "new") of a Kafka version would answer after loading `path`.
+    """Return the groups as a coordinator would answer them after loading a log.
 
-    `path` is a partition directory, one .log file, or a folder of partition directories (one broker). `partitions`
-    is the topic's partition count: with it the new coordinator answers a group from its home partition only. `until`
-    takes records below an offset (of one partition), `until_time` batches up to the first whose newest record is
-    after it (ms since the epoch). `engine`: "python" is the loader to read, "compiled" the one to run (numba), "auto"
-    chooses by size; the result is the same. The compiled one folds `threads` partitions at once (0: as many as there
-    are CPUs). `progress` hears of "loading" and the bytes read of how many, from any thread. A load that fails as that
-    broker's would is no exception: see `partitions`.
+    Parameters
+    ----------
+    path
+        A partition directory, one .log file, or a folder of partition directories (one broker).
+    coordinator
+        "classic" (Kafka up to 3.9) or "new" (from 4.0 on).
+    kafka
+        The Kafka version whose rules count; None is the newest one that was checked.
+    partitions
+        The topic's partition count. With it, the new coordinator answers a group from its home partition only.
+    until
+        Read batches whose base offset is below this offset. A batch is read as a whole, so records above `until`
+        can be read: `LoadedPartition.next_offset` is the first offset after the cut. `path` must be one partition.
+    until_time
+        Read each partition up to the first batch that holds a timestamp after this one (ms since the epoch).
+    engine
+        "python" is readable, "compiled" is fast and needs numba, "auto" chooses by size. The result is the same.
+    threads
+        How many partitions the compiled engine loads at the same time; 0 is one per CPU.
+    progress
+        Called with "loading", the bytes read, and all bytes, from any thread.
 
-    UsageError: no such path, no log in it, an unknown coordinator or engine.
+    Returns
+    -------
+    Groups
+        A mapping of group ids to groups. A load that fails as that broker's load would is not an exception:
+        `Groups.partitions` and `Groups.problems` tell why it fails.
 
+    Raises
+    ------
+    UsageError
+        There is no such path, log, coordinator, version or engine, or two folders are the same partition.
+
+    Notes
+    -----
+    Kafka's GroupMetadataManager.doLoadGroupsAndOffsets (classic, 3.9.2) and CoordinatorLoaderImpl (new, 4.3.1).
+
+    Examples
+    --------
     >>> groups = load("data/harbour/3.9.2", coordinator="classic")
     >>> groups["billing"].state.value, groups["billing"].generation
     ('Stable', 6)
@@ -83,10 +112,29 @@ def explain(
     until: int | None = None,
     until_time: int | None = None,
 ) -> Explanation:
-    """Every record that touched a group, or one of its offsets, what became of it, and what a broker answers now.
+    """Return every record that touched a group or one of its offsets, and what a broker answers now.
 
-    `topic` and `partition` choose one offset. The other arguments are those of `load`; so are the errors.
+    Parameters
+    ----------
+    path, coordinator, kafka, partitions, until, until_time
+        As in `load`.
+    group
+        The group's id.
+    topic, partition
+        One offset of the group; give both or none.
 
+    Returns
+    -------
+    Explanation
+        The records with what became of each, and the broker's answer.
+
+    Raises
+    ------
+    UsageError
+        As in `load`, or only one of topic and partition was given.
+
+    Examples
+    --------
     >>> story = explain("data/harbour/3.9.2", "billing", "orders", 0, coordinator="classic")
     >>> [(record.offset, record.fate.value) for record in story.history][-2:]
     [(37, 'superseded'), (42, 'wins')]
@@ -99,7 +147,25 @@ def explain(
 
 
 def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
-    """What differs between two loads: `{"groups": {name: [a, b]}, "offsets": {name: {key: [a, b]}}, "pending": …}`."""
+    """Return what differs between two loads.
+
+    Parameters
+    ----------
+    a, b
+        Results of `load`: of two logs, of one log at two times, or of two coordinators.
+
+    Returns
+    -------
+    dict
+        `{"groups": {group: [a, b]}, "offsets": {group: {topic-partition: [a, b]}}, "pending": …}`, with only what
+        differs. The values are those of `load --json`; None where one side has nothing.
+
+    Examples
+    --------
+    >>> path = "data/harbour/3.9.2/__consumer_offsets-9"
+    >>> sorted(diff(load(path, "classic", until=41), load(path, "classic"))["offsets"])
+    ['billing']
+    """
     return compare(a, b)
 
 
@@ -111,9 +177,29 @@ def stats(
     kafka: str | None = None,
     partitions: int | None = None,
 ) -> Stats:
-    """What a log holds and why it is so big: see `Stats.partitions` and `Stats.rows`, counted `by` what is asked.
+    """Return what a log holds and why it is so big.
 
-    The other arguments are those of `load`; so are the errors.
+    Parameters
+    ----------
+    path, coordinator, kafka, partitions
+        As in `load`.
+    by
+        What the rows count: "group", "topic", "type" or "partition".
+
+    Returns
+    -------
+    Stats
+        `Stats.partitions` and `Stats.rows`.
+
+    Raises
+    ------
+    UsageError
+        As in `load`, or `by` is none of these.
+
+    Examples
+    --------
+    >>> stats("data/harbour/3.9.2/__consumer_offsets-9", coordinator="classic").partitions[9].next_offset
+    44
     """
     check_row_names(by)
     logs, rules = open_for_load(path, coordinator, kafka, partitions)
@@ -133,20 +219,51 @@ def compact(
     producer_expiration_ms: int = 86_400_000,
     progress: Progress | None = None,
 ) -> Compaction:
-    """Writes into `out`, a new or empty folder, what one pass of Kafka 4.3.1's log cleaner leaves of one partition.
+    """Write what one pass of Kafka's log cleaner leaves of one partition.
 
-    `now_ms` is the pass's time (None: the newest in the log), `first_dirty` where the clean part ends (None: at the
-    log's start), `first_uncleanable` where the pass stops (None: at the active segment or the last stable offset),
-    moved down to its segment's base; `map_entries` how many keys the offset map takes (None: as many as a
-    broker's); a producer whose last batch is older than `producer_expiration_ms` is not active (-1: all are). All
-    segments that are then in the log are written. `progress` hears of a step and the bytes read of how many.
+    Parameters
+    ----------
+    path
+        One partition, as in `load`. It is not changed.
+    out
+        A new or empty folder. It gets all segments that are in the log after the pass.
+    now_ms
+        The time of the pass; None is the newest timestamp in the log.
+    delete_retention_ms
+        How long tombstones and markers stay after a pass has first seen them (delete.retention.ms).
+    first_dirty
+        The offset at which the clean part ends; None is the start of the log.
+    first_uncleanable
+        The offset at which the pass stops, moved down to the base of its segment. None is the active segment or the
+        last stable offset, whichever comes first.
+    segment_bytes
+        The largest segment that the pass makes of several ones.
+    map_entries
+        How many keys fit into the offset map; None is as many as in a broker's.
+    producer_expiration_ms
+        A producer whose last batch is older than this is not active; -1 means that all are active.
+    progress
+        Called with a step, the bytes read in it, and all its bytes.
 
-    UsageError: no such path, several partitions, a folder that is not empty, a number out of range. InvalidLog and
-    InvalidRecord: what Kafka's cleaner could not read either, and then `out` stays empty. Damage ends the log instead.
+    Returns
+    -------
+    Compaction
+        Counts before and after the pass, and the offset at which the next pass starts.
+
+    Raises
+    ------
+    UsageError
+        There is no such path, it has several partitions, `out` is not empty, or a number is out of range.
+    InvalidLog, InvalidRecord
+        Kafka's cleaner could not read the log either; `out` stays empty. Damage at the end only ends the log.
+
+    Notes
+    -----
+    Kafka's Cleaner and LogCleanerManager (4.3.1).
     """
     logs = open_logs(path)
     if len(logs) > 1:
-        raise UsageError(f"compaction takes one partition, {path} has {len(logs)}")
+        raise UsageError(f"compaction needs one partition, but {path} has {len(logs)}")
     config = CleanerConfig(
         now_ms,
         delete_retention_ms,
@@ -170,16 +287,36 @@ def load_columns(
     columns: Iterable[str] | None = None,
     engine: str = "auto",
 ) -> pa.RecordBatchReader:
-    """One table (columns.TABLES) of one log partition, as Arrow record batches; `.read_all()` makes one pyarrow.Table.
+    """Load one log partition and return one table of it as Arrow record batches.
 
-    This is the seam: whoever wants columns comes through here, whatever fills them. `buffers` are the segments in
-    order, (name, bytes or memory map), or a mapping that reads each when it is asked for, or a log that was opened;
-    `partition` is the log's number (an opened one knows its own), `partitions` the topic's count (as in `load`);
-    `columns` only these, in this order; `engine` as in `load`. Rows have no order. Damage, and a load that fails as
-    that broker's, stand in table `partitions`.
+    Spark, Parquet and pandas get their columns here. The rows have no order.
 
-    UsageError: no segment, an unknown table, column, coordinator or engine.
+    Parameters
+    ----------
+    buffers
+        The segments in order as (name, bytes or memory map), a mapping that reads each one when it is asked for, or a
+        log that `open_log` returned.
+    table
+        "records", "offsets", "pending", "groups", "members", "partitions" or "ids".
+    coordinator, kafka, partitions, engine
+        As in `load`.
+    partition
+        The log's number, unless `buffers` is a log.
+    columns
+        Only these columns, in this order.
 
+    Returns
+    -------
+    pyarrow.RecordBatchReader
+        `.read_all()` makes one pyarrow.Table. Damage and the reason of a load that fails are in table "partitions".
+
+    Raises
+    ------
+    UsageError
+        There is no segment, or no such table, column, coordinator or engine.
+
+    Examples
+    --------
     >>> path = "data/harbour/3.9.2/__consumer_offsets-9/00000000000000000000.log"
     >>> batches = load_columns([(path, Path(path).read_bytes())], table="groups", coordinator="classic", partition=9)
     >>> batches.read_all().select(["group", "state", "generation"]).to_pylist()[0]
@@ -202,5 +339,23 @@ def load_columns(
 
 
 def loaded_columns(groups: Groups, table: str) -> pa.RecordBatchReader:
-    """The same of what is loaded already; every table but `records`."""
+    """Return one table of loaded groups as Arrow record batches.
+
+    Parameters
+    ----------
+    groups
+        What `load` returned.
+    table
+        As in `load_columns`, except "records".
+
+    Returns
+    -------
+    pyarrow.RecordBatchReader
+        `.read_all()` makes one pyarrow.Table.
+
+    Raises
+    ------
+    UsageError
+        There is no such table.
+    """
     return read_table(groups, table)

@@ -1,10 +1,13 @@
-"""In which order the maps of Kafka's coordinators tell their entries: where it decides, bytes decide it.
+"""Iteration order of the JVM hash maps that decide leaders, votes and record order.
 
-Scala's mutable HashMap (the classic coordinator's members) keeps its entries in buckets, 16 at first and twice as many
-whenever three quarters are taken, and tells them bucket by bucket. Up to Scala 2.12 the hash is scrambled, the buckets
-are told from the last to the first, and the entry that came last stands first in its bucket; in 2.13 buckets ascend,
-and so do the hashes in one. Kafka's own build has Scala 2.13 since 2.6. Java's HashMap (the new coordinator's classic
-members) has the same buckets as 2.13, in each the entry that came first stands first.
+- Scala's mutable HashMap holds the classic coordinator's members. It has 16 buckets at first, and twice as many
+  whenever three quarters are full. It is iterated bucket by bucket.
+- Up to Scala 2.12 the hash is scrambled and the buckets are iterated from the last to the first. In a bucket, the
+  newest entry is first.
+- In Scala 2.13 buckets ascend, and in a bucket the hashes ascend. Kafka's own build has Scala 2.13 since 2.6.
+- Java's HashMap holds the new coordinator's classic members. It has the same buckets as Scala 2.13. In a bucket, the
+  oldest entry is first.
+
 Source: scala.collection.mutable.HashTable (2.11.12), HashMap (2.13.5); gradle.properties (2.5.1, 2.6.0);
 java.util.HashMap; BaseHashTable, SnapshottableHashTable (Kafka 4.3.1).
 """
@@ -20,44 +23,44 @@ Key = TypeVar("Key")
 
 Version = tuple[int, ...]
 SCALA_2_13 = (2, 6)
-"""The first Kafka whose default build has it."""
+"""The first Kafka whose default build has Scala 2.13."""
 _UINT32 = 0xFFFFFFFF
 
 
 def hash_map_order(keys: Iterable[Key], kafka: Version, hash_of: Callable[[Any], int] = java_hash) -> list[Key]:
-    """The keys that were put into a mutable HashMap one after the other, in the order in which it tells them."""
+    """Return the iteration order of a Scala mutable HashMap into which the keys were put in this order."""
     codes = {key: hash_of(key) for key in keys}
     return _since_2_13(codes) if kafka >= SCALA_2_13 else _up_to_2_12(codes)
 
 
 def topic_partition_hash(partition: tuple[str, int]) -> int:
-    """Java's hash of a TopicPartition (org.apache.kafka.common.TopicPartition.hashCode)."""
+    """Return Java's hash of a TopicPartition (org.apache.kafka.common.TopicPartition.hashCode)."""
     return 31 * (31 + partition[1]) + java_hash(partition[0])
 
 
 def immutable_map_order(keys: Iterable[str], kafka: Version) -> list[str]:
-    """The keys of what `groupBy` gives, an immutable Map, put in by a mutable one.
+    """Return the iteration order of the immutable Map that `groupBy` makes of a mutable one.
 
-    Up to 2.12 a map of at most four keeps the order in which they came; in 2.13 it is a trie, five bits of the
-    scrambled hash a level, at each level the keys before the branches. Source: Iterable.groupBy, immutable.HashMap.
+    Up to Scala 2.12 a map of at most four keys keeps their order. In 2.13 it is a trie with five bits of the scrambled
+    hash per level. On each level, keys come before branches. Source: Iterable.groupBy, immutable.HashMap.
     """
-    put_in = hash_map_order(keys, kafka)
-    return put_in if kafka < SCALA_2_13 else _trie_order({key: _improved(key) for key in put_in}, 0)
+    ordered = hash_map_order(keys, kafka)
+    return ordered if kafka < SCALA_2_13 else _trie_order({key: _improve(key) for key in ordered}, 0)
 
 
 def _trie_order(codes: dict[str, int], shift: int) -> list[str]:
     places: dict[int, list[str]] = {}
     for key, code in codes.items():
         places.setdefault(code >> shift & 31, []).append(key)
-    told = [places[at][0] for at in sorted(places) if len(places[at]) == 1]
+    ordered = [places[at][0] for at in sorted(places) if len(places[at]) == 1]
     for at in sorted(places):
         if len(places[at]) > 1:
             same = {key: codes[key] for key in places[at]}
-            told += _trie_order(same, shift + 5) if shift < 30 else places[at]
-    return told
+            ordered += _trie_order(same, shift + 5) if shift < 30 else places[at]
+    return ordered
 
 
-def _improved(key: str) -> int:
+def _improve(key: str) -> int:
     code = java_hash(key)
     code = code + ~(code << 9) & _UINT32
     code ^= code >> 14
@@ -71,13 +74,13 @@ def _up_to_2_12(codes: dict[Key, int]) -> list[Key]:
         buckets[_bucket(codes[key], len(buckets))].insert(0, key)
         if count > len(buckets) * 3 // 4:
             wider: list[list[Key]] = [[] for _ in range(2 * len(buckets))]
-            for moved in _told(buckets):
+            for moved in _iterate(buckets):
                 wider[_bucket(codes[moved], len(wider))].insert(0, moved)
             buckets = wider
-    return _told(buckets)
+    return _iterate(buckets)
 
 
-def _told(buckets: list[list[Key]]) -> list[Key]:
+def _iterate(buckets: list[list[Key]]) -> list[Key]:
     return [key for bucket in reversed(buckets) for key in bucket]
 
 
@@ -98,7 +101,7 @@ def _since_2_13(codes: dict[Key, int]) -> list[Key]:
 
 
 def java_map_order(keys: Iterable[str]) -> list[str]:
-    """The keys that were put into a java.util.HashMap, in the order in which it tells them."""
+    """Return the iteration order of a java.util.HashMap into which the keys were put in this order."""
     different = list(dict.fromkeys(keys))
     buckets = 16
     while len(different) > buckets * 3 // 4:
@@ -112,7 +115,7 @@ def _spread(code: int) -> int:
 
 
 def timeline_map_order(keys: Iterable[str]) -> list[str]:
-    """The keys of a TimelineHashMap of Kafka's, in the order in which it tells them."""
+    """Return the iteration order of Kafka's TimelineHashMap into which the keys were put in this order."""
     different = list(dict.fromkeys(keys))
     bits = 1
     while len(different) * 0.75 > 2**bits:

@@ -1,4 +1,4 @@
-"""One member of a classic group, as the last group record describes it."""
+"""One member of a classic group, as the last group record describes it, and its subscription."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from kafkagroups.records.structs import reader
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member. Timeouts in ms; `subscription_bytes` and `assignment_bytes` as JoinGroup and SyncGroup carried them."""
+    """A member of a classic group.
+
+    Timeouts are in ms. `subscription_bytes` are the bytes of JoinGroup, `assignment_bytes` those of SyncGroup.
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -32,7 +35,7 @@ class Member:
 
     @property
     def subscription(self) -> Embedded[ConsumerProtocolSubscription] | None:
-        """What the member subscribed to; None when it is no consumer or its bytes cannot be read."""
+        """What the member subscribed to; None if it is not a consumer or its bytes cannot be read."""
         if self.protocol_type != "consumer":
             return None
         try:
@@ -42,7 +45,7 @@ class Member:
 
     @property
     def assignment(self) -> Embedded[ConsumerProtocolAssignment] | None:
-        """What the member was assigned; None when it is no consumer or its bytes cannot be read."""
+        """What the member was assigned; None if it is not a consumer or its bytes cannot be read."""
         if self.protocol_type != "consumer":
             return None
         try:
@@ -52,11 +55,11 @@ class Member:
 
 
 def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> str | None:
-    """Why a coordinator cannot tell what a group's consumers read, in the order of its members; None when it can.
+    """Return why a coordinator cannot read the members' subscriptions; None if it can.
 
-    It reads each subscription in its oldest layout. Bytes that just end are forgiven, with all members that follow;
-    whatever else is wrong fails the load. Source: computeSubscribedTopics of GroupMetadata (2.7 to 3.9) and
-    ClassicGroup (4.3.1).
+    It reads them in the given order, each in its oldest layout. If the bytes of one end too early, the coordinator
+    stops reading and loads the group. Anything else that is wrong fails the load.
+    Source: computeSubscribedTopics of GroupMetadata (2.7 to 3.9) and ClassicGroup (4.3.1).
     """
     for member_id, data in subscriptions:
         if len(data) < 2:
@@ -72,7 +75,7 @@ _read_oldest = reader(ConsumerProtocolSubscription, 0)
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """The topics that a group's consumers read; None when the bytes of one cannot be read."""
+    """Return the topics that a group's consumers subscribed to; None if the bytes of one cannot be read."""
     topics: set[str] = set()
     for data in subscriptions:
         try:

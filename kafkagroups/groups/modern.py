@@ -1,26 +1,26 @@
-"""Groups of the newer protocols, as their records build them: consumer, share and streams groups.
+"""Replays the records of consumer, share and streams groups onto a group.
 
-All three follow one pattern, and so does their replay here; each record takes the place of what it said before:
+All three types follow one pattern. Each record replaces the record that had its key before:
 
                           consumer   share   streams   value                             tombstone
-    the group                3         11      17      group epoch                       the group is gone
-    a member                 5         10      19      what it is and asked for          it is gone
+    the group                3         11      17      group epoch                       deletes the group
+    a member                 5         10      19      what the member is and wants      deletes the member
     target assignment        6         12      20      assignment epoch                  epoch -1
-    a member's target        7         13      21      what it is to have                nothing
-    a member's assignment    8         14      22      what it has, its epoch, state     epoch -1, nothing
-    others                   4, 16     9, 15   23      23: the topology                  23: no topology
+    a member's target        7         13      21      what the member should have       deletes the target
+    a member's assignment    8         14      22      what it has, its epoch, state     epoch -1, no assignment
+    others                   4, 16     9, 15   23      23: the topology                  23: deletes the topology
 
-Any value creates the group, a tombstone never does (tombstones of what is unknown are passed over). A group that a
-kept commit made before (a simple one) becomes a consumer or streams group; any other group of that name fails the
-load. So do tombstones that come too early: of a group with members, of a member with an assignment, and so on; and
-values in which a topic or a task's part stands twice (`UNIQUE`). What was not replayed stands at its default: epochs 1,
-before 4.3 0; a member's epoch 0.
+Any value creates the group. A tombstone never does; a tombstone of something unknown is ignored. A simple group, which
+a commit made before, becomes a consumer or streams group. Any other group with that name fails the load. A tombstone
+that comes too early fails the load too: of a group with members, of a member with an assignment, and so on. So does a
+value that contains a topic or a subtopology twice (`UNIQUE`). Without a record, the group's epochs are 1 (before 4.3:
+0), and a member's epoch is 0.
 
-In a consumer group no partition may have two owners in one epoch. The owner with the higher epoch wins, a second one
+In a consumer group no partition may have two owners in one epoch. The owner with the higher epoch wins. A second owner
 with the same or a lower epoch fails the load.
 
 Simpler than Kafka: metadata hashes, resolved patterns, assignors' settings and the epoch of each single partition are
-read and not kept, for no answer depends on them.
+read and not kept, because no answer depends on them.
 Source: GroupMetadataManager.replay, ConsumerGroup, ShareGroup, StreamsGroup (4.0.2 to 4.3.1, read in the jars).
 """
 
@@ -47,17 +47,18 @@ GROUP_TYPES = {
 
 
 def new_group(group_id: str, partition: int | None, type: str, rules: Dialect) -> ModernGroup:
-    """An empty group, as that Kafka makes it when the first of its records comes."""
+    """Return an empty group, as that Kafka version makes it at the group's first record."""
     epoch = 1 if rules.version >= (4, 3) else 0
     return ModernGroup(group_id, partition, type, epoch, epoch, kafka=rules.version)
 
 
 def replay(group: ModernGroup, record: Record) -> bool:
-    """Applies a record of its own types to a group. False when the group is gone after it.
+    """Apply a record of the group's type to a group. Return False if the record deletes the group.
 
-    LoadFailed where Kafka's coordinator would refuse it.
+    Raise LoadFailed if Kafka's coordinator refuses the record.
     """
-    key, value = record.key, cast(Any, record.value)
+    key = record.key
+    value = cast(Any, record.value)
     member_id = key.member_id if isinstance(key, MemberIdKey) else ""
     if value is not None:
         _check(group, record.type, value)
@@ -68,7 +69,7 @@ def replay(group: ModernGroup, record: Record) -> bool:
             _replay_member(group, member_id, value)
         case 6 | 12 | 20:
             if value is None and group.targets:
-                raise LoadFailed(f"{_of(group)} has a target assignment for {len(group.targets)} members")
+                raise LoadFailed(f"{_name(group)} has a target assignment for {len(group.targets)} members")
             group.assignment_epoch = LEFT if value is None else value.assignment_epoch
         case 7 | 13 | 21:
             if value is None:
@@ -95,24 +96,26 @@ UNIQUE: dict[int, tuple[str, Version, tuple[str, ...]]] = {
     22: ("subtopology_id", (4, 2), (*_TASKS, *(f"{kind}_pending_revocation" for kind in _TASKS))),
     23: ("subtopology_id", NEWEST, ("subtopologies",)),
 }
-"""By record type: a field by which Kafka makes maps of these lists, and so refuses doubles; since when it does not."""
+"""By record type: the field that must be unique in some lists, the version that no longer checks it, and the lists.
+
+Kafka makes maps of these lists, and refuses a key that occurs twice."""
 
 
 def _check(group: ModernGroup, record_type: int, value: Any) -> None:
-    """LoadFailed for a value that is well formed, and that Kafka's coordinator refuses all the same."""
+    """Raise LoadFailed for a well-formed value that Kafka's coordinator refuses."""
     name, until, lists = UNIQUE.get(record_type, ("", NEWEST, ()))
     for field_name in lists if group.kafka < until else ():
         names = [getattr(element, name) for element in getattr(value, field_name) or ()]
         if len(set(names)) < len(names):
-            raise LoadFailed(f"{field_name} of {_of(group)} has a {name} twice")
+            raise LoadFailed(f"{field_name} of {_name(group)} contains a {name} twice")
     if record_type == 15 and group.kafka < (4, 1):
-        raise LoadFailed(f"{_of(group)}: Kafka 4.0 reads record type 15, and cannot replay it")
+        raise LoadFailed(f"{_name(group)}: Kafka 4.0 reads record type 15, but cannot replay it")
     if record_type == 23 and value.epoch < 0:
-        raise LoadFailed(f"{_of(group)} has a topology of epoch {value.epoch}, 0 or above was expected")
+        raise LoadFailed(f"{_name(group)} has a topology of epoch {value.epoch}: expected 0 or above")
     if record_type in (4, 9) and group.kafka < (4, 1):
         for topic in value.topics:
             if topic.topic_id == UUID.default or not topic.topic_name or topic.num_partitions < 0:
-                raise LoadFailed(f"{_of(group)}: topic {topic.topic_name!r} has no id, name or partition count")
+                raise LoadFailed(f"{_name(group)}: topic {topic.topic_name!r} has no id, name or partition count")
 
 
 def _replay_group(group: ModernGroup, value: Any) -> bool:
@@ -122,13 +125,13 @@ def _replay_group(group: ModernGroup, value: Any) -> bool:
             group.validated_topology_epoch = value.validated_topology_epoch
         return True
     if group.members:
-        raise LoadFailed(f"a tombstone ends {_of(group)}, which has {len(group.members)} members")
+        raise LoadFailed(f"a tombstone deletes {_name(group)}, which has {len(group.members)} members")
     if group.targets and group.type != "streams":
         raise LoadFailed(
-            f"a tombstone ends {_of(group)}, which has a target assignment for {len(group.targets)} members"
+            f"a tombstone deletes {_name(group)}, which has a target assignment for {len(group.targets)} members"
         )
     if group.assignment_epoch != LEFT:
-        raise LoadFailed(f"a tombstone ends {_of(group)} before that of its target assignment")
+        raise LoadFailed(f"a tombstone deletes {_name(group)} before its target assignment was deleted")
     return False
 
 
@@ -140,12 +143,14 @@ def _replay_member(group: ModernGroup, member_id: str, value: Any) -> None:
         return
     if known is None:
         if group.type == "share" and group.kafka < (4, 1):
-            raise LoadFailed(f"{_of(group)} has no member {member_id!r}")
+            raise LoadFailed(f"{_name(group)} has no member {member_id!r}")
         return
     if known.member_epoch != LEFT:
-        raise LoadFailed(f"a tombstone ends member {member_id!r} of {_of(group)} before that of its assignment")
+        raise LoadFailed(
+            f"a tombstone deletes member {member_id!r} of {_name(group)} before its assignment was deleted"
+        )
     if member_id in group.targets:
-        raise LoadFailed(f"a tombstone ends member {member_id!r} of {_of(group)} before that of its target")
+        raise LoadFailed(f"a tombstone deletes member {member_id!r} of {_name(group)} before its target was deleted")
     _disown(group, known)
     del group.members[member_id]
 
@@ -153,7 +158,7 @@ def _replay_member(group: ModernGroup, member_id: str, value: Any) -> None:
 def _replay_assignment(group: ModernGroup, member_id: str, value: Any) -> None:
     known = group.members.get(member_id)
     if known is None and group.type == "share" and group.kafka < (4, 1):
-        raise LoadFailed(f"{_of(group)} has no member {member_id!r}")
+        raise LoadFailed(f"{_name(group)} has no member {member_id!r}")
     if value is not None:
         member = replace(known or ModernMember(member_id), assignment=value, member_epoch=value.member_epoch)
         _put(group, replace(member, state=value.state))
@@ -162,7 +167,7 @@ def _replay_assignment(group: ModernGroup, member_id: str, value: Any) -> None:
 
 
 def _put(group: ModernGroup, member: ModernMember) -> None:
-    """Gives a member its partitions, after what it had before was taken. LoadFailed for a second owner.
+    """Give a member its partitions, and take its old ones away. Raise LoadFailed for a second owner.
 
     Source: ConsumerGroup.maybeUpdatePartitionEpoch.
     """
@@ -172,7 +177,7 @@ def _put(group: ModernGroup, member: ModernMember) -> None:
         for topic_id, number in owned:
             epoch = group.partition_epochs.get((topic_id, number))
             if epoch is not None and epoch >= member.member_epoch:
-                owner = f"has an owner in {_of(group)} since epoch {epoch}"
+                owner = f"has an owner in {_name(group)} since epoch {epoch}"
                 raise LoadFailed(f"partition {number} of topic id {topic_id} {owner}")
             group.partition_epochs[topic_id, number] = member.member_epoch
     group.members[member.member_id] = member
@@ -186,7 +191,7 @@ def _disown(group: ModernGroup, member: ModernMember) -> None:
 
 
 def _owned(member: ModernMember) -> tuple[set[tuple[str, int]], ...]:
-    """The partitions of a member of a consumer group: assigned, and still to be revoked."""
+    """Return the partitions of a member of a consumer group: the assigned ones, and those still to be revoked."""
     value = member.assignment
     if not isinstance(value, ConsumerGroupCurrentMemberAssignmentValue):
         return ()
@@ -197,16 +202,16 @@ def _owned(member: ModernMember) -> tuple[set[tuple[str, int]], ...]:
 
 
 def check_loaded(group: ModernGroup) -> None:
-    """What Kafka finds only when the log has been read: LoadFailed for a streams member that waits without a timeout.
+    """Check what Kafka checks only at the end: raise LoadFailed for a streams member without a rebalance timeout.
 
-    Source: GroupMetadataManager.onLoaded, which schedules it.
+    Source: GroupMetadataManager.onLoaded, which schedules that timeout.
     """
     for member in group.members.values():
         if group.type == "streams" and member.state == 2 and member.metadata is None:
             raise LoadFailed(
-                f"member {member.member_id!r} of {_of(group)} gives tasks back, and has no record of its own"
+                f"member {member.member_id!r} of {_name(group)} has to give tasks back, but has no member record"
             )
 
 
-def _of(group: ModernGroup) -> str:
+def _name(group: ModernGroup) -> str:
     return f"{group.type} group {group.group_id!r}"

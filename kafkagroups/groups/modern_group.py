@@ -15,15 +15,17 @@ from kafkagroups.records.streams_group import StreamsGroupTopologyValue
 from kafkagroups.records.versions import NEWEST
 
 LEFT = -1
-"""The epoch of a member whose assignment was deleted, and of a target assignment that was."""
+"""The epoch of a member whose assignment was deleted, and of a deleted target assignment."""
 
 
 class ModernState(Enum):
-    """The value is Kafka's name of the state. It follows from the records, nothing writes it.
+    """The state of a group. The value is Kafka's name. No record contains the state; it follows from the records.
 
-    EMPTY has no members. NOT_READY (streams) waits for its topology, or for the topics that it needs. ASSIGNING: the
-    group changed since its target was computed. RECONCILING: some members are on their way to the target. STABLE:
-    all are there; of a share group with members nothing else is ever said.
+    EMPTY: the group has no members.
+    NOT_READY: a streams group waits for its topology, or for the topics that it needs.
+    ASSIGNING: the group changed after its target assignment was computed.
+    RECONCILING: some members do not have their target assignment yet.
+    STABLE: all members have it. A share group with members is always STABLE.
     """
 
     EMPTY = "Empty"
@@ -35,7 +37,7 @@ class ModernState(Enum):
 
 @dataclass(frozen=True)
 class ModernMember:
-    """A member: the values of its records, None where there is none.
+    """A member: the values of its records. A value is None if the log has no such record.
 
     `member_epoch` and `state` (the number in the record) are those of its last assignment.
     """
@@ -48,7 +50,7 @@ class ModernMember:
 
     @property
     def uses_classic_protocol(self) -> bool:
-        """Whether it is a classic member of a consumer group: its record has the tag, or none and so the default."""
+        """Whether this is a classic member of a consumer group: its record has the tag, or the tag's default."""
         return (
             isinstance(self.metadata, ConsumerGroupMemberMetadataValue)
             and self.metadata.classic_member_metadata is not None
@@ -69,9 +71,9 @@ class ModernGroup:
     topology: StreamsGroupTopologyValue | None = None
     validated_topology_epoch: int = 0
     kafka: Version = NEWEST
-    """Whose coordinator knows it."""
+    """The version of the coordinator that loaded it."""
     partition_epochs: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Of a consumer group: in which epoch each (topic id, partition) has an owner."""
+    """The epoch in which each (topic id, partition) of a consumer group got its owner."""
     offsets: PartitionOffsets = field(default_factory=dict)
     pending: dict[int, PartitionOffsets] = field(default_factory=dict)
 
@@ -84,7 +86,7 @@ class ModernGroup:
         stable = 0
         if self.type == "streams":
             stable = 1
-            # 4.1 did not write which topology it had checked: after a load it has checked none.
+            # Kafka 4.1 did not write which topology it had checked, so after a load none is checked.
             checked = self.validated_topology_epoch if self.kafka >= (4, 2) else None
             if self.topology is None or self.topology.epoch != checked:
                 return ModernState.NOT_READY
@@ -99,7 +101,7 @@ class ModernGroup:
 
     @property
     def assignor(self) -> str | None:
-        """The assignor that most members ask for, else the broker's first. A streams group has none."""
+        """The assignor that most members ask for, otherwise the broker's first one. A streams group has no assignor."""
         if self.type != "consumer":
             return "simple" if self.type == "share" else None
         votes: dict[str, int] = {}
@@ -116,7 +118,7 @@ AnyGroup = Group | ModernGroup
 
 
 def copy_group(group: AnyGroup) -> AnyGroup:
-    """Return a group with maps of its own. Members and offsets are frozen, so both groups share them."""
+    """Return a copy with separate maps. Members and offsets are frozen, so both groups share them."""
     offsets = dict(group.offsets)
     pending = {producer: dict(partitions) for producer, partitions in group.pending.items()}
     if isinstance(group, Group):
@@ -132,11 +134,11 @@ def copy_group(group: AnyGroup) -> AnyGroup:
 
 
 def by_topic(topics: Iterable[Any]) -> dict[str, list[int]]:
-    """{topic id: its partitions, sorted}; of a topic that stands twice the last counts."""
+    """Return the sorted partitions of each topic id. If a topic id occurs twice, the last one counts."""
     return {topic.topic_id: sorted(set(topic.partitions)) for topic in topics}
 
 
 def by_subtopology(tasks: Iterable[Any]) -> dict[str, list[int]]:
-    """{subtopology: its tasks' numbers, sorted}, in the order of the subtopologies."""
+    """Return the sorted task numbers of each subtopology, in the order of the subtopologies."""
     found = {ids.subtopology_id: sorted(set(ids.partitions)) for ids in tasks}
     return {name: found[name] for name in sorted(found)}

@@ -1,6 +1,6 @@
-"""The five states of a classic group, with what the coordinator does in each and where it can go from there.
+"""The five states of a classic group: what the coordinator does in each, and which state can follow.
 
-Only Empty and Stable come out of a log: a rebalance is never written.
+Only Empty and Stable come from a log, because a rebalance is never written.
 Source: GroupMetadata.scala (3.9), "GroupState"; ClassicGroupState.java (4.3.1).
 """
 
@@ -10,20 +10,20 @@ from enum import Enum
 
 
 class ClassicState(Enum):
-    """The value is Kafka's name of the state.
+    """The state of a classic group. The value is Kafka's name.
 
-    EMPTY has no members; it lives on until its offsets are gone. Joins begin a rebalance, commits without a
-    generation are taken. To PreparingRebalance (a member joins) or Dead (offsets expired, deleted, unloaded).
+    EMPTY has no members. The group exists until its offsets are deleted. A join starts a rebalance, and commits without
+    a generation are accepted. Next: PreparingRebalance (a member joins) or Dead (offsets expired, deleted, unloaded).
 
-    PREPARING_REBALANCE waits for all members to join again, at most for the largest of their rebalance timeouts. To
-    CompletingRebalance (all joined, or the time is over), Empty (nobody did) or Dead (unloaded).
+    PREPARING_REBALANCE waits until all members have joined again, at most for the largest rebalance timeout. Next:
+    CompletingRebalance (all joined, or the time is over), Empty (no member joined) or Dead (unloaded).
 
-    COMPLETING_REBALANCE waits for the leader's assignment; called AwaitingSync before Kafka 1.1. To Stable (the
-    leader synced), PreparingRebalance (a member joins, leaves or fails) or Dead (unloaded).
+    COMPLETING_REBALANCE waits for the leader's assignment. It was called AwaitingSync before Kafka 1.1. Next: Stable
+    (the leader synced), PreparingRebalance (a member joins, leaves or fails) or Dead (unloaded).
 
-    STABLE serves heartbeats and commits. To PreparingRebalance (a member joins, leaves or fails) or Dead (unloaded).
+    STABLE serves heartbeats and commits. Next: PreparingRebalance (a member joins, leaves or fails) or Dead (unloaded).
 
-    DEAD is a group that is being removed: it answers UNKNOWN_MEMBER_ID, and is never left.
+    DEAD is a group that is being removed. It answers UNKNOWN_MEMBER_ID, and no other state follows.
     """
 
     EMPTY = "Empty"
@@ -42,4 +42,4 @@ VALID_PREVIOUS_STATES: dict[ClassicState, frozenset[ClassicState]] = {
     ),
     ClassicState.EMPTY: frozenset({ClassicState.PREPARING_REBALANCE}),
 }
-"""From which states a state may be entered."""
+"""The states from which a state can be entered."""

@@ -84,6 +84,6 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 def _compiled(function: Callable[..., Any], inline: str) -> Any:
     dispatcher: Any = njit(nogil=True, inline=inline, _nrt=False)(function)
-    if _folder() is not None:  # Otherwise numba would look for a folder of its own, and fail too.
+    if _folder() is not None:  # Otherwise numba would look for another folder, and fail too.
         dispatcher.enable_caching()
     return dispatcher

@@ -15,7 +15,7 @@ def commit_events(data: Any, groups: Any, table: Any, has_made: Any, events: Any
 
     The segment was folded before. `groups` holds the bytes of the names. `table` is by hash and has the place and the
     size of a name; size -1 is free. An event is a record's offset and the group's place in `table`. A group has an
-    event at its first commit (`has_made` is 0), and at the first commit after each of its own records.
+    event at its first commit (`has_made` is 0), and at the first commit after each of its group records.
     """
     at = 0
     end = len(data)

@@ -30,7 +30,7 @@ def int64(data: Any, at: int) -> int:
 
 @kernel
 def long_varint(data: Any, at: int, end: int, most: int) -> tuple[int, int]:
-    """Return a zigzag varint of up to `most` bytes and the position after it; (0, -1) if there is none."""
+    """Return a zigzag varint of up to `most` bytes and the position after it; (0, -1) if the bytes are no varint."""
     value = np.uint64(0)
     shift = 0
     for step in range(most):

@@ -43,7 +43,7 @@ def key_hash(name: int, partition: int) -> int:
 
 @inlined
 def entry_of(data: Any, hashed: int, before: int, key: int, size: int, tables: Any) -> int:
-    """Return the entry of a key; make it if there is none. Return -1 for a key that is not plain text.
+    """Return the entry of a key; make it if the key is new. Return -1 for a key that is not plain text.
 
     `size` is the size of its name. It is negative if the row before has the same name, whose number is `before`.
     """

@@ -32,7 +32,7 @@ class GroupParts(NamedTuple):
         return self.group.decode() if isinstance(self.group, GroupRecord) else self.group
 
     def build(self) -> AnyGroup:
-        """Return a group of its own: changes to it reach neither the cache nor the shard."""
+        """Return an independent group: the caller may change it, and the cache and the shard stay unchanged."""
         group = self.group.decode() if isinstance(self.group, GroupRecord) else copy_group(self.group)
         group.offsets = dict(self.offsets)
         group.pending = {producer: dict(offsets) for producer, offsets in self.pending.items()}
@@ -46,7 +46,7 @@ class OrphanParts(NamedTuple):
     pending: dict[int, PartitionOffsets]
 
     def build(self) -> Orphan:
-        """Return an orphan of its own."""
+        """Return an independent orphan."""
         pending = {producer: dict(offsets) for producer, offsets in self.pending.items()}
         return Orphan(dict(self.offsets), pending)
 
@@ -62,7 +62,7 @@ class Cache(ABC):
         """The partitions in which each group has records."""
 
     def add(self, shard: Shard) -> None:
-        """Add a partition; this is the last step of its load. The shard stays as it is.
+        """Add a partition; this is the last step of its load. The shard is not changed.
 
         Raise LoadFailed or BadBytes if that broker's load of the partition fails. The cache is then as that broker's.
         """
@@ -120,7 +120,7 @@ class ClassicCache(Cache):
 
 
 class NewCache(Cache):
-    """The cache of the new coordinator: each partition has groups and offsets of its own.
+    """The cache of the new coordinator: each partition has separate groups and offsets.
 
     A group in several partitions is answered from the first one that knows it. If the topic's partition count is
     given, a group is answered from its home partition only.

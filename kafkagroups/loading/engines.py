@@ -1,4 +1,4 @@
-"""The one place that chooses the engine: readable or compiled. Folds several logs at once where that pays."""
+"""The one place that chooses the engine: readable or compiled. The compiled engine folds several logs in parallel."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMPILED_FROM = 16 * 1024 * 1024
 class FoldLog(Protocol):
     """The interface of both engines: fold a log, up to a stop, into a shard.
 
-    With a `base`, the log goes on behind it, and the base stays as it is. `count_bytes` is called from any thread.
+    With a `base`, the log goes on behind it, and the base is not changed. `count_bytes` is called from any thread.
     """
 
     def __call__(
@@ -49,7 +49,7 @@ class Engine:
 
     @property
     def is_parallel(self) -> bool:
-        """Whether it folds several logs at once, in threads. Python code would not run in parallel."""
+        """Whether it folds several logs in parallel threads. Python code would not run in parallel."""
         return self.name == "compiled"
 
     def fold_logs(

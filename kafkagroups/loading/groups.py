@@ -42,14 +42,14 @@ class Groups(Mapping[str, AnyGroup]):
     elsewhere
         For groups with records in several partitions: the partitions from which they are not answered.
     named
-        The partitions in which each group has records, for all groups, known or not.
+        The partitions in which each group has records, including groups that are not known.
 
     Examples
     --------
     >>> from kafkagroups import TopicPartition, load
     >>> groups = load("data/harbour/3.9.2", coordinator="classic")
     >>> groups["billing"].offsets[TopicPartition("orders", 0)].offset
-    13
+    50
     """
 
     coordinator: str
@@ -181,7 +181,7 @@ def join_groups(parts: Sequence[Groups], path: str, partitions: int | None = Non
 def _find_elsewhere(
     named: dict[str, list[int | None]], answered_from: Mapping[str, int | None], partitions: int | None
 ) -> dict[str, list[int | None]]:
-    """Return, for each group, the partitions in which it has records and from which it is not answered."""
+    """Return the partitions in which a group has records and from which it is not answered, by group."""
     elsewhere = {}
     for group_id, where in named.items():
         if len(where) == 1 and not partitions:

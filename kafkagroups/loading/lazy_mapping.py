@@ -35,7 +35,7 @@ class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
         return repr(dict(self))
 
     def unbuilt(self) -> dict[str, Parts]:
-        """Return the parts of the values that nobody has asked for."""
+        """Return the parts of the values that were not asked for yet."""
         return {name: parts for name, parts in self._parts.items() if name not in self._built}
 
     def add(self, other: LazyMapping[Parts, Value]) -> None:

@@ -24,7 +24,7 @@ from kafkagroups.records.versions import Dialect
 
 
 def advance_shard(shard: Shard | None, log: Log, rules: Dialect, compiled: bool) -> Shard:
-    """Return the shard after what the log has behind it. The given shard stays as it is.
+    """Return the shard after what the log has behind it. The given shard is not changed.
 
     None is a partition that was not read yet; `compiled` chooses its engine.
     Raise UsageError if the log ends before the shard does.
@@ -75,7 +75,7 @@ def _new_part(log: Log, since: int | None) -> tuple[Log | None, Damage | None]:
     """Return the log of the whole batches that are new since an offset, and what is wrong with the bytes after them.
 
     The log is None if there are no new batches. Without an offset, all batches are new.
-    UsageError: the log ends before the offset.
+    Raise UsageError if the log ends before the offset.
     """
     position = None if since is None else Position(since)
     known = log.start_offset if since is None else since

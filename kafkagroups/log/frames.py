@@ -143,8 +143,8 @@ def is_zeros(data: BytesLike, at: int = 0) -> bool:
 def read_frames(file: RawIOBase, position: int = 0) -> Iterator[tuple[Frame, bytes]]:
     """Yield the frames of a file, each with its bytes, as `frames` does. The file is read in pieces.
 
-    `position` is where the file stands: the frames' positions are counted from the file's first byte. The file is read,
-    not mapped into memory: if another process truncates a mapped file, the system ends this process.
+    `position` is the file's current byte, so that the frames' positions count from the file's first byte. The file is
+    not mapped into memory, because the system ends this process if another one truncates a mapped file.
     """
     data = b""
     needed = _PIECE_BYTES

@@ -1,13 +1,15 @@
-"""Who reads what: the assignors of Kafka's clients, which the leader of a group runs.
+"""The assignors of Kafka's clients, which the leader of a group runs.
 
-range       topic by topic: the members that subscribe to it, in their order, get consecutive partitions; where they
-            cannot be shared evenly, the first members get one more
-roundrobin  all partitions in the order of topics and numbers are dealt out in turn, past members that do not subscribe
-sticky      as even as it can be, and of what a member owns it keeps what it can
+    range       Topic by topic, the members that subscribe to it get consecutive partitions. If the partitions cannot be
+                divided evenly, the first members get one more.
+    roundrobin  All partitions, ordered by topic and number, are assigned in turn. Members that do not subscribe to the
+                topic are skipped.
+    sticky      The assignment is as even as possible, and a member keeps as many of its partitions as possible.
 
-The members' order is Kafka's: static members by their instance ids, then the others by their member ids.
-Range and round robin give what Kafka's give; sticky keeps Kafka's promises, but not its choice among equal ones.
-Simpler than Kafka: no racks.
+The members are ordered as in Kafka: static members by instance id, then the others by member id.
+Range and round robin return the same assignment as Kafka's. Sticky makes an assignment with the same properties, but if
+several are equally good it may choose another one.
+Simpler than Kafka: there are no racks.
 Source: RangeAssignor.java, RoundRobinAssignor.java, AbstractPartitionAssignor.MemberInfo, AbstractStickyAssignor.java,
 all of 3.9.
 """
@@ -23,7 +25,7 @@ from kafkagroups.groups.offsets import TopicPartition
 
 @dataclass(frozen=True)
 class Subscriber:
-    """A member as the leader knows it. `owned` is what it has until now, which only sticky looks at."""
+    """A member as the leader receives it. `owned` are its partitions until now, which only sticky reads."""
 
     member_id: str
     topics: Collection[str]
@@ -33,22 +35,25 @@ class Subscriber:
 
 Assignments = dict[str, list[TopicPartition]]
 Assignor = Callable[[Iterable[Subscriber], Mapping[str, int]], Assignments]
-"""From the members and the partition counts of the topics to the partitions of each, by member id."""
+"""Returns each member's partitions by member id, from the members and the topics' partition counts."""
 
 
 def range_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
+    """Assign consecutive partitions, topic by topic."""
     ordered = _ordered(members)
     assigned: Assignments = {member.member_id: [] for member in ordered}
     for topic in sorted(topics, key=_java_order):
         readers = [member.member_id for member in ordered if topic in member.topics]
         for at, reader in enumerate(readers):
-            each, more = divmod(topics[topic], len(readers))
-            first = each * at + min(at, more)
-            assigned[reader] += [TopicPartition(topic, first + n) for n in range(each + (at < more))]
+            quota, remainder = divmod(topics[topic], len(readers))
+            first = quota * at + min(at, remainder)
+            count = quota + 1 if at < remainder else quota
+            assigned[reader] += [TopicPartition(topic, first + n) for n in range(count)]
     return assigned
 
 
 def round_robin_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
+    """Assign all partitions in turn."""
     ordered = _ordered(members)
     assigned: Assignments = {member.member_id: [] for member in ordered}
     turns = cycle(ordered)
@@ -59,7 +64,11 @@ def round_robin_assignor(members: Iterable[Subscriber], topics: Mapping[str, int
 
 
 def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
-    """No partition could go to a reader that has two fewer. Of two who claim to own a partition the first has it."""
+    """Assign evenly and keep owned partitions.
+
+    No partition could move to a member that has at least two fewer. If two members claim to own a partition, the first
+    one keeps it.
+    """
     ordered = _ordered(members)
     assigned: Assignments = {member.member_id: [] for member in ordered}
     readers = {
@@ -99,7 +108,7 @@ ASSIGNORS: dict[str, Assignor] = {
     "roundrobin": round_robin_assignor,
     "sticky": sticky_assignor,
 }
-"""By the names under which members vote for them."""
+"""The assignors by the names that members vote for."""
 
 
 def _ordered(members: Iterable[Subscriber]) -> list[Subscriber]:
@@ -120,5 +129,5 @@ def _partition_order(partition: TopicPartition) -> tuple[bytes, int]:
 
 
 def _java_order(text: str) -> bytes:
-    """Java compares strings by their UTF-16 units."""
+    """Return a sort key that orders strings as Java does, by UTF-16 units."""
     return text.encode("utf-16-be", "surrogatepass")

@@ -203,7 +203,7 @@ def test_a_commit_to_a_dead_group(broker, version, error):
     assert kafka.txn_commit("g", 2).value == {ORDERS: error}
 
 
-def test_a_commit_is_a_sign_of_life(kafka):
+def test_an_accepted_commit_restarts_the_session(kafka):
     """GC.doCommitOffsets: the session timer restarts."""
     member_id = kafka.stable("g", session_ms=10_000)
     for _ in range(3):

@@ -1,10 +1,20 @@
-"""Small logs made of steps: each is one batch, a commit, a tombstone, a marker, a group's value, a deletion.
+"""Small logs made of steps. Each step is one batch.
 
-A step is a tuple: ("C", partition) a plain commit of g's offset, ("X", producer, partition) a transactional one,
-("T", partition) a tombstone, ("U", producer, partition) one inside a transaction, ("M", producer) a commit marker,
-("A", producer) an abort marker, ("G",) a group value with a member, ("E",) an empty one, ("D",) a group tombstone,
-("V", producer, partition) a commit of a producer without a transaction, ("K",) the deletion as a broker writes it:
-tombstones of all that the group has, pending or not, and the group's, in one batch; ("R",) a commit of another group.
+A step is a tuple:
+
+("C", partition)            a plain commit of group g
+("X", producer, partition)  a transactional commit
+("V", producer, partition)  a commit of a producer without a transaction
+("T", partition)            an offset tombstone
+("U", producer, partition)  an offset tombstone in a transaction
+("M", producer)             a commit marker
+("A", producer)             an abort marker
+("G",)                      a group value with a member
+("E",)                      a group value without members
+("D",)                      a group tombstone
+("K",)                      a group's deletion as a broker writes it, in one batch: tombstones of all its offsets,
+                            pending or not, and of the group
+("R",)                      a commit of another group
 """
 
 import kafkagroups as kg
@@ -29,44 +39,50 @@ def group_record(value):
 
 
 def batches(steps):
-    """The batches of the steps, one offset behind the other, a minute apart."""
-    offset, has, out = 0, {}, []
+    """Return the batches of the steps, with consecutive offsets, one minute apart."""
+    offset = 0
+    keys = {}
+    encoded = []
     for number, step in enumerate(steps):
-        kind, producer, bits = step[0], -1, 0
+        kind = step[0]
+        producer = -1
+        bits = 0
+        touched = []
         committed = OffsetCommitValue(100 + number, -1, "", START)
         if kind in "CT":
             pairs = [offset_record(step[1], committed if kind == "C" else None)]
             touched = [step[1]]
         elif kind == "R":
-            pairs, touched = [offset_record(0, committed, "h")], []
+            pairs = [offset_record(0, committed, "h")]
         elif kind in "XUV":
-            producer, bits = step[1], 0 if kind == "V" else TRANSACTIONAL
+            producer = step[1]
+            bits = 0 if kind == "V" else TRANSACTIONAL
             pairs = [offset_record(step[2], None if kind == "U" else committed)]
             touched = [step[2]]
         elif kind in "MA":
-            producer, bits = step[1], TRANSACTIONAL | CONTROL
+            producer = step[1]
+            bits = TRANSACTIONAL | CONTROL
             marker = ControlType.COMMIT if kind == "M" else ControlType.ABORT
-            pairs, touched = [(encode_control_key(marker), encode_end_transaction_marker(0))], []
+            pairs = [(encode_control_key(marker), encode_end_transaction_marker(0))]
         elif kind in "GE":
             members = (MEMBER,) if kind == "G" else ()
             pairs = [group_record(GroupMetadataValue("consumer", number, "range", "m", START, members))]
-            touched = []
         elif kind == "D":
-            pairs, touched = [group_record(None)], []
+            pairs = [group_record(None)]
         else:
-            pairs = [offset_record(partition, None) for partition in sorted(has)] + [group_record(None)]
-            touched, has = [], {}
-        has |= dict.fromkeys(touched)
+            pairs = [offset_record(partition, None) for partition in sorted(keys)] + [group_record(None)]
+            keys = {}
+        keys |= dict.fromkeys(touched)
         time = START + number * MINUTE
         records = [LogRecord(offset + i, time, key, value) for i, (key, value) in enumerate(pairs)]
         epoch = 0 if producer >= 0 else -1
-        out.append(encode_batch(records, attributes=bits, producer_id=producer, producer_epoch=epoch))
+        encoded.append(encode_batch(records, attributes=bits, producer_id=producer, producer_epoch=epoch))
         offset += len(records)
-    return out
+    return encoded
 
 
 def write(folder, steps, rolls):
-    """The log in a folder, rolled before the steps whose numbers are in `rolls`."""
+    """Write the log into a folder. A new segment begins before each step whose number is in `rolls`."""
     folder.mkdir(parents=True)
     data = batches(steps)
     position = 0

@@ -1,7 +1,7 @@
 """Loading and compaction: what a coordinator answers before and after the log cleaner, on logs made of small steps.
 
-The cleaner is held to Kafka's own elsewhere (tests/log/test_cleaner.py), the loaders too. Here it is asked whether the
-two fit together, which in Kafka they do not always (FACTS.md of the crafted logs, 3; SEMANTICS.md, 16).
+Other tests compare the cleaner (tests/log/test_cleaner.py) and the loaders with Kafka. These tests check whether the
+two fit together. In Kafka they do not always (FACTS.md of the crafted logs, 3; SEMANTICS.md, 16).
 """
 
 import itertools
@@ -15,11 +15,14 @@ from tests.groups.compaction import differs
 pytestmark = pytest.mark.slow
 RANDOM_LOGS = 20_000 if os.environ.get("KG_PROFILE") == "long" else 300
 REST = ("R",)
-"""A batch of another group in the active segment, which the cleaner leaves alone."""
+"""A batch of another group in the active segment, which the cleaner does not touch."""
 
 
 def answers_that_differ(steps, rolls, coordinator, **cleaning):
-    """As `differs`, but for a simple group that holds nothing: it is listed (Empty) until its last trace is cleaned."""
+    """Return what `differs` returns, without simple groups that hold nothing.
+
+    Such a group is listed as Empty until the cleaner removes its last record.
+    """
     found = differs(steps, rolls, coordinator, **cleaning)
     groups = {name: pair for name, pair in found.pop("groups", {}).items() if not holds_nothing(pair)}
     return found | ({"groups": groups} if groups else {})
@@ -33,7 +36,8 @@ def holds_nothing(pair):
 @st.composite
 def logs_that_a_broker_writes(draw):
     """Plain and transactional commits, tombstones and group records outside of transactions, whole deletions."""
-    partitions, producers = st.integers(0, 2), st.integers(1, 2)
+    partitions = st.integers(0, 2)
+    producers = st.integers(1, 2)
     step = st.one_of(
         st.tuples(st.just("C"), partitions),
         st.tuples(st.just("X"), producers, partitions),
@@ -48,7 +52,8 @@ def logs_that_a_broker_writes(draw):
 @given(logs_that_a_broker_writes(), st.sets(st.integers(1, 12), max_size=4), st.integers(1, 3), st.data())
 def test_the_new_coordinator_loads_the_same_offsets_from_a_cleaned_log(steps, rolls, passes, data):
     """Wherever it is rolled, whenever it is cleaned, and whatever is written afterwards."""
-    cut, entries = data.draw(st.integers(1, len(steps))), data.draw(st.none() | st.integers(1, 4))
+    cut = data.draw(st.integers(1, len(steps)))
+    entries = data.draw(st.none() | st.integers(1, 4))
     assert (
         answers_that_differ(
             [*steps, REST], {*rolls, cut, len(steps)}, "new", passes=passes, cut=cut, map_entries=entries

@@ -1,4 +1,4 @@
-"""The loader against real brokers: what a broker answered after a restart is what `load` says of the same bytes.
+"""The loader against real brokers: `load` gives what a broker answered after a restart on the same bytes.
 
 Not compared: parts that a version has no request for, member metadata and topics of 2.3.1 (it answers the assignment
 there), and `m-dying`, whose session ends while one asks.
@@ -16,7 +16,7 @@ from tests.captured import captured
 
 DATA = Path(__file__).parents[2] / "data" / "harbour"
 NINE = {f"{topic}-{p}" for topic in ("orders", "clicks", "pay-ments") for p in range(3)}
-"""The partitions that brokers before 0.10.2 were asked for: they cannot be asked for all."""
+"""The partitions that brokers before 0.10.2 were asked for: a client could not ask them for all."""
 
 
 def cases():
@@ -182,7 +182,8 @@ def test_an_offset_names_the_record_that_made_it_so(version, capsys):
     for name, group in loaded["groups"].items():
         for tp, offset in group["offsets"].items():
             record = records[group["partition"], offset["record_offset"]]
-            key, value = record["key"]["data"], record["value"]["data"]
+            key = record["key"]["data"]
+            value = record["value"]["data"]
             assert (key["group"], f"{key['topic']}-{key['partition']}") == (name, tp)
             assert (value["offset"], value["metadata"]) == (offset["offset"], offset["metadata"])
             assert value["commitTimestamp"] == offset["commit_timestamp"]
@@ -193,7 +194,7 @@ def test_an_offset_names_the_record_that_made_it_so(version, capsys):
 
 
 def test_frames_hold_what_the_groups_hold():
-    """offsets_frame and members_frame: a row each, the answers of the 3.9.2 broker."""
+    """offsets_frame and members_frame have one row per offset and member, with the answers of the 3.9.2 broker."""
     groups = kg.load(DATA / "3.9.2", coordinator="classic")
     answers = json.loads((DATA / "3.9.2" / "answers.json").read_text())
     offsets = groups.offsets_frame()

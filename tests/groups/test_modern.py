@@ -13,12 +13,13 @@ from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.tables.group_json import group_json
 
-ONE, TWO = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+ONE = "AAAAAAAAAAAAAAAAAAAAAQ"
+TWO = "AAAAAAAAAAAAAAAAAAAAAg"
 
 
 def record(kind, value=None, member=None, **more):
     key = {"groupId" if kind > 2 else "group": "g"} | ({"memberId": member} if member else {}) | more
-    version = 3 if kind == 2 else 4 if kind == 1 else 0
+    version = {1: 4, 2: 3}.get(kind, 0)
     return {
         "key": {"type": kind, "data": key},
         "value": None if value is None else {"version": version, "data": value},
@@ -95,7 +96,7 @@ def group(*subscriptions, protocol_type="consumer", protocol="range"):
     ],
 )
 def test_a_subscription_can_fail_the_load(name, value, loads, coordinator, tmp_path):
-    """computeSubscribedTopics forgives bytes that just end, with all members that follow, and nothing else."""
+    """computeSubscribedTopics accepts bytes that end too early, and then reads no further member."""
     groups, error = load(tmp_path, [value], coordinator)
     assert (error is None) == loads and ("g" in groups) == loads, error
 

@@ -1,4 +1,4 @@
-"""What changed from version to version, each rule on the smallest log that shows it, read off Kafka's tags."""
+"""Rules that changed between versions. Each one is shown on the smallest log, and comes from Kafka's source tags."""
 
 import json
 
@@ -43,7 +43,8 @@ def member(name, instance=None):
 def load(tmp_path, batches, coordinator, kafka):
     folder = tmp_path / "__consumer_offsets-0"
     folder.mkdir(exist_ok=True)
-    data, offset = b"", 0
+    data = b""
+    offset = 0
     for records, header in batches:
         pairs = [kg.encode(kg.from_json(record)) if isinstance(record, dict) else record for record in records]
         logged = [LogRecord(offset + i, 1, *pair) for i, pair in enumerate(pairs)]
@@ -73,7 +74,7 @@ def load(tmp_path, batches, coordinator, kafka):
     ],
 )
 def test_a_classic_coordinator_reads_the_versions_of_its_time(record, readable, tmp_path):
-    """What came later fails the load, value versions and record types; since 3.4.1 it skips types it does not know."""
+    """A newer value version or record type fails the load. From 3.4.1 on, unknown record types are skipped."""
     versions = [
         "0.8.2.2",
         "0.9.0.1",
@@ -140,7 +141,7 @@ def test_an_emptied_control_batch_kills_the_load_before_2_0_1(tmp_path):
 
 
 def test_before_0_10_1_offsets_went_straight_into_the_cache(tmp_path):
-    """So a load that fails keeps what came before, and a group without a record is nobody's (orphan), from 0.9 on."""
+    """So a failed load keeps the offsets before the failure. From 0.9 on, offsets without a group are orphans."""
     batches = [([commit(5)], {}), ([(b"\x00\x09", b"")], {})]
     groups, error = load(tmp_path, batches, "classic", "0.9.0.1")
     assert error and not groups and groups.orphans["g"].offsets[kg.TopicPartition("t", 0)].offset == 5
@@ -149,7 +150,7 @@ def test_before_0_10_1_offsets_went_straight_into_the_cache(tmp_path):
 
 
 def test_members_that_stand_twice(tmp_path):
-    """An instance id twice fails from 3.0 on; a member after one that stands twice fails the vote from 2.1 on."""
+    """From 3.0 on, two members with one instance id fail the load. From 2.1 on, a member after a duplicate one does."""
     static = group(3, members=[member("a", "i"), member("b", "i")])
     static["value"]["data"]["currentStateTimestamp"] = 1
     for kafka, fails in (("2.3.1", False), ("2.8.2", False), ("3.0.0", True), ("3.9.2", True)):
@@ -161,7 +162,7 @@ def test_members_that_stand_twice(tmp_path):
 
 
 def test_an_unknown_rebalance_timeout_is_the_sessions(tmp_path):
-    """-1 stays with the classic coordinator (but for value version 0), and becomes the session timeout with the new."""
+    """-1 stays under the classic coordinator (except in value version 0). The new one uses the session timeout."""
     batches = [([group(1, members=[member("a")])], {})]
     assert load(tmp_path, batches, "classic", None)[0]["g"].members["a"].rebalance_timeout_ms == -1
     assert load(tmp_path, batches, "new", None)[0]["g"].members["a"].rebalance_timeout_ms == 10
@@ -170,7 +171,7 @@ def test_an_unknown_rebalance_timeout_is_the_sessions(tmp_path):
 
 
 def test_the_reason_of_a_failed_load_is_one_line_and_always_the_same(tmp_path):
-    """The first group whose tombstone meets a pending commit, its name quoted."""
+    """The error quotes the name of the first group that has a tombstone and a pending commit."""
     names = [f"g{i}\n" for i in range(5)]
 
     def key(kind, name, **more):
@@ -184,7 +185,7 @@ def test_the_reason_of_a_failed_load_is_one_line_and_always_the_same(tmp_path):
 
 
 def test_a_wrapper_of_magic_1_as_kafka_reads_it():
-    """AbstractLegacyRecordBatch: offset 0 is unset, a smaller offset than the inner ones is refused, so is zstd."""
+    """AbstractLegacyRecordBatch: offset 0 means unset; an offset below the inner ones, and zstd, are refused."""
     import struct
     import zlib
 

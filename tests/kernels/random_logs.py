@@ -1,4 +1,4 @@
-"""Random logs of one partition, small and nasty: few keys, so that everything meets; every kind of record and batch."""
+"""Random small logs of one partition: every kind of record and batch, with few keys, so that records interact."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ TOPIC_ID = "AAAAAAAAAAAAAAAAAAAABQ"
 
 
 def random_log(seed: int, batches: int = 40) -> bytes:
-    """The bytes of a segment. Mostly what brokers write; now and then what no broker would."""
+    """Return the bytes of a segment. Most content is what brokers write; some is what no broker would write."""
     rnd = random.Random(seed)
-    odd, modern = rnd.random() < 0.3, rnd.random() < 0.3
-    out, offset = bytearray(), rnd.choice((0, 0, 17))
+    odd = rnd.random() < 0.3
+    modern = rnd.random() < 0.3
+    out = bytearray()
+    offset = rnd.choice((0, 0, 17))
     for _ in range(rnd.randrange(batches)):
         producer = rnd.choice((-1, -1, 1, 2, 7))
         transactional = producer >= 0 if rnd.random() < 0.97 else rnd.random() < 0.5
@@ -32,7 +34,7 @@ def random_log(seed: int, batches: int = 40) -> bytes:
             contents = [_record(rnd, odd, modern) for _ in range(rnd.choice((1, 1, 2, 3, 9)))]
             records = [LogRecord(offset + at, 1000 + offset, *each) for at, each in enumerate(contents)]
             if rnd.random() < 0.2 and len(records) > 1:
-                del records[rnd.randrange(len(records))]  # the cleaner leaves gaps
+                del records[rnd.randrange(len(records))]  # The cleaner leaves gaps.
             attributes = (TRANSACTIONAL if transactional else 0) | (
                 rnd.choice((1, 2, 3, 4)) if rnd.random() < 0.05 else 0
             )
@@ -56,8 +58,10 @@ def random_log(seed: int, batches: int = 40) -> bytes:
 
 
 def passing_keys(count: int) -> bytes:
-    """Keys of 300 groups: most are committed, some in a transaction of a producer of their own, and then deleted."""
-    rnd, out, offset = random.Random(count), bytearray(), 0
+    """Return a log with keys of 300 groups. They are committed, some by transactions of new producers, and deleted."""
+    rnd = random.Random(count)
+    out = bytearray()
+    offset = 0
 
     def put(records: list[tuple[bytes, bytes | None]], producer: int = -1, attributes: int = 0) -> None:
         nonlocal offset, out
@@ -70,22 +74,25 @@ def passing_keys(count: int) -> bytes:
         )
         offset += len(records)
 
-    for producer in range(count + 1, count + 700):  # more open transactions at once than there is room for at first
+    # More transactions are open than fit into the first arrays.
+    for producer in range(count + 1, count + 700):
         key = OffsetCommitKey(f"open-{producer % 7}", "t", producer)
         put([encode(Record(1, key, OffsetCommitValue(producer, -1, "", 9, -1), 3))], producer, TRANSACTIONAL)
-    for turn in range(2000):  # a note that comes and goes
-        key, note = OffsetCommitKey("noted", "t", 0), "n" * 3000 if turn % 2 else ""
+    # Long metadata is written and removed again.
+    for turn in range(2000):
+        key = OffsetCommitKey("noted", "t", 0)
+        note = "n" * 3000 if turn % 2 else ""
         put([encode(Record(1, key, OffsetCommitValue(turn, -1, note, 9, -1), 3))])
     for number in range(count // 10):
         keys = [OffsetCommitKey(f"g{rnd.randrange(300)}", f"topic-{number}", at) for at in range(10)]
         note = rnd.choice(("", "n", "a note of some length: " * 9))
-        put_in = number if rnd.random() < 0.3 else -1
+        transaction = number if rnd.random() < 0.3 else -1
         values = [OffsetCommitValue(number, -1, note, 9, -1) for _ in keys]
         both = [encode(Record(1, key, value, 3)) for key, value in zip(keys, values, strict=True)]
-        put(both, put_in, TRANSACTIONAL if put_in >= 0 else 0)
-        if put_in >= 0 and rnd.random() < 0.99:
+        put(both, transaction, TRANSACTIONAL if transaction >= 0 else 0)
+        if transaction >= 0 and rnd.random() < 0.99:
             kind = rnd.choice((ControlType.COMMIT, ControlType.ABORT))
-            put([(encode_control_key(kind), encode_end_transaction_marker(0))], put_in, TRANSACTIONAL | CONTROL)
+            put([(encode_control_key(kind), encode_end_transaction_marker(0))], transaction, TRANSACTIONAL | CONTROL)
         if rnd.random() < 0.98:
             put([(key, None) for key, _ in both])
     return bytes(out)

@@ -1,4 +1,4 @@
-"""The compiled engine gives what the readable loader gives: on every captured log, and on random ones."""
+"""The compiled engine gives what the readable engine gives, on every captured log and on random logs."""
 
 import gc
 import os
@@ -41,7 +41,7 @@ def folders(family):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["runs", "crafted", "cleaner"])
 def test_captured_logs_load_the_same(family):
-    """Every log that a broker wrote or that was crafted: groups, offsets, pending ones, orphans, counts, errors."""
+    """Every log that a broker wrote or that was crafted gives the same groups, offsets, orphans, counts and errors."""
     for folder in folders(family):
         with case(folder.relative_to(captured(family))):
             for coordinator, kafka in COORDINATORS:
@@ -52,7 +52,7 @@ def test_captured_logs_load_the_same(family):
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_random_logs_load_the_same(part, monkeypatch):
-    """20,000 random logs (1,000 in a normal run): all kinds of records and batches, damage too; most are folded."""
+    """20,000 random logs (1,000 in a normal run) with all kinds of records, batches and damage. Many are folded."""
     seeds = range(part, 20_000 if LONG else 1_000, 8)
     folded = []
     fold_if_plain = fold_log.fold_if_plain
@@ -81,8 +81,8 @@ def test_a_log_cut_anywhere_loads_the_same(seed):
         assert shape(both[0]) == shape(both[1])
 
 
-def test_room_grows_while_a_log_is_folded(monkeypatch):
-    """With next to no room at first, every array has to grow, and the result is the same."""
+def test_arrays_grow_while_a_log_is_folded(monkeypatch):
+    """If the first arrays are tiny, every array has to grow, and the result is the same."""
     monkeypatch.setattr(arrays, "FIRST_KEYS", 1)
     monkeypatch.setattr(arrays, "FIRST_NAMES", 1)
     monkeypatch.setattr(arrays, "FIRST_NODES", 1)
@@ -116,8 +116,9 @@ def test_a_file_is_read_piece_by_piece(piece, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_columns_are_the_rows(coordinator):
-    """The offsets that the engine turns into Arrow as they are, and the other tables, hold what the loader's hold."""
-    rules, seen = dialect(coordinator, None), 0
+    """The tables of the compiled engine, with offsets straight from its arrays, equal those of the readable engine."""
+    rules = dialect(coordinator, None)
+    seen = 0
     for seed in range(200):
         log = [("s.log", random_log(seed))]
         wanted = load_logs([log_of_buffers(log, 3)], rules)
@@ -134,8 +135,9 @@ def test_columns_are_the_rows(coordinator):
 
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_memory_holds_what_lives(coordinator):
-    """Of 60,000 keys that come and go, committed, in transactions or with notes, few are kept; the load is the same."""
-    rules, data = dialect(coordinator, None), passing_keys(60_000)
+    """Of 60,000 keys that are committed and deleted, few are kept, and the load is the same."""
+    rules = dialect(coordinator, None)
+    data = passing_keys(60_000)
     wanted = load_logs([log_of_buffers([("s.log", data)], 3)], rules)
     given = load_logs([log_of_buffers([("s.log", data)], 3)], rules, engine=COMPILED)
     assert shape(given) == shape(wanted)
@@ -147,8 +149,9 @@ def test_memory_holds_what_lives(coordinator):
 
 
 def test_the_collector_runs_again_when_a_load_is_over():
-    """Also when it ends, in the readable loader, with an error that somebody keeps."""
-    data, kept = random_log(8, 120), []
+    """This is also so if the load ends with an error that the caller keeps."""
+    data = random_log(8, 120)
+    kept = []
 
     def interrupt(count):
         raise KeyboardInterrupt
@@ -162,7 +165,7 @@ def test_the_collector_runs_again_when_a_load_is_over():
 
 
 def test_a_second_reading_stays_inside_what_was_folded():
-    """Records with a short key, and a damaged compressed batch behind a cut, where a newer group meets its commits."""
+    """Short keys and a damaged compressed batch after a cut, in a log where a newer group has commits."""
     new = bytes.fromhex("0003000161"), bytes.fromhex("00000000000100")  # ConsumerGroupMetadata of group a
     commit = encode(Record(1, OffsetCommitKey("a", "t", 0), OffsetCommitValue(5, -1, "", 9, -1), 3))
     for tail in ([(b"\x00\x63\x7f", b"")], [(b"\x00\x63", b"")], []):
@@ -193,7 +196,7 @@ def test_both_checksums_are_crc_32c():
                 assert crc32c_instruction(data, start, end) == wanted
 
 
-def test_the_tables_are_taken_where_the_instruction_is_missing():
+def test_the_tables_are_used_without_the_instruction():
     """A CPU without SSE 4.2 must never compile the instruction; the environment can choose the tables too."""
     assert not has_instruction({}, {}) and not has_instruction({"sse4.2": False}, {})
     assert has_instruction({"sse4.2": True}, {}) and not has_instruction(
@@ -214,7 +217,7 @@ def test_the_tables_are_taken_where_the_instruction_is_missing():
 
 
 def test_small_logs_never_import_numba():
-    """`load` of a small log leaves numba alone: it takes longer to import than the log to load."""
+    """`load` of a small log does not import numba: the import takes longer than the load."""
     program = "import sys, kafkagroups as kg\nkg.load('data/harbour/3.9.2')\nassert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
 

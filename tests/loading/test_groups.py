@@ -52,7 +52,7 @@ def test_offsets_are_plain_dicts_that_can_be_changed(groups):
 
 
 def test_changes_reach_the_tables(groups):
-    """The Arrow tables show a group as it is now."""
+    """The Arrow tables show the changed group."""
     from kafkagroups.api import loaded_columns
 
     groups["billing"].offsets.clear()

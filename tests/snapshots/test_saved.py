@@ -1,4 +1,4 @@
-"""A state file that somebody has changed: what kernels would run into is refused."""
+"""A state file that was changed is refused if its arrays would lead the kernels out of bounds."""
 
 import random
 
@@ -21,7 +21,7 @@ def log_of(data):
 
 
 def saved(tmp_path, data, rules):
-    """The file of a state after this log, and its arrays."""
+    """Return the file of the state after this log, and its arrays."""
     path = tmp_path / "3.1.state"
     files.write_shard(path, advance_shard(None, log_of(data), rules, True))
     with np.load(path) as arrays:
@@ -35,7 +35,7 @@ def read(path, arrays, rules):
 
 
 def with_pending(rules):
-    """A random log whose first half leaves commits pending."""
+    """Return a random log whose first half leaves commits pending."""
     for seed in range(1000):
         data = random_log(seed, 120)
         state = advance_shard(None, log_of(data[: len(data) // 2]), rules, True)
@@ -47,12 +47,13 @@ def with_pending(rules):
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 @pytest.mark.parametrize("log", ["random", "passing"])
 def test_changed_numbers_are_refused_or_harmless(log, coordinator, tmp_path):
-    """One number of an array is another: no state can be read, or one that answers and goes on."""
+    """If one number of an array is changed, the state is refused, or it answers and advances without a crash."""
     rules = dialect(coordinator, None)
     data = passing_keys(300) if log == "passing" else with_pending(rules)
     path, arrays = saved(tmp_path, data[: len(data) // 2], rules)
     assert not isinstance(read(path, arrays, rules).offsets, Offsets)
-    rnd, refused = random.Random(log), 0
+    rnd = random.Random(log)
+    refused = 0
     names = [name for name, array in arrays.items() if name != "rest" and array.size]
     for _ in range(400):
         changed = {name: array.copy() for name, array in arrays.items()}
@@ -60,7 +61,7 @@ def test_changed_numbers_are_refused_or_harmless(log, coordinator, tmp_path):
         number = rnd.choice(NUMBERS)
         there[rnd.randrange(len(there))] = number if there.dtype == np.int64 else number & 0xFF
         if rnd.random() < 0.3:
-            changed["counts"][layout.GARBAGE] = 1 << 40  # dead keys are dropped as soon as can be
+            changed["counts"][layout.GARBAGE] = 1 << 40  # Dead keys are then dropped as early as possible.
         try:
             state = read(path, changed, rules)
         except kg.InvalidLog:
@@ -73,7 +74,7 @@ def test_changed_numbers_are_refused_or_harmless(log, coordinator, tmp_path):
 
 @pytest.mark.parametrize("name", ["counts", "entries", "extras", "tombstones", "names", "arena", "nodes", "producers"])
 def test_arrays_of_another_shape_are_refused(name, tmp_path):
-    """An array that is missing, too short, of another type or turned."""
+    """An array that is missing, too short, or of another type or shape is refused."""
     rules = dialect("classic", None)
     path, arrays = saved(tmp_path, passing_keys(300), rules)
     for wrong in (arrays[name][:1], arrays[name].astype(np.int32), np.array([arrays[name]])):
@@ -84,7 +85,7 @@ def test_arrays_of_another_shape_are_refused(name, tmp_path):
 
 
 def test_lists_that_do_not_end_are_refused(tmp_path):
-    """A pending commit that follows itself would be followed for ever."""
+    """A pending commit that follows itself would be followed forever."""
     rules = dialect("classic", None)
     path, arrays = saved(tmp_path, passing_keys(300), rules)
     node = arrays["producers"][arrays["producers"][:, 2] != 0, 1].max()
@@ -94,7 +95,7 @@ def test_lists_that_do_not_end_are_refused(tmp_path):
 
 
 def test_texts_that_overlap_are_refused(tmp_path):
-    """They would need more room than there is when they are copied, and one would change another."""
+    """A copy of them would not fit into the arena, and a change of one would change the other."""
     rules = dialect("classic", None)
     path, arrays = saved(tmp_path, passing_keys(300), rules)
     arrays["entries"][0, layout.NOTE] = arrays["names"][0, layout.PLACE]

@@ -1,4 +1,4 @@
-"""A snapshot that goes on gives what a load of the whole log gives: however the log came, and whoever reads it."""
+"""A snapshot that is advanced gives what a load of the whole log gives."""
 
 import json
 import random
@@ -30,7 +30,7 @@ def logs(family):
 
 
 def grown(path, cuts):
-    """The folder of a partition as it was when its segment had so many bytes, one after the other."""
+    """Yield while the last segment of a partition has each of these sizes, and then its whole size."""
     (segment,) = sorted(path.glob("*.log"))[-1:]
     whole = segment.read_bytes()
     for cut in (*sorted(cuts), len(whole)):
@@ -74,13 +74,15 @@ def check_growing(path, engine, tmp_path):
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 def test_random_logs_that_grow(coordinator, compiled):
-    """300 random logs, damage and failing loads among them, read in up to five steps."""
-    rules, folded = dialect(coordinator, None), 0
+    """300 random logs, some with damage or failing loads, are read in up to five steps."""
+    rules = dialect(coordinator, None)
+    folded = 0
     for seed in range(300):
-        data, rnd = random_log(seed), random.Random(seed)
+        data = random_log(seed)
+        rnd = random.Random(seed)
         state = None
         bases = [batch.base_offset for batch in log_of_buffers([(NAME, data)], 3)]
-        if bases != sorted(bases):  # damage: going on is by offsets
+        if bases != sorted(bases):  # Damage changed an offset, and a snapshot advances by offsets.
             continue
         for cut in (*sorted(rnd.randrange(len(data) + 1) for _ in range(4)), len(data)):
             log = log_of_buffers([(NAME, data[:cut])], 3)
@@ -94,10 +96,11 @@ def test_random_logs_that_grow(coordinator, compiled):
 
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 def test_new_segments_and_partitions(engine, tmp_path):
-    """A topic that gets new segments and new partitions: only what is behind the snapshot is read."""
+    """A topic gets new segments and partitions; the snapshot advances and answers as a load does."""
     synth.write(tmp_path / "whole", 6000, partitions=3, groups=30, transactional=0.5, segment_bytes=20_000)
     files_ = sorted((tmp_path / "whole").rglob("*.log"), key=lambda file: (file.name, file.parent.name))
-    snapshot, before = None, 0
+    snapshot = None
+    before = 0
     for count in (1, 2, 5, 9, len(files_)):
         for file in files_[before:count]:
             place = tmp_path / "topic" / file.parent.name
@@ -118,14 +121,15 @@ def test_new_segments_and_partitions(engine, tmp_path):
 
 
 def test_what_was_handed_out_stays(tmp_path):
-    """Groups of a snapshot are what they were, also after it went on; and so is the snapshot."""
+    """A snapshot and its groups stay unchanged when the snapshot is advanced."""
     path = "data/harbour/3.9.2/__consumer_offsets-9"
     (segment,) = Path(path).glob("*.log")
     place = tmp_path / "__consumer_offsets-9"
     place.mkdir()
     (place / segment.name).write_bytes(segment.read_bytes()[:2000])
     first = snapshots.take(place, "classic", engine="compiled")
-    groups, wanted = first.groups(), kg.load(place, "classic")
+    groups = first.groups()
+    wanted = kg.load(place, "classic")
     (place / segment.name).write_bytes(segment.read_bytes())
     second = first.advance(place)
     assert shape(groups) == shape(first.groups()) == shape(wanted)
@@ -134,7 +138,8 @@ def test_what_was_handed_out_stays(tmp_path):
 
 def test_another_log_is_refused(tmp_path):
     """A log that ends before the snapshot does is the caller's mistake."""
-    long, short = tmp_path / "long", tmp_path / "short"
+    long = tmp_path / "long"
+    short = tmp_path / "short"
     synth.write(long, 500, partitions=1)
     synth.write(short, 100, partitions=1)
     for engine in ("python", "compiled"):
@@ -143,7 +148,7 @@ def test_another_log_is_refused(tmp_path):
 
 
 def test_what_lies_on_disk(tmp_path):
-    """snapshot.json tells the next offsets; damage, other folders and other pickles are told, and run nothing."""
+    """snapshot.json holds the next offsets. Damaged files, and folders with other content, are refused."""
     snapshot = snapshots.take("data/harbour/3.9.2", "classic")
     folder = tmp_path / "state"
     folder.mkdir()
@@ -170,7 +175,7 @@ def test_what_lies_on_disk(tmp_path):
 
 
 def test_a_pickle_from_elsewhere_runs_nothing(tmp_path):
-    """A state file that names functions, of this package's modules too, is refused before it calls one."""
+    """A state file that names functions, even of this package, is refused before it calls one."""
     import numpy as np
 
     segment = tmp_path / f"{0:020}.log"
@@ -190,8 +195,9 @@ def test_a_pickle_from_elsewhere_runs_nothing(tmp_path):
 
 
 def test_load_with_a_snapshot(tmp_path, capsys):
-    """`load --snapshot DIR` answers as `load`, the second time from the snapshot, which it keeps; mistakes are told."""
-    path, state = tmp_path / "__consumer_offsets-9", str(tmp_path / "state")
+    """`load --snapshot DIR` answers as `load` does, and updates the snapshot. Wrong options are refused."""
+    path = tmp_path / "__consumer_offsets-9"
+    state = str(tmp_path / "state")
     (segment,) = Path("data/harbour/3.9.2/__consumer_offsets-9").glob("*.log")
     path.mkdir()
     for size in (2000, None):

@@ -83,7 +83,7 @@ def commit(folder: Path, number: int, rules: Dialect, states: Mapping[int | None
 
 
 def read(folder: Path) -> Manifest:
-    """Return the content of `snapshot.json`. Raise UsageError if the file does not exist, InvalidLog if it is damaged."""
+    """Return the content of `snapshot.json`. Raise UsageError if it is missing, InvalidLog if it is damaged."""
     try:
         content = json.loads((folder / _JSON).read_text())
         if content["format"] != FORMAT:

@@ -9,7 +9,7 @@ from kafkagroups.anatomy.spans import Span, deviations_of, spans_of
 from kafkagroups.errors import Deviation, InvalidRecord
 from kafkagroups.records import serde
 from kafkagroups.records.serde import Record
-from kafkagroups.records.versions import Dialect, dialect
+from kafkagroups.records.versions import DEFAULT_RULES, Dialect
 
 
 class Annotation(list[Span]):
@@ -71,7 +71,7 @@ def annotate(key: bytes | None, value: bytes | None, reader_of: Dialect | None =
     >>> annotate(bytes.fromhex("0002000167"), None)[2].value
     'g'
     """
-    rules = reader_of or dialect("new")
+    rules = reader_of or DEFAULT_RULES
     spans = spans_of(decode(key, value, rules), key, value, rules)
     return Annotation(spans, {"key": key or b"", "value": value or b""})
 
@@ -107,7 +107,7 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     >>> decode(bytes.fromhex("0002000167"), None).key
     GroupMetadataKey(group='g')
     """
-    rules = reader_of or dialect("new")
+    rules = reader_of or DEFAULT_RULES
     record = serde.decode(key, value, rules)
     found = deviations_of(record, key, value, rules) if strict else []
     if found:
@@ -145,5 +145,5 @@ def deviations(key: bytes | None, value: bytes | None, reader_of: Dialect | None
     ...     print(deviation)
     byte 5, key: bytes after the end: 1
     """
-    rules = reader_of or dialect("new")
+    rules = reader_of or DEFAULT_RULES
     return deviations_of(decode(key, value, rules), key, value, rules)

@@ -12,7 +12,13 @@ from kafkagroups.cli import options
 from kafkagroups.errors import UsageError
 from kafkagroups.records.record_json import from_json
 from kafkagroups.records.serde import Record, encode
-from kafkagroups.records.versions import FIRST_WITH_NEW_COORDINATOR, Dialect, build_dialect, parse_writer, value_version
+from kafkagroups.records.versions import (
+    FIRST_WITHOUT_CLASSIC_COORDINATOR,
+    Dialect,
+    build_dialect,
+    parse_writer,
+    value_version,
+)
 
 NAME = "encode"
 HELP = "encode records from the JSON that `decode --jsonl` prints"
@@ -51,7 +57,7 @@ def _encode_row(row: Any, kafka: str | None) -> dict[str, Any]:
 def _record_written_by(row: Any, kafka: str) -> tuple[Record, Dialect]:
     """Return the record in the value version that this Kafka writes. The row may lack a version."""
     version = parse_writer(kafka)
-    rules = build_dialect("classic" if version < FIRST_WITH_NEW_COORDINATOR else "new", version, kafka)
+    rules = build_dialect("classic" if version < FIRST_WITHOUT_CLASSIC_COORDINATOR else "new", version, kafka)
     try:
         data = row["value"]["data"]
         expires = data.get("expireTimestamp", -1) != -1

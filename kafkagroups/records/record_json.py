@@ -10,9 +10,7 @@ from kafkagroups.records.fields import Message
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.serde import Record, UnknownContent
 from kafkagroups.records.structs import from_json as fields_from_json, to_json as fields_to_json
-from kafkagroups.records.versions import Dialect, dialect
-
-_DEFAULT_RULES = dialect("new")
+from kafkagroups.records.versions import DEFAULT_RULES, Dialect
 
 
 def to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any]:
@@ -62,7 +60,7 @@ def value_to_json(record: Record, reader_of: Dialect | None = None) -> dict[str,
     if isinstance(record.value, UnknownContent):
         return {"hex": record.value.data.hex()}
     version = record.value_version or 0
-    rules = reader_of or _DEFAULT_RULES
+    rules = reader_of or DEFAULT_RULES
     return {"version": str(version), "data": fields_to_json(record.value, version, rules.version)}
 
 
@@ -91,7 +89,7 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
     >>> from_json({"key": {"type": "2", "data": {"group": "billing"}}, "value": None}).key
     GroupMetadataKey(group='billing')
     """
-    rules = reader_of or _DEFAULT_RULES
+    rules = reader_of or DEFAULT_RULES
     if not isinstance(value, dict) or not isinstance(value.get("key"), dict):
         raise UsageError('expected {"key": {"type": …, "data": {…}}, "value": …}', field="key")
     key = value["key"]

@@ -15,11 +15,10 @@ from kafkagroups.records.fields import Message
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.record_types import RECORD_TYPES, has_type
 from kafkagroups.records.structs import reader, writer
-from kafkagroups.records.versions import Dialect, dialect
+from kafkagroups.records.versions import DEFAULT_RULES, Dialect
 from kafkagroups.records.wire_base import Reader, Writer
 
 _INT16 = struct.Struct(">h")
-_DEFAULT_RULES = dialect("new")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +60,10 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
 
     InvalidRecord: that reader refuses the bytes. Bytes after the end of a key or a value are ignored.
     """
-    rules = reader_of or _DEFAULT_RULES
-    type_id = _read_type(key)
-    assert key is not None
+    rules = reader_of or DEFAULT_RULES
+    if key is None or len(key) < 2:
+        raise _refuse_type(key)
+    type_id = _INT16.unpack_from(key)[0]
     readers = _readers(type_id, rules)
     if readers is None:
         if rules.skips_unknown_types:
@@ -76,31 +76,31 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
         if value is None:
             return Record(type_id, record_key, None, None)
         part = "value"
-        version = _read_version(value, type_id, len(value_readers) - 1)
+        if len(value) < 2:
+            raise _refuse_version(value)
+        version = _INT16.unpack_from(value)[0]
+        if not 0 <= version < len(value_readers):
+            raise _refuse_unknown_version(version, type_id, len(value_readers) - 1)
         return Record(type_id, record_key, value_readers[version](value, 2)[0], version)
     except InvalidRecord as error:
         error.field = join_path(part, error.field)
         raise
 
 
-def _read_type(key: bytes | None) -> int:
-    if key is None or len(key) < 2:
-        found = "null" if key is None else f"{len(key)} bytes"
-        error = InvalidRecord(f"expected a record type of 2 bytes, found {found}", field="key", position=0)
-        raise error.with_cause("no version")
-    type_id: int = _INT16.unpack_from(key)[0]
-    return type_id
+def _refuse_type(key: bytes | None) -> InvalidRecord:
+    found = "null" if key is None else f"{len(key)} bytes"
+    error = InvalidRecord(f"expected a record type of 2 bytes, found {found}", field="key", position=0)
+    return error.with_cause("no version")
 
 
-def _read_version(value: bytes, type_id: int, highest: int) -> int:
-    if len(value) < 2:
-        error = InvalidRecord(f"expected a version of 2 bytes, found {len(value)} bytes", position=0)
-        raise error.with_cause("no version")
-    version: int = _INT16.unpack_from(value)[0]
-    if not 0 <= version <= highest:
-        error = InvalidRecord(f"expected a version from 0 to {highest}, found {version}", field="version", position=0)
-        raise error.with_cause("version", version, type_id)
-    return version
+def _refuse_version(value: bytes) -> InvalidRecord:
+    error = InvalidRecord(f"expected a version of 2 bytes, found {len(value)} bytes", position=0)
+    return error.with_cause("no version")
+
+
+def _refuse_unknown_version(version: int, type_id: int, highest: int) -> InvalidRecord:
+    message = f"expected a version from 0 to {highest}, found {version}"
+    return InvalidRecord(message, field="version", position=0).with_cause("version", version, type_id)
 
 
 @cache
@@ -151,7 +151,7 @@ def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, byt
     >>> encode(Record(2, GroupMetadataKey("billing"), None, None))
     (b'\\x00\\x02\\x00\\x07billing', None)
     """
-    rules = writer_of or _DEFAULT_RULES
+    rules = writer_of or DEFAULT_RULES
     if isinstance(record.key, UnknownContent):
         if record.value is not None and not isinstance(record.value, UnknownContent):
             raise UsageError("a record of an unknown type needs UnknownContent as its value", field="value")

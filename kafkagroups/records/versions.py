@@ -1,6 +1,8 @@
 """Kafka versions: which releases exist, what coordinators read, what brokers write.
 
 **Reading.** There are two group coordinators: the classic one (Scala, up to 3.9) and the new one (Java, from 4.0 on).
+3.7 to 3.9 have a preview of the new one. Here the preview has the rules of 4.0.
+
 If a record has a type or version that a coordinator *refuses*, the load of the whole partition fails. A record that a
 coordinator *skips* has no effect. The rules of a version are those of the newest line at or below it:
 
@@ -10,7 +12,7 @@ coordinator *skips* has no effect. The rules of a version are those of the newes
              2.1   offset values 0-3, group values 0-2
              2.3                      group values 0-3
              3.4.1 offset and group values up to 4; other types are skipped
-    new      4.0   offset and group values up to 4; type 0 has the values of type 1
+    new      3.7   offset and group values up to 4; type 0 has the values of type 1
              4.1   type 0 has value 0 only; offset values have the topic id (tag 0)
 
 **Writing.** `WRITTEN_VALUES` has a line for each value version that a broker writes. A broker (up to 3.9) that is set
@@ -76,7 +78,9 @@ SHORT_NAMES = {"0.9": "0.9.0", "0.11": "0.11.0"}
 """Other texts that name one feature release."""
 
 DEFAULT_KAFKA: dict[Coordinator, str] = {"classic": "3.9.2", "new": "4.3.1"}
-FIRST_WITH_NEW_COORDINATOR: Version = (4, 0)
+FIRST_WITH_NEW_COORDINATOR: Version = (3, 7)
+"""The first version with the new coordinator. Up to 3.9 it is a preview, next to the classic coordinator."""
+FIRST_WITHOUT_CLASSIC_COORDINATOR: Version = (4, 0)
 
 
 def parse_release(text: str) -> Version:
@@ -166,14 +170,14 @@ def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
     if coordinator == "classic":
         text = DEFAULT_KAFKA["classic"] if kafka is None else kafka
         version = parse_release(text)
-        if version >= FIRST_WITH_NEW_COORDINATOR:
+        if version >= FIRST_WITHOUT_CLASSIC_COORDINATOR:
             raise UsageError(f"Kafka {text} has no classic coordinator; the last version with it is 3.9.2")
         return build_dialect("classic", version, text)
     if coordinator == "new":
         text = DEFAULT_KAFKA["new"] if kafka is None else kafka
         version = parse_release(text)
         if version < FIRST_WITH_NEW_COORDINATOR:
-            raise UsageError(f"the new coordinator is supported from Kafka 4.0 on, not in {text}")
+            raise UsageError(f"Kafka {text} has no new coordinator; the first version with it is 3.7")
         return build_dialect("new", version, text)
     raise UsageError(f'the coordinator is "classic" or "new", not {coordinator!r}')
 
@@ -195,6 +199,10 @@ def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dia
 def _newest_rule(version: Version, rules: dict[Version, int]) -> int:
     """Return the value of the newest rule at or below a version. The rules begin with the newest."""
     return next(value for since, value in rules.items() if version >= since)
+
+
+DEFAULT_RULES = dialect()
+"""The reading rules of Kafka 4.3.1."""
 
 
 class Range(NamedTuple):

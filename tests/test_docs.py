@@ -18,11 +18,16 @@ def test_the_readmes_tour_runs(monkeypatch):
 def test_examples_in_docstrings_run(monkeypatch):
     """Every `>>>` of these modules gives the output below it."""
     import kafkagroups.api
+    import kafkagroups.coordinator.clock
     import kafkagroups.coordinator.leader_epochs
+    import kafkagroups.coordinator.response_future
+    import kafkagroups.coordinator.start
     import kafkagroups.log.segments
 
     monkeypatch.chdir(ROOT)
-    for module in (kafkagroups.api, kafkagroups.log.segments, kafkagroups.coordinator.leader_epochs):
+    coordinator = kafkagroups.coordinator
+    modules = [coordinator.clock, coordinator.leader_epochs, coordinator.response_future, coordinator.start]
+    for module in (kafkagroups.api, kafkagroups.log.segments, *modules):
         result = doctest.testmod(module)
         assert result.attempted and result.failed == 0
 

@@ -25,7 +25,7 @@ def batches(kafka) -> list[Batch]:
     return list(kafka.read(0))
 
 
-def test_an_expired_offset_goes_and_a_younger_one_stays(kafka):
+def test_an_expired_offset_is_deleted_and_a_younger_one_stays(kafka):
     """GMMT.testExpireOffset: retentions of 1 and 3 ms, 2 ms later one tombstone; the group stays."""
     kafka.coordinator.offset_commit("g", {ORDERS: OffsetCommit(37)}, retention_ms=1)
     kafka.coordinator.offset_commit("g", {ORDERS_1: OffsetCommit(37)}, retention_ms=3)

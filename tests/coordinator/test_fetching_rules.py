@@ -41,7 +41,7 @@ def test_a_plain_commit_on_its_way_is_unstable_too(kafka):
     assert kafka.fetch("g", ORDERS, stable=True) == {ORDERS: UNSTABLE}
 
 
-def test_without_require_stable_the_committed_offset_is_told(kafka):
+def test_without_require_stable_the_committed_offset_is_returned(kafka):
     """GCT.testFetchPendingTxnOffsetsWithAbort."""
     kafka.commit("g", 1)
     kafka.txn_commit("g", 2, ORDERS, ORDERS_1)
@@ -91,7 +91,7 @@ def test_1_0_calls_it_awaiting_sync(broker):
     assert kafka.state("g") == "AwaitingSync"
 
 
-def test_an_unknown_group_is_told_as_dead(kafka):
+def test_an_unknown_group_is_described_as_dead(kafka):
     """GC.handleDescribeGroup: with no error."""
     (response,) = kafka.coordinator.describe_groups(["none"])
     assert (response.error, response.state, response.members) == (Errors.NONE, "Dead", ())

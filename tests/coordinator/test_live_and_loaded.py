@@ -51,7 +51,7 @@ def test_since_when_a_group_is_stable(kafka):
     assert kafka.group("g").state_timestamp == kafka.clock.now_ms - 500
 
 
-def test_a_pending_commit_of_a_deleted_offset_comes_back(kafka):
+def test_a_load_returns_a_pending_commit_of_a_deleted_offset(kafka):
     """OffsetDelete takes it from the cache; the log has no tombstone for it (3.9.2-deletes 66-74, 94)."""
     kafka.commit("pend2", 1)
     kafka.txn_commit("pend2", 41)
@@ -73,7 +73,7 @@ def test_a_pending_commit_brings_a_deleted_group_back(kafka):
 
 
 @pytest.mark.parametrize("version", ["1.0.1", "2.8.2", "3.9.2"])
-def test_a_pending_commit_to_a_deleted_topic_comes_back(broker, version):
+def test_a_load_returns_a_pending_commit_to_a_deleted_topic(broker, version):
     """Nothing while the broker runs, the offset after the next start (topicdel, last fetches of `tx`)."""
     kafka = broker(version)
     kafka.txn_commit("tx", 10, CLICKS)

@@ -55,7 +55,7 @@ def static(kafka, instance="i", **more):
     return kafka.coordinator.join_group("g", protocols=READS, group_instance_id=instance, **more).value
 
 
-def test_a_static_member_comes_back_without_a_rebalance(kafka):
+def test_a_static_member_returns_without_a_rebalance(kafka):
     """GCT.staticMemberRejoin...; 3.9.2-static 7: same generation, a new id, one group record; the old id is fenced."""
     old = kafka.stable("g", group_instance_id="i")
     response = static(kafka)
@@ -81,7 +81,7 @@ def test_another_protocol_is_a_rebalance(kafka):
     assert (answer.value.generation, answer.value.protocol) == (2, "roundrobin")
 
 
-def test_up_to_3_1_a_leader_is_told_the_old_id_as_leader(broker):
+def test_up_to_3_1_a_returning_leader_gets_the_old_id_as_leader(broker):
     """2.8.2-static 7: and no members."""
     kafka = broker("2.8.2")
     old = kafka.stable("g", group_instance_id="i")
@@ -89,7 +89,7 @@ def test_up_to_3_1_a_leader_is_told_the_old_id_as_leader(broker):
     assert (response.leader, response.members, response.skip_assignment) == (old, (), False)
 
 
-def test_a_static_member_that_is_replaced_hears_of_it(kafka):
+def test_waiting_requests_of_a_replaced_static_member_are_fenced(kafka):
     """3.9.2-static 47, 49, 52-56: its hanging JoinGroup or SyncGroup is answered FENCED_INSTANCE_ID."""
     leader = kafka.stable("g")
     joining = kafka.coordinator.join_group("g", protocols=READS, group_instance_id="i")
@@ -127,7 +127,7 @@ def test_the_leaders_sync_is_written_then_the_group_is_stable(kafka):
     assert (kafka.state("g"), answer.value.assignment, waiting.value.assignment) == ("Stable", b"1", b"2")
 
 
-def test_a_member_may_sync_as_soon_as_it_hears(kafka):
+def test_a_member_may_sync_in_the_callback_of_its_join(kafka):
     """Its SyncGroup is sent while the joins are being answered: it has synced, and does not time out later."""
     leader = kafka.stable("g", session_ms=60_000)
     joining = kafka.join("g", session_ms=60_000)
@@ -198,7 +198,7 @@ def test_the_session_timeout_has_limits(broker, ms):
     assert kafka.listed() == set()
 
 
-def test_a_member_id_that_nobody_handed_out(kafka):
+def test_a_member_id_that_was_not_handed_out_is_unknown(kafka):
     """GC.doCurrentMemberJoinGroup: of an unknown group, of a known one."""
     assert error_of(kafka.join("none", "m")) is Errors.UNKNOWN_MEMBER_ID
     kafka.stable("g")
@@ -255,7 +255,7 @@ def test_a_heartbeat_is_checked(broker, version, awaited):
     assert beat("g", 1, member_id) is Errors.REBALANCE_IN_PROGRESS
 
 
-def test_silence_ends_a_member(kafka):
+def test_a_member_without_heartbeats_is_removed(kafka):
     """GC.onExpireHeartbeat; 1.0.1-facts `f-timeout`: the same record as after a leave."""
     kafka.stable("g", session_ms=10_000)
     kafka.clock.advance(9_999)
@@ -264,7 +264,7 @@ def test_silence_ends_a_member(kafka):
     assert (kafka.state("g"), kafka.records()[-1]) == ("Empty", [("g", 2)])
 
 
-def test_who_does_not_join_again_is_removed(kafka):
+def test_a_member_that_does_not_join_again_is_removed(kafka):
     """GC.onCompleteJoin: at the rebalance timeout, the largest of all members (GMDT, rebalanceTimeoutMs)."""
     first = kafka.stable("g", session_ms=60_000, rebalance_ms=20_000)
     answer = kafka.join("g", rebalance_ms=5_000)
@@ -276,7 +276,7 @@ def test_who_does_not_join_again_is_removed(kafka):
 
 
 @pytest.mark.parametrize(("version", "removed"), [("1.0.1", False), ("3.9.2", True)])
-def test_who_does_not_sync_is_removed(broker, version, removed):
+def test_a_member_that_does_not_sync_is_removed(broker, version, removed):
     """3.9.2-timeouts 7-13, since 2.8.1; 1.0.1-timeouts 5-17 waits for the session."""
     kafka = broker(version)
     kafka.join("g", session_ms=60_000, rebalance_ms=5_000)
@@ -284,7 +284,7 @@ def test_who_does_not_sync_is_removed(broker, version, removed):
     assert kafka.state("g") == ("Empty" if removed else "AwaitingSync")
 
 
-def test_the_first_members_gather(broker):
+def test_the_initial_delay_waits_for_more_members(broker):
     """group.initial.rebalance.delay.ms, 3.9.2-votes 2: again if a member came during the delay, and only then (65)."""
     kafka = broker(group_initial_rebalance_delay_ms=3_000)
     first = kafka.join("g")
@@ -299,7 +299,7 @@ def test_the_first_members_gather(broker):
     assert lonely.done
 
 
-def test_leaving_is_told_member_by_member(kafka):
+def test_each_leaving_member_has_its_own_error(kafka):
     """KIP-345, GC.handleLeaveGroup; 3.9.2-static 61: by id, by instance, both, unknown, pending."""
     static(kafka, "i")
     pending = kafka.coordinator.join_group("g", protocols=READS).value.member_id

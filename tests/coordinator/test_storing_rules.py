@@ -110,7 +110,7 @@ def test_a_failure_clears_only_what_it_staged(kafka, number, left):
     assert (kafka.fetch("g"), kafka.group("g").offsets.pending) == ({ORDERS: left}, {})
 
 
-def test_a_commit_that_comes_back_to_a_dead_group(kafka):
+def test_a_commit_whose_group_is_dead_when_its_append_is_answered(kafka):
     """GMM.createPutCacheCallback: answered NONE, and the cache does not change."""
     kafka.logs.holds = True
     answer = kafka.commit("g", 1)
@@ -121,7 +121,7 @@ def test_a_commit_that_comes_back_to_a_dead_group(kafka):
 
 
 @pytest.mark.parametrize("generation", [-1, -2])
-def test_nobody_in_particular_commits_to_an_empty_group(kafka, generation):
+def test_a_client_that_is_no_member_commits_to_an_empty_group(kafka, generation):
     """GC.validateOffsetCommit; commits 27, 29, 35, 36: any negative generation, but not to a living group."""
     assert kafka.commit("new", 1, generation=generation).value == {ORDERS: Errors.NONE}
     assert kafka.commit("new", 2, generation=generation).value == {ORDERS: Errors.NONE}
@@ -171,7 +171,7 @@ def test_up_to_2_8_an_unknown_instance_id_passes(broker):
         ("3.9.2", Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION, Errors.REBALANCE_IN_PROGRESS),
     ],
 )
-def test_no_commit_while_the_leader_is_awaited(broker, version, nobody, old, right):
+def test_no_commit_while_the_assignment_is_missing(broker, version, nobody, old, right):
     """GCT.testCommitOffsetInCompletingRebalance; 1.0.1-rebalance 14-16, 3.9.2-rebalance 16-18: what comes first."""
     kafka = broker(version)
     member_id = kafka.join("g").value.member_id

@@ -38,7 +38,7 @@ def test_a_pending_id_is_no_static_members(broker, version):
     assert (list(group.pending_members), group.members, group.static_members) == ([pending], {}, {})
 
 
-def test_nobody_is_static_before_2_3(broker):
+def test_no_member_is_static_before_2_3(broker):
     """KIP-345: an instance id is a field that 1.0.1 does not know."""
     kafka = broker("1.0.1")
     kafka.stable("g", group_instance_id="i")
@@ -115,7 +115,7 @@ def test_before_2_5_a_transactional_commit_without_a_producer_is_a_plain_one(bro
     assert kafka.txn_commit("g", 1, ORDERS_1).value == {ORDERS_1: Errors.NONE}
 
 
-def test_who_may_not_ask_gets_no_generation(broker):
+def test_a_client_without_authorization_gets_no_generation(broker):
     """KA.handleJoinGroupRequest (1.0.1): -1 there, 0 in the coordinator's own refusals."""
     kafka = broker("1.0.1")
     refused = kafka.coordinator.join_group("g", protocols=READS, member_id="nobody").value

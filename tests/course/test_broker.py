@@ -1,4 +1,4 @@
-"""A coordinator as the lessons open it: the same at every run, and what a crash leaves of it."""
+"""The brokers of the lessons: the same in every run, and their state after a crash."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ SHOP = str(Path(__file__).parents[2] / "data" / "harbour" / "3.9.2")
 
 
 def test_a_crash_leaves_what_the_log_has():
-    """Committed offsets come back; a member that joined and never synced does not (run 1.0.1-odd)."""
+    """Committed offsets are loaded; a member that joined and never synced is lost (run 1.0.1-odd)."""
     broker = course.start_broker()
     assert broker.offset_commit("dashboard", {ORDERS: OffsetCommit(5)}).value == {ORDERS: Errors.NONE}
     member = broker.join_group("billing", protocols=[("range", b"")], client_id="billing").value.member_id
@@ -26,7 +26,7 @@ def test_a_crash_leaves_what_the_log_has():
 
 
 def test_what_was_held_back_dies_with_the_broker():
-    """The record is in the log; the answer, which the dead broker owed, never comes."""
+    """The record is in the log, and the response of the crashed broker never comes."""
     broker = course.start_broker(HeldLogs(course.start_broker().manager.logs))
     answer = broker.offset_commit("dashboard", {ORDERS: OffsetCommit(5)})
     heir = course.restart_after_crash(broker)
@@ -34,7 +34,7 @@ def test_what_was_held_back_dies_with_the_broker():
 
 
 def test_it_opens_a_copy_of_a_real_log_and_answers_as_that_broker():
-    """A fetch of every group is what the restarted broker answered; a commit leaves the lesson's data alone."""
+    """A fetch of every group equals the restarted broker's answer; a commit does not change the lesson's data."""
     said = json.loads(Path(SHOP, "answers.json").read_text())["offsets"]
     broker = course.start_broker(SHOP)
     for group, offsets in said.items():
@@ -48,7 +48,7 @@ def test_it_opens_a_copy_of_a_real_log_and_answers_as_that_broker():
 
 
 def test_the_defaults_are_those_of_the_version():
-    """A day of retention and ZooKeeper in 1.0.1, a week in 3.9.2; and any setting can be changed."""
+    """1.0.1 has ZooKeeper and a retention of a day, 3.9.2 of a week. Every setting can be changed."""
     old, new = course.start_broker(kafka="1.0.1"), course.start_broker(offset_metadata_max_bytes=10)
     assert old.settings.zookeeper and old.settings.offsets_retention_ms * 7 == new.settings.offsets_retention_ms
     assert new.settings.offset_metadata_max_bytes == 10 and course.restart_after_crash(old).settings == old.settings

@@ -1,4 +1,4 @@
-"""Lesson 06's own tools: the group's life told, its stepper, what if somebody died, and recorded conversations."""
+"""The tools of lesson 06: the printed life of a group, its stepper, what-ifs, and recorded conversations."""
 
 import re
 
@@ -28,7 +28,7 @@ def test_a_conversation_is_answered_and_written_as_by_the_broker(name):
     assert played.our_appends == played.broker_appends
 
 
-def test_a_request_is_told_with_its_error_and_what_it_wrote(capsys):
+def test_a_request_is_printed_with_its_error_and_its_records(capsys):
     """3.9.2-rebalance, 44: answered after the rebalance time-out; 55: the group's record."""
     REBALANCE.print_requests(44, 55)
     out = capsys.readouterr().out
@@ -60,7 +60,7 @@ def test_the_lessons_table_of_commits(acts, generation, anonymous, answers):
 
 
 def test_every_legal_move_has_its_reason():
-    """The moves that the stepper tells are those of GroupMetadata.validPreviousStates, but for Dead to Dead."""
+    """The stepper's transitions are those of GroupMetadata.validPreviousStates, except Dead to Dead."""
     legal = {(before, to) for to, states in VALID_PREVIOUS_STATES.items() for before in states if before is not to}
     assert set(TRANSITIONS) == legal
     assert [to for to, _ in list_transitions("AwaitingSync")] == ["PreparingRebalance", "Stable", "Dead"]
@@ -88,7 +88,7 @@ def test_the_stepper_tells_the_whole_life_and_steps_through_it():
     assert stepper.step.value == len(stepper.acts) - 1
 
 
-def test_whoever_is_there_can_die_and_the_choice_goes_with_the_step():
+def test_every_consumer_of_a_step_can_die():
     stepper = course.LifeStepper(at=14, what_if="billing-2")
     assert "billing-2 is dead" in stepper.view.value
     stepper.step.value = 0
@@ -103,22 +103,24 @@ def test_whoever_is_there_can_die_and_the_choice_goes_with_the_step():
 
 
 def test_the_leader_dies_between_join_and_sync():
-    """Its session runs from its last heartbeat (10 s; the refused commit of step 12 is no sign of life); the other
-    begins again, in generation 3. doCommitOffsets (3.9): CompletingRebalance answers, and no more."""
-    told = "\n".join(list_changes_without(course.play_acts(course.TWO_CONSUMERS[:12]), "billing-1"))
-    assert "55.0 s  a timeout; billing-1-1 is removed\n          PreparingRebalance, generation 2" in told
-    assert "Stable, generation 3, 1 member; written 4: billing, generation 3" in told
+    """Its session ends 45 s after its last heartbeat (10 s), and the other member rebalances to generation 3.
+
+    The refused commit of step 12 does not restart the session: doCommitOffsets (3.9), CompletingRebalance.
+    """
+    lines = "\n".join(list_changes_without(course.play_acts(course.TWO_CONSUMERS[:12]), "billing-1"))
+    assert "55.0 s  a timeout; billing-1-1 is removed\n          PreparingRebalance, generation 2" in lines
+    assert "Stable, generation 3, 1 member; written 4: billing, generation 3" in lines
 
 
 @pytest.mark.parametrize("acts", range(1, len(course.TWO_CONSUMERS) + 1))
-def test_without_one_the_others_come_to_rest(acts):
+def test_the_group_comes_to_rest_without_one_consumer(acts):
     """Whenever somebody dies: at the end it is no member, and the group is Stable or Empty."""
     for name in course.play_acts(course.TWO_CONSUMERS[:acts]).consumers:
         life = course.play_acts(course.TWO_CONSUMERS[:acts])
         dead = life.consumers[name].member_id
-        told = list_changes_without(life, name)
+        lines = list_changes_without(life, name)
         state, _, members = life.read_state()
-        assert state in ("Stable", "Empty") and dead not in members, told
+        assert state in ("Stable", "Empty") and dead not in members, lines
 
 
 @pytest.mark.parametrize(
@@ -133,14 +135,14 @@ def test_without_one_the_others_come_to_rest(acts):
 )
 def test_a_next_coordinator_knows_what_was_written(acts, known, gone):
     """E16 of the semantics: a crash between Join and Sync brings the previous generation back."""
-    told = "\n".join(describe_coordinator_crash(course.play_acts(course.TWO_CONSUMERS[:acts])))
-    assert known in told and gone in told
+    lines = "\n".join(describe_coordinator_crash(course.play_acts(course.TWO_CONSUMERS[:acts])))
+    assert known in lines and gone in lines
 
 
 def test_the_ghosts_are_answered_as_in_the_story():
-    """acts.json, "ghosts knock": the members of the loaded generation are welcome, others are told so."""
-    told = describe_coordinator_crash(course.play_acts(course.TWO_CONSUMERS[:10]))
-    assert told[-2:] == [
+    """acts.json, "ghosts knock": a member of the loaded generation gets NONE, another one an error."""
+    lines = describe_coordinator_crash(course.play_acts(course.TWO_CONSUMERS[:10]))
+    assert lines[-2:] == [
         "billing-1's heartbeat, generation 2, is answered ILLEGAL_GENERATION",
         "billing-2's heartbeat, generation 2, is answered UNKNOWN_MEMBER_ID",
     ]
@@ -212,7 +214,7 @@ def test_a_groups_record_may_reach_the_next_coordinator_before_it_is_confirmed(c
         assert out[at[step] + 1][:2] == ["…", "confirmed"] and "differs" not in out[at[step] + 1]
 
 
-def test_a_static_leader_comes_back_and_shares_nothing_out():
+def test_a_returning_static_leader_sends_no_assignments():
     """3.9.2-static 7: skipAssignment for a leader; its SyncGroup is answered with the share that it had."""
     life = quiet("shipping")
     for names in (["van-1"], ["van-2", "van-1"]):

@@ -76,7 +76,7 @@ PLAYED = (
 
 
 @pytest.mark.parametrize("api", PLAYED)
-def test_a_missing_or_strange_field_of_a_request_is_told(run, tmp_path, api):
+def test_the_error_names_a_missing_or_wrong_field_of_a_request(run, tmp_path, api):
     """Every field in every depth is taken out, and replaced: the line is refused by its name, or played without it."""
     lines = lines_of(api)
     assert lines
@@ -106,5 +106,5 @@ def changes(value, under=""):
 
 
 @pytest.mark.parametrize("event", [{"event": "restart", "ms": 1}, {"event": "append", "ms": 1, "marker": "COMMIT"}, []])
-def test_a_strange_event_is_told(refused, event):
+def test_the_error_for_a_wrong_event_names_its_line(refused, event):
     assert refused(HEADER, event).startswith("kafkagroups: line 2: ")

@@ -138,7 +138,7 @@ def test_the_same_seed_does_the_same(tmp_path):
     assert logs[0] == logs[1] and any(logs[0])
 
 
-def test_a_reader_goes_on_where_the_last_one_committed(tmp_path):
+def test_a_consumer_continues_at_the_committed_offset(tmp_path):
     world = World(tmp_path, consumers=1)
     (consumer,) = world.consumers
     poll_for([consumer], world.clock, 30_000)

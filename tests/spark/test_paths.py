@@ -166,6 +166,6 @@ def test_the_command_names_a_wrong_key_or_bucket(session, store, capsys):
         assert main(["load", uri, "--engine", "spark"]) == 2
         said = capsys.readouterr()
         assert said.out == "" and said.err.count("\n") == 1 and "hidden" not in said.err
-        assert "no such file or folder" in said.err or "no file system that is known" in said.err
+        assert "no such file or folder" in said.err or "unknown file system" in said.err
     assert main(["load", store("backups")]) == 2
     assert capsys.readouterr().err == "kafkagroups: s3:// is read by --engine spark only\n"

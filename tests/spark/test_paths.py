@@ -168,4 +168,4 @@ def test_the_command_names_a_wrong_key_or_bucket(session, store, capsys):
         assert said.out == "" and said.err.count("\n") == 1 and "hidden" not in said.err
         assert "no such file or folder" in said.err or "unknown file system" in said.err
     assert main(["load", store("backups")]) == 2
-    assert capsys.readouterr().err == "kafkagroups: s3:// is read by --engine spark only\n"
+    assert capsys.readouterr().err == "kafkagroups: s3:// needs --engine spark\n"

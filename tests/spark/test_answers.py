@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.log.writer import LogWriter
 from tests.captured import captured, rows
 from tests.cases import case
 from tests.spark.tables import LOADED, in_order, read
@@ -211,3 +214,48 @@ def row_of(line):
         "key": None if line["key"] is None else bytes.fromhex(line["key"]),
         "value": None if line["value"] is None else bytes.fromhex(line["value"]),
     }
+
+
+def unhex(text):
+    return None if text is None else bytes.fromhex(text)
+
+
+def test_the_table_records_shows_kafkas_json_of_every_type(tmp_path):
+    """Each vector is a record of one log. Its row has the type, the names and the JSON that Kafka's classes gave."""
+    vectors = [
+        row
+        for file in sorted((captured("vectors") / "vectors").glob("*.jsonl"))
+        for row in rows("vectors", f"vectors/{file.name}")
+    ]
+    records = [
+        LogRecord(
+            offset, 1000 + offset, bytes.fromhex(row["key_hex"]), row["value_hex"] and bytes.fromhex(row["value_hex"])
+        )
+        for offset, row in enumerate(vectors)
+    ]
+    with LogWriter(tmp_path / "__consumer_offsets-7") as writer:
+        for start in range(0, len(records), 100):
+            writer.append(encode_batch(records[start : start + 100], base_offset=start))
+    found = read(tmp_path, table="records")
+    assert len(found) == len(vectors) > 1000
+    for row, vector in zip(found, vectors, strict=True):
+        with case(vector["id"]):
+            value = None
+            if vector["value_hex"] is not None:
+                value = {"version": str(vector["value_version"]), "data": vector["value"]}
+            key = {"type": str(vector["type"]), "data": vector["key"]}
+            assert json.loads(row["json"]) == {
+                "type": vector["type"],
+                "name": vector["name"],
+                "key": key,
+                "value": value,
+            }
+            assert (row["type"], row["name"]) == (vector["type"], vector["name"])
+            assert row["group"] == vector["key"].get("group", vector["key"].get("groupId"))
+            assert (row["topic"], row["topic_partition"]) == (
+                vector["key"].get("topic"),
+                vector["key"].get("partition"),
+            )
+            assert row["value_version"] == vector["value_version"]
+            assert row["batch_offset"] == row["offset"] // 100 * 100
+            assert (row["control"], row["error"]) == (None, None)

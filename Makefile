@@ -53,6 +53,7 @@ lint: .venv/.develop
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	.venv/bin/lint-imports --no-logo
+	$(PY) tools/style.py
 	$(PY) tools/notebooks.py --check
 
 brokers: ## download the jars of the brokers that the tests start, once, if Maven is installed

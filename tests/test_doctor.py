@@ -52,8 +52,15 @@ def test_a_healthy_machine(healthy, capsys):
     assert run("--json") == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["check"] for line in lines] == [
-        "python", "environment", "packages", "kernel", "java", "spark worker", "disk", "memory",
-    ]  # fmt: skip
+        "python",
+        "environment",
+        "packages",
+        "kernel",
+        "java",
+        "spark worker",
+        "disk",
+        "memory",
+    ]
     for line in lines:
         assert line == {"check": line["check"], "ok": True, "found": line["found"], "fix": ""}
 

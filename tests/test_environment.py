@@ -81,7 +81,8 @@ def test_texts_name_the_same_pythons(text):
     """The first and the last Python that a text names are those of pyproject.toml."""
     path = ROOT / text
     words = path.read_text() if path.exists() else ""
-    first, last = f"3.{PYTHONS[0]}", f"3.{PYTHONS[-1]}"
+    first = f"3.{PYTHONS[0]}"
+    last = f"3.{PYTHONS[-1]}"
     for found in re.findall(r"(3\.\d+)\s*(?:–|-|to)\s*(3\.\d+)\b", words):
         assert found == (first, last)
     for found in re.findall(r"\(3, (\d+)\) <= sys.version_info\[:2\] <= \(3, (\d+)\)", words):

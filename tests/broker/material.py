@@ -59,7 +59,8 @@ def write(folder: Path) -> None:
             _write_crafted(cases / "logs" / case["id"] / name(case["partition"]), folder)
     free = [number for number in range(PARTITIONS) if not (folder / name(number)).exists()]
     for codec in CompressionType:
-        synthetic, home = folder / "synthetic", write_synthetic(folder / "synthetic", codec, free)
+        synthetic = folder / "synthetic"
+        home = write_synthetic(folder / "synthetic", codec, free)
         (synthetic / name(home)).rename(folder / name(home))
         synthetic.rmdir()
         free.remove(home)
@@ -86,7 +87,8 @@ def compacted(source: Path, folder: Path) -> int:
     """What two passes of our cleaner leave of each log in `source`: the first keeps tombstones. Gives how many."""
     many = 0
     for log in sorted(source.iterdir()):
-        rolled, once = folder / f"rolled-{log.name}", folder / f"once-{log.name}"
+        rolled = folder / f"rolled-{log.name}"
+        once = folder / f"once-{log.name}"
         shutil.copytree(log, rolled)
         *_, last = kg.open_log(rolled)
         (rolled / segment_name(last.next_offset)).touch()  # an active segment, so that all before it can be cleaned
@@ -113,7 +115,8 @@ def _write_crafted(log: Path, folder: Path) -> None:
     place = folder / log.name
     place.mkdir(parents=True)
     for segment in sorted(log.glob("*.log")):
-        data, position = segment.read_bytes(), 0
+        data = segment.read_bytes()
+        position = 0
         with open(place / segment.name, "wb") as out:
             try:
                 while position < len(data):

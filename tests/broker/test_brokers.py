@@ -23,7 +23,10 @@ from tests.broker import client, material
 
 pytestmark = pytest.mark.broker
 
-NOT_COORDINATOR, LOADING, GROUP_ID_NOT_FOUND, UNSTABLE = 16, 14, 69, 88
+NOT_COORDINATOR = 16
+LOADING = 14
+GROUP_ID_NOT_FOUND = 69
+UNSTABLE = 88
 LIVE = "a live group"
 """Committed while the broker runs; no log that it loaded has it."""
 TIMERS = ("b32", "o-session-0")
@@ -111,7 +114,8 @@ def test_synthetic_offsets(ours, ask, tmp_path):
 
 def test_described_groups(ours, ask):
     """DescribeGroups answers state, protocol and members of every classic group, and Dead for all others."""
-    theirs, mine = {}, {}
+    theirs = {}
+    mine = {}
     asked = sorted(group for group in ours.named if not group.startswith((*TIMERS, NO_ANSWER)))
     for group, answer in client.describe(ask, asked).items():
         if failed(ours, group):

@@ -17,7 +17,8 @@ from tests.broker import client
 
 pytestmark = [pytest.mark.broker, pytest.mark.parametrize("broker", [CLASSIC], indirect=True)]
 
-ORDERS, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+ORDERS = TopicPartition("orders", 0)
+ORDERS_1 = TopicPartition("orders", 1)
 SESSION_MS = 1_800_000
 UNSTABLE = 88
 LIVING = ("stable", "static", "two-members")
@@ -156,8 +157,10 @@ def test_described_groups(broker, ours, ask):
     for told in ours.describe_groups(LIVING + EMPTY + GONE):
         answer = theirs[told.group_id]
         assert (told.state, told.protocol_type, told.protocol) == (
-            answer.group_state, answer.protocol_type, answer.protocol_data,
-        )  # fmt: skip
+            answer.group_state,
+            answer.protocol_type,
+            answer.protocol_data,
+        )
         mine = [
             (it.member_id, it.group_instance_id, it.client_id, it.client_host, it.metadata, it.assignment)
             for it in told.members
@@ -168,8 +171,10 @@ def test_described_groups(broker, ours, ask):
         ]
         assert sorted(mine) == sorted(members)
     assert {group: theirs[group].group_state for group in (*LIVING, *EMPTY, *GONE)} == {
-        **dict.fromkeys(LIVING, "Stable"), **dict.fromkeys(EMPTY, "Empty"), **dict.fromkeys(GONE, "Dead"),
-    }  # fmt: skip
+        **dict.fromkeys(LIVING, "Stable"),
+        **dict.fromkeys(EMPTY, "Empty"),
+        **dict.fromkeys(GONE, "Dead"),
+    }
 
 
 def test_listed_groups(broker, ours, ask):

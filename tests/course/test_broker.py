@@ -49,7 +49,8 @@ def test_it_opens_a_copy_of_a_real_log_and_answers_as_that_broker():
 
 def test_the_defaults_are_those_of_the_version():
     """1.0.1 has ZooKeeper and a retention of a day, 3.9.2 of a week. Every setting can be changed."""
-    old, new = course.start_broker(kafka="1.0.1"), course.start_broker(offset_metadata_max_bytes=10)
+    old = course.start_broker(kafka="1.0.1")
+    new = course.start_broker(offset_metadata_max_bytes=10)
     assert old.settings.zookeeper and old.settings.offsets_retention_ms * 7 == new.settings.offsets_retention_ms
     assert new.settings.offset_metadata_max_bytes == 10 and course.restart_after_crash(old).settings == old.settings
     with pytest.raises(kg.UsageError):

@@ -174,7 +174,8 @@ def test_join_over_is_what_the_coordinator_does(members):
         life.sync(name)
     assert life.read_state()[:2] == ("Stable", 1)
     ids = {name: life.consumers[name].member_id for name, *_ in members}
-    began, over = life.now_s, None
+    began = life.now_s
+    over = None
     for second in range(1000):
         for name, _, joined, _ in members:
             if joined == second:

@@ -43,7 +43,8 @@ def record_seeds():
     for path in sorted((captured("vectors") / "vectors").glob("*.jsonl")):
         taken += sorted(rows("vectors", f"vectors/{path.name}"), key=lambda row: len(json.dumps(row)))[::8]
     for row in taken:
-        key, value = bytes.fromhex(row["key_hex"]), row["value_hex"]
+        key = bytes.fromhex(row["key_hex"])
+        value = row["value_hex"]
         yield struct.pack(">BH", 0x80 if value is None else 0, len(key)) + key + bytes.fromhex(value or "")
 
 
@@ -124,7 +125,8 @@ def log_seeds():
 
 def mended(data):
     """Return the bytes with correct checksums for all whole batches, so that a change reaches the records."""
-    out, position = bytearray(data), 0
+    out = bytearray(data)
+    position = 0
     while position + 17 <= len(out):
         size = struct.unpack_from(">i", out, position + 8)[0] + 12
         if not 26 <= size <= len(out) - position:

@@ -13,11 +13,9 @@ from kafkagroups.records.fields import Message, Spec, specs
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.serde import Record, UnknownContent
 from kafkagroups.records.structs import Struct
-from kafkagroups.records.versions import NEWEST, Range, Version, feature_releases, written_values
+from kafkagroups.records.versions import EVERY_VERSION, NEWEST, Range, Version, feature_releases, written_values
 from kafkagroups.records.wire import Array
 from kafkagroups.records.wire_base import Wire
-
-ANY = Range((0,), NEWEST)
 
 
 def writers_of(record: Record) -> Range:
@@ -26,7 +24,7 @@ def writers_of(record: Record) -> Range:
     A tombstone shows only its type. A record of an unknown type shows nothing.
     """
     if isinstance(record.key, UnknownContent) or isinstance(record.value, UnknownContent):
-        return ANY
+        return EVERY_VERSION
     if record.value is None:
         return _writers_of_tombstone(record.type)
     expires = getattr(record.value, "expire_timestamp", -1) != -1
@@ -48,7 +46,7 @@ def _writers_of_value(record_type: int, value_version: int | None, expires: bool
     if not fitting:
         return Range(NEWEST, NEWEST)
     whole = Range(min(written.range.since for written in fitting), max(written.range.until for written in fitting))
-    return whole.intersect(Range(newest_field, RECORD_TYPES[record_type].until))
+    return whole.intersect(Range(newest_field, RECORD_TYPES[record_type].read_by.until))
 
 
 def _newest_set_field(message: Message) -> Version:
@@ -73,7 +71,7 @@ def describe_writers(ranges: Iterable[Range]) -> str:
     goes from the oldest version that wrote to it to the newest. It is "" if the records show nothing.
     """
     different = set(ranges)
-    whole = ANY
+    whole = EVERY_VERSION
     for each in different:
         whole = whole.intersect(each)
     if whole.since >= whole.until:
@@ -81,7 +79,7 @@ def describe_writers(ranges: Iterable[Range]) -> str:
         since = min((each.since for each in possible), default=(0,))
         until = max((each.until for each in possible), default=NEWEST)
         whole = Range(since, until)
-    if whole == ANY:
+    if whole == EVERY_VERSION:
         return ""
     first = ""
     last = ""

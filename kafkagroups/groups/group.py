@@ -11,6 +11,7 @@ from kafkagroups.groups.member import Member, find_unreadable_subscription
 from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kafkagroups.records.refusals import UNREADABLE_SUBSCRIPTION
 from kafkagroups.records.serde import Record, decode
 from kafkagroups.records.versions import Dialect
 
@@ -96,7 +97,11 @@ def build_group(partition: int | None, record: Record, offset: int, rules: Diale
         group.protocol_type = value.protocol_type
         group.leader = member.member_id if group.leader is None else group.leader
         group.members[member.member_id] = member
-    if value.protocol_type == "consumer" and value.protocol is not None and rules.since(2, 7):
+    if (
+        value.protocol_type == "consumer"
+        and value.protocol is not None
+        and UNREADABLE_SUBSCRIPTION.holds(rules.version)
+    ):
         is_classic = rules.coordinator == "classic"
         ordered = hash_map_order(group.members, rules.version) if is_classic else java_map_order(group.members)
         problem = find_unreadable_subscription((name, group.members[name].subscription_bytes) for name in ordered)

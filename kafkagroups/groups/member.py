@@ -55,7 +55,7 @@ class Member:
 
 
 def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> str | None:
-    """Return why a coordinator cannot read the members' subscriptions; None if it can.
+    """Return why a coordinator up to Kafka 4.3 cannot read the members' subscriptions; None if it can.
 
     It reads them in the given order, each in its oldest layout. If the bytes of one end too early, the coordinator
     stops reading and loads the group. Anything else that is wrong fails the load.

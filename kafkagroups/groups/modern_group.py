@@ -10,8 +10,9 @@ from typing import Any
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.map_orders import Version, timeline_map_order
 from kafkagroups.groups.offsets import PartitionOffsets
+from kafkagroups.groups.owners import Owners
 from kafkagroups.records.consumer_group import ConsumerGroupMemberMetadataValue
-from kafkagroups.records.streams_group import StreamsGroupTopologyValue
+from kafkagroups.records.streams_group import StreamsGroupMemberMetadataValue, StreamsGroupTopologyValue
 from kafkagroups.records.versions import NEWEST
 
 LEFT = -1
@@ -49,6 +50,11 @@ class ModernMember:
     state: int | None = None
 
     @property
+    def process(self) -> str | None:
+        """The process of a streams member. None: no record contains it."""
+        return self.metadata.process_id if isinstance(self.metadata, StreamsGroupMemberMetadataValue) else None
+
+    @property
     def uses_classic_protocol(self) -> bool:
         """Whether this is a classic member of a consumer group: its record has the tag, or the tag's default."""
         return (
@@ -72,10 +78,13 @@ class ModernGroup:
     validated_topology_epoch: int = 0
     kafka: Version = NEWEST
     """The version of the coordinator that loaded it."""
-    partition_epochs: dict[tuple[str, int], int] = field(default_factory=dict)
-    """The epoch in which each (topic id, partition) of a consumer group got its owner."""
+    owners: Owners = field(default_factory=Owners)
+    """Who has each partition of a consumer group, and each task of a streams group."""
     offsets: PartitionOffsets = field(default_factory=dict)
     pending: dict[int, PartitionOffsets] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.type} group {self.group_id!r}"
 
     @property
     def state(self) -> ModernState:
@@ -101,9 +110,14 @@ class ModernGroup:
 
     @property
     def assignor(self) -> str | None:
-        """The assignor that most members ask for, otherwise the broker's first one. A streams group has no assignor."""
-        if self.type != "consumer":
-            return "simple" if self.type == "share" else None
+        """The assignor that most members ask for, otherwise the broker's first one.
+
+        A broker does not name the assignor of a streams group before Kafka 4.4. Then it is None.
+        """
+        if self.type == "share":
+            return "simple"
+        if self.type == "streams":
+            return "sticky" if self.kafka >= (4, 4) else None
         votes: dict[str, int] = {}
         for member in self.members.values():
             if member.metadata is not None and member.metadata.server_assignor is not None:
@@ -127,7 +141,7 @@ def copy_group(group: AnyGroup) -> AnyGroup:
         group,
         members=dict(group.members),
         targets=dict(group.targets),
-        partition_epochs=dict(group.partition_epochs),
+        owners=group.owners.copy(),
         offsets=offsets,
         pending=pending,
     )

@@ -20,7 +20,24 @@ from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
 from kafkagroups.records.control import ControlType
 from kafkagroups.records.group_keys import GroupIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
+from kafkagroups.records.refusals import (
+    CONSUMER_RECORD_AFTER_COMMIT,
+    CONSUMER_RECORD_WITHOUT_GROUP,
+    SHARE_PARTITION_STATES,
+    SHARE_RECORD_AFTER_COMMIT,
+    SHARE_RECORD_WITHOUT_GROUP,
+    STREAMS_RECORD_AFTER_COMMIT,
+)
 from kafkagroups.records.serde import Record
+
+FIRST_RECORDS = (3, 5, 10, 11)
+"""The types whose values make their group, in releases where not every type does."""
+NEED_GROUP = {"consumer": CONSUMER_RECORD_WITHOUT_GROUP, "share": SHARE_RECORD_WITHOUT_GROUP}
+AFTER_COMMIT = {
+    "consumer": CONSUMER_RECORD_AFTER_COMMIT,
+    "share": SHARE_RECORD_AFTER_COMMIT,
+    "streams": STREAMS_RECORD_AFTER_COMMIT,
+}
 
 
 @dataclass
@@ -78,14 +95,15 @@ class NewShard(Shard):
         """Replay a record of a consumer, share or streams group. It makes the group where Kafka's rules say so."""
         kind = GROUP_TYPES[record.type]
         group = self._decoded_group(group_id)
-        # Kafka 4.0 had share groups as a preview. Most of their records did not make the group.
-        is_preview = kind == "share" and self.rules.version < (4, 1)
+        if record.type == 15 and SHARE_PARTITION_STATES.holds(self.rules.version):
+            raise LoadFailed(f"Kafka {self.rules.kafka} reads record type 15, but cannot replay it")
         if group is None:
-            if is_preview and (record.value is None or record.type not in (10, 11)):
-                raise LoadFailed(f"record type {record.type} names share group {group_id!r}, which is not known")
+            creates_group = record.value is not None and record.type in FIRST_RECORDS
+            if not creates_group and kind in NEED_GROUP and NEED_GROUP[kind].holds(self.rules.version):
+                raise LoadFailed(f"record type {record.type} names {kind} group {group_id!r}, which is not known")
             if record.value is None:
                 return
-        elif group.type != kind and not (kind != "share" and isinstance(group, Group) and group.is_simple):
+        elif group.type != kind and not self._can_become(kind, group):
             raise LoadFailed(
                 f"record type {record.type} belongs to a {kind} group, but {group_id!r} is a {group.type} group"
             )
@@ -94,6 +112,10 @@ class NewShard(Shard):
             self.groups[group_id] = group
         if not replay(group, record):
             del self.groups[group_id]
+
+    def _can_become(self, kind: str, group: AnyGroup) -> bool:
+        """Whether a record of another type of group replaces this group, which a commit made."""
+        return isinstance(group, Group) and group.is_simple and not AFTER_COMMIT[kind].holds(self.rules.version)
 
     def _decoded_group(self, group_id: str) -> AnyGroup | None:
         group = self.groups.get(group_id)

@@ -17,17 +17,13 @@ from kafkagroups.records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from kafkagroups.records.versions import NEWEST, Dialect, Version
-
-FIRST_PREVIEW: Version = (3, 7)
-"""The first version whose new coordinator had the types of consumer groups."""
-FIRST_STREAMS: Version = (4, 1)
+from kafkagroups.records.versions import EVERY_VERSION, READ_TYPES, Dialect, Range
 
 
 class RecordType(NamedTuple):
     """A record type: its number, its name in Kafka, the classes of key and value, the highest value version.
 
-    The new coordinator reads the type since the version `since`, and not any more from the version `until` on.
+    `read_by` has the versions whose new coordinator reads the type. All versions read types 0 to 2.
     """
 
     id: int
@@ -35,75 +31,43 @@ class RecordType(NamedTuple):
     key: type[Message]
     value: type[Message]
     highest_version: int = 0
-    since: Version = ()
-    until: Version = NEWEST
+
+    @property
+    def read_by(self) -> Range:
+        return READ_TYPES.get(self.id, EVERY_VERSION)
 
 
-def _declare(
-    number: int, key: type[Message], value: type[Message], since: Version, until: Version = NEWEST
-) -> RecordType:
-    return RecordType(number, key.__name__.removesuffix("Key"), key, value, 0, since, until)
+def _declare(number: int, key: type[Message], value: type[Message]) -> RecordType:
+    return RecordType(number, key.__name__.removesuffix("Key"), key, value, 0)
 
 
 _CONSUMER_TYPES = (
-    _declare(3, consumer.ConsumerGroupMetadataKey, consumer.ConsumerGroupMetadataValue, FIRST_PREVIEW),
-    _declare(
-        4, consumer.ConsumerGroupPartitionMetadataKey, consumer.ConsumerGroupPartitionMetadataValue, FIRST_PREVIEW
-    ),
-    _declare(5, consumer.ConsumerGroupMemberMetadataKey, consumer.ConsumerGroupMemberMetadataValue, FIRST_PREVIEW),
-    _declare(
-        6,
-        consumer.ConsumerGroupTargetAssignmentMetadataKey,
-        consumer.ConsumerGroupTargetAssignmentMetadataValue,
-        FIRST_PREVIEW,
-    ),
-    _declare(
-        7,
-        consumer.ConsumerGroupTargetAssignmentMemberKey,
-        consumer.ConsumerGroupTargetAssignmentMemberValue,
-        FIRST_PREVIEW,
-    ),
-    _declare(
-        8,
-        consumer.ConsumerGroupCurrentMemberAssignmentKey,
-        consumer.ConsumerGroupCurrentMemberAssignmentValue,
-        FIRST_PREVIEW,
-    ),
-    _declare(16, consumer.ConsumerGroupRegularExpressionKey, consumer.ConsumerGroupRegularExpressionValue, (4, 0)),
+    _declare(3, consumer.ConsumerGroupMetadataKey, consumer.ConsumerGroupMetadataValue),
+    _declare(4, consumer.ConsumerGroupPartitionMetadataKey, consumer.ConsumerGroupPartitionMetadataValue),
+    _declare(5, consumer.ConsumerGroupMemberMetadataKey, consumer.ConsumerGroupMemberMetadataValue),
+    _declare(6, consumer.ConsumerGroupTargetAssignmentMetadataKey, consumer.ConsumerGroupTargetAssignmentMetadataValue),
+    _declare(7, consumer.ConsumerGroupTargetAssignmentMemberKey, consumer.ConsumerGroupTargetAssignmentMemberValue),
+    _declare(8, consumer.ConsumerGroupCurrentMemberAssignmentKey, consumer.ConsumerGroupCurrentMemberAssignmentValue),
+    _declare(16, consumer.ConsumerGroupRegularExpressionKey, consumer.ConsumerGroupRegularExpressionValue),
 )
 
 _SHARE_TYPES = (
-    _declare(9, share.ShareGroupPartitionMetadataKey, share.ShareGroupPartitionMetadataValue, (4, 0), until=(4, 1)),
-    _declare(10, share.ShareGroupMemberMetadataKey, share.ShareGroupMemberMetadataValue, (4, 0)),
-    _declare(11, share.ShareGroupMetadataKey, share.ShareGroupMetadataValue, (4, 0)),
-    _declare(12, share.ShareGroupTargetAssignmentMetadataKey, share.ShareGroupTargetAssignmentMetadataValue, (4, 0)),
-    _declare(13, share.ShareGroupTargetAssignmentMemberKey, share.ShareGroupTargetAssignmentMemberValue, (4, 0)),
-    _declare(14, share.ShareGroupCurrentMemberAssignmentKey, share.ShareGroupCurrentMemberAssignmentValue, (4, 0)),
-    _declare(15, share.ShareGroupStatePartitionMetadataKey, share.ShareGroupStatePartitionMetadataValue, (4, 0)),
+    _declare(9, share.ShareGroupPartitionMetadataKey, share.ShareGroupPartitionMetadataValue),
+    _declare(10, share.ShareGroupMemberMetadataKey, share.ShareGroupMemberMetadataValue),
+    _declare(11, share.ShareGroupMetadataKey, share.ShareGroupMetadataValue),
+    _declare(12, share.ShareGroupTargetAssignmentMetadataKey, share.ShareGroupTargetAssignmentMetadataValue),
+    _declare(13, share.ShareGroupTargetAssignmentMemberKey, share.ShareGroupTargetAssignmentMemberValue),
+    _declare(14, share.ShareGroupCurrentMemberAssignmentKey, share.ShareGroupCurrentMemberAssignmentValue),
+    _declare(15, share.ShareGroupStatePartitionMetadataKey, share.ShareGroupStatePartitionMetadataValue),
 )
 
 _STREAMS_TYPES = (
-    _declare(17, streams.StreamsGroupMetadataKey, streams.StreamsGroupMetadataValue, FIRST_STREAMS),
-    _declare(19, streams.StreamsGroupMemberMetadataKey, streams.StreamsGroupMemberMetadataValue, FIRST_STREAMS),
-    _declare(
-        20,
-        streams.StreamsGroupTargetAssignmentMetadataKey,
-        streams.StreamsGroupTargetAssignmentMetadataValue,
-        FIRST_STREAMS,
-    ),
-    _declare(
-        21,
-        streams.StreamsGroupTargetAssignmentMemberKey,
-        streams.StreamsGroupTargetAssignmentMemberValue,
-        FIRST_STREAMS,
-    ),
-    _declare(
-        22,
-        streams.StreamsGroupCurrentMemberAssignmentKey,
-        streams.StreamsGroupCurrentMemberAssignmentValue,
-        FIRST_STREAMS,
-    ),
-    _declare(23, streams.StreamsGroupTopologyKey, streams.StreamsGroupTopologyValue, FIRST_STREAMS),
+    _declare(17, streams.StreamsGroupMetadataKey, streams.StreamsGroupMetadataValue),
+    _declare(19, streams.StreamsGroupMemberMetadataKey, streams.StreamsGroupMemberMetadataValue),
+    _declare(20, streams.StreamsGroupTargetAssignmentMetadataKey, streams.StreamsGroupTargetAssignmentMetadataValue),
+    _declare(21, streams.StreamsGroupTargetAssignmentMemberKey, streams.StreamsGroupTargetAssignmentMemberValue),
+    _declare(22, streams.StreamsGroupCurrentMemberAssignmentKey, streams.StreamsGroupCurrentMemberAssignmentValue),
+    _declare(23, streams.StreamsGroupTopologyKey, streams.StreamsGroupTopologyValue),
 )
 
 _CLASSIC_TYPES = (
@@ -129,5 +93,5 @@ def has_type(rules: Dialect, type_id: int) -> bool:
         return rules.group_values >= 0
     if type_id > 2:
         kind = RECORD_TYPES[type_id]
-        return rules.coordinator == "new" and kind.since <= rules.version < kind.until
+        return rules.coordinator == "new" and rules.version in kind.read_by
     return True

@@ -14,7 +14,7 @@ from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.records.fields import Message
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.record_types import RECORD_TYPES, has_type
-from kafkagroups.records.structs import reader, writer
+from kafkagroups.records.structs import has_structs, reader, writer
 from kafkagroups.records.versions import DEFAULT_RULES, Dialect
 from kafkagroups.records.wire_base import Reader, Writer
 
@@ -79,9 +79,15 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
         if len(value) < 2:
             raise _refuse_version(value)
         version = _INT16.unpack_from(value)[0]
-        if not 0 <= version < len(value_readers):
+        if 0 <= version < len(value_readers):
+            return Record(type_id, record_key, value_readers[version](value, 2)[0], version)
+        if not rules.reads_unknown_versions:
             raise _refuse_unknown_version(version, type_id, len(value_readers) - 1)
-        return Record(type_id, record_key, value_readers[version](value, 2)[0], version)
+        nearest = 0 if version < 0 else len(value_readers) - 1
+        record_value = value_readers[nearest](value, 2)[0]
+        if version > nearest and has_structs(record_value):
+            raise _refuse_unknown_version(version, type_id, nearest)
+        return Record(type_id, record_key, record_value, nearest)
     except InvalidRecord as error:
         error.field = join_path(part, error.field)
         raise

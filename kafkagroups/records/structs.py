@@ -14,12 +14,15 @@ from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.records.fields import M, Message, TaggedField, layout, specs
+from kafkagroups.records.refusals import TOO_MANY_TAGS
 from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
 from kafkagroups.records.versions import NEWEST, Version
 from kafkagroups.records.wire_base import MessageFormat, Reader, Wire, Writer
 
 MOST_TAG = 2**31 - 1
 """Every tag is below this number."""
+MOST_TAGS = 10_000
+"""The most tagged fields that a struct may have since Kafka 4.4."""
 _TAGS = "tagged fields"
 """The name of the tag section in a field path."""
 _readers: dict[tuple[type[Message], MessageFormat], Reader] = {}
@@ -56,6 +59,16 @@ def from_json(cls: type[M], value: Any, version: int, kafka: Version = NEWEST) -
     return message
 
 
+def has_structs(value: Message) -> bool:
+    """Whether a message contains another message."""
+    for spec in specs(type(value)):
+        content = getattr(value, spec.name)
+        parts = content if isinstance(content, tuple) else (content,)
+        if any(isinstance(part, Message) for part in parts):
+            return True
+    return False
+
+
 def _struct_reader(cls: type[Message], form: MessageFormat) -> Reader:
     declared = specs(cls)
     names = [spec.json_name for spec in declared]
@@ -66,6 +79,7 @@ def _struct_reader(cls: type[Message], form: MessageFormat) -> Reader:
         spec.tag: (index, spec.wire.reader(form, spec.nullable)) for index, spec in present if spec.tag is not None
     }
     flexible = form.flexible
+    limits_tags = TOO_MANY_TAGS.holds(form.kafka)
 
     def read(buffer: bytes, position: int) -> tuple[Message, int]:
         values = defaults.copy()
@@ -77,6 +91,8 @@ def _struct_reader(cls: type[Message], form: MessageFormat) -> Reader:
             if flexible:
                 index = -1
                 count, position = read_uvarint(buffer, position)
+                if limits_tags:
+                    _check_tag_count(count, len(buffer) - position, position)
                 for _ in range(count):
                     index = -1
                     tag, position = read_uvarint(buffer, position)
@@ -101,6 +117,13 @@ def _struct_reader(cls: type[Message], form: MessageFormat) -> Reader:
         return cls(*values), position
 
     return read
+
+
+def _check_tag_count(count: int, left: int, position: int) -> None:
+    if not 0 <= count <= min(left, MOST_TAGS):
+        raise InvalidRecord(
+            f"expected at most {min(left, MOST_TAGS)} tagged fields, found {count}", position=position
+        ).with_cause("tags", count, left)
 
 
 def _refuse_tag_size(tag: int, size: int, left: int, position: int) -> InvalidRecord:

@@ -1,7 +1,7 @@
 """Kafka versions: which releases exist, what coordinators read, what brokers write.
 
 **Reading.** There are two group coordinators: the classic one (Scala, up to 3.9) and the new one (Java, from 4.0 on).
-3.7 to 3.9 have a preview of the new one. Here the preview has the rules of 4.0.
+3.7 to 3.9 have a preview of the new one. refusals.py lists what the new one refuses in some releases only.
 
 If a record has a type or version that a coordinator *refuses*, the load of the whole partition fails. A record that a
 coordinator *skips* has no effect. The rules of a version are those of the newest line at or below it:
@@ -12,8 +12,11 @@ coordinator *skips* has no effect. The rules of a version are those of the newes
              2.1   offset values 0-3, group values 0-2
              2.3                      group values 0-3
              3.4.1 offset and group values up to 4; other types are skipped
-    new      3.7   offset and group values up to 4; type 0 has the values of type 1
+    new      3.7   types 0-8; a value of an unknown version is read like the nearest known version
+             4.0   offset and group values up to 4; type 0 has the values of type 1
              4.1   type 0 has value 0 only; offset values have the topic id (tag 0)
+
+**Types.** `READ_TYPES` has the versions whose new coordinator reads each record type.
 
 **Writing.** `WRITTEN_VALUES` has a line for each value version that a broker writes. A broker (up to 3.9) that is set
 to an older inter.broker.protocol.version writes as that version did. So "2.0" means a 2.0 broker, or a newer one with
@@ -25,7 +28,7 @@ the record writers of nine versions (0.8.2.2 to 4.3.1), which were run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -82,6 +85,19 @@ FIRST_WITH_NEW_COORDINATOR: Version = (3, 7)
 """The first version with the new coordinator. Up to 3.9 it is a preview, next to the classic coordinator."""
 FIRST_WITHOUT_CLASSIC_COORDINATOR: Version = (4, 0)
 
+CHECKED_VERSIONS: dict[Coordinator, tuple[str, ...]] = {
+    "classic": ("0.8.2.2", "0.9.0.1", "0.10.2.2", "1.0.1", "2.3.1", "2.8.2", "3.9.2"),
+    "new": (
+        *("3.9.2", "4.0.0", "4.0.1", "4.0.2", "4.1.0", "4.1.1", "4.1.2", "4.2.0", "4.2.1", "4.3.0", "4.3.1", "4.4.0"),
+    ),
+}
+"""The versions whose loads were compared with their own brokers."""
+
+CLASSIC_CHANGES: tuple[Version, ...] = (
+    *((0, 9), (0, 10, 1), (1, 0, 1), (2, 0, 1), (2, 1), (2, 3), (2, 7), (3, 0), (3, 4), (3, 4, 1)),
+)
+"""The versions that changed how the classic coordinator loads a log."""
+
 
 def parse_release(text: str) -> Version:
     """Return the numbers of a Kafka release or feature release: "3.9.2" is (3, 9, 2), "4.3" is (4, 3).
@@ -127,6 +143,10 @@ class Dialect:
         The highest readable value version under key type 0.
     skips_unknown_types
         Whether it skips unknown record types instead of refusing them.
+    reads_unknown_versions
+        Whether it reads a value of an unknown version like the nearest known version, instead of refusing it.
+    rules_of
+        The version that these are the rules of, if this version was not compared with its own broker. None: it was.
     """
 
     coordinator: Coordinator
@@ -136,6 +156,8 @@ class Dialect:
     group_values: int
     type0_values: int
     skips_unknown_types: bool
+    reads_unknown_versions: bool = False
+    rules_of: str | None = None
 
     def since(self, *version: int) -> bool:
         """Whether a rule of this version or later holds. The new coordinator has every rule of the classic one."""
@@ -150,7 +172,8 @@ def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
     coordinator
         "classic" or "new".
     kafka
-        The Kafka version, such as "4.3" or "4.3.1". None: 3.9.2 for the classic, 4.3.1 for the new coordinator.
+        The Kafka version, such as "4.3.1". "4.3" is its newest patch release. None: 3.9.2 for the classic coordinator,
+        4.3.1 for the new one.
 
     Returns
     -------
@@ -167,19 +190,47 @@ def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
     >>> dialect("classic", "2.8.2").group_values
     3
     """
-    if coordinator == "classic":
-        text = DEFAULT_KAFKA["classic"] if kafka is None else kafka
-        version = parse_release(text)
-        if version >= FIRST_WITHOUT_CLASSIC_COORDINATOR:
-            raise UsageError(f"Kafka {text} has no classic coordinator; the last version with it is 3.9.2")
-        return build_dialect("classic", version, text)
-    if coordinator == "new":
-        text = DEFAULT_KAFKA["new"] if kafka is None else kafka
-        version = parse_release(text)
-        if version < FIRST_WITH_NEW_COORDINATOR:
-            raise UsageError(f"Kafka {text} has no new coordinator; the first version with it is 3.7")
-        return build_dialect("new", version, text)
-    raise UsageError(f'the coordinator is "classic" or "new", not {coordinator!r}')
+    if coordinator not in ("classic", "new"):
+        raise UsageError(f'the coordinator is "classic" or "new", not {coordinator!r}')
+    chosen: Coordinator = "classic" if coordinator == "classic" else "new"
+    text = DEFAULT_KAFKA[chosen] if kafka is None else kafka
+    version = _newest_patch(text)
+    if chosen == "classic" and version >= FIRST_WITHOUT_CLASSIC_COORDINATOR:
+        raise UsageError(f"Kafka {text} has no classic coordinator; the last version with it is 3.9.2")
+    if chosen == "new" and version < FIRST_WITH_NEW_COORDINATOR:
+        raise UsageError(f"Kafka {text} has no new coordinator; the first version with it is 3.7")
+    rules = build_dialect(chosen, version, text)
+    is_preview = chosen == "new" and version < FIRST_WITHOUT_CLASSIC_COORDINATOR
+    return replace(rules, reads_unknown_versions=is_preview, rules_of=_find_rules(chosen, version))
+
+
+def _newest_patch(text: str) -> Version:
+    """Return the numbers of a release. A feature release such as 4.3 is its newest patch release."""
+    version = parse_release(text)
+    feature = SHORT_NAMES.get(text, text)
+    return (*_numbers(feature), NEWEST_PATCHES[feature]) if feature in NEWEST_PATCHES else version
+
+
+@cache
+def _find_rules(coordinator: Coordinator, version: Version) -> str | None:
+    """Return the nearest checked version with the rules of this one. None: this version itself was checked.
+
+    If no checked version has its rules, they were read in Kafka's source; then the answer is the version itself.
+    """
+    checked = {_numbers(text): text for text in CHECKED_VERSIONS[coordinator]}
+    if version in checked:
+        return None
+    before = max((each for each in checked if each < version), default=None)
+    if before is not None and not _changes_between(coordinator, before, version):
+        return checked[before]
+    after = min((each for each in checked if each > version), default=None)
+    if after is not None and not _changes_between(coordinator, version, after):
+        return checked[after]
+    return ".".join(map(str, version))
+
+
+def _changes_between(coordinator: Coordinator, older: Version, newer: Version) -> bool:
+    return coordinator == "classic" and any(older < change <= newer for change in CLASSIC_CHANGES)
 
 
 def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dialect:
@@ -231,6 +282,23 @@ class WrittenValue(NamedTuple):
     expires: bool = False
 
 
+EVERY_VERSION = Range((0,), NEWEST)
+_CONSUMER_TYPES = Range(FIRST_WITH_NEW_COORDINATOR, NEWEST)
+_SHARE_TYPES = Range((4, 0), NEWEST)
+_STREAMS_TYPES = Range((4, 1), NEWEST)
+
+READ_TYPES: dict[int, Range] = {
+    **dict.fromkeys((3, 4, 5, 6, 7, 8), _CONSUMER_TYPES),
+    16: Range((4, 0), NEWEST),
+    9: Range((4, 0), (4, 1)),
+    **dict.fromkeys((10, 11, 12, 13, 14, 15), _SHARE_TYPES),
+    **dict.fromkeys((17, 19, 20, 21, 22, 23), _STREAMS_TYPES),
+}
+"""The versions whose new coordinator reads a record type above 2."""
+
+_WRITTEN_TYPES = {4: Range(FIRST_WITH_NEW_COORDINATOR, (4, 1)), 15: Range((4, 1), NEWEST)}
+"""The versions that write a type, if not all that read it do. Kafka 4.0 reads type 15 but cannot replay it."""
+
 _STEP_BEFORE_2_1: Version = (2, 0, 2**30)
 """2.1-IV0, a step of development between 2.0 and 2.1. It is the only step that wrote versions of its own."""
 
@@ -245,11 +313,7 @@ WRITTEN_VALUES = (
     WrittenValue(2, 1, Range((0, 10, 1), _STEP_BEFORE_2_1)),
     WrittenValue(2, 2, Range(_STEP_BEFORE_2_1, (2, 3))),
     WrittenValue(2, 3, Range((2, 3), NEWEST)),
-    *(WrittenValue(number, 0, Range((3, 7), NEWEST)) for number in (3, 5, 6, 7, 8)),
-    WrittenValue(4, 0, Range((3, 7), (4, 1))),
-    WrittenValue(9, 0, Range((4, 0), (4, 1))),
-    *(WrittenValue(number, 0, Range((4, 0), NEWEST)) for number in (10, 11, 12, 13, 14, 16)),
-    *(WrittenValue(number, 0, Range((4, 1), NEWEST)) for number in (15, 17, 19, 20, 21, 22, 23)),
+    *(WrittenValue(number, 0, _WRITTEN_TYPES.get(number, read)) for number, read in READ_TYPES.items()),
 )
 """Which value version a broker writes, by record type."""
 

@@ -15,6 +15,7 @@ import struct
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
+from kafkagroups.records.refusals import TOO_MANY_ELEMENTS
 from kafkagroups.records.text import encode_utf8, uuid_bytes, uuid_text
 from kafkagroups.records.varint import write_uvarint
 from kafkagroups.records.wire_base import (
@@ -32,6 +33,9 @@ from kafkagroups.records.wire_base import (
 
 MAX_STRING = 0x7FFF
 """The largest number of bytes in a string."""
+MAX_INT32 = 0x7FFFFFFF
+MOST_ELEMENTS = 1_000_000
+"""The most elements that an array may have since Kafka 4.4."""
 
 
 class Int(Wire):
@@ -217,6 +221,7 @@ class Array(Wire):
     def reader(self, form: MessageFormat, nullable: bool) -> Reader:
         read_count = length_reader(form, INT32_LENGTH)
         read_element = self.of.reader(form, False)
+        most = MOST_ELEMENTS if TOO_MANY_ELEMENTS.holds(form.kafka) else MAX_INT32
 
         def read(buffer: bytes, position: int) -> tuple[tuple[Any, ...] | None, int]:
             count, start = read_count(buffer, position)
@@ -227,6 +232,9 @@ class Array(Wire):
             left = len(buffer) - start
             if count > left:
                 raise refuse_length("an array", count, left, position).with_cause("count", count, left)
+            if count > most:
+                reason = f"expected an array of at most {most} elements, found {count}"
+                raise InvalidRecord(reason, position=position).with_cause("elements", count)
             elements = []
             position = start
             try:

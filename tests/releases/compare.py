@@ -1,6 +1,6 @@
 """Compare loads of random sequences with a release's own coordinator.
 
-`python -m tests.releases.compare RELEASE COUNT [FIRST_SEED]` prints the differences, the most frequent cause first.
+`python -m tests.releases.compare RELEASE COUNT [FIRST_SEED [ENGINE]]` prints the differences, the commonest first.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def load(folder: Path, events: list[Event], release: str, engine: str) -> Any:
     return kg.load(folder, "new", release, engine=engine)
 
 
-def main(release: str, count: str, first: str = "0") -> None:
+def main(release: str, count: str, first: str = "0", engine: str = "python") -> None:
     seeds = range(int(first), int(first) + int(count))
     causes: dict[str, list[Difference]] = {}
-    for difference in compare(release, seeds):
+    for difference in compare(release, seeds, engine):
         causes.setdefault(difference.cause, []).append(difference)
     for cause, found in sorted(causes.items(), key=lambda item: -len(item[1])):
         print(f"{len(found):6} {cause}  seeds {[difference.seed for difference in found[:4]]}")

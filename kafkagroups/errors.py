@@ -108,8 +108,8 @@ class Deviation:
 class InvalidRecord(BadBytes):
     """A key or a value that a Kafka reader refuses, or that a strict reader refuses for its `deviations`.
 
-    `cause` is a kind and its numbers. Kafka's own messages are made from it (kafka_tools/words.py). It is empty if the
-    bytes just end.
+    `cause` is a kind and its numbers. Kafka's own messages are made from it (kafka_tools/error_messages.py).
+    It is empty if the bytes just end.
     """
 
     deviations: tuple[Deviation, ...] = ()

@@ -13,7 +13,7 @@ from kafkagroups.cli.tables import escape
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import find_group_id
 from kafkagroups.kafka_tools import dump_log, formatters
-from kafkagroups.kafka_tools.jvm import ToolDied
+from kafkagroups.kafka_tools.jvm import ToolCrashed
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.log.stop import Stop, batches_until
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
         except UsageError as error:
             options.print_error(error)
             worst = 2
-        except ToolDied as error:
+        except ToolCrashed as error:
             sys.stdout.flush()
             options.print_error(f"Kafka's own tool fails at this point: {error}")
             return max(worst, 1)

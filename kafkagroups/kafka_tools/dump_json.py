@@ -1,9 +1,9 @@
-"""A record's contents as the dump tool prints them since 3.8: key and value as Kafka's JSON.
+"""A record's key and value as the dump tool prints them since 3.8: as Kafka's JSON.
 
-The subscriptions and assignments of a consumer group's members are shown as JSON if they can be read. Unknown tagged
-fields are left out. For a record that cannot be read, the tool prints an error and skips the record.
-Source: DumpLogSegments.OffsetsMessageParser (3.8.0, 3.9.0), CoordinatorRecordMessageParser (4.3.1), and the output of
-that tool for crafted logs.
+The tool prints the subscriptions and assignments of a consumer group's members as JSON, if it can read them. It leaves
+out unknown tagged fields. If it cannot read a record, it prints an error and skips the record.
+Source: DumpLogSegments.OffsetsMessageParser (3.8.0, 3.9.0), CoordinatorRecordMessageParser (4.3.1), and the dump tool's
+output for crafted logs.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord
-from kafkagroups.kafka_tools.jvm import ToolDied, format_json
-from kafkagroups.kafka_tools.words import kafka_message
+from kafkagroups.kafka_tools.error_messages import format_kafka_error
+from kafkagroups.kafka_tools.jvm import ToolCrashed, format_json
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.records.consumer_protocol import (
     HIGHEST_VERSION,
@@ -26,59 +26,59 @@ from kafkagroups.records.structs import reader, to_json
 from kafkagroups.records.versions import Dialect
 
 
-def format_contents(log_record: LogRecord, rules: Dialect) -> str:
-    """Return the text after a record's sizes: ` key: … payload: …`. ToolDied: the record has no key."""
+def format_key_and_value(log_record: LogRecord, dialect: Dialect) -> str:
+    """Return the text after a record's sizes: ` key: … payload: …`. Raises ToolCrashed if the record has no key."""
     key = log_record.key
     offset = log_record.offset
     if key is None:
-        raise ToolDied(f"the record at offset {offset} has no key")
+        raise ToolCrashed(f"the record at offset {offset} has no key")
     try:
-        record = decode(key, log_record.value, rules)
+        record = decode(key, log_record.value, dialect)
     except InvalidRecord as error:
-        return f" key: Error at offset {offset}, skipping. {kafka_message(error, key, log_record.value)}"
+        return f" key: Error at offset {offset}, skipping. {format_kafka_error(error, key, log_record.value)}"
     if isinstance(record.key, UnknownContent):
         return f" key: Unknown record type {record.type} at offset {offset}, skipping."
-    value = "<DELETE>" if record.value is None else format_json(_value(record, rules))
-    return f" key: {format_json(known_json(key_to_json(record)))} payload: {value}"
+    value = "<DELETE>" if record.value is None else format_json(_value_json(record, dialect))
+    return f" key: {format_json(drop_unknown_tags(key_to_json(record)))} payload: {value}"
 
 
-def _value(record: Record, rules: Dialect) -> Any:
-    """Return the JSON of a value, with the bytes inside its members decoded."""
-    shown = known_json(value_to_json(record, rules))
+def _value_json(record: Record, dialect: Dialect) -> Any:
+    """Return the JSON of a value, with the subscriptions and assignments of its members decoded."""
+    value_json = drop_unknown_tags(value_to_json(record, dialect))
     if isinstance(record.value, GroupMetadataValue) and record.value.protocol_type == "consumer":
-        for member, json_member in zip(record.value.members, shown["data"]["members"], strict=True):
-            subscription = _embedded(ConsumerProtocolSubscription, member.subscription, "owned_partitions")
-            assignment = _embedded(ConsumerProtocolAssignment, member.assignment, "assigned_partitions")
+        for member, json_member in zip(record.value.members, value_json["data"]["members"], strict=True):
+            subscription = _decode_embedded(ConsumerProtocolSubscription, member.subscription, "owned_partitions")
+            assignment = _decode_embedded(ConsumerProtocolAssignment, member.assignment, "assigned_partitions")
             if subscription is not None:
                 json_member["subscription"] = subscription
             if assignment is not None:
                 json_member["assignment"] = assignment
-    return shown
+    return value_json
 
 
-def _embedded(
-    cls: type[ConsumerProtocolSubscription | ConsumerProtocolAssignment], data: bytes, structs: str
+def _decode_embedded(
+    cls: type[ConsumerProtocolSubscription | ConsumerProtocolAssignment], data: bytes, partitions_field: str
 ) -> dict[str, Any] | None:
     """Return the JSON of a subscription or an assignment; None if the tool prints the bytes unchanged.
 
-    The tool reads a version above the highest as the highest, but it cannot read partitions (`structs`) in it. It reads
-    a negative version as 0.
+    The tool reads a version above the highest one that it has as this highest version, but then it cannot read the
+    partitions (`partitions_field`). It reads a negative version as 0.
     """
-    if len(data) < 2:
+    if len(data) < 2:  # The bytes begin with a version of two bytes.
         return None
     version = int.from_bytes(data[:2], "big", signed=True)
-    layout = min(max(version, 0), HIGHEST_VERSION)
+    layout_version = min(max(version, 0), HIGHEST_VERSION)
     try:
-        message = reader(cls, layout)(data, 2)[0]
+        message = reader(cls, layout_version)(data, 2)[0]
     except InvalidRecord:
         return None
-    if version > HIGHEST_VERSION and getattr(message, structs):
+    if version > HIGHEST_VERSION and getattr(message, partitions_field):
         return None
-    return to_json(message, layout)
+    return to_json(message, layout_version)
 
 
-def known_json(value: Any) -> Any:
-    """Return our JSON without the unknown tagged fields, which Kafka's JSON does not have."""
+def drop_unknown_tags(value: Any) -> Any:
+    """Return this package's JSON without the unknown tagged fields, which Kafka's JSON does not have."""
     if isinstance(value, dict):
-        return {name: known_json(content) for name, content in value.items() if name != "_unknownTaggedFields"}
-    return [known_json(element) for element in value] if isinstance(value, list) else value
+        return {name: drop_unknown_tags(content) for name, content in value.items() if name != "_unknownTaggedFields"}
+    return [drop_unknown_tags(element) for element in value] if isinstance(value, list) else value

@@ -1,86 +1,95 @@
-"""A record's contents as the dump tool printed them before 3.8.
+"""A record's key and value as the dump tool printed them before 3.8, in three formats.
 
     0.10.2   key: offset::GROUP:TOPIC:PARTITION   payload: OFFSET[:METADATA]
              key: metadata::GROUP                 payload: TYPE:PROTOCOL:GENERATION:{MEMBER=[TOPIC-0, …][:USERDATA],…}
-    1.0      key: {"metadata":GROUP}              payload: the same as JSON
+    1.0      key: {"metadata":GROUP}              payload: the same fields as JSON
     2.4.1    key: offset_commit::group=GROUP,partition=TOPIC-PARTITION   payload: offset=OFFSET[,metadata=METADATA]
-             key: group_metadata::group=GROUP                            payload: JSON as before
+             key: group_metadata::group=GROUP                            payload: the same JSON as in 1.0
 
-The tool ends at a record that it cannot read. A tombstone is printed as nothing before 2.4.1, then as `<DELETE>`.
-Members are in the order of a Scala HashMap. User data is one hexadecimal number. So is an assignment if the protocol
-type is not "consumer".
+The tool crashes at a record that it cannot read. Before 2.4.1 it prints nothing for a tombstone, since 2.4.1 it prints
+`<DELETE>`. Members are in the order of a Scala HashMap. User data is printed as one hexadecimal number. If the protocol
+type is not "consumer", the whole assignment is printed as one hexadecimal number.
 Source: DumpLogSegments.OffsetsMessageParser (0.10.2.2, 1.0.1, 2.4.0), GroupMetadataManager.parseOffsets and
-parseGroupMetadata (2.8.2), and the sources of old_groups.py.
+parseGroupMetadata (2.8.2), and the sources of classic_member_order.py.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from kafkagroups.kafka_tools.jvm import ToolDied, Version, format_hex, format_json, format_reference
-from kafkagroups.kafka_tools.old_groups import loaded_members
+from kafkagroups.kafka_tools.classic_member_order import order_members_as_tool
+from kafkagroups.kafka_tools.jvm import ToolCrashed, Version, format_hex, format_json, format_nullable
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.records.consumer_protocol import decode_assignment
 from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadata
 from kafkagroups.records.serde import UnknownContent, decode
 from kafkagroups.records.versions import Dialect
 
-SINCE_2_4 = (2, 4, 1)
-"""2.4.0 still prints the text before 2.4.1."""
+FIRST_WITH_NEW_TEXT = (2, 4, 1)
+"""The first version with `offset_commit::` and `group_metadata::`. 2.4.0 still prints the older text."""
 
 
-def format_contents(log_record: LogRecord, kafka: Version, rules: Dialect) -> str:
-    """Return the text after a record's sizes: ` key: … payload: …`. InvalidRecord or ToolDied: the tool ends here."""
-    newer = kafka >= SINCE_2_4
-    if log_record.value is None and not newer:
+def format_key_and_value(log_record: LogRecord, kafka: Version, dialect: Dialect) -> str:
+    """Return the text after a record's sizes: ` key: … payload: …`.
+
+    Raises InvalidRecord or ToolCrashed if the tool crashes at this record.
+    """
+    has_new_text = kafka >= FIRST_WITH_NEW_TEXT
+    if log_record.value is None and not has_new_text:
         return ""
-    record = decode(log_record.key, log_record.value, rules)
+    record = decode(log_record.key, log_record.value, dialect)
     key: Any = record.key
     value: Any = record.value
     if isinstance(key, UnknownContent):
-        raise ToolDied(f"the record at offset {log_record.offset} is of type {record.type}")
+        raise ToolCrashed(f"the record at offset {log_record.offset} is of type {record.type}")
     if record.type == 2:
-        return _group_contents(key.group, value, kafka)
-    return _offset_contents(key, value, newer)
+        return _format_group_record(key.group, value, kafka)
+    return _format_offset_record(key, value, has_new_text)
 
 
-def _offset_contents(key: Any, value: Any, newer: bool) -> str:
-    if not newer:
+def _format_offset_record(key: Any, value: Any, has_new_text: bool) -> str:
+    if not has_new_text:
         metadata = f":{value.metadata}" if value.metadata else ""
         return f" key: offset::{key.group}:{key.topic}:{key.partition} payload: {value.offset}{metadata}"
-    shown = "<DELETE>"
+    payload = "<DELETE>"
     if value is not None:
-        shown = f"offset={value.offset}" + (f",metadata={value.metadata}" if value.metadata else "")
-    return f" key: offset_commit::group={key.group},partition={key.topic}-{key.partition} payload: {shown}"
+        payload = f"offset={value.offset}" + (f",metadata={value.metadata}" if value.metadata else "")
+    return f" key: offset_commit::group={key.group},partition={key.topic}-{key.partition} payload: {payload}"
 
 
-def _group_contents(group: str, value: GroupMetadataValue | None, kafka: Version) -> str:
-    shown = "<DELETE>" if value is None else _group(group, value, kafka)
-    if kafka >= SINCE_2_4:
-        return f" key: group_metadata::group={group} payload: {shown}"
-    name = format_json({"metadata": group}) if kafka >= (1,) else f"metadata::{group}"
-    return f" key: {name} payload: {shown}"
+def _format_group_record(group: str, value: GroupMetadataValue | None, kafka: Version) -> str:
+    payload = "<DELETE>" if value is None else _format_group(group, value, kafka)
+    if kafka >= FIRST_WITH_NEW_TEXT:
+        return f" key: group_metadata::group={group} payload: {payload}"
+    key = format_json({"metadata": group}) if kafka >= (1,) else f"metadata::{group}"
+    return f" key: {key} payload: {payload}"
 
 
-def _group(group: str, value: GroupMetadataValue, kafka: Version) -> str:
-    members = [_assignment(member, value.protocol_type, kafka) for member in loaded_members(group, value, kafka)]
-    assignment = "{" + ",".join(members) + "}"
+def _format_group(group: str, value: GroupMetadataValue, kafka: Version) -> str:
+    members = order_members_as_tool(group, value, kafka)
+    assignments = [_format_assignment(member, value.protocol_type, kafka) for member in members]
+    assignment = "{" + ",".join(assignments) + "}"
+    # Before 1.0.1, a group without members has no protocol type here: loadGroup, which keeps it, came with 1.0.1.
+    has_protocol_type = bool(value.members) or kafka >= (1, 0, 1)
+    protocol_type = value.protocol_type if has_protocol_type else ""
     if kafka < (1,):
-        # An empty group has no protocol type in these versions, because loadGroup came later.
-        kind = value.protocol_type if value.members else ""
-        return f"{kind}:{format_reference(value.protocol)}:{value.generation}:{assignment}"
-    kind = value.protocol_type if value.members or kafka >= (1, 0, 1) else ""
+        return f"{protocol_type}:{format_nullable(value.protocol)}:{value.generation}:{assignment}"
     return format_json(
-        {"protocolType": kind, "protocol": value.protocol, "generationId": value.generation, "assignment": assignment}
+        {
+            "protocolType": protocol_type,
+            "protocol": value.protocol,
+            "generationId": value.generation,
+            "assignment": assignment,
+        }
     )
 
 
-def _assignment(member: MemberMetadata, protocol_type: str, kafka: Version) -> str:
+def _format_assignment(member: MemberMetadata, protocol_type: str, kafka: Version) -> str:
     if protocol_type != "consumer":
         return f"{member.member_id}={format_hex(member.assignment)}"
     assignment = decode_assignment(member.assignment).message
     partitions = [f"{topic.topic}-{number}" for topic in assignment.assigned_partitions for number in topic.partitions]
-    if assignment.user_data is None and kafka < SINCE_2_4:
-        raise ToolDied(f"the assignment of {member.member_id} has no user data")
+    if assignment.user_data is None and kafka < FIRST_WITH_NEW_TEXT:
+        raise ToolCrashed(f"the assignment of {member.member_id} has no user data")
     user_data = format_hex(assignment.user_data or b"")
     return f"{member.member_id}=[{', '.join(partitions)}]" + (f":{user_data}" if user_data else "")

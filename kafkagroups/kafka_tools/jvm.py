@@ -9,12 +9,12 @@ from typing import Any
 Version = tuple[int, ...]
 
 
-class ToolDied(Exception):
-    """Kafka's tool ends here and prints nothing more."""
+class ToolCrashed(Exception):
+    """Kafka's own tool crashes at this point of the log and prints nothing more."""
 
 
 def format_json(value: Any) -> str:
-    """Return JSON as Jackson prints it: no spaces, non-ASCII characters unchanged, \\u escapes in capitals."""
+    """Return JSON as Jackson prints it: no spaces, non-ASCII characters unchanged, upper-case digits in \\u escapes."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return re.sub(r"(?<!\\)((?:\\\\)*\\u)([0-9a-f]{4})", lambda match: match[1] + match[2].upper(), text)
 
@@ -24,11 +24,11 @@ def format_option(value: object) -> str:
     return "None" if value is None else f"Some({value})"
 
 
-def format_reference(value: object) -> str:
-    """Return Java's text of a reference: `null` for None."""
+def format_nullable(value: object) -> str:
+    """Return Java's text of an object that can be null: `null` for None."""
     return "null" if value is None else str(value)
 
 
 def format_hex(data: bytes) -> str:
-    """Return bytes as one unsigned number in capitals. Leading zeros are lost, and no bytes give no digits."""
+    """Return bytes as one unsigned number in upper-case hex, without leading zeros; "" for empty bytes."""
     return f"{int.from_bytes(data, 'big'):X}" if data else ""

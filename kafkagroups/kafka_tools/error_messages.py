@@ -1,7 +1,7 @@
 """The messages of Kafka 4.3.1's exceptions for a record that it cannot read.
 
-The exception of a field reader describes the problem. The exception around it names the part and its version. Bytes
-that just end give a BufferUnderflowException, whose message is null.
+The exception of a field reader describes the problem. A second exception wraps it, and names the part (key or value)
+and its version. If the bytes end too early, the reader throws a BufferUnderflowException, whose message is null.
 Source: errors.jsonl (the messages of 4.3.1's GroupCoordinatorRecordSerde), ByteBufferAccessor.java, ByteUtils.java.
 """
 
@@ -21,18 +21,18 @@ _MESSAGES = {
 }
 
 
-def kafka_message(error: InvalidRecord, key: bytes, value: bytes | None) -> str:
-    """Return the message of 4.3.1's exception for a record that `decode` refused with this error."""
+def format_kafka_error(error: InvalidRecord, key: bytes, value: bytes | None) -> str:
+    """Return the message of 4.3.1's exception for a record that `decode` refused with `error`."""
     path = (error.field or "key").split(".")
     part = path[0]
     field = path[-1]
-    kind = str(error.cause[0]) if error.cause else ""
+    cause = str(error.cause[0]) if error.cause else ""
     numbers = error.cause[1:]
-    if kind == "no version":
+    if cause == "no version":
         return f"Could not read version from {part}'s buffer."
-    if kind == "version":
+    if cause == "version":
         return "Found an unknown record version {} for {} type".format(*numbers)
     field = re.sub(r"\[[0-9]+\]$", " element", field)
-    why = _MESSAGES[kind].format(*numbers, field=field) if kind else "null"
+    reason = _MESSAGES[cause].format(*numbers, field=field) if cause else "null"
     version = int.from_bytes((value if part == "value" and value else key)[:2], "big", signed=True)
-    return f"Could not read record with version {version} from {part}'s buffer due to: {why}."
+    return f"Could not read record with version {version} from {part}'s buffer due to: {reason}."

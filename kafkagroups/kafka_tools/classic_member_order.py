@@ -1,0 +1,32 @@
+"""The members of a classic group in the order in which Kafka's Scala tools print them.
+
+Source: GroupMetadata.loadGroup, add (tags 1.0.1 to 3.7.0), and 2.8.2's tool on crafted logs.
+"""
+
+from __future__ import annotations
+
+from kafkagroups.groups.map_orders import hash_map_order
+from kafkagroups.groups.member import find_unreadable_subscription
+from kafkagroups.kafka_tools.jvm import ToolCrashed, Version
+from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadata
+
+
+def order_members_as_tool(group: str, value: GroupMetadataValue, kafka: Version) -> list[MemberMetadata]:
+    """Return the group's members in the order of the tool's hash map.
+
+    If two members have the same id, only the later one is returned. Raises ToolCrashed if the tool cannot load the
+    group.
+    """
+    by_id: dict[str, MemberMetadata] = {}
+    for count, member in enumerate(value.members):
+        # GroupMetadata.add asserts that every member so far supports the protocol. It counts a repeated id twice in the
+        # protocol's members, but once in the group's members, so it refuses the member after the repeated id.
+        if count > len(by_id) and kafka >= (2, 1):
+            raise ToolCrashed(f"group {group}: two members have the same id, and another member comes after them")
+        by_id[member.member_id] = member
+    members = [by_id[member_id] for member_id in hash_map_order(by_id, kafka)]
+    if value.protocol_type == "consumer" and value.protocol is not None and kafka >= (2, 7):
+        problem = find_unreadable_subscription((member.member_id, member.subscription) for member in members)
+        if problem is not None:
+            raise ToolCrashed(problem)
+    return members

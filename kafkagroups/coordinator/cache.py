@@ -63,7 +63,7 @@ class GroupCache:
         """Return whether the group's partition is being loaded."""
         return self.partition_for(group_id) in self.loading
 
-    def not_exists(self, group_id: str) -> bool:
+    def is_missing(self, group_id: str) -> bool:
         """Return whether this broker owns the group's partition, and the group is missing or Dead."""
         group = self.groups.get(group_id)
         return self.is_local(group_id) and (group is None or group.state is ClassicState.DEAD)

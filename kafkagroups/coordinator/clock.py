@@ -71,6 +71,6 @@ class Clock:
         """Advance by `ms`."""
         self.advance_to(self.now_ms + ms)
 
-    def forget(self) -> None:
+    def clear_timers(self) -> None:
         """Drop all timers, as a crash does."""
         self._timers.clear()

@@ -458,9 +458,9 @@ class GroupCoordinator:
         """
         return self.deletions.delete_partitions(partitions)
 
-    def start_sweeps(self, first_ms: int = 0) -> None:
+    def start_expiration(self, first_ms: int = 0) -> None:
         """Delete expired offsets in `first_ms`, and then every offsets.retention.check.interval.ms."""
-        self.deletions.start_sweeps(first_ms)
+        self.deletions.start_expiration(first_ms)
 
     def find_coordinator(self, group_id: str) -> tuple[Errors, int]:
         """Return the partition whose leader coordinates the group.

@@ -74,7 +74,7 @@ class DeleteRequests:
         """Delete every group's offsets of partitions that were deleted; return how many were committed."""
         return self.manager.delete_offsets_and_empty_groups(self.manager.current_groups(), lambda _: partitions)
 
-    def start_sweeps(self, first_ms: int) -> None:
+    def start_expiration(self, first_ms: int) -> None:
         """Delete expired offsets in `first_ms`, and then at every check interval."""
         self.clock.after(max(first_ms, 1), self._sweep)
 

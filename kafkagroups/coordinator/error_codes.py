@@ -1,4 +1,4 @@
-"""Kafka's error codes, and the code that a failed append gives to clients.
+"""Kafka's error codes, and the code that clients get if an append fails.
 
 Source: Errors.java (3.9).
 """
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class Errors(IntEnum):
-    """The error codes, with Kafka's numbers and names."""
+    """Kafka's error codes."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -54,28 +54,28 @@ class Errors(IntEnum):
     TRANSACTION_ABORTABLE = 120
 
 
-_FAILED_APPENDS = {
+_CLIENT_ERRORS = {
     Errors.UNKNOWN_TOPIC_OR_PARTITION: Errors.COORDINATOR_NOT_AVAILABLE,
     Errors.NOT_ENOUGH_REPLICAS: Errors.COORDINATOR_NOT_AVAILABLE,
     Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Errors.COORDINATOR_NOT_AVAILABLE,
     Errors.NOT_LEADER_OR_FOLLOWER: Errors.NOT_COORDINATOR,
     Errors.KAFKA_STORAGE_ERROR: Errors.NOT_COORDINATOR,
 }
-_TOO_LARGE = (Errors.MESSAGE_TOO_LARGE, Errors.RECORD_LIST_TOO_LARGE, Errors.INVALID_FETCH_SIZE)
+_TOO_LARGE_ERRORS = (Errors.MESSAGE_TOO_LARGE, Errors.RECORD_LIST_TOO_LARGE, Errors.INVALID_FETCH_SIZE)
 
 
-def error_of_group_append(error: Errors) -> Errors:
-    """Return the error for a member whose group record could not be appended (GroupMetadataManager.storeGroup)."""
+def convert_group_append_error(error: Errors) -> Errors:
+    """Return the error that a member gets if the group's record could not be appended (GroupMetadataManager.storeGroup)."""
     if error is Errors.REQUEST_TIMED_OUT:
         return Errors.REBALANCE_IN_PROGRESS
-    return Errors.UNKNOWN_SERVER_ERROR if error in _TOO_LARGE else _FAILED_APPENDS.get(error, error)
+    return Errors.UNKNOWN_SERVER_ERROR if error in _TOO_LARGE_ERRORS else _CLIENT_ERRORS.get(error, error)
 
 
-def error_of_commit_append(error: Errors, *, verifies: bool) -> Errors:
-    """Return the error for a client whose commit could not be appended (maybeConvertOffsetCommitError).
+def convert_commit_append_error(error: Errors, *, verifies_transactions: bool) -> Errors:
+    """Return the error that a client gets if its commit could not be appended (maybeConvertOffsetCommitError).
 
-    `verifies`: whether this Kafka asks the transaction coordinator first (since 3.6), which may be unreachable.
+    Since 3.6 a broker first asks the transaction coordinator (`verifies_transactions`), which may be unreachable.
     """
-    if error is Errors.NETWORK_EXCEPTION and verifies:
+    if error is Errors.NETWORK_EXCEPTION and verifies_transactions:
         return Errors.COORDINATOR_LOAD_IN_PROGRESS
-    return Errors.INVALID_COMMIT_OFFSET_SIZE if error in _TOO_LARGE else _FAILED_APPENDS.get(error, error)
+    return Errors.INVALID_COMMIT_OFFSET_SIZE if error in _TOO_LARGE_ERRORS else _CLIENT_ERRORS.get(error, error)

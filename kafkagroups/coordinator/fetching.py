@@ -92,11 +92,11 @@ class FetchRequests:
     def list_groups(self, states: Collection[str], types: Collection[str]) -> tuple[Errors, list[ListedGroup]]:
         """Return all groups, or those of certain states (since 2.6) and types (since 3.8; all groups are classic)."""
         may_see_all = self.validator.authorize("DESCRIBE", "CLUSTER", "kafka-cluster")
-        if not may_see_all and not self.settings.since(2, 0):
+        if not may_see_all and self.settings.is_before(2, 0):
             return Errors.CLUSTER_AUTHORIZATION_FAILED, []
         if not self.validator.is_running:
             return Errors.COORDINATOR_NOT_AVAILABLE, []
-        fold_case = str.lower if self.settings.since(3, 7) else str
+        fold_case = str.lower if self.settings.is_at_least(3, 7) else str
         wanted_states = {fold_case(state) for state in states}
         is_wanted_type = not types or "classic" in {each.lower() for each in types}
         groups = []
@@ -109,7 +109,7 @@ class FetchRequests:
 
     def _name_state(self, group: ClassicGroup) -> str:
         """Return the state's name. Before 1.1 CompletingRebalance was called AwaitingSync."""
-        if group.state is ClassicState.COMPLETING_REBALANCE and not self.settings.since(1, 1):
+        if group.state is ClassicState.COMPLETING_REBALANCE and self.settings.is_before(1, 1):
             return "AwaitingSync"
         return group.state.value
 

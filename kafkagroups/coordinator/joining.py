@@ -52,7 +52,7 @@ class JoinRequests:
         A new member's group is created even if the member is then refused.
         """
         response: ResponseFuture[JoinGroupResult] = ResponseFuture()
-        if not self.settings.since(2, 3):  # older brokers have no static members (KIP-345)
+        if self.settings.is_before(2, 3):  # older brokers have no static members (KIP-345)
             joining.group_instance_id = None
         group: ClassicGroup | None = None
         error = self.validator.check_request(group_id, "JOIN_GROUP", "READ")
@@ -70,8 +70,8 @@ class JoinRequests:
                 group,
                 joining,
                 response,
-                require_known_member_id=require_known_member_id and self.settings.since(2, 2),
-                skip_assignment=skip_assignment and self.settings.since(3, 2),
+                require_known_member_id=require_known_member_id and self.settings.is_at_least(2, 2),
+                skip_assignment=skip_assignment and self.settings.is_at_least(3, 2),
             )
         elif joining.member_id in group.members:
             self._join_again(group, group.members[joining.member_id], joining, response)
@@ -91,7 +91,7 @@ class JoinRequests:
 
     def _check_member(self, group: ClassicGroup, joining: ClassicMember) -> Errors:
         member_id = joining.member_id
-        if self.settings.since(2, 2) and not self._has_room(group, member_id):
+        if self.settings.is_at_least(2, 2) and not self._accepts_member(group, member_id):
             group.remove(member_id)
             return Errors.GROUP_MAX_SIZE_REACHED
         if group.state is ClassicState.DEAD:
@@ -100,9 +100,9 @@ class JoinRequests:
             return Errors.INCONSISTENT_GROUP_PROTOCOL
         if not member_id or member_id in group.pending_members:
             return Errors.NONE
-        return self.member_validator.validate_member(group, member_id, joining.group_instance_id, joins=True)
+        return self.member_validator.validate_member(group, member_id, joining.group_instance_id, is_join_request=True)
 
-    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
+    def _accepts_member(self, group: ClassicGroup, member_id: str) -> bool:
         """Return whether group.max.size leaves room (KIP-389). While members join, the first ones get the places."""
         if group.state in (ClassicState.EMPTY, ClassicState.DEAD):
             return True
@@ -152,7 +152,7 @@ class JoinRequests:
 
     def _refuse(self, member_id: str, error: Errors) -> JoinGroupResult:
         """Return the result for an error. Its generation is -1; before 2.4 it is 0, except without authorization."""
-        before_2_4 = not self.settings.since(2, 4)
+        before_2_4 = self.settings.is_before(2, 4)
         has_generation_0 = before_2_4 and error is not Errors.GROUP_AUTHORIZATION_FAILED
         return JoinGroupResult(
             error,

@@ -72,18 +72,18 @@ class HeldLogs:
     ----------
     logs
         The logs that receive the batches.
-    holds
+    holds_answers
         Whether answers are delayed. If False, each append is answered immediately.
-    refuses
+    append_error
         If not NONE, appends are answered with this error and do not reach the log.
-    held
+    held_appends
         The appends without an answer, the oldest first.
     """
 
     logs: OffsetsLogs
-    holds: bool = True
-    refuses: Errors = Errors.NONE
-    held: list[HeldAppend] = field(default_factory=list)
+    holds_answers: bool = True
+    append_error: Errors = Errors.NONE
+    held_appends: list[HeldAppend] = field(default_factory=list)
 
     def magic(self, partition: int) -> int | None:
         """Return the message format of the log."""
@@ -97,16 +97,16 @@ class HeldLogs:
         """Append a batch, and keep its answer until `release`."""
 
         def hold(error: Errors, offset: int) -> None:
-            self.held.append(HeldAppend(error, offset, callback))
+            self.held_appends.append(HeldAppend(error, offset, callback))
 
-        if self.refuses is not Errors.NONE:
-            hold(self.refuses, -1)
+        if self.append_error is not Errors.NONE:
+            hold(self.append_error, -1)
         else:
             self.logs.append(partition, batch, hold)
-        if not self.holds:
+        if not self.holds_answers:
             self.release(-1)
 
     def release(self, number: int = 0, error: Errors = Errors.NONE) -> None:
         """Answer one of the held appends, with this error if it is not NONE."""
-        held = self.held.pop(number)
+        held = self.held_appends.pop(number)
         held.callback(error or held.error, -1 if error else held.offset)

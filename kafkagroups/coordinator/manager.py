@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from kafkagroups.coordinator.cache import GroupCache
-from kafkagroups.coordinator.error_codes import Errors, error_of_commit_append, error_of_group_append
+from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_group_append_error
 from kafkagroups.coordinator.logs import NewBatch
 from kafkagroups.coordinator.results import CommitErrors, FetchedOffset
 from kafkagroups.groups.classic_group import ClassicGroup
@@ -42,7 +42,7 @@ class GroupMetadataManager(GroupCache):
     ) -> None:
         """Append the group's record with these assignments (by member id), and call `complete` with the result.
 
-        The error is NOT_COORDINATOR if the partition is not here, or the one that `error_of_group_append` returns.
+        The error is NOT_COORDINATOR if the partition is not here, or the one that `convert_group_append_error` returns.
         """
         partition = self.partition_for(group.group_id)
         if self.logs.magic(partition) is None:
@@ -52,7 +52,7 @@ class GroupMetadataManager(GroupCache):
         self.logs.append(
             partition,
             NewBatch([record], self.clock.now_ms),
-            lambda error, _: complete(error_of_group_append(error)),
+            lambda error, _: complete(convert_group_append_error(error)),
         )
 
     def store_offsets(
@@ -70,7 +70,7 @@ class GroupMetadataManager(GroupCache):
         - OFFSET_METADATA_TOO_LARGE if the metadata exceeds the limit, counted in UTF-16 units; the others are written.
         - NOT_COORDINATOR if the partition of the offsets topic is not here.
         - UNSUPPORTED_FOR_MESSAGE_FORMAT for a transaction below magic 2.
-        - The error that `error_of_commit_append` returns if the append fails.
+        - The error that `convert_commit_append_error` returns if the append fails.
         """
         if group.offsets.mixes_commits:
             logger.warning(
@@ -103,10 +103,10 @@ class GroupMetadataManager(GroupCache):
                     _complete_commit(group, fitting, producer_id, first_offset)
                 else:
                     self._take_back_commit(group, fitting, producer_id)
-            answer(error_of_commit_append(error, verifies=self.settings.since(3, 6)))
+            answer(convert_commit_append_error(error, verifies_transactions=self.settings.is_at_least(3, 6)))
 
         # Up to 3.7 Kafka also prepares the offsets whose metadata is too large, and never takes them back.
-        prepared = fitting if self.settings.since(3, 8) else offsets
+        prepared = fitting if self.settings.is_at_least(3, 8) else offsets
         if is_transactional:
             self.open_groups.setdefault(producer_id, set()).add(group.group_id)
             group.offsets.prepare_transaction(producer_id, prepared)
@@ -197,7 +197,7 @@ class GroupMetadataManager(GroupCache):
                 continue
             is_appended = self._append_tombstones(group, offsets, deletes_group=self._forget_if_dead(group))
             removed += len(offsets) if is_appended else 0
-        if (sweep and removed) or not self.settings.since(2, 0):
+        if (sweep and removed) or self.settings.is_before(2, 0):
             logger.info("Removed %d expired offsets in %d milliseconds.", removed, self.clock.now_ms - start_ms)
         return removed
 

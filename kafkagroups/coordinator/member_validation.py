@@ -14,31 +14,31 @@ from kafkagroups.log.batch import NO_PRODUCER_ID
 
 
 class MemberValidator:
-    """The checks that depend on a group and one of its members."""
+    """The checks of a request's member: does it belong to the group, and to the current generation."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
     def validate_member(
-        self, group: ClassicGroup, member_id: str, instance_id: str | None, *, joins: bool = False
+        self, group: ClassicGroup, member_id: str, instance_id: str | None, *, is_join_request: bool = False
     ) -> Errors:
-        """Return why this is not a member of the group, or NONE.
+        """Return NONE if the request comes from a member of the group, otherwise the error.
 
-        FENCED_INSTANCE_ID: another member has the instance id. UNKNOWN_MEMBER_ID: no member has the instance id, or
-        no member has the member id. Up to 2.8 an unused instance id is refused only if the member `joins`.
+        FENCED_INSTANCE_ID means that another member has the instance id. UNKNOWN_MEMBER_ID means that no member has the
+        instance id, or that no member has the member id. Up to 2.8 an unused instance id is an error only in JoinGroup.
         """
         if instance_id is not None:
             if _is_fenced(group, member_id, instance_id):
                 return Errors.FENCED_INSTANCE_ID
             is_unused = instance_id not in group.static_members
-            if is_unused and (joins or self.settings.since(3, 0)):
+            if is_unused and (is_join_request or self.settings.is_at_least(3, 0)):
                 return Errors.UNKNOWN_MEMBER_ID
         return Errors.NONE if member_id in group.members else Errors.UNKNOWN_MEMBER_ID
 
     def validate_generation(
         self, group: ClassicGroup | None, generation: int, member_id: str, instance_id: str | None
     ) -> Errors:
-        """Return why this is not a member of the group's current generation, or NONE."""
+        """Return NONE if the request comes from a member of the group's current generation, otherwise the error."""
         if group is None:
             return Errors.UNKNOWN_MEMBER_ID
         if group.state is ClassicState.DEAD:
@@ -49,20 +49,21 @@ class MemberValidator:
         return Errors.NONE if generation == group.generation else Errors.ILLEGAL_GENERATION
 
     def validate_commit(self, group: ClassicGroup, generation: int, member_id: str, instance_id: str | None) -> Errors:
-        """Return why the commit is refused, or NONE.
+        """Return NONE if the commit is accepted, otherwise the error.
 
-        A client that is not a member (generation below 0) may commit for an Empty group. Otherwise the commit must come
+        A client that is not a member (generation below 0) may commit for an Empty group. Every other commit must come
         from a member of the current generation. While the group waits for the leader's assignment, the answer is
-        REBALANCE_IN_PROGRESS; before 2.4 that comes before the member is checked.
+        REBALANCE_IN_PROGRESS. Up to 2.3 this answer is given without a check of the member; since 2.4 the member is
+        checked first.
         """
-        since = self.settings.since
         if group.state is ClassicState.DEAD:
             return self.choose_dead_group_error()
-        if not since(3, 0) and _is_fenced(group, member_id, instance_id):  # up to 2.8 this check comes first
+        # Up to 2.8 a fenced member is refused even if the group is Empty or waits for the leader's assignment.
+        if self.settings.is_before(3, 0) and _is_fenced(group, member_id, instance_id):
             return Errors.FENCED_INSTANCE_ID
         if generation < 0 and group.state is ClassicState.EMPTY:
             return Errors.NONE
-        if group.state is ClassicState.COMPLETING_REBALANCE and not since(2, 4):
+        if group.state is ClassicState.COMPLETING_REBALANCE and self.settings.is_before(2, 4):
             return Errors.REBALANCE_IN_PROGRESS
         if generation < 0 and not member_id and instance_id is None:
             return Errors.UNKNOWN_MEMBER_ID
@@ -74,19 +75,20 @@ class MemberValidator:
     def validate_txn_commit(
         self, group: ClassicGroup, generation: int, member_id: str, instance_id: str | None, producer_id: int
     ) -> Errors:
-        """Return why the transactional commit is refused, or NONE.
+        """Return NONE if the transactional commit is accepted, otherwise the error.
 
-        It need not name a member. Since 2.5 it may, and the member is then checked (KIP-447). Before 2.5 a commit
-        without a producer (id -1) is checked like a plain one.
+        A transactional commit may omit the member. Since 2.5 a member that it contains is checked (KIP-447). Before 2.5
+        the member is ignored; a commit without a producer (id -1) is checked like a commit of a client that is not a
+        member.
         """
         if group.state is ClassicState.DEAD:
             return self.choose_dead_group_error()
-        if not self.settings.since(2, 5):
+        if self.settings.is_before(2, 5):
             has_producer = producer_id != NO_PRODUCER_ID
             return Errors.NONE if has_producer else self.validate_commit(group, -1, "", None)
-        if self.settings.since(3, 0):
-            names_no_member = not member_id and instance_id is None
-            if generation < 0 and (names_no_member or group.state is ClassicState.EMPTY):
+        if self.settings.is_at_least(3, 0):
+            omits_member = not member_id and instance_id is None
+            if generation < 0 and (omits_member or group.state is ClassicState.EMPTY):
                 return Errors.NONE
             return self.validate_generation(group, generation, member_id, instance_id)
         if _is_fenced(group, member_id, instance_id):
@@ -96,8 +98,11 @@ class MemberValidator:
         return Errors.ILLEGAL_GENERATION if generation >= 0 and generation != group.generation else Errors.NONE
 
     def choose_dead_group_error(self) -> Errors:
-        """Return the error for a Dead group: it was just removed or moved, so the client looks up its coordinator."""
-        return Errors.COORDINATOR_NOT_AVAILABLE if self.settings.since(2, 3) else Errors.UNKNOWN_MEMBER_ID
+        """Return the error for a Dead group.
+
+        The group was just removed or moved to another broker, so the client must look up the group's coordinator again.
+        """
+        return Errors.COORDINATOR_NOT_AVAILABLE if self.settings.is_at_least(2, 3) else Errors.UNKNOWN_MEMBER_ID
 
 
 def _is_fenced(group: ClassicGroup, member_id: str, instance_id: str | None) -> bool:

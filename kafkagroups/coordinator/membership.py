@@ -45,7 +45,7 @@ class MemberRequests:
         error = self.validator.check_request(group_id, "SYNC_GROUP", "READ")
         group = self.manager.get_group(group_id)
         if error is Errors.COORDINATOR_LOAD_IN_PROGRESS:
-            error = Errors.REBALANCE_IN_PROGRESS if self.settings.since(2, 0) else Errors.UNKNOWN_MEMBER_ID
+            error = Errors.REBALANCE_IN_PROGRESS if self.settings.is_at_least(2, 0) else Errors.UNKNOWN_MEMBER_ID
         elif error is Errors.NONE:
             error = self.member_validator.validate_generation(group, generation, member_id, group_instance_id)
             if error is Errors.NONE and group is not None:
@@ -75,12 +75,12 @@ class MemberRequests:
             return error
         group = self.manager.get_group(group_id)
         awaits_assignment = group is not None and group.state is ClassicState.COMPLETING_REBALANCE
-        if group is not None and awaits_assignment and not self.settings.since(2, 3):
+        if group is not None and awaits_assignment and self.settings.is_before(2, 3):
             return Errors.REBALANCE_IN_PROGRESS if member_id in group.members else Errors.UNKNOWN_MEMBER_ID
         error = self.member_validator.validate_generation(group, generation, member_id, group_instance_id)
         if error is not Errors.NONE or group is None:
             return error
-        if awaits_assignment and not self.settings.since(2, 6, 1):
+        if awaits_assignment and self.settings.is_before(2, 6, 1):
             return Errors.REBALANCE_IN_PROGRESS
         self.rebalances.sessions.restart(group, group.members[member_id])
         return Errors.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING_REBALANCE else Errors.NONE

@@ -60,7 +60,7 @@ class Rebalances:
         if group.state is ClassicState.PREPARING_REBALANCE and group.generation == 0:
             group.new_member_added = True
         member.awaiting_join = response.complete
-        member.is_new = self.settings.since(2, 2)
+        member.is_new = self.settings.is_at_least(2, 2)
         group.add(member)
         if member.is_new:
             self.sessions.restart(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
@@ -83,13 +83,13 @@ class Rebalances:
         """Copy the protocols of the joining member, and since 3.4 also its timeouts."""
         member.protocols = joining.protocols
         member.awaiting_join = response.complete
-        if self.settings.since(3, 4):
+        if self.settings.is_at_least(3, 4):
             member.rebalance_timeout_ms = joining.rebalance_timeout_ms
             member.session_timeout_ms = joining.session_timeout_ms
 
     def remove_member(self, group: ClassicGroup, member: ClassicMember) -> None:
         """Remove a member that left or timed out. The group rebalances, or its rebalance may now be complete."""
-        if self.settings.since(2, 2):
+        if self.settings.is_at_least(2, 2):
             answer_join(member, JoinGroupResult(Errors.UNKNOWN_MEMBER_ID, ""))
         group.remove(member.member_id)
         if group.state in (ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE):
@@ -116,7 +116,7 @@ class Rebalances:
     def prepare(self, group: ClassicGroup) -> None:
         """Start a rebalance. Members that wait for an assignment get REBALANCE_IN_PROGRESS."""
         if group.state is ClassicState.COMPLETING_REBALANCE:
-            self._propagate(group, {}, Errors.REBALANCE_IN_PROGRESS)
+            self._propagate_assignments(group, {}, Errors.REBALANCE_IN_PROGRESS)
         self._stop_waiting_for_syncs(group)
         was_empty = group.state is ClassicState.EMPTY
         group.transition_to(ClassicState.PREPARING_REBALANCE, self.clock.now_ms)
@@ -171,7 +171,7 @@ class Rebalances:
             group.delayed_join.cancel()
         if group.state is not ClassicState.PREPARING_REBALANCE:
             return
-        keeps_static = self.settings.since(2, 3)
+        keeps_static = self.settings.is_at_least(2, 3)
         for member in group.ordered_members():
             is_kept = keeps_static and member.group_instance_id is not None
             if member.awaiting_join is None and not is_kept:
@@ -198,7 +198,7 @@ class Rebalances:
             member.is_new = False
             self.sessions.restart(group, member)
             group.pending_sync.add(member.member_id)
-        if self.settings.since(2, 8, 1):
+        if self.settings.is_at_least(2, 8, 1):
             group.delayed_sync = self.clock.after(group.rebalance_timeout_ms, partial(self._expire_syncs, group))
         for callback, result in answers:  # This is the last step, because a member may sync in its callback.
             if callback is not None:
@@ -236,10 +236,10 @@ class Rebalances:
             if group.state is not ClassicState.COMPLETING_REBALANCE or group.generation != generation:
                 return  # A member joined or left before the append was answered.
             if error is Errors.NONE:
-                self._propagate(group, all_assignments, error)
+                self._propagate_assignments(group, all_assignments, error)
                 group.transition_to(ClassicState.STABLE, self.clock.now_ms)
             else:
-                self._propagate(group, {}, error)
+                self._propagate_assignments(group, {}, error)
                 self.maybe_prepare(group)
 
         self.manager.store_group(group, all_assignments, complete)
@@ -263,7 +263,7 @@ class Rebalances:
                 group.remove(member_id)
             self.prepare(group)
 
-    def _propagate(self, group: ClassicGroup, assignments: Mapping[str, bytes], error: Errors) -> None:
+    def _propagate_assignments(self, group: ClassicGroup, assignments: Mapping[str, bytes], error: Errors) -> None:
         """Give each member its assignment (none with an error) and answer the SyncGroups that wait."""
         for member in group.ordered_members():
             member.assignment = assignments.get(member.member_id, b"")

@@ -59,13 +59,13 @@ class RequestValidator:
 
     def check_group(self, group_id: str, api: str) -> Errors:
         """Return why this broker cannot answer for the group, or NONE."""
-        since_2_0 = self.settings.since(2, 0)
-        needs_group_id = api in APIS_THAT_NEED_A_GROUP_ID if since_2_0 else api == "JOIN_GROUP"
+        is_before_2_0 = self.settings.is_before(2, 0)
+        needs_group_id = api == "JOIN_GROUP" if is_before_2_0 else api in APIS_THAT_NEED_A_GROUP_ID
         if not group_id and needs_group_id:
             return Errors.INVALID_GROUP_ID
         if not self.is_running:
             return Errors.COORDINATOR_NOT_AVAILABLE
-        if not since_2_0 and not self.manager.is_local(group_id):
+        if is_before_2_0 and not self.manager.is_local(group_id):
             return Errors.NOT_COORDINATOR
         if self.manager.is_loading(group_id):
             return Errors.COORDINATOR_LOAD_IN_PROGRESS
@@ -86,7 +86,7 @@ class RequestValidator:
 
     def choose_missing_group_error(self, group_id: str) -> Errors:
         """Return the error for a request about a group that is not in the cache."""
-        return Errors.GROUP_ID_NOT_FOUND if self.manager.not_exists(group_id) else Errors.NOT_COORDINATOR
+        return Errors.GROUP_ID_NOT_FOUND if self.manager.is_missing(group_id) else Errors.NOT_COORDINATOR
 
     def _exists(self, partition: TopicPartition) -> bool:
         if self.topics is None:
@@ -94,4 +94,4 @@ class RequestValidator:
         count = self.topics.get(partition.topic)
         if count is None:
             return False
-        return not self.settings.since(2, 0) or 0 <= partition.partition < count
+        return self.settings.is_before(2, 0) or 0 <= partition.partition < count

@@ -12,7 +12,7 @@ from kafkagroups.records.versions import parse_release
 
 MINUTE_MS = 60_000
 CHECKED_VERSIONS = ("1.0.1", "2.8.2", "3.9.2")
-"""The versions whose rules were compared with whole conversations of a real broker."""
+"""The versions whose rules were compared with recorded conversations of a real broker."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Settings:
 
     Notes
     -----
-    A rule in the code names the version that introduced it (`since(2, 3)`). Only the versions in `CHECKED_VERSIONS`
-    were compared with real brokers, so the others are refused. Kafka 2.3.1, for example, writes no group record when a
-    static member is replaced, and 2.8.2 does.
+    A rule in the code names the version that introduced it (`is_at_least(2, 3)`). Settings refuse all versions that are
+    not in `CHECKED_VERSIONS`, because their rules were not compared with a real broker. Kafka 2.3.1, for example,
+    writes no group record when a static member is replaced, but 2.8.2 writes one.
     """
 
     kafka: str = "3.9.2"
@@ -82,50 +82,54 @@ class Settings:
         """The Kafka version as numbers, for example (3, 9, 2)."""
         return parse_release(self.kafka)
 
-    def since(self, *version: int) -> bool:
-        """Return whether the broker's version is this one or a later one."""
+    def is_at_least(self, *version: int) -> bool:
+        """Return whether the broker's version is `version` or a later one."""
         return self.version >= version
+
+    def is_before(self, *version: int) -> bool:
+        """Return whether the broker's version is older than `version`."""
+        return self.version < version
 
     @property
     def fences_producers(self) -> bool:
         """Whether an append with an old producer epoch is refused with INVALID_PRODUCER_EPOCH.
 
-        Up to 2.4 a broker does not check the epoch of what its coordinator appends, only of what clients append: in
-        the recorded conversation 1.0.1-txnodd a commit with a fenced epoch is appended, and then committed by the
-        marker of the new epoch. The conversations of 2.8.2 and 3.9.2 show the refusal.
+        Up to 2.4 a broker checks the epoch of a client's append, but not the epoch of its own coordinator's append. In
+        the recorded conversation 1.0.1-txnodd, a commit with a fenced epoch is appended, and then the marker of the new
+        epoch commits it. In the conversations of 2.8.2 and 3.9.2 this append is refused.
         Source: ProducerStateManager.prepareUpdate, ReplicaManager.appendRecords with isFromClient = false (1.0.1);
-        ProducerAppendInfo.checkProducerEpoch, which since 2.5 spares only appends of AppendOrigin.Replication.
+        ProducerAppendInfo.checkProducerEpoch, which since 2.5 skips only appends with AppendOrigin.Replication.
         """
-        return self.since(2, 5)
+        return self.is_at_least(2, 5)
 
 
 def read_settings(kafka: str, properties: Mapping[str, Any]) -> Settings:
-    """Return the settings of a broker of that version with that server.properties.
+    """Return the settings of a broker of version `kafka` with these properties of its server.properties.
 
-    A property that is missing has that version's default.
+    A property that is missing has the default of that version.
     """
     defaults = Settings(kafka)
-    before_2_0 = not defaults.since(2, 0)
+    before_2_0 = defaults.is_before(2, 0)
     default_retention_minutes = 24 * 60 if before_2_0 else 7 * 24 * 60
     default_max_session = 300_000 if before_2_0 else defaults.group_max_session_timeout_ms
 
-    def read(name: str, default: int) -> int:
+    def read_number(name: str, default: int) -> int:
         return int(properties.get(name, default))
 
     return Settings(
         kafka,
-        offsets_topic_num_partitions=read("offsets.topic.num.partitions", defaults.offsets_topic_num_partitions),
-        offsets_topic_compression_codec=CompressionType(read("offsets.topic.compression.codec", 0)),
-        offset_metadata_max_bytes=read("offset.metadata.max.bytes", defaults.offset_metadata_max_bytes),
-        offsets_retention_ms=read("offsets.retention.minutes", default_retention_minutes) * MINUTE_MS,
-        offsets_retention_check_interval_ms=read(
+        offsets_topic_num_partitions=read_number("offsets.topic.num.partitions", defaults.offsets_topic_num_partitions),
+        offsets_topic_compression_codec=CompressionType(read_number("offsets.topic.compression.codec", 0)),
+        offset_metadata_max_bytes=read_number("offset.metadata.max.bytes", defaults.offset_metadata_max_bytes),
+        offsets_retention_ms=read_number("offsets.retention.minutes", default_retention_minutes) * MINUTE_MS,
+        offsets_retention_check_interval_ms=read_number(
             "offsets.retention.check.interval.ms", defaults.offsets_retention_check_interval_ms
         ),
-        group_min_session_timeout_ms=read("group.min.session.timeout.ms", defaults.group_min_session_timeout_ms),
-        group_max_session_timeout_ms=read("group.max.session.timeout.ms", default_max_session),
-        group_initial_rebalance_delay_ms=read(
+        group_min_session_timeout_ms=read_number("group.min.session.timeout.ms", defaults.group_min_session_timeout_ms),
+        group_max_session_timeout_ms=read_number("group.max.session.timeout.ms", default_max_session),
+        group_initial_rebalance_delay_ms=read_number(
             "group.initial.rebalance.delay.ms", defaults.group_initial_rebalance_delay_ms
         ),
-        group_max_size=read("group.max.size", defaults.group_max_size),
-        zookeeper=bool(properties.get("zookeeper.connect", not defaults.since(3, 0))),
+        group_max_size=read_number("group.max.size", defaults.group_max_size),
+        zookeeper=bool(properties.get("zookeeper.connect", defaults.is_before(3, 0))),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
-from kafkagroups.coordinator.error_codes import Errors, error_of_commit_append
+from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error
 from kafkagroups.coordinator.member_validation import MemberValidator
 from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.coordinator.response_future import ResponseFuture
@@ -176,18 +176,18 @@ class CommitRequests:
         self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int, *, knows_abortable: bool
     ) -> Errors:
         """Ask the transaction coordinator, since 3.6. A client that does not know TRANSACTION_ABORTABLE gets 48."""
-        if not self.settings.since(3, 6):
+        if self.settings.is_before(3, 6):
             return Errors.NONE
         error = self.verify(transactional_id, producer_id, producer_epoch, partition)
-        if error is Errors.TRANSACTION_ABORTABLE and not (knows_abortable and self.settings.since(3, 8)):
+        if error is Errors.TRANSACTION_ABORTABLE and not (knows_abortable and self.settings.is_at_least(3, 8)):
             error = Errors.INVALID_TXN_STATE
-        return error_of_commit_append(error, verifies=True)
+        return convert_commit_append_error(error, verifies_transactions=True)
 
     def _stage(self, offset: OffsetCommit, retention_ms: int) -> OffsetAndMetadata:
         """Return what a plain commit stores. Since 2.1 only an explicit retention gives an expire timestamp."""
         now = self.clock.now_ms
         sent_at = now if offset.timestamp == -1 else offset.timestamp
-        if self.settings.since(2, 1):
+        if self.settings.is_at_least(2, 1):
             expire_timestamp = None if retention_ms == -1 else now + retention_ms
             return _build_offset(offset, sent_at, expire_timestamp)
         retention = self.settings.offsets_retention_ms if retention_ms == -1 else retention_ms
@@ -195,7 +195,7 @@ class CommitRequests:
 
     def _stage_in_transaction(self, offset: OffsetCommit) -> OffsetAndMetadata:
         now = self.clock.now_ms
-        expire_timestamp = None if self.settings.since(2, 1) else now + self.settings.offsets_retention_ms
+        expire_timestamp = None if self.settings.is_at_least(2, 1) else now + self.settings.offsets_retention_ms
         return _build_offset(offset, now, expire_timestamp)
 
 

@@ -89,7 +89,7 @@ def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
 
     The memory of the crashed broker is lost. Requests that waited for it are never answered.
     """
-    broker.clock.forget()
+    broker.clock.clear_timers()
     logs = broker.manager.logs
     return coordinator.start_broker(
         logs.logs if isinstance(logs, HeldLogs) else logs,

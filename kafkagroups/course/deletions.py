@@ -55,11 +55,11 @@ def delete_while_pending(how: str, *, plain: bool = False, before: bool = True) 
         Whether offset 1 is committed first.
     """
     disk = DiskLogs(make_scratch_folder())
-    logs = HeldLogs(disk, holds=False)
+    logs = HeldLogs(disk, holds_answers=False)
     broker = start_broker(logs)
     if before:
         broker.offset_commit(_GROUP, {_ORDERS_0: OffsetCommit(1)})
-    logs.holds = plain
+    logs.holds_answers = plain
     late_commit = {_ORDERS_0: OffsetCommit(41)}
     if plain:
         answer = broker.offset_commit(_GROUP, late_commit)

@@ -129,7 +129,7 @@ def _simulate_days(kafka: str) -> GroupCoordinator:
         group_max_session_timeout_ms=2**31 - 1,
         group_initial_rebalance_delay_ms=0,
     )
-    broker.start_sweeps()
+    broker.start_expiration()
     dashboard = Life("dashboard", verbose=False, broker=broker)
     billing = Life("billing", verbose=False, broker=broker)
     mailer = Life("mailer", verbose=False, broker=broker)

@@ -126,7 +126,7 @@ class Flight(Stepper):
     def _commit(self, offset: int, word: str) -> None:
         if offset in self.commits:
             raise UsageError(f"{word} {offset}: offset {offset} is committed already; use another offset")
-        self.logs.refuses = Errors.NOT_ENOUGH_REPLICAS if word == "refuse" else Errors.NONE
+        self.logs.append_error = Errors.NOT_ENOUGH_REPLICAS if word == "refuse" else Errors.NONE
         self.logs.before_append = lambda: self._add_moment(f"{offset} checked, prepared", offset)
         offsets = {PARTITION: OffsetCommit(offset)}
         if word == "txn":
@@ -144,7 +144,7 @@ class Flight(Stepper):
     def _confirm(self, offset: int, error: Errors, what: str = "") -> None:
         """Answer the append of a commit, with this error if it is not NONE."""
         number = self.in_flight.index(offset)
-        first_offset = self.logs.held[number].offset
+        first_offset = self.logs.held_appends[number].offset
         self.in_flight.pop(number)
         self.logs.release(number, error)
         if not what and error is Errors.NONE:

@@ -55,7 +55,7 @@ def run_weekend(kafka: str) -> dict[str, dict[str, int]]:
         group_max_session_timeout_ms=2**31 - 1,
         group_initial_rebalance_delay_ms=0,
     )
-    broker.start_sweeps()
+    broker.start_expiration()
     mailer = Life("mailer", verbose=False, broker=broker)
     dashboard = Life("dashboard", verbose=False, broker=broker)
     nightly = Life("nightly", verbose=False, broker=broker)

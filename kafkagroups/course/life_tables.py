@@ -49,17 +49,17 @@ def print_crash_table(kafka: str = "3.9.2", acts: Sequence[Act] = TWO_CONSUMERS)
     """
     script = select_acts(acts, kafka)
     for step, act in enumerate(script, 1):
-        logs = HeldLogs(DiskLogs(make_scratch_folder()), holds=False)
+        logs = HeldLogs(DiskLogs(make_scratch_folder()), holds_answers=False)
         life = play_acts(script[: step - 1], kafka, start_broker(logs, kafka))
         lines_before = life.log_lines
         # Only these requests can write the group's record.
-        logs.holds = act.request in ("sync", "leave")
+        logs.holds_answers = act.request in ("sync", "leave")
         play_act(life, act)
         event = life.events[-1]
         end = lines_before[-1].at + 1 if lines_before else 0
-        states = _compare_states(life, end if logs.held else None)
+        states = _compare_states(life, end if logs.held_appends else None)
         print(f"{step:>2}  {_name_request(event):<25}{'+' * len(event.written):<5}{states}")
-        if logs.held:
+        if logs.held_appends:
             logs.release()
             print(f"{'':4}{'… confirmed':<25}{'':<5}{_compare_states(life, None)}")
 

@@ -26,7 +26,7 @@ def describe_groups(coordinator: GroupCoordinator, request: Request, reply: Repl
     """Play a DescribeGroups."""
     operations = NOT_REQUESTED
     if request.body.get("includeAuthorizedOperations"):
-        supported = [codes for since, codes in GROUP_OPERATIONS if coordinator.settings.since(*since)]
+        supported = [codes for since, codes in GROUP_OPERATIONS if coordinator.settings.is_at_least(*since)]
         operations = sum(1 << code for code in supported[-1])
     groups = coordinator.describe_groups(request.body["groups"])
     reply({"groups": [_write_group(group, operations) for group in groups]})

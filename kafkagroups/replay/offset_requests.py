@@ -35,7 +35,7 @@ def txn_offset_commit(coordinator: GroupCoordinator, request: Request, reply: Re
     on COORDINATOR_LOAD_IN_PROGRESS.
     """
     body = request.body
-    hides_loading = request.version < 2 and coordinator.settings.since(2, 0)
+    hides_loading = request.version < 2 and coordinator.settings.is_at_least(2, 0)
 
     def write(errors: CommitErrors) -> None:
         if hides_loading:

@@ -70,7 +70,7 @@ class Player:
                 self._play_request(line)
             elif line.get("event") == "restart":
                 self._advance(line["ms"])
-                self.clock.forget()  # While the broker is down, no session times out.
+                self.clock.clear_timers()  # While the broker is down, no session times out.
                 self.clock.advance_to(self.start_ms + line["up_ms"])
                 self.coordinator = self._start_broker()
             elif line.get("event") == "append":
@@ -90,7 +90,7 @@ class Player:
             verify=self._verify_transaction,
             zookeeper=self.zookeeper,
         )
-        coordinator.start_sweeps(self._find_first_sweep())
+        coordinator.start_expiration(self._find_first_sweep())
         return coordinator
 
     def _find_first_sweep(self) -> int:

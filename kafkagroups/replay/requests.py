@@ -46,7 +46,7 @@ INTRODUCED = {"DeleteGroups": (1, 1), "OffsetDelete": (2, 4)}
 
 def handle(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Play one request; `reply` gets the response, now or when it comes. Does nothing if this Kafka lacks the API."""
-    if not coordinator.settings.since(*INTRODUCED.get(request.api, (0,))):
+    if coordinator.settings.is_before(*INTRODUCED.get(request.api, (0,))):
         return
 
     def send(response: Json) -> None:

@@ -8,15 +8,15 @@ from kafkagroups.simulation.assignors import (
     sticky_assignor,
 )
 from kafkagroups.simulation.consumer import Consumer
-from kafkagroups.simulation.schedule import accidents, poll_for
+from kafkagroups.simulation.schedule import poll_regularly, run_random_actions
 
 __all__ = [
     "ASSIGNORS",
     "Consumer",
     "Subscriber",
-    "accidents",
-    "poll_for",
+    "poll_regularly",
     "range_assignor",
     "round_robin_assignor",
+    "run_random_actions",
     "sticky_assignor",
 ]

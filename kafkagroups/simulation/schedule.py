@@ -11,7 +11,7 @@ from kafkagroups.simulation.consumer import Consumer, ConsumerState
 HEARTBEAT_INTERVAL_MS = 3_000
 
 
-def poll_for(consumers: Sequence[Consumer], clock: Clock, ms: int, every_ms: int = HEARTBEAT_INTERVAL_MS) -> None:
+def poll_regularly(consumers: Sequence[Consumer], clock: Clock, ms: int, every_ms: int = HEARTBEAT_INTERVAL_MS) -> None:
     """Let all consumers poll, one after another, every `every_ms`, until `ms` have passed."""
     end_ms = clock.now_ms + ms
     while clock.now_ms < end_ms:
@@ -20,7 +20,7 @@ def poll_for(consumers: Sequence[Consumer], clock: Clock, ms: int, every_ms: int
         clock.advance_to(min(clock.now_ms + every_ms, end_ms))
 
 
-def accidents(consumers: Sequence[Consumer], clock: Clock, seed: int, steps: int) -> list[str]:
+def run_random_actions(consumers: Sequence[Consumer], clock: Clock, seed: int, steps: int) -> list[str]:
     """Let random consumers poll, commit, leave, crash or start; return a line for each step: time, consumer, action."""
     random = Random(seed)
     lines = []

@@ -300,7 +300,7 @@ course.print_crash_table()
 
 # %%
 from kafkagroups.coordinator import DiskLogs
-from kafkagroups.simulation import Consumer, accidents, poll_for
+from kafkagroups.simulation import Consumer, poll_regularly, run_random_actions
 
 logs = DiskLogs(course.make_scratch_folder())
 broker = course.start_broker(logs)
@@ -323,12 +323,12 @@ def compare(when):
 
 
 for seed in [34, 35]:
-    acts = [line.split()[2] for line in accidents(fleet, broker.clock, seed, steps=200)]
+    acts = [line.split()[2] for line in run_random_actions(fleet, broker.clock, seed, steps=200)]
     compare(f"seed {seed}: " + ", ".join(f"{act} {acts.count(act)}" for act in ["commit", "crash", "leave", "start"]))
 
 for each in fleet:
     each.start()
-poll_for(fleet, broker.clock, 60_000)
+poll_regularly(fleet, broker.clock, 60_000)
 for each in fleet:
     each.commit()
 compare("all started again, and a minute of quiet")

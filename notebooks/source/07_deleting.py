@@ -242,11 +242,11 @@ after_the_crash = ...
 from kafkagroups.coordinator import DiskLogs, Errors, HeldLogs, OffsetCommit
 
 orders = kg.TopicPartition("orders", 0)
-logs = HeldLogs(DiskLogs(course.make_scratch_folder()), holds=False)
+logs = HeldLogs(DiskLogs(course.make_scratch_folder()), holds_answers=False)
 broker = course.start_broker(logs)
 broker.offset_commit("dashboard", {orders: OffsetCommit(5)})
 
-logs.refuses = Errors.NOT_LEADER_OR_FOLLOWER
+logs.append_error = Errors.NOT_LEADER_OR_FOLLOWER
 print("DeleteGroups:", broker.delete_groups(["dashboard"])["dashboard"].name)
 print("the living coordinator:", dict(broker.offset_fetch("dashboard").offsets))
 

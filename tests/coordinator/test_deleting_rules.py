@@ -91,7 +91,7 @@ def test_an_offset_with_a_plain_commit_on_its_way_stays(broker):
     kafka = broker(offsets_retention_ms=MINUTE)
     kafka.commit("g", 1, ORDERS, ORDERS_1)
     kafka.clock.advance(MINUTE)
-    kafka.logs.holds = True
+    kafka.logs.holds_answers = True
     kafka.commit("g", 2)
     assert (sweep(kafka), kafka.fetch("g")) == (1, {ORDERS: 1})
 
@@ -176,7 +176,7 @@ def test_a_sweep_says_what_it_removed(broker, caplog, version, lines):
 def test_sweeps_come_every_interval(broker):
     """offsets.retention.check.interval.ms; GMM.startup."""
     kafka = broker(offsets_retention_ms=MINUTE, offsets_retention_check_interval_ms=10 * MINUTE)
-    kafka.coordinator.start_sweeps()
+    kafka.coordinator.start_expiration()
     kafka.clock.advance(MINUTE)
     kafka.commit("g", 1)
     kafka.clock.advance(9 * MINUTE)

@@ -36,7 +36,7 @@ def test_a_pending_transactional_commit_is_unstable(kafka):
 
 def test_a_plain_commit_on_its_way_is_unstable_too(kafka):
     """GMD.hasPendingOffsetCommitsForTopicPartition."""
-    kafka.logs.holds = True
+    kafka.logs.holds_answers = True
     kafka.commit("g", 1)
     assert kafka.fetch("g", ORDERS, stable=True) == {ORDERS: UNSTABLE}
 

@@ -98,7 +98,7 @@ def test_a_group_with_only_aborted_commits_is_gone(broker, version):
 def test_a_commit_that_failed_though_it_is_in_the_log_counts_later(kafka):
     """The replicas were late, so the client received an error; the next load finds the record (putCacheCallback)."""
     kafka.commit("g", 1)
-    kafka.logs.holds = True
+    kafka.logs.holds_answers = True
     answer = kafka.commit("g", 2)
     kafka.logs.release(0, Errors.REQUEST_TIMED_OUT)
     assert answer.value == {ORDERS: Errors.REQUEST_TIMED_OUT}
@@ -109,7 +109,7 @@ def test_a_commit_that_failed_though_it_is_in_the_log_counts_later(kafka):
 
 def test_a_commit_in_flight_counts_later(kafka):
     """Its record is in the log and not in the cache; its client never gets a response (storeOffsets)."""
-    kafka.logs.holds = True
+    kafka.logs.holds_answers = True
     answer = kafka.commit("g", 1)
     assert kafka.fetch("g") == {}
     kafka.start()
@@ -119,7 +119,7 @@ def test_a_commit_in_flight_counts_later(kafka):
 def test_a_group_record_that_failed_though_it_is_in_the_log_counts_later(kafka):
     """The leader's Sync was answered with an error and everybody starts over; a load is Stable (doSyncGroup)."""
     joined = kafka.join("g").value
-    kafka.logs.holds = True
+    kafka.logs.holds_answers = True
     answer = kafka.coordinator.sync_group("g", 1, joined.member_id, {joined.member_id: b"mine"})
     kafka.logs.release(0, Errors.REQUEST_TIMED_OUT)
     assert (answer.value.error, kafka.state("g")) == (Errors.REBALANCE_IN_PROGRESS, "PreparingRebalance")
@@ -130,7 +130,7 @@ def test_a_group_record_that_failed_though_it_is_in_the_log_counts_later(kafka):
 def test_a_failed_commit_takes_an_earlier_one_of_its_transaction_with_it(kafka):
     """failPendingTxnOffsetCommit forgets the partition whatever waits there; a load finds the earlier one."""
     kafka.txn_commit("g", 1)
-    kafka.logs.refuses = Errors.NOT_ENOUGH_REPLICAS
+    kafka.logs.append_error = Errors.NOT_ENOUGH_REPLICAS
     assert kafka.txn_commit("g", 2).value == {ORDERS: Errors.COORDINATOR_NOT_AVAILABLE}
     kafka.end()
     assert kafka.fetch("g") == {}
@@ -141,7 +141,7 @@ def test_a_failed_commit_takes_an_earlier_one_of_its_transaction_with_it(kafka):
 def test_tombstones_that_could_not_be_appended(kafka):
     """No request waits for them (acks 0): what was deleted is back after the next start (cleanupGroupMetadata)."""
     kafka.commit("g", 1)
-    kafka.logs.refuses = Errors.NOT_ENOUGH_REPLICAS
+    kafka.logs.append_error = Errors.NOT_ENOUGH_REPLICAS
     assert kafka.coordinator.delete_groups(["g"]) == {"g": Errors.NONE}
     assert kafka.fetch("g") == {}
     kafka.start()
@@ -166,9 +166,9 @@ def test_a_too_large_commit_in_a_transaction_hides_the_good_ones(broker, version
 def test_a_failed_commit_takes_an_earlier_one_in_flight_with_it(kafka):
     """onOffsetCommitAppend counts what is still pending, and failPendingOffsetWrite of the later one ended that."""
     kafka.commit("g", 5)
-    kafka.logs.holds = True
+    kafka.logs.holds_answers = True
     earlier = kafka.commit("g", 6)
-    kafka.logs.refuses = Errors.NOT_ENOUGH_REPLICAS
+    kafka.logs.append_error = Errors.NOT_ENOUGH_REPLICAS
     later = kafka.commit("g", 7)
     kafka.logs.release(1)
     kafka.logs.release(0)

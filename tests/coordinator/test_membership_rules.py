@@ -69,7 +69,7 @@ def test_a_static_member_returns_without_a_rebalance(kafka):
 def test_if_the_record_fails_the_old_id_is_back(kafka):
     """GCT.staticMemberRejoin...PersistenceFailure: its heartbeats go on."""
     old = kafka.stable("g", group_instance_id="i")
-    kafka.logs.refuses = Errors.MESSAGE_TOO_LARGE
+    kafka.logs.append_error = Errors.MESSAGE_TOO_LARGE
     assert static(kafka).error is Errors.UNKNOWN_SERVER_ERROR
     assert kafka.coordinator.heartbeat("g", 1, old, group_instance_id="i") is Errors.NONE
 
@@ -120,7 +120,7 @@ def test_the_leaders_sync_is_written_then_the_group_is_stable(kafka):
     follower = joining.value.member_id
     waiting = kafka.coordinator.sync_group("g", 2, follower)
     assert not waiting.done
-    kafka.logs.holds = True
+    kafka.logs.holds_answers = True
     answer = kafka.coordinator.sync_group("g", 2, leader, {leader: b"1", follower: b"2"})
     assert (kafka.state("g"), answer.done, waiting.done) == ("CompletingRebalance", False, False)
     kafka.logs.release()
@@ -142,7 +142,7 @@ def test_a_member_may_sync_in_the_callback_of_its_join(kafka):
 def test_an_answer_that_comes_too_late_changes_nothing(kafka):
     """GC.doSyncGroup: the callback looks whether the generation is still that one, and awaited."""
     leader = kafka.join("g").value.member_id
-    kafka.logs.holds = True
+    kafka.logs.holds_answers = True
     kafka.coordinator.sync_group("g", 1, leader, {leader: b"1"})
     kafka.join("g")
     assert kafka.state("g") == "PreparingRebalance"

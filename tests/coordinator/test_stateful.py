@@ -100,7 +100,7 @@ class Coordinator(RuleBasedStateMachine):
         return self.world.coordinator
 
     def since(self, *version):
-        return self.world.settings.since(*version)
+        return self.world.settings.is_at_least(*version)
 
     # Members
 
@@ -221,7 +221,7 @@ class Coordinator(RuleBasedStateMachine):
     @rule(producer=producers, commits=st.booleans())
     def end_a_transaction(self, producer, commits):
         """A marker is written when everything of its producer has been answered."""
-        while self.world.logs.held:
+        while self.world.logs.held_appends:
             self.world.logs.release()
         self.world.logs.logs.append_marker(0, producer, 0, commits=commits, timestamp=self.world.clock.now_ms)
         self.coordinator.transaction_completed(producer, [0], commits=commits)
@@ -232,20 +232,20 @@ class Coordinator(RuleBasedStateMachine):
 
     @rule(holds=st.booleans())
     def hold_answers(self, holds):
-        self.world.logs.holds = holds
+        self.world.logs.holds_answers = holds
         if not holds:
-            while self.world.logs.held:
+            while self.world.logs.held_appends:
                 self.world.logs.release()
 
     @rule(error=st.sampled_from([Errors.NONE, Errors.NONE, Errors.NOT_ENOUGH_REPLICAS, Errors.MESSAGE_TOO_LARGE]))
     def refuse_appends(self, error):
-        self.world.logs.refuses = error
+        self.world.logs.append_error = error
 
-    @precondition(lambda self: self.world.logs.held)
+    @precondition(lambda self: self.world.logs.held_appends)
     @rule(number=st.integers(0, 3), error=st.sampled_from([Errors.NONE, Errors.NONE, *FAILURES]))
     def answer_an_append(self, number, error):
         """In any order; an error although the record is in the log."""
-        self.world.logs.release(number % len(self.world.logs.held), error)
+        self.world.logs.release(number % len(self.world.logs.held_appends), error)
 
     # Deleting
 
@@ -375,7 +375,7 @@ class Coordinator(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         try:
-            self.world.logs.refuses = Errors.NONE
+            self.world.logs.append_error = Errors.NONE
             self.hold_answers(False)
             self.a_load_knows_the_same()
             self.world.clock.advance(10 * 300_000)

@@ -38,7 +38,7 @@ COMMIT_ERRORS = {
 def test_a_group_record_that_fails(kafka, error):
     """GMMT.testStoreGroupErrorMapping, GMM.storeGroup: what the leader's Sync is answered; other errors as they are."""
     joined = kafka.join("g").value
-    kafka.logs.refuses = error
+    kafka.logs.append_error = error
     answer = kafka.coordinator.sync_group("g", 1, joined.member_id, {joined.member_id: b"mine"})
     assert answer.value.error is GROUP_ERRORS.get(error, error)
     assert (kafka.state("g"), kafka.records()) == ("PreparingRebalance", [])
@@ -47,7 +47,7 @@ def test_a_group_record_that_fails(kafka, error):
 @pytest.mark.parametrize("error", APPEND_ERRORS[2:], ids=lambda error: error.name)
 def test_a_commit_that_fails(kafka, error):
     """GMM.maybeConvertOffsetCommitError; GMMT.testCommitOffsetFailure."""
-    kafka.logs.refuses = error
+    kafka.logs.append_error = error
     expected = {ORDERS: COMMIT_ERRORS.get(error, error)}
     assert kafka.commit("g", 1).value == expected
     assert kafka.txn_commit("h", 1).value == expected
@@ -57,12 +57,12 @@ def test_a_commit_that_fails(kafka, error):
 def test_a_failed_commit_leaves_nothing(kafka, commit):
     """GMMT.testCommitOffsetFailure, KAFKA-12660: not visible, nothing pending, what was there before stays."""
     kafka.commit("g", 1)
-    kafka.logs.refuses = Errors.NOT_ENOUGH_REPLICAS
+    kafka.logs.append_error = Errors.NOT_ENOUGH_REPLICAS
     getattr(kafka, commit)("g", 2)
     group = kafka.group("g")
     assert (kafka.fetch("g"), kafka.fetch("g", ORDERS, stable=True)) == ({ORDERS: 1}, {ORDERS: 1})
     assert not group.offsets.pending and not group.offsets.transactions
-    kafka.logs.refuses = Errors.NONE
+    kafka.logs.append_error = Errors.NONE
     kafka.end()
     assert kafka.fetch("g") == {ORDERS: 1}
 
@@ -85,7 +85,7 @@ def test_a_commit_without_its_partition(kafka, monkeypatch):
 @pytest.mark.parametrize("first", [0, 1])
 def test_the_commit_that_stands_later_in_the_log_counts(kafka, first):
     """GMDT.testOffsetCommitWithAnotherPending: whichever of the two appends is answered first."""
-    kafka.logs.holds = True
+    kafka.logs.holds_answers = True
     kafka.commit("g", 1)
     kafka.commit("g", 2)
     kafka.logs.release(first)
@@ -98,7 +98,7 @@ def test_the_commit_that_stands_later_in_the_log_counts(kafka, first):
 @pytest.mark.parametrize(("number", "left"), [(0, 2), (1, 1)])
 def test_a_failure_clears_only_what_it_staged(kafka, number, left):
     """GMDT.testOffsetCommitFailureWithAnotherPending: the other commit counts."""
-    kafka.logs.holds = True
+    kafka.logs.holds_answers = True
     kafka.commit("g", 1)
     kafka.commit("g", 2)
     if number == 1:
@@ -112,7 +112,7 @@ def test_a_failure_clears_only_what_it_staged(kafka, number, left):
 
 def test_a_commit_whose_group_is_dead_when_its_append_is_answered(kafka):
     """GMM.createPutCacheCallback: answered NONE, and the cache does not change."""
-    kafka.logs.holds = True
+    kafka.logs.holds_answers = True
     answer = kafka.commit("g", 1)
     kafka.coordinator.delete_groups(["g"])
     group_is_gone = kafka.group("g") is None

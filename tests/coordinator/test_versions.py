@@ -7,7 +7,7 @@ import pytest
 
 from kafkagroups import course
 from kafkagroups.coordinator import Clock, Errors, OffsetCommit, Settings, start_broker
-from kafkagroups.coordinator.error_codes import error_of_commit_append
+from kafkagroups.coordinator.error_codes import convert_commit_append_error
 from kafkagroups.errors import UsageError
 from tests.coordinator.conftest import ORDERS, ORDERS_1, subscription
 
@@ -77,7 +77,7 @@ def test_version_0_fetches_what_exists_and_may_be_seen(broker):
 def test_an_unload_leaves_a_static_members_join_to_its_append(kafka):
     """GC.onGroupUnloaded: in Stable only SyncGroups are answered."""
     kafka.stable("g", group_instance_id="i")
-    kafka.logs.holds = True
+    kafka.logs.holds_answers = True
     answer = kafka.join("g", group_instance_id="i")
     kafka.coordinator.resign(0)
     assert not answer.done
@@ -88,7 +88,7 @@ def test_an_unload_leaves_a_static_members_join_to_its_append(kafka):
 def test_a_static_member_that_was_replaced_twice_is_not_put_back(kafka):
     """GMD.replaceStaticMember: the id of the first replacement is gone when its append fails; the second one stands."""
     kafka.stable("g", group_instance_id="i")
-    kafka.logs.holds = True
+    kafka.logs.holds_answers = True
     first, second = (kafka.join("g", group_instance_id="i") for _ in range(2))
     assert first.value.error is Errors.FENCED_INSTANCE_ID
     kafka.logs.release(0, Errors.NOT_ENOUGH_REPLICAS)
@@ -101,8 +101,8 @@ def test_a_transaction_that_cannot_be_verified():
     """GMM.maybeConvertOffsetCommitError: a network error is the verification's, which came with 3.6."""
     loading = Errors.COORDINATOR_LOAD_IN_PROGRESS
     network = Errors.NETWORK_EXCEPTION
-    assert error_of_commit_append(network, verifies=True) is loading
-    assert error_of_commit_append(network, verifies=False) is network
+    assert convert_commit_append_error(network, verifies_transactions=True) is loading
+    assert convert_commit_append_error(network, verifies_transactions=False) is network
 
 
 def test_before_2_5_a_transactional_commit_without_a_producer_is_a_plain_one(broker):
@@ -128,9 +128,9 @@ def test_a_client_without_authorization_gets_no_generation(broker):
 def test_what_a_failed_append_did_not_delete_is_not_counted(kafka):
     """GMM.cleanupGroupMetadata: offsetsRemoved grows only behind the append."""
     kafka.commit("g", 5, ORDERS, ORDERS_1)
-    kafka.logs.refuses = Errors.KAFKA_STORAGE_ERROR
+    kafka.logs.append_error = Errors.KAFKA_STORAGE_ERROR
     assert kafka.coordinator.manager.delete_offsets_and_empty_groups([kafka.group("g")], lambda group: [ORDERS]) == 0
-    kafka.logs.refuses = Errors.NONE
+    kafka.logs.append_error = Errors.NONE
     assert kafka.coordinator.manager.delete_offsets_and_empty_groups([kafka.group("g")], lambda group: [ORDERS_1]) == 1
 
 

@@ -104,16 +104,16 @@ class World:
         self.topics = dict(topics)
         self.new_member_id = number_member_ids()
         self.settings = Settings(version, offsets_topic_num_partitions=1, **options)
-        self.logs = HeldLogs(open_logs(folder, self.settings, on_append=self._written), holds=False)
+        self.logs = HeldLogs(open_logs(folder, self.settings, on_append=self._written), holds_answers=False)
         self.appends = []
         self.start()
 
     def start(self):
         """Start a broker and load its log; requests to the broker before it get no response any more."""
-        self.clock.forget()
-        self.logs.held.clear()
-        self.logs.holds = False
-        self.logs.refuses = Errors.NONE
+        self.clock.clear_timers()
+        self.logs.held_appends.clear()
+        self.logs.holds_answers = False
+        self.logs.append_error = Errors.NONE
         self.coordinator = start_broker(
             self, self.clock, self.settings, topics=self.topics, new_member_id=self.new_member_id
         )

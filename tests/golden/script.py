@@ -135,12 +135,12 @@ class Broker:
 
     def crash(self):
         """Crash and start again: the broker loads its log."""
-        self.clock.forget()
+        self.clock.clear_timers()
         if self.disk:
             self.disk.close()
         settings = read_settings(self.version, self.config)
         self.disk = open_logs(self.path, settings, on_append=self._appended)
-        self.logs = HeldLogs(self.disk, holds=False)
+        self.logs = HeldLogs(self.disk, holds_answers=False)
         self.coordinator = start_broker(
             self.logs,
             self.clock,
@@ -188,20 +188,20 @@ class Broker:
 
     def sweeps(self):
         """Delete expired offsets at the broker's interval."""
-        self.coordinator.start_sweeps(self.coordinator.settings.offsets_retention_check_interval_ms)
+        self.coordinator.start_expiration(self.coordinator.settings.offsets_retention_check_interval_ms)
 
     # Its log
 
     def hold(self):
         """Delay the answers to appends until `release`."""
-        self.logs.holds = True
+        self.logs.holds_answers = True
 
     def release(self, number="0", error="NONE"):
         self.logs.release(int(number), Errors[error])
 
     def refuse(self, error):
         """Refuse appends with that error. NONE: accept them again."""
-        self.logs.refuses = Errors[error]
+        self.logs.append_error = Errors[error]
 
     def magic(self, magic):
         """Set the message format of the offsets topic. `none`: the partition is not on this broker."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings as profile
 
 from kafkagroups.coordinator import Clock, DiskLogs, Settings, TopicPartition, start_broker
 from kafkagroups.coordinator.start import number_member_ids
-from kafkagroups.simulation import ASSIGNORS, Consumer, accidents, poll_for
+from kafkagroups.simulation import ASSIGNORS, Consumer, poll_regularly, run_random_actions
 from kafkagroups.simulation.consumer import ConsumerState
 from tests.captured import captured
 
@@ -50,7 +50,7 @@ class World:
 
     def crash(self):
         """Crash the coordinator; another one loads its log."""
-        self.clock.forget()
+        self.clock.clear_timers()
         self.coordinator = self.start()
         for consumer in self.consumers:
             consumer.connect(self.coordinator)
@@ -73,7 +73,7 @@ class World:
             for consumer in self.consumers:
                 if consumer.state is ConsumerState.GONE:
                     consumer.start()
-            poll_for(self.consumers, self.clock, QUIET_MS)
+            poll_regularly(self.consumers, self.clock, QUIET_MS)
 
     def is_settled(self):
         """Assert that the group is Stable, its members are the consumers, and one of them reads each partition."""
@@ -92,7 +92,7 @@ class World:
 def test_consumers_form_a_group(tmp_path, version, assignor):
     """They need one rebalance, because they all join within the initial delay."""
     world = World(tmp_path, version, assignor=assignor)
-    poll_for(world.consumers, world.clock, 20_000, every_ms=1000)
+    poll_regularly(world.consumers, world.clock, 20_000, every_ms=1000)
     world.is_settled()
     assert world.consumers[0].generation == 1
 
@@ -109,7 +109,7 @@ def test_a_group_recovers_from_accidents(tmp_path_factory, version, assignor, st
         return  # KIP-345 came with 2.3
     world = World(tmp_path_factory.mktemp("log"), version, assignor=assignor, static=static)
     for number, steps in enumerate([10, *crashes]):
-        accidents(world.consumers, world.clock, seed + number, steps)
+        run_random_actions(world.consumers, world.clock, seed + number, steps)
         world.crash()
         assert world.stored() == world.confirmed()
     world.settle()
@@ -130,7 +130,7 @@ def test_the_same_seed_does_the_same(tmp_path):
     told = []
     for folder in ("a", "b"):
         world = World(tmp_path / folder)
-        told.append(accidents(world.consumers, world.clock, 7, 200))
+        told.append(run_random_actions(world.consumers, world.clock, 7, 200))
         world.logs.close()
     assert told[0] == told[1]
     assert {line.split()[2] for line in told[0]} == {"poll", "commit", "leave", "crash", "start"}
@@ -141,10 +141,10 @@ def test_the_same_seed_does_the_same(tmp_path):
 def test_a_consumer_continues_at_the_committed_offset(tmp_path):
     world = World(tmp_path, consumers=1)
     (consumer,) = world.consumers
-    poll_for([consumer], world.clock, 30_000)
+    poll_regularly([consumer], world.clock, 30_000)
     consumer.commit()
     before = dict(consumer.positions)
-    poll_for([consumer], world.clock, 9_000)
+    poll_regularly([consumer], world.clock, 9_000)
     consumer.leave()
     consumer.start()
     while not consumer.assignment:

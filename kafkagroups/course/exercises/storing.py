@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kafkagroups.coordinator.error_codes import Errors, error_of_commit_append, error_of_group_append
+from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_error, convert_group_append_error
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.groups.group_offsets import GroupOffsets
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
@@ -40,11 +40,11 @@ def _count_utf8_bytes(metadata: str, limit: int) -> bool:
 
 
 def _commit_error(error: str) -> str:
-    return error_of_commit_append(Errors[error], verifies=True).name
+    return convert_commit_append_error(Errors[error], verifies_transactions=True).name
 
 
-def _use_error_of_group_append(error: str) -> str:
-    return error_of_group_append(Errors[error]).name
+def _convert_as_group_append(error: str) -> str:
+    return convert_group_append_error(Errors[error]).name
 
 
 def _with_errors(**wrong: str) -> Callable[[str], str]:
@@ -178,7 +178,7 @@ EXERCISES = (
         ),
         known_mistakes={
             "that is the log's error; the client would think that its own partition failed": lambda error: error,
-            "that is the answer if a *group's* record cannot be appended": _use_error_of_group_append,
+            "that is the answer if a *group's* record cannot be appended": _convert_as_group_append,
             "a broker that is no longer the leader will refuse again: the client must look for another": _with_errors(
                 NOT_LEADER_OR_FOLLOWER="COORDINATOR_NOT_AVAILABLE", KAFKA_STORAGE_ERROR="COORDINATOR_NOT_AVAILABLE"
             ),

@@ -65,14 +65,14 @@ _TOO_LARGE_ERRORS = (Errors.MESSAGE_TOO_LARGE, Errors.RECORD_LIST_TOO_LARGE, Err
 
 
 def convert_group_append_error(error: Errors) -> Errors:
-    """Return the error that a member gets if the group's record could not be appended (GroupMetadataManager.storeGroup)."""
+    """Return the error that a member gets if its group's record is not appended (GroupMetadataManager.storeGroup)."""
     if error is Errors.REQUEST_TIMED_OUT:
         return Errors.REBALANCE_IN_PROGRESS
     return Errors.UNKNOWN_SERVER_ERROR if error in _TOO_LARGE_ERRORS else _CLIENT_ERRORS.get(error, error)
 
 
 def convert_commit_append_error(error: Errors, *, verifies_transactions: bool) -> Errors:
-    """Return the error that a client gets if its commit could not be appended (maybeConvertOffsetCommitError).
+    """Return the error that a client gets if its commit is not appended (maybeConvertOffsetCommitError).
 
     Since 3.6 a broker first asks the transaction coordinator (`verifies_transactions`), which may be unreachable.
     """

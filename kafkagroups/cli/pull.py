@@ -16,7 +16,7 @@ from kafkagroups.cli.progress import progress_bar
 from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import UsageError
 from kafkagroups.live.client import MECHANISMS, PROTOCOLS, Security
-from kafkagroups.live.pull import Pulled, pull
+from kafkagroups.live.pull import PullResult, pull
 
 NAME = "pull"
 HELP = "copy the topic of a running cluster as segments, byte for byte, with control batches"
@@ -113,7 +113,7 @@ def _password(file: str | None) -> str | None:
     return lines[0] if lines else ""
 
 
-def _print(out: str, pulled: Pulled) -> None:
+def _print(out: str, pulled: PullResult) -> None:
     parts = pulled.partitions
     filled = [(number, part.first, part.next, part.bytes) for number, part in parts.items() if part.bytes]
     print_table(("partition", "first", "next", "bytes"), filled)

@@ -48,7 +48,7 @@ class FoldState(FoldArrays):
                 rules.offset_values,
                 rules.type0_values,
                 not classic and rules.version >= (4, 1),
-                _limit(stop.until),
+                _limit(stop.until_offset),
                 _limit(stop.until_time),
                 True,
                 classic and not rules.since(2, 0, 1),

@@ -31,7 +31,7 @@ from kafkagroups.live.client import TOPIC, Cluster, Security, ask_leaders, conne
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.frames import FrameState, frames
-from kafkagroups.log.segment_file import MOST_OFFSETS, SEGMENT_BYTES, segment_name
+from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, segment_name
 from kafkagroups.log.writer import create_folder
 
 FETCH_BYTES = 8 * 1024 * 1024
@@ -51,7 +51,7 @@ class PulledPartition:
 
 
 @dataclass
-class Pulled:
+class PullResult:
     """The result of a pull: the partitions, and one line for each partition that is not complete."""
 
     partitions: dict[int, PulledPartition] = field(default_factory=dict)
@@ -66,7 +66,7 @@ def pull(
     security: Security | None = None,
     segment_bytes: int = SEGMENT_BYTES,
     progress: Progress | None = None,
-) -> Pulled:
+) -> PullResult:
     """Write `out`/__consumer_offsets-N/<base>.log for each partition of a running cluster.
 
     If an error ends the pull, the files contain whole batches.
@@ -103,7 +103,7 @@ def pull(
         starts, start_errors = ask_leaders(cluster, wanted, _build_list_offsets(EARLIEST))
         ends, end_errors = ask_leaders(cluster, list(starts), _build_list_offsets(LATEST))
         errors = sorted({**start_errors, **end_errors}.items())
-        pulled = Pulled(problems=[f"{TOPIC}-{number}: {describe(error)}" for number, error in errors])
+        pulled = PullResult(problems=[f"{TOPIC}-{number}: {describe(error)}" for number, error in errors])
         total = sum(end.offset - starts[number].offset for number, end in ends.items())
         done = 0
         for number, end in sorted(ends.items()):
@@ -236,7 +236,9 @@ class _Writer:
             self._path = self._path.rename(self.folder / segment_name(first.base_offset))
             self._base = first.base_offset
         for batch in batches:
-            if size and (size + batch.size > self.segment_bytes or batch.last_offset - self._base > MOST_OFFSETS):
+            if size and (
+                size + batch.size > self.segment_bytes or batch.last_offset - self._base > MAX_RELATIVE_OFFSET
+            ):
                 break
             size += batch.size
             count += 1

@@ -1,4 +1,4 @@
-"""A batch of any format and its records, with its place in the log."""
+"""A batch of any format (magic 0, 1 or 2), its records, and its position in the log."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import NamedTuple
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.compression import CompressionType, compression_type
 
+# The bits of a batch's attributes.
 CODEC = 0x07
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
 LOG_APPEND_TIME = 0x08
+
 NO_PRODUCER_ID = -1
 NO_TIMESTAMP = -1
 
@@ -22,9 +24,9 @@ NO_TIMESTAMP = -1
 class LogRecord(NamedTuple):
     """One record of the log.
 
-    `timestamp` is in ms since the epoch; in magic 0 it is -1. `sequence` is -1 if there is no sequence. `size` is the
-    number of the record's bytes, decompressed. `headers` are (key, value) pairs of bytes. `crc` and `is_valid` describe
-    the checksum of a message of magic 0 or 1.
+    `timestamp` is in ms since the epoch; in magic 0 it is -1. `sequence` is -1 if the batch has no sequence numbers.
+    `size` is the number of the record's bytes after decompression. `headers` are (key, value) pairs. Only a message of
+    magic 0 or 1 has a checksum of its own: `crc` contains it, and `is_valid` says whether it is correct.
     """
 
     offset: int
@@ -44,9 +46,10 @@ class LogRecord(NamedTuple):
 class Batch:
     """A batch of magic 2, a message of magic 0 or 1, or a compressed wrapper of such messages.
 
-    `crc` is the checksum in the header, `computed_crc` that of the bytes. `position` and `size` are bytes in `file`.
-    `payload` contains the records, compressed with the codec in `attributes`. In magic 0 and 1, the fields producer_id,
-    producer_epoch, base_sequence and partition_leader_epoch do not exist; they are -1.
+    `crc` is the checksum in the header; `computed_crc` is computed from the bytes. `position` is where the batch begins
+    in `file`, and `size` is its number of bytes. `count` is the number of records that the header gives; it is 1 in
+    magic 0 and 1. `payload` contains the records, compressed with the codec in `attributes`. In magic 0 and 1, the
+    fields producer_id, producer_epoch, base_sequence and partition_leader_epoch do not exist; they are -1.
     """
 
     magic: int
@@ -86,7 +89,7 @@ class Batch:
 
     @property
     def timestamp_type(self) -> str:
-        """Kafka's name: "CreateTime" or "LogAppendTime"; "NoTimestampType" in magic 0."""
+        """Kafka's name of the timestamp type: CreateTime, LogAppendTime, or NoTimestampType in magic 0."""
         if self.magic == 0:
             return "NoTimestampType"
         return "LogAppendTime" if self.attributes & LOG_APPEND_TIME else "CreateTime"
@@ -102,7 +105,7 @@ class Batch:
 
     @cached_property
     def records(self) -> tuple[LogRecord, ...]:
-        """The records, decompressed and parsed. InvalidLog if they cannot be read."""
+        """The records, decompressed and parsed. Raises InvalidLog if they cannot be read."""
         try:
             return self.parse_records(self)
         except InvalidLog as error:
@@ -113,7 +116,7 @@ class Batch:
 
 
 def record_count(batch: Batch) -> int:
-    """Return the number of records in a batch of any magic; a wrapper that cannot be read counts as one."""
+    """Return the number of records in a batch of any magic; a wrapper that cannot be read counts as one record."""
     if batch.magic >= 2:
         return batch.count
     try:

@@ -1,4 +1,4 @@
-"""Batches of a segment's bytes: the batch of a frame, of any magic, with its checksum."""
+"""Parsing a segment's bytes into batches of any magic, with or without a check of the checksum."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkagroups.log.frames import BytesLike, Frame, FrameState, frame_at, frame
 def read_batches(data: BytesLike, file: str | None = None) -> Iterator[Batch]:
     """Yield the batches of a segment's bytes. Zeros after the last batch end the segment.
 
-    InvalidLog, with its position, at the first batch that is not whole or that has a wrong checksum.
+    Raises InvalidLog, which contains the position, at the first batch that is not whole or has a wrong checksum.
     """
     for frame in frames(data):
         if frame.state is FrameState.ZEROS:
@@ -22,7 +22,7 @@ def read_batches(data: BytesLike, file: str | None = None) -> Iterator[Batch]:
 
 
 def valid_batch(frame: Frame, data: bytes, file: str | None = None) -> Batch:
-    """Return the batch of a frame and its bytes. InvalidLog if it is not whole or its checksum is wrong."""
+    """Parse the bytes of a frame. Raises InvalidLog if the batch is not whole or its checksum is wrong."""
     if frame.state is not FrameState.WHOLE:
         raise frame.error(file)
     batch = parse_batch(frame, data, file)
@@ -33,7 +33,7 @@ def valid_batch(frame: Frame, data: bytes, file: str | None = None) -> Batch:
 
 
 def batch_at(data: BytesLike, position: int, file: str | None = None) -> Batch:
-    """Return the batch at a position; its checksum is not checked. InvalidLog if there is no whole batch."""
+    """Parse the batch at a position, without a check of its checksum. Raises InvalidLog if it is not whole."""
     frame = frame_at(data, position)
     if frame.state is not FrameState.WHOLE:
         raise frame.error(file)
@@ -41,6 +41,6 @@ def batch_at(data: BytesLike, position: int, file: str | None = None) -> Batch:
 
 
 def parse_batch(frame: Frame, data: bytes, file: str | None = None) -> Batch:
-    """Return the batch of a whole frame and its bytes; its checksum is not checked."""
+    """Parse the bytes of a whole frame, without a check of the checksum."""
     parse = record_batch.parse_batch if frame.magic == 2 else message_set.parse_batch
     return parse(data, frame.position, file)

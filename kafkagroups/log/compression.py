@@ -28,18 +28,21 @@ class CompressionType(IntEnum):
 
 
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
-_SNAPPY_HEADER = 16
+_SNAPPY_HEADER_BYTES = 16
 _LZ4_MAGIC = 0x184D2204
-_LZ4_UNCOMPRESSED = 0x80000000
-_LZ4_BLOCK = 64 * 1024
-_LZ4_HEADER = bytes.fromhex("04224d18604082")  # independent blocks of 64 KiB, no checksums
-_GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")  # no name, no time, unknown system
+_LZ4_UNCOMPRESSED_BIT = 0x80000000
+"""This bit of a block's length says that the block is not compressed."""
+_LZ4_BLOCK_BYTES = 64 * 1024
+_LZ4_HEADER = bytes.fromhex("04224d18604082")
+"""The header of a frame with independent blocks of 64 KiB and no checksums."""
+_GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
+"""The header of a member with no name, no time and an unknown operating system."""
 _int32 = struct.Struct(">i")
 _uint32_le = struct.Struct("<I")
 
 
 def compression_type(attributes: int) -> CompressionType:
-    """Return the codec in a batch's attributes. InvalidLog if no codec has this number."""
+    """Return the codec in a batch's attributes. Raises InvalidLog if no codec has this number."""
     try:
         return CompressionType(attributes & 0x07)
     except ValueError:
@@ -47,14 +50,14 @@ def compression_type(attributes: int) -> CompressionType:
 
 
 def decompress(codec: CompressionType, data: bytes) -> bytes:
-    """Return the bytes, decompressed. InvalidLog if the codec cannot read them."""
+    """Decompress data. Raises InvalidLog if the codec cannot read it."""
     try:
         if codec is CompressionType.GZIP:
-            return _gzip(data)
+            return _decompress_gzip(data)
         if codec is CompressionType.SNAPPY:
-            return _snappy(data)
+            return _decompress_snappy(data)
         if codec is CompressionType.LZ4:
-            return _lz4(data)
+            return _decompress_lz4(data)
         if codec is CompressionType.ZSTD:
             return bytes(cramjam.zstd.decompress(data))
     except (cramjam.DecompressionError, OSError, EOFError, zlib.error, struct.error) as error:
@@ -63,7 +66,7 @@ def decompress(codec: CompressionType, data: bytes) -> bytes:
 
 
 def compress(codec: CompressionType, data: bytes) -> bytes:
-    """Return the bytes, compressed as in a batch of magic 2. All codecs except snappy give the bytes of Kafka 4.3.1."""
+    """Compress data as for a batch of magic 2. All codecs except snappy give the same bytes as Kafka 4.3.1."""
     if codec is CompressionType.GZIP:
         deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
         body = deflate.compress(data) + deflate.flush()
@@ -72,27 +75,29 @@ def compress(codec: CompressionType, data: bytes) -> bytes:
         chunk = bytes(cramjam.snappy.compress_raw(data))
         return _SNAPPY_MAGIC + struct.pack(">ii", 1, 1) + _int32.pack(len(chunk)) + chunk
     if codec is CompressionType.LZ4:
-        blocks = (_lz4_block(data[at : at + _LZ4_BLOCK]) for at in range(0, len(data), _LZ4_BLOCK))
-        return _LZ4_HEADER + b"".join(blocks) + bytes(4)
+        starts = range(0, len(data), _LZ4_BLOCK_BYTES)
+        blocks = (_compress_lz4_block(data[start : start + _LZ4_BLOCK_BYTES]) for start in starts)
+        return _LZ4_HEADER + b"".join(blocks) + bytes(4)  # A block length of zero ends the frame.
     if codec is CompressionType.ZSTD:
         stream = cramjam.zstd.Compressor(3)
         stream.compress(data)
-        return bytes(stream.flush()) + bytes(stream.finish())  # Java's stream ends with a separate block.
+        # As in Java's stream, flush() ends the data's block, and finish() writes a separate last block.
+        return bytes(stream.flush()) + bytes(stream.finish())
     return data
 
 
-def _lz4_block(data: bytes) -> bytes:
+def _compress_lz4_block(data: bytes) -> bytes:
     packed = bytes(cramjam.lz4.compress_block(data, store_size=False))
     if len(packed) < len(data):
         return _uint32_le.pack(len(packed)) + packed
-    return _uint32_le.pack(len(data) | _LZ4_UNCOMPRESSED) + data
+    return _uint32_le.pack(len(data) | _LZ4_UNCOMPRESSED_BIT) + data
 
 
-def _gzip(data: bytes) -> bytes:
-    """Decompress all members of a gzip stream. Java's reader ignores other bytes after the last member."""
+def _decompress_gzip(data: bytes) -> bytes:
+    """Decompress all members of a gzip stream. Java's reader ignores bytes after the last member that are not gzip."""
     out = b""
     while data.startswith(b"\x1f\x8b") or not out:
-        member = zlib.decompressobj(31)
+        member = zlib.decompressobj(16 + zlib.MAX_WBITS)  # zlib's code for data with a gzip header.
         out += member.decompress(data) + member.flush()
         if not member.eof:
             raise InvalidLog("the gzip stream ends too early")
@@ -102,14 +107,14 @@ def _gzip(data: bytes) -> bytes:
     return out
 
 
-def _snappy(data: bytes) -> bytes:
+def _decompress_snappy(data: bytes) -> bytes:
     if not data.startswith(_SNAPPY_MAGIC):
         return bytes(cramjam.snappy.decompress_raw(data))
     out = bytearray()
-    position = _SNAPPY_HEADER
+    position = _SNAPPY_HEADER_BYTES
     while position < len(data):
         if data.startswith(_SNAPPY_MAGIC, position):
-            position += _SNAPPY_HEADER  # Several streams may follow each other.
+            position += _SNAPPY_HEADER_BYTES  # The data may consist of several streams.
             continue
         (length,) = _int32.unpack_from(data, position)
         position += 4
@@ -120,34 +125,40 @@ def _snappy(data: bytes) -> bytes:
     return bytes(out)
 
 
-def _lz4(data: bytes) -> bytes:
+def _decompress_lz4(data: bytes) -> bytes:
     try:
         return bytes(cramjam.lz4.decompress(data))
     except cramjam.DecompressionError:
-        return _lz4_by_blocks(data)
+        return _decompress_lz4_blocks(data)
 
 
-def _lz4_by_blocks(data: bytes) -> bytes:
-    """Decompress one lz4 frame without checking its header: magic, flags, block descriptor, checksum, blocks."""
+def _decompress_lz4_blocks(data: bytes) -> bytes:
+    """Decompress one lz4 frame without a check of its header's checksum.
+
+    The frame consists of magic, flags, block descriptor, the optional size of the content, the header's checksum, and
+    blocks.
+    """
     magic, flags, descriptor = struct.unpack_from("<IBB", data)
     if magic != _LZ4_MAGIC:
         raise InvalidLog(f"expected an lz4 frame, found data that begins with {magic:08x}")
-    position = 7 + (8 if flags & 0x08 else 0)
+    has_content_size = bool(flags & 0x08)
+    position = 15 if has_content_size else 7
     has_block_checksums = bool(flags & 0x10)
-    most_bytes = 1 << (8 + 2 * (descriptor >> 4 & 0x07))
+    max_block_bytes = 1 << (8 + 2 * (descriptor >> 4 & 0x07))
     out = bytearray()
     while True:
         (size,) = _uint32_le.unpack_from(data, position)
         position += 4
         if size == 0:
             return bytes(out)
-        length = size & ~_LZ4_UNCOMPRESSED
+        length = size & ~_LZ4_UNCOMPRESSED_BIT
         block = data[position : position + length]
         if len(block) < length:
             raise InvalidLog(f"expected an lz4 block of {length} bytes, found {len(block)}")
         position += length + (4 if has_block_checksums else 0)
-        if size & _LZ4_UNCOMPRESSED:
+        if size & _LZ4_UNCOMPRESSED_BIT:
             out += block
         else:
-            room = bytearray(most_bytes)
-            out += room[: cramjam.lz4.decompress_block_into(block, room)]
+            buffer = bytearray(max_block_bytes)
+            written = cramjam.lz4.decompress_block_into(block, buffer)
+            out += buffer[:written]

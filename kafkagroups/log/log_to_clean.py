@@ -1,4 +1,4 @@
-"""The input of a cleaner pass: a log's segments and producers, and the range of offsets to clean.
+"""The input of a cleaner pass: a log's segments and producers, and the offsets to clean.
 
 Source: LogToClean.java, LogCleanerManager.java, Cleaner.groupSegmentsBySize (4.3.1).
 """
@@ -13,7 +13,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.batches import read_batches
 from kafkagroups.log.producer_state import ProducerStates, add_batch, last_stable_offset
-from kafkagroups.log.segment_file import MOST_OFFSETS, base_offset_of, read_segment
+from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, base_offset_of, read_segment
 from kafkagroups.log.segments import Log
 
 Progress = Callable[[str, int, int], None]
@@ -22,7 +22,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass
 class Segment:
-    """The readable part of a segment: `size` ends with its last whole batch."""
+    """The readable part of a segment. `size` counts the bytes up to the end of its last valid batch."""
 
     base_offset: int
     path: str
@@ -36,8 +36,8 @@ class Segment:
 class LogToClean:
     """A log's segments and producers, and where cleaning may begin and end.
 
-    `first_uncleanable` is the base offset of a segment. This segment and all later ones stay unchanged; the active
-    segment is always one of them. `newest_ms` is the newest time in the log.
+    `first_uncleanable` is the base offset of a segment. This segment and all later segments stay unchanged. The active
+    segment is never cleaned, so it is always one of them. `newest_ms` is the newest timestamp in the log.
     """
 
     segments: list[Segment]
@@ -50,9 +50,10 @@ class LogToClean:
 def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, report: Progress) -> LogToClean:
     """Read the whole log, and decide which offsets the pass cleans.
 
-    Damage ends the log, as in a broker's recovery: then the damaged segment is the active one. The whole log is dirty
-    if `first_dirty` is None or outside the log. If `first_uncleanable` is None, the pass stops at the active segment or
-    at the last stable offset. In both cases it moves down to the base offset of the segment that contains it.
+    Damage ends the log, as in a broker's recovery: the damaged segment is then the active segment. The whole log is
+    dirty if `first_dirty` is None or outside the log. If `first_uncleanable` is None, the pass stops at the active
+    segment or at the last stable offset, whichever is lower. The result's `first_uncleanable` is always the base offset
+    of the segment that contains this limit. Raises UsageError if a file cannot be read.
     """
     try:
         segments = {path: Segment(base_offset_of(path), path, os.stat(path).st_mtime_ns) for path in log.segments}
@@ -60,32 +61,34 @@ def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, r
     except OSError as error:
         raise UsageError(f"{error.filename}: {error.strerror}") from None
     states = ProducerStates()
-    newest = NO_TIMESTAMP
-    end = log.start_offset
-    done = 0
+    newest_ms = NO_TIMESTAMP
+    log_end = log.start_offset
+    bytes_read = 0
     for batch in log:
         segment = segments[batch.file or ""]
         segment.size = batch.position + batch.size
         segment.batches += 1
         segment.records += record_count(batch)
         add_batch(states, batch)
-        newest = max(newest, batch.max_timestamp)
-        end = batch.next_offset
-        done += batch.size
-        report("read", done, total)
-    found = list(segments.values())
+        newest_ms = max(newest_ms, batch.max_timestamp)
+        log_end = batch.next_offset
+        bytes_read += batch.size
+        report("read", bytes_read, total)
+    readable = list(segments.values())
     if log.damage:
-        found = found[: log.segments.index(log.damage.file) + 1]
-    active = found[-1].base_offset
-    end = max(end, active)
-    if first_dirty is None or not log.start_offset <= first_dirty <= end:
+        readable = readable[: log.segments.index(log.damage.file) + 1]
+    active_base = readable[-1].base_offset
+    log_end = max(log_end, active_base)
+    if first_dirty is None or not log.start_offset <= first_dirty <= log_end:
         first_dirty = log.start_offset
-    limit = min(active, last_stable_offset(states, end)) if first_uncleanable is None else first_uncleanable
-    return LogToClean(found, states, newest, first_dirty, _floor(found, limit))
+    limit = first_uncleanable
+    if limit is None:
+        limit = min(active_base, last_stable_offset(states, log_end))
+    return LogToClean(readable, states, newest_ms, first_dirty, _containing_base(readable, limit))
 
 
-def _floor(segments: Sequence[Segment], offset: int) -> int:
-    """Return the base of the segment that contains an offset; that of the first segment for lower offsets."""
+def _containing_base(segments: Sequence[Segment], offset: int) -> int:
+    """Return the base offset of the segment that contains an offset, or of the first segment if the offset is lower."""
     bases = [segment.base_offset for segment in segments]
     return max((base for base in bases if base <= offset), default=bases[0])
 
@@ -94,29 +97,30 @@ def select_segments(segments: Sequence[Segment], first: int, end: int) -> list[S
     """Return the segments that can contain offsets from `first` up to, not including, `end`."""
     if first >= end:
         return []
-    floor = _floor(segments, first)
-    return [segment for segment in segments if floor <= segment.base_offset < end]
+    first_base = _containing_base(segments, first)
+    return [segment for segment in segments if first_base <= segment.base_offset < end]
 
 
 def pair_with_next_base(segments: Sequence[Segment], end: int) -> list[tuple[Segment, int]]:
-    """Return each segment with the base offset of the next one, and the last segment with `end`."""
+    """Pair each segment with the base offset of the next segment, and the last segment with `end`."""
     next_bases = [segment.base_offset for segment in segments[1:]]
     return list(zip(segments, [*next_bases, end], strict=False))
 
 
-def group_by_size(segments: Sequence[Segment], most_bytes: int, first_uncleanable: int) -> list[list[Segment]]:
-    """Return the groups of neighbouring segments; each group becomes one segment.
+def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable: int) -> list[list[Segment]]:
+    """Divide neighbouring segments into groups; the pass cleans each group into one segment.
 
-    A group has at most `most_bytes` before cleaning, and its offsets are at most MOST_OFFSETS above its first base. The
-    offset before the next base counts as a segment's last offset. An empty segment always fits this second rule.
+    Two rules limit a group. It has at most `max_bytes` before cleaning. Its last offset is at most MAX_RELATIVE_OFFSET
+    above its first base offset; the second rule does not apply to an empty segment. The last offset of a segment is
+    taken to be the offset before the next segment's base offset.
     """
     groups: list[list[Segment]] = []
     size = 0
     for segment, next_base in pair_with_next_base(segments, first_uncleanable):
         if (
             groups
-            and size + segment.size <= most_bytes
-            and (segment.size == 0 or next_base - 1 - groups[-1][0].base_offset <= MOST_OFFSETS)
+            and size + segment.size <= max_bytes
+            and (segment.size == 0 or next_base - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET)
         ):
             groups[-1].append(segment)
             size += segment.size
@@ -127,15 +131,15 @@ def group_by_size(segments: Sequence[Segment], most_bytes: int, first_uncleanabl
 
 
 def make_reader(step: str, segments: Sequence[Segment], report: Progress) -> Callable[[Segment], Iterator[Batch]]:
-    """Return a function that reads a segment's batches, and reports the progress in all these segments."""
+    """Return a function that reads a segment's batches. It reports its progress through all of `segments` together."""
     total = sum(segment.size for segment in segments)
-    done = 0
+    bytes_read = 0
 
     def read(segment: Segment) -> Iterator[Batch]:
-        nonlocal done
+        nonlocal bytes_read
         for batch in read_batches(read_segment(segment.path), segment.path):
             yield batch
-            done += batch.size
-            report(step, done, total)
+            bytes_read += batch.size
+            report(step, bytes_read, total)
 
     return read

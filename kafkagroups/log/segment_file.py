@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 SEGMENT_NAME = re.compile(r"([0-9]{20})\.log")
 SEGMENT_BYTES = 100 * 1024 * 1024
-"""offsets.topic.segment.bytes."""
-MOST_OFFSETS = 2**31 - 1
-"""How far a segment's offsets may lie above its base."""
+"""Kafka's default for offsets.topic.segment.bytes."""
+MAX_RELATIVE_OFFSET = 2**31 - 1
+"""The largest distance of an offset from its segment's base offset."""
 
 
 class ByteRange(NamedTuple):
-    """Bytes of a file from `start` up to, not including, `end`. None is the end of the file."""
+    """The bytes of a file from position `start` up to, not including, `end`. None means the end of the file."""
 
     start: int = 0
     end: int | None = None
@@ -36,21 +36,22 @@ class MissingSegment(UsageError):
 
 
 def segment_name(base_offset: int) -> str:
-    """Return the name of the segment's file that begins at an offset."""
+    """Return the file name of the segment whose base offset is `base_offset`."""
     return f"{base_offset:020}.log"
 
 
-def base_offset_of(segment: str) -> int:
-    """Return the base offset in the name of a segment's file, 0 for another name."""
-    name = SEGMENT_NAME.fullmatch(os.path.basename(segment))
-    return int(name[1]) if name else 0
+def base_offset_of(segment_path: str) -> int:
+    """Return the base offset in a segment's file name; 0 if the name is not that of a segment."""
+    match = SEGMENT_NAME.fullmatch(os.path.basename(segment_path))
+    return int(match[1]) if match else 0
 
 
 class SegmentFile(RawIOBase):
     """A byte range of a segment's file, open for reading.
 
-    `inode` identifies the file: a file that replaces it under the same name has another one. `size` is the file's size
-    when it was opened, up to the end of the range. `position` is the next byte that is read.
+    `inode` identifies the file: if another file replaces it under the same name, the new file has another inode.
+    `size` is the file's size when it was opened, or the end of the range if the range ends earlier. The start of the
+    range is not subtracted. `position` is the position of the next byte that is read.
     """
 
     def __init__(self, file: FileIO, byte_range: ByteRange) -> None:
@@ -63,40 +64,46 @@ class SegmentFile(RawIOBase):
         self.move_to(byte_range.start)
 
     def move_to(self, position: int) -> None:
-        """Let the next read begin at a byte of the file."""
+        """Move to `position` of the file: the next read begins there."""
         self.position = self._file.seek(position)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        room = memoryview(buffer)
+        target = memoryview(buffer)
         if self._end is not None:
-            room = room[: max(0, self._end - self.position)]
-        count = self._file.readinto(room) or 0
+            target = target[: max(0, self._end - self.position)]
+        count = self._file.readinto(target) or 0
         self.position += count
         return count
 
     def readall(self) -> bytes:
         size = -1 if self._end is None else max(0, self._end - self.position)
-        rest = self._file.read(size)
-        self.position += len(rest)
-        return rest
+        data = self._file.read(size)
+        self.position += len(data)
+        return data
 
 
 @contextmanager
-def open_segment(segment: str, folder: str = "", byte_range: ByteRange = WHOLE_FILE) -> Iterator[SegmentFile]:
-    """Open a segment's file; a relative name begins in `folder`. UsageError if it cannot be opened or read."""
+def open_segment(segment_path: str, folder: str = "", byte_range: ByteRange = WHOLE_FILE) -> Iterator[SegmentFile]:
+    """Open a segment's file. A relative path is resolved in `folder`.
+
+    Raises UsageError if the file cannot be opened or read, and MissingSegment if it does not exist.
+    """
     try:
-        with open(os.path.join(folder, segment), "rb", buffering=0) as file:
+        with open(os.path.join(folder, segment_path), "rb", buffering=0) as file:
             yield SegmentFile(file, byte_range)
     except FileNotFoundError as error:
-        raise MissingSegment(f"{segment}: {error.strerror}") from None
+        raise MissingSegment(f"{segment_path}: {error.strerror}") from None
     except OSError as error:
-        raise UsageError(f"{segment}: {error.strerror}") from None
+        raise UsageError(f"{segment_path}: {error.strerror}") from None
 
 
-def read_segment(segment: str, folder: str = "", byte_range: ByteRange = WHOLE_FILE) -> bytes:
-    """Return the bytes of a segment's file; a relative name begins in `folder`. UsageError if it cannot be read."""
-    with open_segment(segment, folder, byte_range) as file:
+def read_segment(segment_path: str, folder: str = "", byte_range: ByteRange = WHOLE_FILE) -> bytes:
+    """Return the bytes of a segment's file. A relative path is resolved in `folder`.
+
+    Raises UsageError if the file cannot be read, and MissingSegment if it does not exist.
+    """
+    with open_segment(segment_path, folder, byte_range) as file:
         return file.readall()

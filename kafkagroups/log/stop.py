@@ -11,24 +11,24 @@ from kafkagroups.log.segments import Log
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The first batch that is no longer read. None means no limit.
+    """Where a reader stops: at an offset, at a time, or at whichever comes first. A limit that is None does not apply.
 
-    A batch is read as a whole or not at all, so offsets above `until` can be read.
+    A batch is read as a whole or not at all. So the last batch that is read may contain offsets above `until_offset`.
 
     Parameters
     ----------
-    until
-        Stop at the first batch whose base offset is not below this offset.
+    until_offset
+        Stop at the first batch whose base offset is this offset or higher.
     until_time
-        Stop at the first batch that holds a timestamp after this one (ms since the epoch).
+        Stop at the first batch that contains a timestamp after this time (ms since the epoch).
     """
 
-    until: int | None = None
+    until_offset: int | None = None
     until_time: int | None = None
 
-    def ends_before(self, batch: Batch) -> bool:
-        """Return whether a batch is no longer read."""
-        if self.until is not None and batch.base_offset >= self.until:
+    def excludes(self, batch: Batch) -> bool:
+        """Return whether reading stops before this batch."""
+        if self.until_offset is not None and batch.base_offset >= self.until_offset:
             return True
         return self.until_time is not None and batch.max_timestamp > self.until_time
 
@@ -37,8 +37,8 @@ NO_STOP = Stop()
 
 
 def batches_until(log: Log, stop: Stop = NO_STOP) -> Iterator[Batch]:
-    """Yield the batches of a log up to the stop."""
+    """Yield the batches of a log before the stop."""
     for batch in log:
-        if stop.ends_before(batch):
+        if stop.excludes(batch):
             return
         yield batch

@@ -16,7 +16,7 @@ from typing import BinaryIO, Self
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batches import batch_at
-from kafkagroups.log.segment_file import MOST_OFFSETS, SEGMENT_BYTES, base_offset_of, segment_name
+from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, base_offset_of, segment_name
 from kafkagroups.log.segments import Damage, has_segments, open_log
 
 
@@ -49,7 +49,7 @@ class LogWriter:
         if parsed.base_offset < self.next_offset:
             raise UsageError(f"expected a batch from offset {self.next_offset} on, found offset {parsed.base_offset}")
         is_full = self._size + len(batch) > self.segment_bytes and self._size > 0
-        if self._file is None or is_full or parsed.last_offset - self._base > MOST_OFFSETS:
+        if self._file is None or is_full or parsed.last_offset - self._base > MAX_RELATIVE_OFFSET:
             self._open(parsed.base_offset)
         assert self._file is not None
         self._file.write(batch)

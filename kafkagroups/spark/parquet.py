@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import describe_failure
-from kafkagroups.log.places import local_path
+from kafkagroups.log.locations import local_path
 from kafkagroups.records.versions import Dialect
 from kafkagroups.spark.session import session, task_errors
 from kafkagroups.spark.tables import load

@@ -6,7 +6,7 @@
     coordinator      classic or new (new)
     kafka            the coordinator's Kafka version (3.9.2 or 4.3.1)
     path, paths      partition directories, .log files or folders of them: the arguments of `.load(…)`,
-                     on this machine or on another file system (log/places.py)
+                     on this machine or on another file system (log/locations.py)
     cwd              the folder in which relative paths begin (the one in which Spark's Java was started)
     partitions       the topic's partition count; the new coordinator then answers a group from its home partition only
     engine           auto, python or compiled, as in `kafkagroups.load` (auto: by the size of all logs)
@@ -36,8 +36,8 @@ from pyspark.sql.types import StructType
 from kafkagroups.api import load_columns
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.engines import choose_engine
+from kafkagroups.log.locations import find_all_logs
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.log.places import find_all_logs
 from kafkagroups.log.segments import Log
 from kafkagroups.spark.options import FORMAT, Options, check_schema, schema_ddl
 from kafkagroups.spark.stream import OffsetsStream

@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.places import find_logs, local_path
+from kafkagroups.log.locations import find_logs, local_path
 from kafkagroups.log.position import Position
 from kafkagroups.log.segments import Log
 from kafkagroups.records.versions import dialect

@@ -12,7 +12,7 @@ from kafkagroups.api import loaded_columns
 from kafkagroups.loading.engines import choose_engine, choose_engine_for
 from kafkagroups.loading.groups import Groups, join_groups
 from kafkagroups.loading.load import load_logs, open_for_load
-from kafkagroups.log.places import find_logs
+from kafkagroups.log.locations import find_logs
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
 from kafkagroups.records.versions import Dialect
@@ -38,7 +38,7 @@ def load(
     ----------
     path : str or Path
         A partition directory, a .log file, or a folder of partition directories; also a URI of a file system that
-        pyarrow opens (``kafkagroups.log.places``).
+        pyarrow opens (``kafkagroups.log.locations``).
     coordinator : str
         ``"classic"`` or ``"new"``.
     kafka : str, optional

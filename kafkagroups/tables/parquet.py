@@ -12,7 +12,7 @@ from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import Groups
-from kafkagroups.log.places import file_system, local_path, remote_errors, shown_uri
+from kafkagroups.log.locations import file_system, local_path, remote_errors, shown_uri
 from kafkagroups.log.writer import create_folder
 from kafkagroups.tables.arrow import read_table
 

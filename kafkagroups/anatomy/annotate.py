@@ -1,4 +1,4 @@
-"""The public functions `decode` (also strict), `annotate` and `deviations`."""
+"""The public functions `decode` (optionally strict), `annotate` and `deviations`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from kafkagroups.records.versions import DEFAULT_RULES, Dialect
 
 
 class Annotation(list[Span]):
-    """Spans in order, with the bytes that they describe (`bytes_of`, by part).
+    """Spans in order, with the bytes that they describe (`bytes_of`: the bytes of each part).
 
-    It is shown as a table: `str()` gives text, a notebook shows HTML. Long bytes and values are cut there.
+    An annotation is shown as a table: `str()` returns text, and a notebook shows HTML. The table shows only the
+    beginning of long bytes and values.
     """
 
     def __init__(self, spans: Iterable[Span], bytes_of: Mapping[str, bytes]) -> None:
@@ -53,13 +54,13 @@ def annotate(key: bytes | None, value: bytes | None, reader_of: Dialect | None =
     key, value
         The bytes of the record. A value of None is a tombstone.
     reader_of
-        Whose rules apply; None for Kafka 4.3.1's coordinator.
+        The coordinator whose rules apply; None for Kafka 4.3.1's coordinator.
 
     Returns
     -------
     Annotation
-        A list of spans in order, the key first. Bytes after the end, which a broker ignores, are a span of their own.
-        `Span.odd` has the non-canonical encodings.
+        A list of spans in order, the key first. Bytes after the end, which a broker ignores, are a separate span.
+        `Span.odd` contains the non-canonical encodings.
 
     Raises
     ------
@@ -71,8 +72,8 @@ def annotate(key: bytes | None, value: bytes | None, reader_of: Dialect | None =
     >>> annotate(bytes.fromhex("0002000167"), None)[2].value
     'g'
     """
-    rules = reader_of or DEFAULT_RULES
-    spans = spans_of(decode(key, value, rules), key, value, rules)
+    dialect = reader_of or DEFAULT_RULES
+    spans = spans_of(decode(key, value, dialect), key, value, dialect)
     return Annotation(spans, {"key": key or b"", "value": value or b""})
 
 
@@ -84,7 +85,7 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     key, value
         The bytes of the record. A value of None is a tombstone.
     reader_of
-        Whose rules apply; None for Kafka 4.3.1's coordinator.
+        The coordinator whose rules apply; None for Kafka 4.3.1's coordinator.
     strict
         Refuse every encoding that Kafka's writer would not produce.
 
@@ -96,7 +97,8 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     Raises
     ------
     InvalidRecord
-        The reader refuses the bytes. If `strict` is the reason, `deviations` has every non-canonical encoding.
+        The reader refuses the bytes. If only a strict reader refuses them, the error's `deviations` contains every
+        non-canonical encoding.
 
     Notes
     -----
@@ -107,9 +109,9 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     >>> decode(bytes.fromhex("0002000167"), None).key
     GroupMetadataKey(group='g')
     """
-    rules = reader_of or DEFAULT_RULES
-    record = serde.decode(key, value, rules)
-    found = deviations_of(record, key, value, rules) if strict else []
+    dialect = reader_of or DEFAULT_RULES
+    record = serde.decode(key, value, dialect)
+    found = deviations_of(record, key, value, dialect) if strict else []
     if found:
         first = found[0]
         others = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
@@ -120,14 +122,14 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
 
 
 def deviations(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None) -> list[Deviation]:
-    """Find the non-canonical encodings of a record: accepted by Kafka's reader, never produced by its writer.
+    """Find the non-canonical encodings of a record: Kafka's reader accepts them, but its writer never produces them.
 
     Parameters
     ----------
     key, value
         The bytes of the record. A value of None is a tombstone.
     reader_of
-        Whose rules apply; None for Kafka 4.3.1's coordinator.
+        The coordinator whose rules apply; None for Kafka 4.3.1's coordinator.
 
     Returns
     -------
@@ -145,5 +147,5 @@ def deviations(key: bytes | None, value: bytes | None, reader_of: Dialect | None
     ...     print(deviation)
     byte 5, key: bytes after the end: 1
     """
-    rules = reader_of or DEFAULT_RULES
-    return deviations_of(decode(key, value, rules), key, value, rules)
+    dialect = reader_of or DEFAULT_RULES
+    return deviations_of(decode(key, value, dialect), key, value, dialect)

@@ -1,4 +1,4 @@
-"""The bytes of a record batch (magic 2) as spans: fields of header and records."""
+"""The bytes of a record batch (magic 2) as spans: the fields of its header and of its records."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from kafkagroups.log.record_batch import HEADER_SIZE, read_varint
 _HEADER = (
     ("baseOffset", "q", "the first record's offset in the partition"),
     ("batchLength", "i", "how many bytes of this batch follow"),
-    ("partitionLeaderEpoch", "i", "the leader's epoch when it was appended"),
+    ("partitionLeaderEpoch", "i", "the leader's epoch when the batch was appended"),
     ("magic", "b", "the format: 2 since Kafka 0.11"),
     ("crc", "I", "CRC-32C of everything that follows"),
-    ("attributes", "h", "codec, and whether it is transactional or control"),
-    ("lastOffsetDelta", "i", "the last offset, counted from the first"),
-    ("baseTimestamp", "q", "the time that the records' times are counted from"),
+    ("attributes", "h", "the codec, and whether the batch is transactional or control"),
+    ("lastOffsetDelta", "i", "the last offset minus the base offset"),
+    ("baseTimestamp", "q", "the time to which each record's timestampDelta is added"),
     ("maxTimestamp", "q", "the newest time in the batch"),
-    ("producerId", "q", "the producer that wrote it; -1 = no producer id"),
-    ("producerEpoch", "h", "the producer's epoch; -1 = none"),
+    ("producerId", "q", "the producer that wrote the batch; -1 = no producer id"),
+    ("producerEpoch", "h", "the producer's epoch; -1 = no producer"),
     ("baseSequence", "i", "the first record's sequence; has no meaning without a producer"),
     ("count", "i", "how many records follow"),
 )
@@ -32,12 +32,13 @@ _TYPES = {"q": "int64", "i": "int32", "h": "int16", "b": "int8", "I": "uint32"}
 def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
     """Return the fields of the batch at `position` of a segment's bytes, in order.
 
-    The spans are counted from the batch's first byte. Compressed records are one span. Unlike `annotate`, this function
-    does not look for non-canonical encodings. InvalidLog: the batch cannot be read, or its magic is not 2.
+    Position 0 of the spans is the batch's first byte. Compressed records are one span. Unlike `annotate` (annotate.py),
+    this function does not look for non-canonical encodings. Raises InvalidLog if the batch cannot be read, or if its
+    magic is not 2.
     """
     batch = batch_at(data, position)
     if batch.magic != 2 or not batch.is_valid:
-        raise InvalidLog(f"expected a batch of magic 2 with a right checksum at byte {position}")
+        raise InvalidLog(f"byte {position}: expected a batch with magic 2 and the correct checksum")
     spans = []
     start = 0
     for name, code, meaning in _HEADER:
@@ -58,30 +59,34 @@ def _spans_of_records(batch: Batch) -> Iterator[Span]:
     data = batch.payload
     position = 0
 
-    def span(end: int, field: str, kind: str, value: object, meaning: str) -> Span:
-        """Return the span from the current position to `end`, and go on there."""
+    def take_span(end: int, field: str, type_name: str, value: object, meaning: str) -> Span:
+        """Return the span from `position` to `end`, and set `position` to `end`."""
         nonlocal position
         start = HEADER_SIZE + position
         position = end
-        return Span("batch", start, HEADER_SIZE + end, field, kind, value, meaning)
+        return Span("batch", start, HEADER_SIZE + end, field, type_name, value, meaning)
 
     for index in range(batch.count):
         name = f"record {index}: "
         length, end = read_varint(data, position)
-        yield span(end, name + "length", "varint", length, "how many bytes of this record follow")
-        yield span(position + 1, name + "attributes", "int8", data[position], "not used")
+        yield take_span(end, name + "length", "varint", length, "how many bytes of this record follow")
+        yield take_span(position + 1, name + "attributes", "int8", data[position], "not used")
         delta, end = read_varint(data, position, 10)
-        yield span(end, name + "timestampDelta", "varlong", delta, "ms after the base timestamp")
+        yield take_span(end, name + "timestampDelta", "varlong", delta, "ms after the base timestamp")
         delta, end = read_varint(data, position)
-        yield span(end, name + "offsetDelta", "varint", delta, f"its offset is {batch.base_offset + delta}")
+        yield take_span(
+            end, name + "offsetDelta", "varint", delta, f"the record's offset is {batch.base_offset + delta}"
+        )
         for part in ("key", "value"):
             length, end = read_varint(data, position)
-            yield span(end, name + part, "varint length", length, _meaning_of_length(length, part))
+            yield take_span(end, name + part, "varint length", length, _meaning_of_length(length, part))
             if length > 0:
                 content = data[position : position + length].hex()
-                yield span(position + length, name + part, "bytes", content, f"the {part}: decode it as a record")
+                yield take_span(position + length, name + part, "bytes", content, f"the {part}; `decode` reads it")
         count, end = read_varint(data, position)
-        yield span(end, name + "headers", "varint", count, "how many headers follow; this topic has none")
+        yield take_span(
+            end, name + "headers", "varint", count, "how many headers follow; records of __consumer_offsets have none"
+        )
         if count:
             raise InvalidLog(f"record {index} has headers, which are not annotated", position=HEADER_SIZE + position)
 
@@ -89,4 +94,4 @@ def _spans_of_records(batch: Batch) -> Iterator[Span]:
 def _meaning_of_length(length: int, part: str) -> str:
     if length >= 0:
         return "how many bytes follow"
-    return "-1: there is none - a tombstone" if part == "value" else "-1: there is none"
+    return "-1: the value is null, a tombstone" if part == "value" else "-1: the key is null"

@@ -1,7 +1,7 @@
-"""What was added to a growing log since it was read: the whole batches after a position, up to an offset.
+"""The new batches of a growing log: the complete batches after a position, up to an offset.
 
-A batch that is not whole, or whose checksum is wrong, is still being written. It is the end for now, whatever bytes
-follow it.
+If a batch is incomplete or its checksum is wrong, the broker is still writing it. The log is read up to this batch,
+even if more bytes follow it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from kafkagroups.log.segments import Log
 
 
 class NewBatch(NamedTuple):
-    """A whole batch with a right checksum, and its bytes."""
+    """A complete batch with the correct checksum, and the bytes of the batch."""
 
     batch: Batch
     data: bytes
 
 
 def find_end(log: Log, position: Position, sizes: Mapping[str, int] | None = None) -> Position:
-    """Return the position after the whole batches; of each file only its first `sizes` bytes count, if given."""
+    """Return the position after the complete batches.
+
+    If `sizes` is given, only this number of bytes is read from each file (by its path).
+    """
     if sizes is not None:
         log = log.part({segment: ByteRange(0, sizes.get(file_of(log, segment), 0)) for segment in log.segments})
     try:
@@ -39,9 +42,10 @@ def find_end(log: Log, position: Position, sizes: Mapping[str, int] | None = Non
 
 
 def read_until(log: Log, position: Position, until: int) -> Iterator[NewBatch]:
-    """Yield the batches after a position, in order, that begin below an offset.
+    """Yield the batches after a position, in order, whose base offset is below `until`.
 
-    InvalidLog if one of them is damaged: it was whole before. UsageError if a file was deleted.
+    Raises InvalidLog if a batch is damaged, because `find_end` found it undamaged. Raises UsageError if a file was
+    deleted.
     """
     try:
         for found in log.after(position):
@@ -51,7 +55,7 @@ def read_until(log: Log, position: Position, until: int) -> Iterator[NewBatch]:
             if found.frame.next_offset >= until:
                 return
     except MissingSegment as error:
-        raise UsageError(f"{error.reason}: it was deleted before it was read; start the stream again") from None
+        raise UsageError(f"{error.reason}: the file was deleted before it was read; start the stream again") from None
 
 
 def _parse(found: FoundBatch) -> NewBatch:

@@ -9,7 +9,7 @@ from kafkagroups.anatomy.spans import Span, deviations_of, spans_of
 from kafkagroups.errors import Deviation, InvalidRecord
 from kafkagroups.records import serde
 from kafkagroups.records.serde import Record
-from kafkagroups.records.versions import DEFAULT_RULES, Dialect
+from kafkagroups.records.versions import DEFAULT_DIALECT, Dialect
 
 
 class Annotation(list[Span]):
@@ -72,7 +72,7 @@ def annotate(key: bytes | None, value: bytes | None, reader_of: Dialect | None =
     >>> annotate(bytes.fromhex("0002000167"), None)[2].value
     'g'
     """
-    dialect = reader_of or DEFAULT_RULES
+    dialect = reader_of or DEFAULT_DIALECT
     spans = spans_of(decode(key, value, dialect), key, value, dialect)
     return Annotation(spans, {"key": key or b"", "value": value or b""})
 
@@ -109,7 +109,7 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     >>> decode(bytes.fromhex("0002000167"), None).key
     GroupMetadataKey(group='g')
     """
-    dialect = reader_of or DEFAULT_RULES
+    dialect = reader_of or DEFAULT_DIALECT
     record = serde.decode(key, value, dialect)
     found = deviations_of(record, key, value, dialect) if strict else []
     if found:
@@ -147,5 +147,5 @@ def deviations(key: bytes | None, value: bytes | None, reader_of: Dialect | None
     ...     print(deviation)
     byte 5, key: bytes after the end: 1
     """
-    dialect = reader_of or DEFAULT_RULES
+    dialect = reader_of or DEFAULT_DIALECT
     return deviations_of(decode(key, value, dialect), key, value, dialect)

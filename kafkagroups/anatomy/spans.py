@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kafkagroups.errors import Deviation, join_path
-from kafkagroups.records.fields import Message, Spec, layout, specs
+from kafkagroups.records.fields import FieldSpec, Message, field_specs, layout
 from kafkagroups.records.serde import Record
-from kafkagroups.records.structs import MOST_TAG, Struct
+from kafkagroups.records.structs import TAG_LIMIT, Struct
 from kafkagroups.records.text import encode_utf8
 from kafkagroups.records.varint import read_uvarint, uvarint_bytes
 from kafkagroups.records.versions import Dialect
@@ -108,7 +108,7 @@ def _spans_of_part(record: Record, part: str, data: bytes | None, dialect: Diale
 
 
 def _spans_of_struct(cls: type[Message], form: MessageFormat, data: bytes, position: int, path: str) -> Iterator[Span]:
-    present_fields = [spec for spec in specs(cls) if spec.is_in(form)]
+    present_fields = [spec for spec in field_specs(cls) if spec.is_in(form)]
     for spec in present_fields:
         if spec.tag is None:
             name = path + spec.json_name
@@ -121,7 +121,7 @@ def _spans_of_struct(cls: type[Message], form: MessageFormat, data: bytes, posit
 
 
 def _spans_of_tags(
-    known_tags: dict[int, Spec], form: MessageFormat, data: bytes, position: int, path: str
+    known_tags: dict[int, FieldSpec], form: MessageFormat, data: bytes, position: int, path: str
 ) -> Iterator[Span]:
     count, end = read_uvarint(data, position)
     odd = _compare(data[position:end], uvarint_bytes(max(count, 0)), "for the count")
@@ -158,14 +158,14 @@ def _check_order(tag: int, previous_tag: int, is_repeated: bool, is_known: bool)
     """Return what is not canonical about a tag that comes after `previous_tag`."""
     if is_repeated:
         return (f"tag {tag} is repeated" + ("; the last one is used" if is_known else ""),)
-    if not 0 <= tag < MOST_TAG:
+    if not 0 <= tag < TAG_LIMIT:
         return (f"no writer may write a tag {tag}",)
     if tag < previous_tag:
         return (f"tag {tag} comes after tag {previous_tag}",)
     return ()
 
 
-def _check_known_tag(spec: Spec, form: MessageFormat, data: bytes, position: int, size: int) -> tuple[str, ...]:
+def _check_known_tag(spec: FieldSpec, form: MessageFormat, data: bytes, position: int, size: int) -> tuple[str, ...]:
     """Return what is not canonical about the content of a known tag."""
     content, end = spec.wire.reader(form, spec.nullable)(data, position)
     odd: tuple[str, ...] = ()

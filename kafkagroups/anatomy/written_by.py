@@ -9,16 +9,16 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from kafkagroups.records.fields import Message, Spec, specs
+from kafkagroups.records.fields import FieldSpec, Message, field_specs
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.serde import Record, UnknownContent
 from kafkagroups.records.structs import Struct
-from kafkagroups.records.versions import EVERY_VERSION, NEWEST, Range, Version, feature_releases, written_values
+from kafkagroups.records.versions import EVERY_VERSION, NEWEST, Version, VersionRange, feature_releases, written_values
 from kafkagroups.records.wire import Array
 from kafkagroups.records.wire_base import Wire
 
 
-def writers_of(record: Record) -> Range:
+def writers_of(record: Record) -> VersionRange:
     """Return the Kafka versions that can have written a record.
 
     Only the record type limits the versions of a tombstone. Nothing limits the versions of an unknown record type.
@@ -32,23 +32,27 @@ def writers_of(record: Record) -> Range:
 
 
 @cache
-def _writers_of_tombstone(record_type: int) -> Range:
+def _writers_of_tombstone(record_type: int) -> VersionRange:
     # Kafka still writes tombstones of a type after the last version that writes values of this type. Type 0 is the
     # exception: its tombstones end with its values.
     first_version = min(written.range.since for written in written_values(record_type))
-    return Range(first_version, NEWEST if record_type else (0, 9))
+    return VersionRange(first_version, NEWEST if record_type else (0, 9))
 
 
 @cache
-def _writers_of_value(record_type: int, value_version: int | None, expires: bool, newest_field: Version) -> Range:
+def _writers_of_value(
+    record_type: int, value_version: int | None, expires: bool, newest_field: Version
+) -> VersionRange:
     candidates = [written for written in written_values(record_type) if written.version == value_version]
     if record_type == 1 and value_version == 1 and not expires:
         candidates = [written for written in candidates if not written.expires]
     if not candidates:
-        return Range(NEWEST, NEWEST)  # The range is empty, because no version writes this value.
+        return VersionRange(NEWEST, NEWEST)  # The range is empty, because no version writes this value.
     first_version = min(written.range.since for written in candidates)
     end_version = max(written.range.until for written in candidates)
-    return Range(first_version, end_version).intersect(Range(newest_field, RECORD_TYPES[record_type].read_by.until))
+    return VersionRange(first_version, end_version).intersect(
+        VersionRange(newest_field, RECORD_TYPES[record_type].read_by.until)
+    )
 
 
 def _newest_set_field(message: Message) -> Version:
@@ -66,7 +70,7 @@ def _newest_set_field(message: Message) -> Version:
     return newest
 
 
-def describe_writers(ranges: Iterable[Range]) -> str:
+def describe_writers(ranges: Iterable[VersionRange]) -> str:
     """Return the Kafka versions that can have written all records, as text: "0.9 – 2.0", "4.1 – ", "2.3 – 4.0".
 
     `ranges` contains the possible writers of each record. If several versions wrote the log one after another, no
@@ -81,7 +85,7 @@ def describe_writers(ranges: Iterable[Range]) -> str:
         possible = [versions for versions in different_ranges if versions.since < versions.until]
         oldest = min((versions.since for versions in possible), default=(0,))
         newest = max((versions.until for versions in possible), default=NEWEST)
-        common = Range(oldest, newest)
+        common = VersionRange(oldest, newest)
     if common == EVERY_VERSION:
         return ""
     first = ""
@@ -94,9 +98,9 @@ def describe_writers(ranges: Iterable[Range]) -> str:
 
 
 @cache
-def _dated_fields(cls: Any) -> tuple[Spec, ...]:
+def _dated_fields(cls: Any) -> tuple[FieldSpec, ...]:
     """Return the fields that a Kafka version added later, and the fields that can contain such fields."""
-    return tuple(spec for spec in specs(cls) if spec.since > (0,) or _holds_messages(spec.wire))
+    return tuple(spec for spec in field_specs(cls) if spec.since > (0,) or _holds_messages(spec.wire))
 
 
 def _holds_messages(wire: Wire) -> bool:

@@ -96,7 +96,7 @@ class JoinRequests:
             return Errors.GROUP_MAX_SIZE_REACHED
         if group.state is ClassicState.DEAD:
             return self.member_validator.choose_dead_group_error()
-        if not group.supports(joining.protocol_type, joining.protocols):
+        if not group.supports_protocols(joining.protocol_type, joining.protocols):
             return Errors.INCONSISTENT_GROUP_PROTOCOL
         if not member_id or member_id in group.pending_members:
             return Errors.NONE

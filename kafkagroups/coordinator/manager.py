@@ -17,7 +17,7 @@ from kafkagroups.coordinator.error_codes import Errors, convert_commit_append_er
 from kafkagroups.coordinator.logs import NewBatch
 from kafkagroups.coordinator.results import CommitErrors, FetchedOffset
 from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.expiration import expired_offsets
+from kafkagroups.groups.expiration import find_expired_offsets
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.log.batch import NO_PRODUCER_ID, TRANSACTIONAL
@@ -109,7 +109,7 @@ class GroupMetadataManager(GroupCache):
         prepared = fitting if self.settings.is_at_least(3, 8) else offsets
         if is_transactional:
             self.open_groups.setdefault(producer_id, set()).add(group.group_id)
-            group.offsets.prepare_transaction(producer_id, prepared)
+            group.offsets.prepare_txn_commit(producer_id, prepared)
         else:
             group.offsets.prepare(prepared)
         batch = NewBatch(
@@ -127,9 +127,9 @@ class GroupMetadataManager(GroupCache):
             self.close_transaction(producer_id, group.group_id)
         for partition, offset in offsets.items():
             if producer_id == NO_PRODUCER_ID:
-                group.offsets.fail(partition, offset)
+                group.offsets.drop_pending(partition, offset)
             else:
-                group.offsets.fail_transaction(producer_id, partition)
+                group.offsets.fail_txn_commit(producer_id, partition)
 
     # Fetching
 
@@ -167,7 +167,7 @@ class GroupMetadataManager(GroupCache):
         now_ms = self.clock.now_ms
         retention_ms = self.settings.offsets_retention_ms
         return self.delete_offsets_and_empty_groups(
-            self.current_groups(), lambda group: expired_offsets(group, now_ms, retention_ms), sweep=True
+            self.current_groups(), lambda group: find_expired_offsets(group, now_ms, retention_ms), sweep=True
         )
 
     def delete_offsets_and_empty_groups(
@@ -256,4 +256,4 @@ def _complete_commit(group: ClassicGroup, offsets: OffsetsToStore, producer_id: 
         if producer_id == NO_PRODUCER_ID:
             group.offsets.complete(partition, offset, first_offset)
         else:
-            group.offsets.complete_append(producer_id, partition, offset, first_offset)
+            group.offsets.complete_txn_append(producer_id, partition, offset, first_offset)

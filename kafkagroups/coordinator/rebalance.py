@@ -103,7 +103,7 @@ class Rebalances:
 
     def remove_pending(self, group: ClassicGroup, member_id: str) -> None:
         """Forget a member id that was handed out."""
-        group.forget_pending(member_id)
+        group.remove_pending_member(member_id)
         self.try_complete_join(group)
 
     # PreparingRebalance: waiting for joins

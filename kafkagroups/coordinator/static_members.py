@@ -42,7 +42,7 @@ class StaticMembers:
         old_timeouts = (member.rebalance_timeout_ms, member.session_timeout_ms)
         answer_join(member, JoinGroupResult(Errors.FENCED_INSTANCE_ID, old_id))
         answer_sync(member, SyncGroupResult(Errors.FENCED_INSTANCE_ID))
-        group.replace_static(instance_id, old_id, joining.member_id)
+        group.replace_static_member(instance_id, old_id, joining.member_id)
         self.rebalances.sessions.restart(group, member)
         self.rebalances.update_subscription(member, joining, response)
         if group.state is ClassicState.COMPLETING_REBALANCE:
@@ -77,7 +77,7 @@ class StaticMembers:
                 member.rebalance_timeout_ms, member.session_timeout_ms = old_timeouts
                 if new_id not in group.members:  # It was replaced again: IllegalArgumentException in Kafka.
                     return
-                group.replace_static(instance_id, new_id, old_id)
+                group.replace_static_member(instance_id, new_id, old_id)
                 self.rebalances.sessions.restart(group, member)
                 response.complete(build_join_result(group, error, "", leader=old_leader))
                 return

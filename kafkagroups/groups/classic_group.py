@@ -84,13 +84,15 @@ class ClassicGroup:
         self.state = state
         self.state_timestamp = now_ms
 
-    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+    def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
         """Return whether a member with these protocols may join: all members support at least one of them."""
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type and protocols)
-        return self.protocol_type == protocol_type and any(name in self.candidates(name) for name, _ in protocols)
+        return self.protocol_type == protocol_type and any(
+            name in self.candidate_protocols(name) for name, _ in protocols
+        )
 
-    def candidates(self, *names: str) -> set[str]:
+    def candidate_protocols(self, *names: str) -> set[str]:
         """Return the protocols that all members support, among these names (without names: among all)."""
         votes = Counter(name for member in self.members.values() for name, _ in member.protocols)
         return {name for name in names or votes if votes[name] == len(self.members)}
@@ -100,7 +102,7 @@ class ClassicGroup:
 
         If votes are equal, the first protocol in the order of Scala's map wins.
         """
-        candidates = self.candidates()
+        candidates = self.candidate_protocols()
         votes = Counter(member.vote(candidates) for member in self.ordered_members())
         return max(immutable_map_order(votes, self.kafka), key=votes.__getitem__)
 
@@ -112,7 +114,7 @@ class ClassicGroup:
         self.members[member.member_id] = member
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
-        self.forget_pending(member.member_id)
+        self.remove_pending_member(member.member_id)
 
     def remove(self, member_id: str) -> None:
         """Remove a member or a pending member id. If the leader is removed, the first member in map order leads."""
@@ -127,15 +129,15 @@ class ClassicGroup:
         self.pending_sync.discard(member_id)
         # Up to 2.8 a member id that was refused because of the group's size stays pending.
         if self.kafka >= (3, 0):
-            self.forget_pending(member_id)
+            self.remove_pending_member(member_id)
 
-    def forget_pending(self, member_id: str) -> None:
+    def remove_pending_member(self, member_id: str) -> None:
         """Forget a member id that was handed out and not used."""
         timer = self.pending_members.pop(member_id, None)
         if timer is not None:
             timer.cancel()
 
-    def replace_static(self, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
+    def replace_static_member(self, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
         """Give a static member a new member id. It keeps its place, and if it led the group, it leads again."""
         member = self.members.pop(old_id)
         member.member_id = new_id
@@ -159,8 +161,8 @@ class ClassicGroup:
         self.compute_subscribed_topics()
         state = ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY
         self.transition_to(state, now_ms)
-        self.offsets.received_plain = False
-        self.offsets.received_transactional = False
+        self.offsets.has_plain_commit = False
+        self.offsets.has_transactional_commit = False
         self.pending_sync.clear()
 
     def compute_subscribed_topics(self) -> None:

@@ -22,9 +22,9 @@ from kafkagroups.records.serde import Record
 from kafkagroups.records.versions import Dialect
 
 
-def keeps_offsets_apart(rules: Dialect) -> bool:
+def keeps_offsets_apart(dialect: Dialect) -> bool:
     """Return whether this Kafka has one cache of offsets for all partitions, which even a failed load fills."""
-    return not rules.since(0, 10, 1)
+    return not dialect.since(0, 10, 1)
 
 
 @dataclass
@@ -38,8 +38,8 @@ class ClassicShard(Shard):
     removed_groups: dict[str, None] = field(default_factory=dict)
     removed_offsets: set[tuple[str, TopicPartition]] = field(default_factory=set)
 
-    def copy_onto(self, offsets: ShardOffsets) -> Self:
-        copied = super().copy_onto(offsets)
+    def copy_with_offsets(self, offsets: ShardOffsets) -> Self:
+        copied = super().copy_with_offsets(offsets)
         copied.removed_groups = dict(self.removed_groups)
         copied.removed_offsets = set(self.removed_offsets)
         return copied
@@ -68,7 +68,7 @@ class ClassicShard(Shard):
             self.groups.pop(group_id, None)
             self.removed_groups[group_id] = None
         else:
-            self.groups[group_id] = build_group(self.partition, record, offset, self.rules)
+            self.groups[group_id] = build_group(self.partition, record, offset, self.dialect)
             self.removed_groups.pop(group_id, None)
 
     def _replay_offset(self, offsets: Offsets, batch: Batch, record_offset: int, record: Record, group_id: str) -> None:
@@ -83,15 +83,15 @@ class ClassicShard(Shard):
             offsets.remove_pending(batch.producer_id, group_id, partition, record_offset)
         else:
             offsets.remove(group_id, partition, record_offset)
-            if keeps_offsets_apart(self.rules):
+            if keeps_offsets_apart(self.dialect):
                 self.removed_offsets.add((group_id, partition))
 
     def _end_transaction(self, offsets: Offsets, batch: Batch) -> None:
         if not batch.records:
             # The cleaner removed the marker and left its batch.
-            if self.rules.since(2, 0, 1):
+            if self.dialect.since(2, 0, 1):
                 return
-            raise LoadFailed(f"Kafka {self.rules.kafka} expects a record in every control batch", batch.base_offset)
+            raise LoadFailed(f"Kafka {self.dialect.kafka} expects a record in every control batch", batch.base_offset)
         commits = read_control_type(batch.records[0]) is ControlType.COMMIT
         marker = batch.records[0].offset
         offsets.end_transaction(batch.producer_id, commits=commits, by=marker, whole_batches=True)

@@ -21,7 +21,7 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
 
 
-def expired_offsets(group: ClassicGroup, now_ms: int, retention_ms: int) -> list[TopicPartition]:
+def find_expired_offsets(group: ClassicGroup, now_ms: int, retention_ms: int) -> list[TopicPartition]:
     """Return the partitions whose offsets have expired at `now_ms` (since the epoch) with this retention."""
     before_kip_211 = group.kafka < (2, 1)
     subscribed: frozenset[str] = frozenset()
@@ -30,7 +30,7 @@ def expired_offsets(group: ClassicGroup, now_ms: int, retention_ms: int) -> list
         pass
     elif group.state is ClassicState.EMPTY:
         empty_since = group.state_timestamp
-    elif group.state is ClassicState.STABLE and group.protocol_type == CONSUMER and knows_topics(group):
+    elif group.state is ClassicState.STABLE and group.protocol_type == CONSUMER and can_read_subscriptions(group):
         subscribed = group.subscribed_topics or frozenset()
     else:
         return []
@@ -50,6 +50,6 @@ def expired_offsets(group: ClassicGroup, now_ms: int, retention_ms: int) -> list
     ]
 
 
-def knows_topics(group: ClassicGroup) -> bool:
+def can_read_subscriptions(group: ClassicGroup) -> bool:
     """Return whether the coordinator can read the members' subscriptions, which it does since 2.4 (KIP-496)."""
     return group.subscribed_topics is not None and group.kafka >= (2, 4)

@@ -44,7 +44,7 @@ from kafkagroups.records.versions import Dialect
 
 def fold(
     log: Log,
-    rules: Dialect,
+    dialect: Dialect,
     stop: Stop = NO_STOP,
     base: Shard | None = None,
     count_bytes: CountBytes = ignore_bytes,
@@ -55,7 +55,7 @@ def fold(
     With a `base`, batches below its next offset are skipped and the others are replayed onto a copy of it.
     `count_bytes` gets the size of each batch. The observer gets what becomes of each record.
     """
-    shard = empty_shard(log, rules) if base is None else resume_shard(base, log, Offsets.copy_of(base.offsets))
+    shard = create_shard(log, dialect) if base is None else resume_shard(base, log, Offsets.copy_of(base.offsets))
     since = None if base is None else base.loaded.next_offset
     batches = _read(batches_until(log, stop), shard, since, count_bytes, observer)
     replay_batches(shard, batches, observer)
@@ -64,10 +64,10 @@ def fold(
 
 
 def fold_batches(
-    partition: int | None, batches: Iterable[Batch], rules: Dialect, observer: Observer = NO_OBSERVER
+    partition: int | None, batches: Iterable[Batch], dialect: Dialect, observer: Observer = NO_OBSERVER
 ) -> Shard:
     """Fold batches that are in no log on disk into a shard."""
-    shard = _shard_class(rules)(partition, rules)
+    shard = _shard_class(dialect)(partition, dialect)
     replay_batches(shard, batches, observer)
     return shard
 
@@ -84,20 +84,20 @@ def replay_batches(shard: Shard, batches: Iterable[Batch], observer: Observer = 
             pass
 
 
-def empty_shard(log: Log, rules: Dialect, offsets: ShardOffsets | None = None) -> Shard:
+def create_shard(log: Log, dialect: Dialect, offsets: ShardOffsets | None = None) -> Shard:
     """Return the shard of a log of which nothing has been read."""
     start = log.start_offset
     loaded = LoadedPartition(len(log.segments), start_offset=start, next_offset=start)
-    return _shard_class(rules)(log.partition, rules, loaded, Offsets() if offsets is None else offsets)
+    return _shard_class(dialect)(log.partition, dialect, loaded, Offsets() if offsets is None else offsets)
 
 
-def _shard_class(rules: Dialect) -> type[ClassicShard] | type[NewShard]:
-    return ClassicShard if rules.coordinator == "classic" else NewShard
+def _shard_class(dialect: Dialect) -> type[ClassicShard] | type[NewShard]:
+    return ClassicShard if dialect.coordinator == "classic" else NewShard
 
 
 def resume_shard(base: Shard, log: Log, offsets: ShardOffsets) -> Shard:
     """Return a copy of a shard, with these offsets, onto which the rest of its log can be folded."""
-    shard = base.copy_onto(offsets)
+    shard = base.copy_with_offsets(offsets)
     shard.loaded = replace(base.loaded, segments=len(log.segments), error=None, damage=None)
     shard.failure = None
     return shard

@@ -53,14 +53,14 @@ class GroupRecord(NamedTuple):
     offset: int
     key: bytes
     value: bytes
-    rules: Dialect
+    dialect: Dialect
 
     def decode(self) -> Group:
         """Return the group that the record describes."""
-        return build_group(self.partition, decode(self.key, self.value, self.rules), self.offset, self.rules)
+        return build_group(self.partition, decode(self.key, self.value, self.dialect), self.offset, self.dialect)
 
 
-def build_group(partition: int | None, record: Record, offset: int, rules: Dialect) -> Group:
+def build_group(partition: int | None, record: Record, offset: int, dialect: Dialect) -> Group:
     """Return the group that the group record at `offset` describes.
 
     Raise LoadFailed if that coordinator refuses its members. Only Empty and Stable exist after a load.
@@ -69,50 +69,50 @@ def build_group(partition: int | None, record: Record, offset: int, rules: Diale
     assert isinstance(record.key, GroupMetadataKey) and isinstance(record.value, GroupMetadataValue)
     group_id = record.key.group
     value = record.value
-    if not rules.since(0, 10, 1) and (value.protocol is None or value.leader is None):
-        raise LoadFailed(f"Kafka {rules.kafka} refuses a group record without protocol or leader", offset)
+    if not dialect.since(0, 10, 1) and (value.protocol is None or value.leader is None):
+        raise LoadFailed(f"Kafka {dialect.kafka} refuses a group record without protocol or leader", offset)
     group = Group(
         group_id,
         partition,
-        state=ClassicState.STABLE if value.members or not rules.since(0, 10, 1) else ClassicState.EMPTY,
+        state=ClassicState.STABLE if value.members or not dialect.since(0, 10, 1) else ClassicState.EMPTY,
         generation=value.generation,
         # From 0.10.1 to 1.0.0 a group took its protocol type from its members only.
-        protocol_type="" if rules.since(0, 10, 1) and not rules.since(1, 0, 1) else value.protocol_type,
+        protocol_type="" if dialect.since(0, 10, 1) and not dialect.since(1, 0, 1) else value.protocol_type,
         protocol=value.protocol,
         leader=value.leader,
         current_state_timestamp=None if value.current_state_timestamp == -1 else value.current_state_timestamp,
     )
     instances: set[str] = set()
     for number, metadata in enumerate(value.members):
-        if metadata.group_instance_id is not None and rules.since(3, 0):
+        if metadata.group_instance_id is not None and dialect.since(3, 0):
             if metadata.group_instance_id in instances:
                 raise LoadFailed(
                     f"group {group_id!r} has two members with instance id {metadata.group_instance_id!r}", offset
                 )
             instances.add(metadata.group_instance_id)
-        if number != len(group.members) and rules.since(2, 1):
+        if number != len(group.members) and dialect.since(2, 1):
             # Kafka counts one vote for the protocol per member record. The votes must equal the number of members.
             raise LoadFailed(f"group {group_id!r} has a member twice, and another member after it", offset)
-        member = _build_member(metadata, value.protocol_type, record.value_version, rules)
+        member = _build_member(metadata, value.protocol_type, record.value_version, dialect)
         group.protocol_type = value.protocol_type
         group.leader = member.member_id if group.leader is None else group.leader
         group.members[member.member_id] = member
     if (
         value.protocol_type == "consumer"
         and value.protocol is not None
-        and UNREADABLE_SUBSCRIPTION.holds(rules.version)
+        and UNREADABLE_SUBSCRIPTION.holds(dialect.version)
     ):
-        is_classic = rules.coordinator == "classic"
-        ordered = hash_map_order(group.members, rules.version) if is_classic else java_map_order(group.members)
+        is_classic = dialect.coordinator == "classic"
+        ordered = hash_map_order(group.members, dialect.version) if is_classic else java_map_order(group.members)
         problem = find_unreadable_subscription((name, group.members[name].subscription_bytes) for name in ordered)
         if problem is not None:
             raise LoadFailed(f"group {group_id!r}: {problem}", offset)
     return group
 
 
-def _build_member(metadata: MemberMetadata, protocol_type: str, version: int | None, rules: Dialect) -> Member:
+def _build_member(metadata: MemberMetadata, protocol_type: str, version: int | None, dialect: Dialect) -> Member:
     rebalance_timeout = metadata.rebalance_timeout
-    if version == 0 or (rules.coordinator == "new" and rebalance_timeout == -1):
+    if version == 0 or (dialect.coordinator == "new" and rebalance_timeout == -1):
         rebalance_timeout = metadata.session_timeout
     return Member(
         metadata.member_id,

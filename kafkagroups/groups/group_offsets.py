@@ -1,17 +1,18 @@
 """The offsets of one living group: committed, pending, and pending in a transaction.
 
-A commit passes through up to three places:
+A commit passes through up to three states:
 
-- *Pending*: it is noted before the append, so that two unfinished commits are not confused (`prepare`).
-- *Committed*: the append was answered (`complete`) and no newer commit is there. The newer commit is the one that is
-  later in the log, no matter which one was answered first.
-- *Pending in a transaction*: from before its append until the producer's marker (`prepare_transaction`,
-  `complete_append`, `end_transaction`).
+- *Pending*: the commit is stored here before its append (`prepare`), so that two unfinished commits are not confused.
+- *Committed*: the append was answered (`complete`), and no newer commit is committed. The newer commit is the one that
+  is later in the log, no matter which one was answered first.
+- *Pending in a transaction*: from before the append until the producer's marker (`prepare_txn_commit`,
+  `complete_txn_append`, `end_transaction`).
 
-A failed append takes back only what was staged (`fail`, `fail_transaction`), because a later commit may have been
-staged since.
-`remove` deletes an offset from all three places, but only a committed offset gets a tombstone. The record of a pending
-commit therefore stays in the log, and a load brings it back, as in Kafka. `expire` keeps pending commits.
+If the append fails, `drop_pending` removes the pending offset only if it is still the offset of that append, because a
+later commit may have replaced it. `fail_txn_commit` does not compare: it removes the pending offset, as Kafka does.
+
+`remove` deletes an offset from all three states, but only a committed offset gets a tombstone. The record of a pending
+commit therefore stays in the log, and a load brings the offset back, as in Kafka. `expire` keeps pending commits.
 Source: GroupMetadata.scala (3.9), "prepareOffsetCommit" to "removeOffsets".
 """
 
@@ -24,7 +25,7 @@ from kafkagroups.groups.map_orders import Version, hash_map_order, topic_partiti
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 
 NOT_APPENDED = -1
-"""The record and batch offset of a commit whose append was not answered yet."""
+"""Stands for the record's offset and the batch's offset of a commit until its append is answered."""
 
 
 class NotAppended(Exception):
@@ -36,14 +37,14 @@ class GroupOffsets:
     """The offsets of one group.
 
     `committed` and `transactions` (by producer id) are hard state, which the log contains. The other fields are soft
-    state. `received_plain` and `received_transactional` are about the current generation.
+    state. `has_plain_commit` and `has_transactional_commit` tell which kinds of commits came in the current generation.
     """
 
     committed: PartitionOffsets = field(default_factory=dict)
     transactions: dict[int, PartitionOffsets] = field(default_factory=dict)
     pending: PartitionOffsets = field(default_factory=dict)
-    received_plain: bool = False
-    received_transactional: bool = False
+    has_plain_commit: bool = False
+    has_transactional_commit: bool = False
 
     def __bool__(self) -> bool:
         """Return whether an offset keeps an Empty group alive (GroupMetadata.hasOffsets)."""
@@ -51,40 +52,40 @@ class GroupOffsets:
 
     @property
     def mixes_commits(self) -> bool:
-        """Whether plain and transactional commits came in one generation, which Kafka warns about."""
-        return self.received_plain and self.received_transactional
+        """Whether both plain and transactional commits came in this generation. Kafka then logs a warning."""
+        return self.has_plain_commit and self.has_transactional_commit
 
     def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Note a commit before its append. It replaces an earlier unfinished commit of the same partition."""
-        self.received_plain = True
+        """Store a commit before its append. It replaces an earlier pending commit of the same partition."""
+        self.has_plain_commit = True
         self.pending.update(offsets)
 
-    def complete(self, partition: TopicPartition, staged: OffsetAndMetadata, batch_offset: int) -> None:
-        """Commit a staged offset after its append, unless a newer offset is committed."""
+    def complete(self, partition: TopicPartition, pending_offset: OffsetAndMetadata, batch_offset: int) -> None:
+        """Commit a pending offset after its append, unless a newer offset is committed."""
         if partition in self.pending:
-            self._put(partition, _with_batch_offset(staged, batch_offset))
-        self.fail(partition, staged)
+            self._commit_if_newer(partition, _with_batch_offset(pending_offset, batch_offset))
+        self.drop_pending(partition, pending_offset)
 
-    def fail(self, partition: TopicPartition, staged: OffsetAndMetadata) -> None:
-        """Take back a staged offset, unless another one was staged since."""
-        if self.pending.get(partition) == staged:
+    def drop_pending(self, partition: TopicPartition, pending_offset: OffsetAndMetadata) -> None:
+        """Remove a pending offset, unless a later commit has replaced it."""
+        if self.pending.get(partition) == pending_offset:
             del self.pending[partition]
 
-    def prepare_transaction(self, producer: int, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Note a transactional commit before its append."""
-        self.received_transactional = True
+    def prepare_txn_commit(self, producer: int, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Store a transactional commit before its append."""
+        self.has_transactional_commit = True
         self.transactions.setdefault(producer, {}).update(offsets)
 
-    def complete_append(
-        self, producer: int, partition: TopicPartition, staged: OffsetAndMetadata, batch_offset: int
+    def complete_txn_append(
+        self, producer: int, partition: TopicPartition, pending_offset: OffsetAndMetadata, batch_offset: int
     ) -> None:
-        """Note where a transactional commit was appended. The producer's marker can now commit it."""
+        """Store where a transactional commit was appended. The producer's marker can now commit it."""
         pending = self.transactions.get(producer, {})
-        if pending.get(partition) == staged:
-            pending[partition] = _with_batch_offset(staged, batch_offset)
+        if pending.get(partition) == pending_offset:
+            pending[partition] = _with_batch_offset(pending_offset, batch_offset)
 
-    def fail_transaction(self, producer: int, partition: TopicPartition) -> None:
-        """Take back a transactional commit whose append failed."""
+    def fail_txn_commit(self, producer: int, partition: TopicPartition) -> None:
+        """Remove the pending offset of a transactional commit whose append failed."""
         pending = self.transactions.get(producer)
         if pending is None:
             return
@@ -95,8 +96,8 @@ class GroupOffsets:
     def end_transaction(self, producer: int, *, commits: bool, kafka: Version) -> None:
         """Commit or drop the producer's pending offsets. The order of their batches decides which commit is newer.
 
-        Raises NotAppended if a pending commit has no record. Up to 2.8 that happens if its metadata was too large.
-        The offsets after it in map order are then lost until the next load, as in Kafka.
+        Raises NotAppended if a pending commit has no record. Up to 2.8 a commit has no record if its metadata string
+        was too large. The offsets after this commit in map order are then lost until the next load, as in Kafka.
         """
         pending = self.transactions.pop(producer, {})
         if not commits:
@@ -104,14 +105,14 @@ class GroupOffsets:
         for partition in hash_map_order(pending, kafka, topic_partition_hash):
             if pending[partition].batch_offset == NOT_APPENDED:
                 raise NotAppended(f"producer {producer}: the pending commit of {partition} has no record in the log")
-            self._put(partition, pending[partition])
+            self._commit_if_newer(partition, pending[partition])
 
     def is_unstable(self, partition: TopicPartition) -> bool:
-        """Return whether a commit of the partition is unfinished, plain or in a transaction (KIP-447)."""
+        """Return whether the partition has a pending commit, plain or in a transaction (KIP-447)."""
         return partition in self.pending or any(partition in pending for pending in self.transactions.values())
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove offsets, also unfinished ones; return those that were committed and need a tombstone."""
+        """Remove committed and pending offsets. Return the partitions that had a committed one and need a tombstone."""
         removed = []
         for partition in partitions:
             self.pending.pop(partition, None)
@@ -122,14 +123,17 @@ class GroupOffsets:
         return removed
 
     def expire(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove committed offsets only; return those that were there. An unfinished commit may still count later."""
+        """Remove committed offsets. Return the partitions that had one.
+
+        A pending commit stays, because it may still be committed later.
+        """
         return [partition for partition in partitions if self.committed.pop(partition, None) is not None]
 
-    def _put(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
+    def _commit_if_newer(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
         current = self.committed.get(partition)
         if current is None or current.batch_offset < offset.batch_offset:
             self.committed[partition] = offset
 
 
-def _with_batch_offset(staged: OffsetAndMetadata, batch_offset: int) -> OffsetAndMetadata:
-    return replace(staged, batch_offset=batch_offset)
+def _with_batch_offset(pending_offset: OffsetAndMetadata, batch_offset: int) -> OffsetAndMetadata:
+    return replace(pending_offset, batch_offset=batch_offset)

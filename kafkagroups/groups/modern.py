@@ -30,7 +30,7 @@ from typing import Any, cast
 
 from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.modern_checks import check_value
-from kafkagroups.groups.modern_group import LEFT, ModernGroup, ModernMember
+from kafkagroups.groups.modern_group import LEFT_EPOCH, ModernGroup, ModernMember
 from kafkagroups.records.group_keys import MemberIdKey
 from kafkagroups.records.refusals import CONSUMER_RECORD_WITHOUT_MEMBER, SHARE_RECORD_WITHOUT_MEMBER
 from kafkagroups.records.serde import Record
@@ -44,11 +44,13 @@ GROUP_TYPES = {
 """The type of group that a record type belongs to."""
 
 
-def new_group(group_id: str, partition: int | None, type: str, rules: Dialect) -> ModernGroup:
+def new_group(group_id: str, partition: int | None, type: str, dialect: Dialect) -> ModernGroup:
     """Return an empty group, as that Kafka version makes it at the group's first record."""
-    epoch = 1 if rules.version >= (4, 3) else 0
-    validated = -1 if rules.version >= (4, 4) else 0
-    return ModernGroup(group_id, partition, type, epoch, epoch, validated_topology_epoch=validated, kafka=rules.version)
+    epoch = 1 if dialect.version >= (4, 3) else 0
+    validated = -1 if dialect.version >= (4, 4) else 0
+    return ModernGroup(
+        group_id, partition, type, epoch, epoch, validated_topology_epoch=validated, kafka=dialect.version
+    )
 
 
 def replay(group: ModernGroup, record: Record) -> bool:
@@ -69,7 +71,7 @@ def replay(group: ModernGroup, record: Record) -> bool:
         case 6 | 12 | 20:
             if value is None and group.targets:
                 raise LoadFailed(f"{group} has a target assignment for {len(group.targets)} members")
-            group.assignment_epoch = LEFT if value is None else value.assignment_epoch
+            group.assignment_epoch = LEFT_EPOCH if value is None else value.assignment_epoch
         case 7 | 13 | 21:
             if value is None:
                 group.targets.pop(member_id, None)
@@ -92,7 +94,7 @@ def _replay_group(group: ModernGroup, value: Any) -> bool:
         raise LoadFailed(f"a tombstone deletes {group}, which has {len(group.members)} members")
     if group.targets and group.type != "streams":
         raise LoadFailed(f"a tombstone deletes {group}, which has a target assignment for {len(group.targets)} members")
-    if group.assignment_epoch != LEFT:
+    if group.assignment_epoch != LEFT_EPOCH:
         raise LoadFailed(f"a tombstone deletes {group} before its target assignment was deleted")
     return False
 
@@ -106,7 +108,7 @@ def _replay_member(group: ModernGroup, member_id: str, value: Any) -> None:
     if known is None:
         _refuse_unknown_member(group, member_id)
         return
-    if known.member_epoch != LEFT:
+    if known.member_epoch != LEFT_EPOCH:
         raise LoadFailed(f"a tombstone deletes member {member_id!r} of {group} before its assignment was deleted")
     if member_id in group.targets:
         raise LoadFailed(f"a tombstone deletes member {member_id!r} of {group} before its target was deleted")
@@ -122,7 +124,7 @@ def _replay_assignment(group: ModernGroup, member_id: str, value: Any) -> None:
         member = replace(known or ModernMember(member_id), assignment=value, member_epoch=value.member_epoch)
         _put(group, replace(member, state=value.state))
     elif known is not None:
-        _put(group, replace(known, assignment=None, member_epoch=LEFT))
+        _put(group, replace(known, assignment=None, member_epoch=LEFT_EPOCH))
 
 
 def _refuse_unknown_member(group: ModernGroup, member_id: str) -> None:
@@ -138,7 +140,7 @@ def _put(group: ModernGroup, member: ModernMember) -> None:
     if known is not None:
         _take_away(group, known)
     try:
-        group.owners.give(member.assignment, member.member_epoch, member.process, group.kafka)
+        group.owners.add_assignment(member.assignment, member.member_epoch, member.process, group.kafka)
     except LoadFailed as error:
         raise LoadFailed(f"{group}: {error.reason}") from None
     group.members[member.member_id] = member
@@ -146,7 +148,7 @@ def _put(group: ModernGroup, member: ModernMember) -> None:
 
 def _take_away(group: ModernGroup, member: ModernMember) -> None:
     try:
-        group.owners.take(member.assignment, member.member_epoch, member.process, group.kafka)
+        group.owners.remove_assignment(member.assignment, member.member_epoch, member.process, group.kafka)
     except LoadFailed as error:
         raise LoadFailed(f"{group}: {error.reason}") from None
 

@@ -15,7 +15,7 @@ from kafkagroups.records.consumer_group import ConsumerGroupMemberMetadataValue
 from kafkagroups.records.streams_group import StreamsGroupMemberMetadataValue, StreamsGroupTopologyValue
 from kafkagroups.records.versions import NEWEST
 
-LEFT = -1
+LEFT_EPOCH = -1
 """The epoch of a member whose assignment was deleted, and of a deleted target assignment."""
 
 
@@ -147,12 +147,12 @@ def copy_group(group: AnyGroup) -> AnyGroup:
     )
 
 
-def by_topic(topics: Iterable[Any]) -> dict[str, list[int]]:
+def partitions_by_topic(topics: Iterable[Any]) -> dict[str, list[int]]:
     """Return the sorted partitions of each topic id. If a topic id occurs twice, the last one counts."""
     return {topic.topic_id: sorted(set(topic.partitions)) for topic in topics}
 
 
-def by_subtopology(tasks: Iterable[Any]) -> dict[str, list[int]]:
+def tasks_by_subtopology(tasks: Iterable[Any]) -> dict[str, list[int]]:
     """Return the sorted task numbers of each subtopology, in the order of the subtopologies."""
     found = {ids.subtopology_id: sorted(set(ids.partitions)) for ids in tasks}
     return {name: found[name] for name in sorted(found)}

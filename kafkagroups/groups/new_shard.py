@@ -73,7 +73,7 @@ class NewShard(Shard):
         elif record.value is None:
             self.groups.pop(group_id, None)
         else:
-            self.groups[group_id] = build_group(self.partition, record, offset, self.rules)
+            self.groups[group_id] = build_group(self.partition, record, offset, self.dialect)
 
     def _replay_offset(
         self, offsets: Offsets, producer: int, record_offset: int, record: Record, group_id: str
@@ -95,11 +95,11 @@ class NewShard(Shard):
         """Replay a record of a consumer, share or streams group. It makes the group where Kafka's rules say so."""
         kind = GROUP_TYPES[record.type]
         group = self._decoded_group(group_id)
-        if record.type == 15 and SHARE_PARTITION_STATES.holds(self.rules.version):
-            raise LoadFailed(f"Kafka {self.rules.kafka} reads record type 15, but cannot replay it")
+        if record.type == 15 and SHARE_PARTITION_STATES.holds(self.dialect.version):
+            raise LoadFailed(f"Kafka {self.dialect.kafka} reads record type 15, but cannot replay it")
         if group is None:
             creates_group = record.value is not None and record.type in FIRST_RECORDS
-            if not creates_group and kind in NEED_GROUP and NEED_GROUP[kind].holds(self.rules.version):
+            if not creates_group and kind in NEED_GROUP and NEED_GROUP[kind].holds(self.dialect.version):
                 raise LoadFailed(f"record type {record.type} names {kind} group {group_id!r}, which is not known")
             if record.value is None:
                 return
@@ -108,14 +108,14 @@ class NewShard(Shard):
                 f"record type {record.type} belongs to a {kind} group, but {group_id!r} is a {group.type} group"
             )
         if not isinstance(group, ModernGroup):
-            group = new_group(group_id, self.partition, kind, self.rules)
+            group = new_group(group_id, self.partition, kind, self.dialect)
             self.groups[group_id] = group
         if not replay(group, record):
             del self.groups[group_id]
 
     def _can_become(self, kind: str, group: AnyGroup) -> bool:
         """Whether a record of another type of group replaces this group, which a commit made."""
-        return isinstance(group, Group) and group.is_simple and not AFTER_COMMIT[kind].holds(self.rules.version)
+        return isinstance(group, Group) and group.is_simple and not AFTER_COMMIT[kind].holds(self.dialect.version)
 
     def _decoded_group(self, group_id: str) -> AnyGroup | None:
         group = self.groups.get(group_id)

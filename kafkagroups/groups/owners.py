@@ -48,7 +48,7 @@ class Owners:
             {name: dict(parts) for name, parts in self.warmup.items()},
         )
 
-    def give(self, assignment: Any, epoch: int, process: str | None, kafka: Version) -> None:
+    def add_assignment(self, assignment: Any, epoch: int, process: str | None, kafka: Version) -> None:
         """Give a member what its record of type 8 or 22 says. Raise LoadFailed for a second owner."""
         if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
             strict = SECOND_OWNER.holds(kafka)
@@ -62,7 +62,7 @@ class Owners:
                 _give_copies(self.standby, standby, process)
                 _give_copies(self.warmup, warmup, process)
 
-    def take(self, assignment: Any, epoch: int, process: str | None, kafka: Version) -> None:
+    def remove_assignment(self, assignment: Any, epoch: int, process: str | None, kafka: Version) -> None:
         """Take away from a member what its previous record says. Raise LoadFailed if it is not the owner."""
         if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
             strict = SECOND_OWNER.holds(kafka)

@@ -59,7 +59,7 @@ class Shard(ABC):
     """
 
     partition: int | None
-    rules: Dialect
+    dialect: Dialect
     loaded: LoadedPartition = field(default_factory=LoadedPartition)
     offsets: ShardOffsets = field(default_factory=Offsets)
     groups: dict[str, AnyGroup | GroupRecord] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Shard(ABC):
     def decode(self, log_record: LogRecord, file: str | None = None) -> tuple[Record, str]:
         """Return a record and its group ("" for an unknown record type). The group is added to `names`."""
         try:
-            record = decode(log_record.key, log_record.value, self.rules)
+            record = decode(log_record.key, log_record.value, self.dialect)
         except BadBytes as error:
             error.file = file
             error.offset = log_record.offset
@@ -88,7 +88,7 @@ class Shard(ABC):
         self.names[group_id] = None
         return record, group_id
 
-    def copy_onto(self, offsets: ShardOffsets) -> Self:
+    def copy_with_offsets(self, offsets: ShardOffsets) -> Self:
         """Return a copy that can be replayed onto, with these offsets."""
         groups: dict[str, AnyGroup | GroupRecord] = {
             group_id: group if isinstance(group, GroupRecord) else copy_group(group)

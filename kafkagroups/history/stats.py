@@ -28,7 +28,7 @@ from kafkagroups.loading.load import load_logs
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log
-from kafkagroups.records.versions import Dialect, Range
+from kafkagroups.records.versions import Dialect, VersionRange
 
 BY = ("group", "topic", "type", "partition")
 """What the rows of the statistics can be."""
@@ -116,7 +116,7 @@ class Stats(Fates):
         self.problems: list[str] = []
         self._open: dict[int | None, dict[int, OpenTransaction]] = {}
         """By partition and producer id."""
-        self._writers: dict[int | None, set[Range]] = {}
+        self._writers: dict[int | None, set[VersionRange]] = {}
         """By partition: which Kafka versions can have written its records."""
         self._segments: dict[int | None, Counter[str]] = {}
         """By partition: the bytes of each segment, in the order of the log."""

@@ -14,7 +14,7 @@ import numpy as np
 from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups import fold as readable_engine
 from kafkagroups.groups.classic_shard import keeps_offsets_apart
-from kafkagroups.groups.fold import empty_shard, resume_shard
+from kafkagroups.groups.fold import create_shard, resume_shard
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.kernels import events, layout
 from kafkagroups.kernels.scan import short_hash
@@ -28,7 +28,7 @@ from kafkagroups.records.versions import Dialect
 
 def fold(
     log: Log,
-    rules: Dialect,
+    dialect: Dialect,
     stop: Stop = NO_STOP,
     base: Shard | None = None,
     count_bytes: CountBytes = ignore_bytes,
@@ -37,27 +37,27 @@ def fold(
 
     With a `base`, the log must begin behind it: its records are folded onto a copy of the base.
     """
-    shard = fold_if_plain(log, rules, stop, base, count_bytes)
+    shard = fold_if_plain(log, dialect, stop, base, count_bytes)
     if shard is None:
-        return readable_engine.fold(log, rules, stop, base, count_bytes)
+        return readable_engine.fold(log, dialect, stop, base, count_bytes)
     return shard
 
 
 def fold_if_plain(
     log: Log,
-    rules: Dialect,
+    dialect: Dialect,
     stop: Stop = NO_STOP,
     base: Shard | None = None,
     count_bytes: CountBytes = ignore_bytes,
 ) -> Shard | None:
     """Fold a log as `fold` does. Return None if the readable engine must do it."""
-    if keeps_offsets_apart(rules):
+    if keeps_offsets_apart(dialect):
         return None
-    state = _start_state(log, rules, stop, base)
+    state = _start_state(log, dialect, stop, base)
     if state is None or not _read_segments(log, state, count_bytes):
         return None
     offsets = FoldedShardOffsets(state)
-    shard = empty_shard(log, rules, offsets) if base is None else resume_shard(base, log, offsets)
+    shard = create_shard(log, dialect, offsets) if base is None else resume_shard(base, log, offsets)
     counts = state.counts.tolist()
     shard.loaded.batches = counts[layout.BATCHES]
     shard.loaded.records = counts[layout.RECORDS]
@@ -72,13 +72,13 @@ def fold_if_plain(
     return shard
 
 
-def _start_state(log: Log, rules: Dialect, stop: Stop, base: Shard | None) -> FoldState | None:
+def _start_state(log: Log, dialect: Dialect, stop: Stop, base: Shard | None) -> FoldState | None:
     """Return the state to fold onto: an empty one, or a copy of the base's. None if the base is not compiled."""
     if base is None:
-        return FoldState(rules, stop, log.size)
+        return FoldState(dialect, stop, log.size)
     if not isinstance(base.offsets, FoldedShardOffsets):
         return None
-    return FoldState.restore(rules, {name: array.copy() for name, array in base.offsets.state.saved().items()})
+    return FoldState.restore(dialect, {name: array.copy() for name, array in base.offsets.state.saved().items()})
 
 
 def _read_segments(log: Log, state: FoldState, count_bytes: CountBytes) -> bool:

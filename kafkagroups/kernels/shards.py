@@ -139,7 +139,7 @@ def _replay_plain(shard: Shard, group_id: str, record: OtherRecord) -> None:
     if record.value is None:
         shard.groups.pop(group_id, None)
     else:
-        shard.groups[group_id] = GroupRecord(shard.partition, record.offset, record.key, record.value, shard.rules)
+        shard.groups[group_id] = GroupRecord(shard.partition, record.offset, record.key, record.value, shard.dialect)
 
 
 def _log_record(record: OtherRecord) -> LogRecord:

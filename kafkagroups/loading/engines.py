@@ -33,7 +33,7 @@ class FoldLog(Protocol):
     def __call__(
         self,
         log: Log,
-        rules: Dialect,
+        dialect: Dialect,
         stop: Stop = NO_STOP,
         base: Shard | None = None,
         count_bytes: CountBytes = ignore_bytes,
@@ -55,7 +55,7 @@ class Engine:
     def fold_logs(
         self,
         logs: Sequence[Log],
-        rules: Dialect,
+        dialect: Dialect,
         stop: Stop = NO_STOP,
         *,
         threads: int = 0,
@@ -65,13 +65,13 @@ class Engine:
         workers = min(threads or os.cpu_count() or 1, len(logs)) if self.is_parallel else 1
         if workers <= 1:
             for log in logs:
-                yield self.fold(log, rules, stop, None, count_bytes)
+                yield self.fold(log, dialect, stop, None, count_bytes)
             return
         with ThreadPoolExecutor(workers) as pool:
             # One shard more than workers is under way, so that memory does not hold all of them.
             under_way: deque[Future[Shard]] = deque()
             for log in logs:
-                under_way.append(pool.submit(self.fold, log, rules, stop, None, count_bytes))
+                under_way.append(pool.submit(self.fold, log, dialect, stop, None, count_bytes))
                 if len(under_way) > workers:
                     yield under_way.popleft().result()
             while under_way:
@@ -86,12 +86,12 @@ def observed_by(observer: Observer) -> Engine:
 
     def fold(
         log: Log,
-        rules: Dialect,
+        dialect: Dialect,
         stop: Stop = NO_STOP,
         base: Shard | None = None,
         count_bytes: CountBytes = ignore_bytes,
     ) -> Shard:
-        return readable.fold(log, rules, stop, base, count_bytes, observer)
+        return readable.fold(log, dialect, stop, base, count_bytes, observer)
 
     return Engine("python", fold)
 

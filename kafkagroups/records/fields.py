@@ -47,7 +47,7 @@ class Message:
 M = TypeVar("M", bound=Message)
 
 
-class Spec(NamedTuple):
+class FieldSpec(NamedTuple):
     """One declared field. `json_name` is Kafka's name; `since` is the first Kafka version that has the field."""
 
     name: str
@@ -105,7 +105,7 @@ class Layout(NamedTuple):
     """The declaration of a message: its flexible versions, and its fields in order."""
 
     flexible: range
-    specs: tuple[Spec, ...]
+    specs: tuple[FieldSpec, ...]
 
 
 _layouts: dict[type[Message], Layout] = {}
@@ -121,18 +121,18 @@ def parse_versions(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def specs(cls: type[Message]) -> tuple[Spec, ...]:
+def field_specs(cls: type[Message]) -> tuple[FieldSpec, ...]:
     """Return the declared fields of a message in the order of their declaration."""
     return _layouts[cls].specs
 
 
-def _make_specs(cls: type[Message]) -> tuple[Spec, ...]:
+def _make_specs(cls: type[Message]) -> tuple[FieldSpec, ...]:
     return tuple(_make_spec(declared) for declared in dataclasses.fields(cls) if "wire" in declared.metadata)
 
 
-def _make_spec(declared: dataclasses.Field[Any]) -> Spec:
+def _make_spec(declared: dataclasses.Field[Any]) -> FieldSpec:
     metadata = declared.metadata
-    return Spec(
+    return FieldSpec(
         declared.name,
         _camel_case(declared.name),
         metadata["wire"],

@@ -10,7 +10,7 @@ from kafkagroups.records.fields import Message
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.serde import Record, UnknownContent
 from kafkagroups.records.structs import from_json as fields_from_json, to_json as fields_to_json
-from kafkagroups.records.versions import DEFAULT_RULES, Dialect
+from kafkagroups.records.versions import DEFAULT_DIALECT, Dialect
 
 
 def to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any]:
@@ -60,8 +60,8 @@ def value_to_json(record: Record, reader_of: Dialect | None = None) -> dict[str,
     if isinstance(record.value, UnknownContent):
         return {"hex": record.value.data.hex()}
     version = record.value_version or 0
-    rules = reader_of or DEFAULT_RULES
-    return {"version": str(version), "data": fields_to_json(record.value, version, rules.version)}
+    dialect = reader_of or DEFAULT_DIALECT
+    return {"version": str(version), "data": fields_to_json(record.value, version, dialect.version)}
 
 
 def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
@@ -89,7 +89,7 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
     >>> from_json({"key": {"type": "2", "data": {"group": "billing"}}, "value": None}).key
     GroupMetadataKey(group='billing')
     """
-    rules = reader_of or DEFAULT_RULES
+    dialect = reader_of or DEFAULT_DIALECT
     if not isinstance(value, dict) or not isinstance(value.get("key"), dict):
         raise UsageError('expected {"key": {"type": …, "data": {…}}, "value": …}', field="key")
     key = value["key"]
@@ -102,18 +102,18 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
     kind = RECORD_TYPES.get(type_id)
     if kind is None:
         raise UsageError(f"record type {type_id} is unknown", field="key.type")
-    record_key = _parse_fields(kind.key, key.get("data"), 0, rules, "key.data")
+    record_key = _parse_fields(kind.key, key.get("data"), 0, dialect, "key.data")
     if content is None:
         return Record(type_id, record_key, None, None)
     version = _parse_int16(content.get("version"), "value.version")
-    if type_id == 0 and (version > 0 or rules.type0_values):
+    if type_id == 0 and (version > 0 or dialect.type0_values):
         kind = RECORD_TYPES[1]
     if not 0 <= version <= kind.highest_version:
         name = RECORD_TYPES[type_id].name
         raise UsageError(
             f"a value of {name} has version 0 to {kind.highest_version}, not {version}", field="value.version"
         )
-    record_value = _parse_fields(kind.value, content.get("data"), version, rules, "value.data")
+    record_value = _parse_fields(kind.value, content.get("data"), version, dialect, "value.data")
     return Record(type_id, record_key, record_value, version)
 
 
@@ -126,9 +126,9 @@ def _unknown_record(type_id: int, key: dict[str, Any], content: dict[str, Any] |
     return Record(type_id, UnknownContent(key_bytes), value, None)
 
 
-def _parse_fields(cls: type[Message], value: Any, version: int, rules: Dialect, path: str) -> Message:
+def _parse_fields(cls: type[Message], value: Any, version: int, dialect: Dialect, path: str) -> Message:
     try:
-        return fields_from_json(cls, value, version, rules.version)
+        return fields_from_json(cls, value, version, dialect.version)
     except UsageError as error:
         raise error.prefix_field(path) from None
 

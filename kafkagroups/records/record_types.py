@@ -17,7 +17,7 @@ from kafkagroups.records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from kafkagroups.records.versions import EVERY_VERSION, READ_TYPES, Dialect, Range
+from kafkagroups.records.versions import EVERY_VERSION, READ_TYPES, Dialect, VersionRange
 
 
 class RecordType(NamedTuple):
@@ -33,7 +33,7 @@ class RecordType(NamedTuple):
     highest_version: int = 0
 
     @property
-    def read_by(self) -> Range:
+    def read_by(self) -> VersionRange:
         return READ_TYPES.get(self.id, EVERY_VERSION)
 
 
@@ -83,15 +83,15 @@ RECORD_TYPES = {
 """Every type that a Kafka version has written, by its number. Type 9 is in 4.0 only. There is no type 18."""
 
 
-def has_type(rules: Dialect, type_id: int) -> bool:
+def has_type(dialect: Dialect, type_id: int) -> bool:
     """Whether a coordinator has a record type. It skips or refuses the other types."""
     if type_id not in RECORD_TYPES:
         return False
     if type_id == 1:
-        return rules.since(0, 9)
+        return dialect.since(0, 9)
     if type_id == 2:
-        return rules.group_values >= 0
+        return dialect.group_values >= 0
     if type_id > 2:
         kind = RECORD_TYPES[type_id]
-        return rules.coordinator == "new" and rules.version in kind.read_by
+        return dialect.coordinator == "new" and dialect.version in kind.read_by
     return True

@@ -13,8 +13,8 @@ from kafkagroups.records.versions import (
     FIRST_WITH_NEW_COORDINATOR,
     FIRST_WITHOUT_CLASSIC_COORDINATOR,
     NEWEST,
-    Range,
     Version,
+    VersionRange,
 )
 
 
@@ -26,28 +26,28 @@ class Refusal(NamedTuple):
 
     what: str
     issue: str
-    releases: tuple[Range, ...]
+    releases: tuple[VersionRange, ...]
 
     def holds(self, version: Version) -> bool:
         """Whether that version's load fails on the record."""
         return any(version in releases for releases in self.releases)
 
 
-_PREVIEW = Range(FIRST_WITH_NEW_COORDINATOR, FIRST_WITHOUT_CLASSIC_COORDINATOR)
-_SINCE_4_0 = Range(FIRST_WITHOUT_CLASSIC_COORDINATOR, NEWEST)
-_SINCE_4_1 = Range((4, 1), NEWEST)
-_ALWAYS = Range(FIRST_WITH_NEW_COORDINATOR, NEWEST)
+_PREVIEW = VersionRange(FIRST_WITH_NEW_COORDINATOR, FIRST_WITHOUT_CLASSIC_COORDINATOR)
+_SINCE_4_0 = VersionRange(FIRST_WITHOUT_CLASSIC_COORDINATOR, NEWEST)
+_SINCE_4_1 = VersionRange((4, 1), NEWEST)
+_ALWAYS = VersionRange(FIRST_WITH_NEW_COORDINATOR, NEWEST)
 
 SECOND_OWNER = Refusal(
     "A partition of a consumer group gets an owner while it still has another one, or an owner's record is replaced "
     "after the partition was given to another member",
     "KAFKA-19862",
-    (Range(FIRST_WITH_NEW_COORDINATOR, (4, 0, 2)), Range((4, 1), (4, 1, 2))),
+    (VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 0, 2)), VersionRange((4, 1), (4, 1, 2))),
 )
 SECOND_TASK_OWNER = Refusal(
     "The same for an active task of a streams group, and tasks of a member whose type 19 record comes later",
     "KAFKA-19862",
-    (Range((4, 1), (4, 1, 2)),),
+    (VersionRange((4, 1), (4, 1, 2)),),
 )
 OWNER_OF_LOWER_EPOCH = Refusal(
     "A partition of a consumer group gets a second owner with the same or a lower epoch, or a member both has it and "
@@ -58,7 +58,7 @@ OWNER_OF_LOWER_EPOCH = Refusal(
 STREAMS_RECORD_AFTER_COMMIT = Refusal(
     "A record of a streams group (types 17 to 23, also a tombstone) after an offset commit that made a simple group",
     "KAFKA-20254",
-    (Range((4, 1), (4, 2, 1)),),
+    (VersionRange((4, 1), (4, 2, 1)),),
 )
 CONSUMER_RECORD_AFTER_COMMIT = Refusal(
     "A record of a consumer group (types 3 to 8) after an offset commit that made a simple group",
@@ -90,14 +90,14 @@ SHARE_RECORD_WITHOUT_GROUP = Refusal(
     "A record of types 9 or 12 to 14 before one of types 10 or 11, and any tombstone of types 9 to 14 of an unknown "
     "share group",
     "KAFKA-19453",
-    (Range((4, 0), (4, 1)),),
+    (VersionRange((4, 0), (4, 1)),),
 )
 SHARE_RECORD_WITHOUT_MEMBER = Refusal(
     "A record of type 14, or a tombstone of type 10, of an unknown member of a share group",
     "KAFKA-19453",
-    (Range((4, 0), (4, 1)),),
+    (VersionRange((4, 0), (4, 1)),),
 )
-SHARE_PARTITION_STATES = Refusal("Any record of type 15, also a tombstone", "", (Range((4, 0), (4, 1)),))
+SHARE_PARTITION_STATES = Refusal("Any record of type 15, also a tombstone", "", (VersionRange((4, 0), (4, 1)),))
 EARLY_TOMBSTONE = Refusal(
     "A tombstone that comes too early: of a group with members or targets, of a member with an assignment or a "
     "target, of a target assignment epoch with targets",
@@ -107,10 +107,12 @@ EARLY_TOMBSTONE = Refusal(
 ASSIGNMENT_EPOCH_COUNT = Refusal(
     "A value of type 22 with more or fewer assignment epochs than active tasks",
     "",
-    (Range((4, 2), (4, 3)),),
+    (VersionRange((4, 2), (4, 3)),),
 )
-DOUBLE_ASSIGNED_TOPIC = Refusal("A topic twice in a value of type 8", "", (Range(FIRST_WITH_NEW_COORDINATOR, (4, 3)),))
-DOUBLE_ASSIGNED_SUBTOPOLOGY = Refusal("A subtopology twice in a value of type 22", "", (Range((4, 1), (4, 2)),))
+DOUBLE_ASSIGNED_TOPIC = Refusal(
+    "A topic twice in a value of type 8", "", (VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 3)),)
+)
+DOUBLE_ASSIGNED_SUBTOPOLOGY = Refusal("A subtopology twice in a value of type 22", "", (VersionRange((4, 1), (4, 2)),))
 DOUBLE_ENTRY = Refusal(
     "A topic twice in a value of types 7, 13, 14 or 15, a subtopology twice in one of types 21 or 23, a key twice in "
     "the settings of type 17 or the client tags of type 19",
@@ -120,7 +122,7 @@ DOUBLE_ENTRY = Refusal(
 INCOMPLETE_TOPIC = Refusal(
     "A topic without id, without name or with a negative partition count in a value of types 4 or 9",
     "",
-    (Range(FIRST_WITH_NEW_COORDINATOR, (4, 1)),),
+    (VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 1)),),
 )
 NEGATIVE_TOPOLOGY_EPOCH = Refusal("A topology (type 23) with a negative epoch", "", (_SINCE_4_1,))
 NO_REBALANCE_TIMEOUT = Refusal(
@@ -132,12 +134,12 @@ UNREADABLE_SUBSCRIPTION = Refusal(
     "A classic consumer group (type 2) with a subscription that cannot be read, unless its bytes just end too early "
     "(3.9.2 and older classic coordinators since 2.7 refuse it, too)",
     "",
-    (Range((2, 7), (4, 4)),),
+    (VersionRange((2, 7), (4, 4)),),
 )
 OFFSET_COMMIT_OF_TYPE_0 = Refusal("A key of type 0 with a value of versions 1 to 4", "", (_SINCE_4_1,))
-TOO_MANY_ELEMENTS = Refusal("An array of more than 1,000,000 elements", "", (Range((4, 4), NEWEST),))
+TOO_MANY_ELEMENTS = Refusal("An array of more than 1,000,000 elements", "", (VersionRange((4, 4), NEWEST),))
 TOO_MANY_TAGS = Refusal(
-    "More than 10,000 tagged fields in one struct, or a negative number of them", "", (Range((4, 4), NEWEST),)
+    "More than 10,000 tagged fields in one struct, or a negative number of them", "", (VersionRange((4, 4), NEWEST),)
 )
 
 REFUSALS = (

@@ -15,7 +15,7 @@ from kafkagroups.records.fields import Message
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.record_types import RECORD_TYPES, has_type
 from kafkagroups.records.structs import has_structs, reader, writer
-from kafkagroups.records.versions import DEFAULT_RULES, Dialect
+from kafkagroups.records.versions import DEFAULT_DIALECT, Dialect
 from kafkagroups.records.wire_base import Reader, Writer
 
 _INT16 = struct.Struct(">h")
@@ -60,15 +60,15 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
 
     InvalidRecord: that reader refuses the bytes. Bytes after the end of a key or a value are ignored.
     """
-    rules = reader_of or DEFAULT_RULES
+    dialect = reader_of or DEFAULT_DIALECT
     if key is None or len(key) < 2:
         raise _refuse_type(key)
     type_id = _INT16.unpack_from(key)[0]
-    readers = _readers(type_id, rules)
+    readers = _readers(type_id, dialect)
     if readers is None:
-        if rules.skips_unknown_types:
+        if dialect.skips_unknown_types:
             return Record(type_id, UnknownContent(key), None if value is None else UnknownContent(value), None)
-        raise InvalidRecord(f"Kafka {rules.kafka} refuses record type {type_id}", field="key.type", position=0)
+        raise InvalidRecord(f"Kafka {dialect.kafka} refuses record type {type_id}", field="key.type", position=0)
     read_key, value_readers = readers
     part = "key"
     try:
@@ -81,7 +81,7 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
         version = _INT16.unpack_from(value)[0]
         if 0 <= version < len(value_readers):
             return Record(type_id, record_key, value_readers[version](value, 2)[0], version)
-        if not rules.reads_unknown_versions:
+        if not dialect.reads_unknown_versions:
             raise _refuse_unknown_version(version, type_id, len(value_readers) - 1)
         nearest = 0 if version < 0 else len(value_readers) - 1
         record_value = value_readers[nearest](value, 2)[0]
@@ -110,21 +110,21 @@ def _refuse_unknown_version(version: int, type_id: int, highest: int) -> Invalid
 
 
 @cache
-def _readers(type_id: int, rules: Dialect) -> tuple[Reader, list[Reader]] | None:
+def _readers(type_id: int, dialect: Dialect) -> tuple[Reader, list[Reader]] | None:
     """Return the reader of a type's key, and the readers of each version of its value. None: an unknown type."""
-    if not has_type(rules, type_id):
+    if not has_type(dialect, type_id):
         return None
     kind = RECORD_TYPES[type_id]
     value = kind.value
     highest = kind.highest_version
     if type_id == 0:
-        highest = rules.type0_values
+        highest = dialect.type0_values
         value = OffsetCommitValue if highest else value
     elif type_id == 1:
-        highest = rules.offset_values
+        highest = dialect.offset_values
     elif type_id == 2:
-        highest = rules.group_values
-    return reader(kind.key, 0), [reader(value, version, rules.version) for version in range(highest + 1)]
+        highest = dialect.group_values
+    return reader(kind.key, 0), [reader(value, version, dialect.version) for version in range(highest + 1)]
 
 
 def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, bytes | None]:
@@ -157,14 +157,14 @@ def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, byt
     >>> encode(Record(2, GroupMetadataKey("billing"), None, None))
     (b'\\x00\\x02\\x00\\x07billing', None)
     """
-    rules = writer_of or DEFAULT_RULES
+    dialect = writer_of or DEFAULT_DIALECT
     if isinstance(record.key, UnknownContent):
         if record.value is not None and not isinstance(record.value, UnknownContent):
             raise UsageError("a record of an unknown type needs UnknownContent as its value", field="value")
         return record.key.data, None if record.value is None else record.value.data
     if record.type not in RECORD_TYPES:
         raise UsageError(f"record type {record.type} is unknown", field="type")
-    write_key, value_writers = _writers(record.type, isinstance(record.value, OffsetCommitValue), rules)
+    write_key, value_writers = _writers(record.type, isinstance(record.value, OffsetCommitValue), dialect)
     key = bytearray(_INT16.pack(record.type))
     part = "key"
     try:
@@ -183,11 +183,11 @@ def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, byt
 
 
 @cache
-def _writers(type_id: int, is_offset_commit: bool, rules: Dialect) -> tuple[Writer, list[Writer]]:
+def _writers(type_id: int, is_offset_commit: bool, dialect: Dialect) -> tuple[Writer, list[Writer]]:
     """Return the writer of a type's key, and the writers of each version of its value.
 
     Up to 4.0, a record of type 0 could also have the value of type 1, an OffsetCommitValue.
     """
     kind = RECORD_TYPES[1 if type_id == 0 and is_offset_commit else type_id]
-    values = [writer(kind.value, version, rules.version) for version in range(kind.highest_version + 1)]
+    values = [writer(kind.value, version, dialect.version) for version in range(kind.highest_version + 1)]
     return writer(RECORD_TYPES[type_id].key, 0), values

@@ -13,15 +13,15 @@ from operator import attrgetter
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
-from kafkagroups.records.fields import M, Message, TaggedField, layout, specs
+from kafkagroups.records.fields import M, Message, TaggedField, field_specs, layout
 from kafkagroups.records.refusals import TOO_MANY_TAGS
 from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
 from kafkagroups.records.versions import NEWEST, Version
 from kafkagroups.records.wire_base import MessageFormat, Reader, Wire, Writer
 
-MOST_TAG = 2**31 - 1
+TAG_LIMIT = 2**31 - 1
 """Every tag is below this number."""
-MOST_TAGS = 10_000
+MAX_TAGS = 10_000
 """The most tagged fields that a struct may have since Kafka 4.4."""
 _TAGS = "tagged fields"
 """The name of the tag section in a field path."""
@@ -61,7 +61,7 @@ def from_json(cls: type[M], value: Any, version: int, kafka: Version = NEWEST) -
 
 def has_structs(value: Message) -> bool:
     """Whether a message contains another message."""
-    for spec in specs(type(value)):
+    for spec in field_specs(type(value)):
         content = getattr(value, spec.name)
         parts = content if isinstance(content, tuple) else (content,)
         if any(isinstance(part, Message) for part in parts):
@@ -70,7 +70,7 @@ def has_structs(value: Message) -> bool:
 
 
 def _struct_reader(cls: type[Message], form: MessageFormat) -> Reader:
-    declared = specs(cls)
+    declared = field_specs(cls)
     names = [spec.json_name for spec in declared]
     defaults = [spec.default for spec in declared]
     present = [(index, spec) for index, spec in enumerate(declared) if spec.is_in(form)]
@@ -120,9 +120,9 @@ def _struct_reader(cls: type[Message], form: MessageFormat) -> Reader:
 
 
 def _check_tag_count(count: int, left: int, position: int) -> None:
-    if not 0 <= count <= min(left, MOST_TAGS):
+    if not 0 <= count <= min(left, MAX_TAGS):
         raise InvalidRecord(
-            f"expected at most {min(left, MOST_TAGS)} tagged fields, found {count}", position=position
+            f"expected at most {min(left, MAX_TAGS)} tagged fields, found {count}", position=position
         ).with_cause("tags", count, left)
 
 
@@ -132,7 +132,7 @@ def _refuse_tag_size(tag: int, size: int, left: int, position: int) -> InvalidRe
 
 
 def _struct_writer(cls: type[Message], form: MessageFormat) -> Writer:
-    present = [spec for spec in specs(cls) if spec.is_in(form)]
+    present = [spec for spec in field_specs(cls) if spec.is_in(form)]
     untagged = [
         (attrgetter(spec.name), spec.json_name, spec.wire.writer(form, spec.nullable))
         for spec in present
@@ -178,7 +178,7 @@ def _write_tags(out: bytearray, known: list[tuple[int, bytes]], unknown: tuple[T
     written = {tag for tag, _ in known}
     before = -1
     for tag, _ in unknown:
-        if tag in written or not before < tag < MOST_TAG:
+        if tag in written or not before < tag < TAG_LIMIT:
             raise UsageError(f"unknown tags must ascend and must not be known fields, found {tag} after {before}")
         before = tag
     sections = sorted([*known, *unknown])
@@ -191,7 +191,7 @@ def _write_tags(out: bytearray, known: list[tuple[int, bytes]], unknown: tuple[T
 
 def _struct_to_json(value: Message, form: MessageFormat) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for spec in specs(type(value)):
+    for spec in field_specs(type(value)):
         content = getattr(value, spec.name)
         if not spec.is_in(form) or (spec.tag is not None and content == spec.default):
             continue
@@ -207,7 +207,7 @@ def _struct_from_json(cls: type[Message], value: Any, form: MessageFormat) -> An
     if not isinstance(value, dict):
         raise UsageError(f"expected an object with the fields of {cls.__name__}, found {value!r}")
     values: dict[str, Any] = {}
-    for spec in specs(cls):
+    for spec in field_specs(cls):
         if not spec.is_in(form):
             continue  # Kafka's writers drop such a field silently.
         if spec.json_name not in value:

@@ -199,9 +199,9 @@ def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
         raise UsageError(f"Kafka {text} has no classic coordinator; the last version with it is 3.9.2")
     if chosen == "new" and version < FIRST_WITH_NEW_COORDINATOR:
         raise UsageError(f"Kafka {text} has no new coordinator; the first version with it is 3.7")
-    rules = build_dialect(chosen, version, text)
+    built = build_dialect(chosen, version, text)
     is_preview = chosen == "new" and version < FIRST_WITHOUT_CLASSIC_COORDINATOR
-    return replace(rules, reads_unknown_versions=is_preview, rules_of=_find_rules(chosen, version))
+    return replace(built, reads_unknown_versions=is_preview, rules_of=_find_rules(chosen, version))
 
 
 def _newest_patch(text: str) -> Version:
@@ -252,11 +252,11 @@ def _newest_rule(version: Version, rules: dict[Version, int]) -> int:
     return next(value for since, value in rules.items() if version >= since)
 
 
-DEFAULT_RULES = dialect()
+DEFAULT_DIALECT = dialect()
 """The reading rules of Kafka 4.3.1."""
 
 
-class Range(NamedTuple):
+class VersionRange(NamedTuple):
     """Kafka versions from `since` on and below `until`."""
 
     since: Version
@@ -265,9 +265,9 @@ class Range(NamedTuple):
     def __contains__(self, version: object) -> bool:
         return isinstance(version, tuple) and self.since <= version < self.until
 
-    def intersect(self, other: Range) -> Range:
+    def intersect(self, other: VersionRange) -> VersionRange:
         """Return the versions that are in both ranges. The result is empty (since >= until) if there are none."""
-        return Range(max(self.since, other.since), min(self.until, other.until))
+        return VersionRange(max(self.since, other.since), min(self.until, other.until))
 
 
 class WrittenValue(NamedTuple):
@@ -278,41 +278,41 @@ class WrittenValue(NamedTuple):
 
     type: int
     version: int
-    range: Range
+    range: VersionRange
     expires: bool = False
 
 
-EVERY_VERSION = Range((0,), NEWEST)
-_CONSUMER_TYPES = Range(FIRST_WITH_NEW_COORDINATOR, NEWEST)
-_SHARE_TYPES = Range((4, 0), NEWEST)
-_STREAMS_TYPES = Range((4, 1), NEWEST)
+EVERY_VERSION = VersionRange((0,), NEWEST)
+_CONSUMER_TYPES = VersionRange(FIRST_WITH_NEW_COORDINATOR, NEWEST)
+_SHARE_TYPES = VersionRange((4, 0), NEWEST)
+_STREAMS_TYPES = VersionRange((4, 1), NEWEST)
 
-READ_TYPES: dict[int, Range] = {
+READ_TYPES: dict[int, VersionRange] = {
     **dict.fromkeys((3, 4, 5, 6, 7, 8), _CONSUMER_TYPES),
-    16: Range((4, 0), NEWEST),
-    9: Range((4, 0), (4, 1)),
+    16: VersionRange((4, 0), NEWEST),
+    9: VersionRange((4, 0), (4, 1)),
     **dict.fromkeys((10, 11, 12, 13, 14, 15), _SHARE_TYPES),
     **dict.fromkeys((17, 19, 20, 21, 22, 23), _STREAMS_TYPES),
 }
 """The versions whose new coordinator reads a record type above 2."""
 
-_WRITTEN_TYPES = {4: Range(FIRST_WITH_NEW_COORDINATOR, (4, 1)), 15: Range((4, 1), NEWEST)}
+_WRITTEN_TYPES = {4: VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 1)), 15: VersionRange((4, 1), NEWEST)}
 """The versions that write a type, if not all that read it do. Kafka 4.0 reads type 15 but cannot replay it."""
 
 _STEP_BEFORE_2_1: Version = (2, 0, 2**30)
 """2.1-IV0, a step of development between 2.0 and 2.1. It is the only step that wrote versions of its own."""
 
 WRITTEN_VALUES = (
-    WrittenValue(0, 0, Range((0, 8, 2), (0, 9))),
-    WrittenValue(1, 1, Range((0, 9), _STEP_BEFORE_2_1)),
-    WrittenValue(1, 1, Range(_STEP_BEFORE_2_1, NEWEST), expires=True),
-    WrittenValue(1, 2, Range(_STEP_BEFORE_2_1, (2, 1))),
-    WrittenValue(1, 3, Range((2, 1), (4, 1))),
-    WrittenValue(1, 4, Range((4, 1), NEWEST)),
-    WrittenValue(2, 0, Range((0, 9), (0, 10, 1))),
-    WrittenValue(2, 1, Range((0, 10, 1), _STEP_BEFORE_2_1)),
-    WrittenValue(2, 2, Range(_STEP_BEFORE_2_1, (2, 3))),
-    WrittenValue(2, 3, Range((2, 3), NEWEST)),
+    WrittenValue(0, 0, VersionRange((0, 8, 2), (0, 9))),
+    WrittenValue(1, 1, VersionRange((0, 9), _STEP_BEFORE_2_1)),
+    WrittenValue(1, 1, VersionRange(_STEP_BEFORE_2_1, NEWEST), expires=True),
+    WrittenValue(1, 2, VersionRange(_STEP_BEFORE_2_1, (2, 1))),
+    WrittenValue(1, 3, VersionRange((2, 1), (4, 1))),
+    WrittenValue(1, 4, VersionRange((4, 1), NEWEST)),
+    WrittenValue(2, 0, VersionRange((0, 9), (0, 10, 1))),
+    WrittenValue(2, 1, VersionRange((0, 10, 1), _STEP_BEFORE_2_1)),
+    WrittenValue(2, 2, VersionRange(_STEP_BEFORE_2_1, (2, 3))),
+    WrittenValue(2, 3, VersionRange((2, 3), NEWEST)),
     *(WrittenValue(number, 0, _WRITTEN_TYPES.get(number, read)) for number, read in READ_TYPES.items()),
 )
 """Which value version a broker writes, by record type."""

@@ -34,7 +34,7 @@ from kafkagroups.records.wire_base import (
 MAX_STRING = 0x7FFF
 """The largest number of bytes in a string."""
 MAX_INT32 = 0x7FFFFFFF
-MOST_ELEMENTS = 1_000_000
+MAX_ELEMENTS = 1_000_000
 """The most elements that an array may have since Kafka 4.4."""
 
 
@@ -47,8 +47,8 @@ class Int(Wire):
         self.name = name
         self.struct = struct.Struct(">" + code)
         bits = self.struct.size * 8
-        self.least = 0 if code.isupper() else -(2 ** (bits - 1))
-        self.most = self.least + 2**bits - 1
+        self.minimum = 0 if code.isupper() else -(2 ** (bits - 1))
+        self.maximum = self.minimum + 2**bits - 1
 
     def reader(self, form: MessageFormat, nullable: bool) -> Reader:
         unpack = self.struct.unpack_from
@@ -67,12 +67,12 @@ class Int(Wire):
         return write
 
     def from_json(self, value: Any, form: MessageFormat) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or not self.least <= value <= self.most:
+        if not isinstance(value, int) or isinstance(value, bool) or not self.minimum <= value <= self.maximum:
             raise self._refuse(value)
         return value
 
     def _refuse(self, value: Any) -> UsageError:
-        return UsageError(f"expected an {self.name} ({self.least} to {self.most}), found {value!r}")
+        return UsageError(f"expected an {self.name} ({self.minimum} to {self.maximum}), found {value!r}")
 
 
 class Uuid(Wire):
@@ -221,7 +221,7 @@ class Array(Wire):
     def reader(self, form: MessageFormat, nullable: bool) -> Reader:
         read_count = length_reader(form, INT32_LENGTH)
         read_element = self.of.reader(form, False)
-        most = MOST_ELEMENTS if TOO_MANY_ELEMENTS.holds(form.kafka) else MAX_INT32
+        most = MAX_ELEMENTS if TOO_MANY_ELEMENTS.holds(form.kafka) else MAX_INT32
 
         def read(buffer: bytes, position: int) -> tuple[tuple[Any, ...] | None, int]:
             count, start = read_count(buffer, position)

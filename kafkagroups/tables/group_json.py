@@ -7,7 +7,13 @@ from typing import Any
 
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.member import Member
-from kafkagroups.groups.modern_group import AnyGroup, ModernGroup, ModernMember, by_subtopology, by_topic
+from kafkagroups.groups.modern_group import (
+    AnyGroup,
+    ModernGroup,
+    ModernMember,
+    partitions_by_topic,
+    tasks_by_subtopology,
+)
 from kafkagroups.groups.offsets import KnownOffsets, OffsetAndMetadata, PartitionOffsets, TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.consumer_protocol import TopicPartitions
@@ -85,7 +91,7 @@ def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, An
         "subscribed_topic_names": list(dict.fromkeys(read_metadata("subscribed_topic_names", ()))),
         "subscribed_topic_regex": read_metadata("subscribed_topic_regex", no_regex),
         "assignment": assigned_partitions(group, member),
-        "target_assignment": by_topic(getattr(target, "topic_partitions", ())),
+        "target_assignment": partitions_by_topic(getattr(target, "topic_partitions", ())),
     }
 
 
@@ -94,9 +100,10 @@ def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, l
 
     Since 4.3 they include the partitions that the member still has to give back.
     """
-    held = by_topic(getattr(member.assignment, "assigned_partitions", ()))
+    held = partitions_by_topic(getattr(member.assignment, "assigned_partitions", ()))
     if group.type == "consumer" and group.kafka >= (4, 3):
-        for topic_id, partitions in by_topic(getattr(member.assignment, "partitions_pending_revocation", ())).items():
+        revoking = partitions_by_topic(getattr(member.assignment, "partitions_pending_revocation", ()))
+        for topic_id, partitions in revoking.items():
             held[topic_id] = sorted({*held.get(topic_id, ()), *partitions})
     return held
 
@@ -117,7 +124,9 @@ def subscribed_and_assigned(group: AnyGroup, shown: dict[str, Any]) -> tuple[lis
 
 
 def _tasks(assignment: Any) -> dict[str, dict[str, list[int]]]:
-    return {kind: by_subtopology(getattr(assignment, f"{kind}_tasks", ())) for kind in ("active", "standby", "warmup")}
+    return {
+        kind: tasks_by_subtopology(getattr(assignment, f"{kind}_tasks", ())) for kind in ("active", "standby", "warmup")
+    }
 
 
 def _topology(group: ModernGroup) -> dict[str, Any] | None:

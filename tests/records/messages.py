@@ -6,7 +6,7 @@ import functools
 from hypothesis import strategies as st
 
 import kafkagroups as kg
-from kafkagroups.records.fields import Message, TaggedField, layout, specs
+from kafkagroups.records.fields import Message, TaggedField, field_specs, layout
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.structs import Struct
 from kafkagroups.records.text import uuid_text
@@ -49,7 +49,7 @@ def filled(cls, version, rules, size=1):
     Arrays inside arrays have one element, so that the message stays small.
     """
     form = layout(cls, version, rules.version)
-    fields = {spec.name: _full(spec.wire, form, rules, size) for spec in specs(cls) if spec.is_in(form)}
+    fields = {spec.name: _full(spec.wire, form, rules, size) for spec in field_specs(cls) if spec.is_in(form)}
     return cls(**fields, unknown_tagged_fields=(TaggedField(99, b"unknown"),) if form.flexible else ())
 
 
@@ -78,7 +78,7 @@ def records(draw, rules, text=names):
 def messages(cls, version, kafka, text=names):
     """Return a strategy for the messages of this class and version that this Kafka version can write."""
     form = layout(cls, version, kafka)
-    present = [spec for spec in specs(cls) if spec.is_in(form)]
+    present = [spec for spec in field_specs(cls) if spec.is_in(form)]
     fields = {spec.name: _field(spec, form, text) for spec in present}
     if form.flexible:
         fields["unknown_tagged_fields"] = _unknown_tags({spec.tag for spec in present})
@@ -98,7 +98,7 @@ def _values(wire, form, text):
     if isinstance(wire, Array):
         return st.lists(_values(wire.of, form, text), max_size=3).map(tuple)
     if isinstance(wire, Int):
-        return st.integers(wire.least, wire.most)
+        return st.integers(wire.minimum, wire.maximum)
     if isinstance(wire, Uuid):
         return st.binary(min_size=16, max_size=16).map(uuid_text)
     assert isinstance(wire, String | Bytes), wire
@@ -122,6 +122,6 @@ def with_strings(value, change):
     if isinstance(value, tuple):
         return tuple(with_strings(element, change) for element in value)
     if isinstance(value, Message):
-        content = {spec.name: with_strings(getattr(value, spec.name), change) for spec in specs(type(value))}
+        content = {spec.name: with_strings(getattr(value, spec.name), change) for spec in field_specs(type(value))}
         return type(value)(**content, unknown_tagged_fields=value.unknown_tagged_fields)
     return value

@@ -15,7 +15,7 @@ from kafkagroups.records.control import (
     encode_control_key,
     encode_end_transaction_marker,
 )
-from kafkagroups.records.fields import layout, specs
+from kafkagroups.records.fields import field_specs, layout
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.structs import Struct, from_json as fields_from_json, to_json as fields_to_json, writer
@@ -159,7 +159,7 @@ def test_a_writer_refuses_what_kafkas_writers_refuse_and_drops_what_they_drop():
         if row["set_to"] == "null" and row["field"] == "topicId":
             continue  # a null uuid is a Java state that no JSON has
         cls = kind.key if row["class"].endswith("Key") else kind.value
-        fields = {spec["name"]: spec for spec in field_specs(row)}
+        fields = {spec["name"]: spec for spec in schema_fields(row)}
         content = {name: spec["default"] for name, spec in fields.items()}
         content[row["field"]] = setting(row, fields.get(row["field"]))
         seen += 1
@@ -179,7 +179,7 @@ def test_a_writer_refuses_what_kafkas_writers_refuse_and_drops_what_they_drop():
     assert seen > 250
 
 
-def field_specs(row):
+def schema_fields(row):
     schemas = json.loads((captured("records") / "schemas.json").read_text())
     record = next(record for record in schemas["records"] if record["id"] == row["type"])
     half = record["key" if row["class"].endswith("Key") else "value"]
@@ -219,10 +219,10 @@ def assert_declared(cls, versions):
     for version, schema in versions.items():
         form = layout(cls, int(version), (4, 3, 1))
         assert form.flexible == schema["flexible"], cls
-        assert [described(spec, form) for spec in specs(cls) if spec.is_in(form)] == [
+        assert [described(spec, form) for spec in field_specs(cls) if spec.is_in(form)] == [
             wanted(field) for field in schema["fields"] + schema.get("tagged_fields", [])
         ]
-        for spec in specs(cls):  # a field that stands nowhere is one that Kafka lacks, unless a later Kafka brings it
+        for spec in field_specs(cls):  # A field without versions is not in Kafka, or only a later Kafka has it.
             assert spec.since > (4, 3, 1) or any(int(v) in spec.versions for v in versions), (cls, spec.name)
 
 
@@ -234,7 +234,7 @@ def described(spec, form):
 def wire(kind, form, nullable):
     """Return Kafka's name of a wire type, for a struct with its fields."""
     if isinstance(kind, Struct):
-        inner = [described(spec, form) for spec in specs(kind.cls) if spec.is_in(form)]
+        inner = [described(spec, form) for spec in field_specs(kind.cls) if spec.is_in(form)]
         prefix = "(uvarint prefix)" if kind.tagged else "(int8 prefix)"
         return ("NULLABLE_STRUCT" + prefix if nullable else "STRUCT", inner)
     if isinstance(kind, Int | Uuid):

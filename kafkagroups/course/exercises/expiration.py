@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.log_lines import parse_partition
 from kafkagroups.groups.classic_group import ClassicGroup
-from kafkagroups.groups.expiration import expired_offsets
+from kafkagroups.groups.expiration import find_expired_offsets
 from kafkagroups.groups.offsets import OffsetAndMetadata
 from kafkagroups.groups.states import ClassicState
 
@@ -51,7 +51,7 @@ def _expired(group: GroupAtSweep, now: int, retention: int) -> list[str]:
     classic = ClassicGroup("g", (3, 9, 2), group.since, ClassicState(group.state), protocol_type=group.type or None)
     classic.offsets.committed = {parse_partition(name): make_commit(*days) for name, days in group.offsets.items()}
     classic.subscribed_topics = frozenset(group.reads) if group.type == "consumer" else None
-    return [str(partition) for partition in expired_offsets(classic, now, retention)]
+    return [str(partition) for partition in find_expired_offsets(classic, now, retention)]
 
 
 def _starts_at(group: GroupAtSweep, committed: int) -> int:

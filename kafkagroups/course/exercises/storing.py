@@ -65,7 +65,7 @@ def _in_flight(events: Events) -> State:
         elif what == "stored":
             offsets.complete(_PARTITION, prepared[offset], position[0])
         else:
-            offsets.fail(_PARTITION, prepared[offset])
+            offsets.drop_pending(_PARTITION, prepared[offset])
     return _offset_of(offsets.committed.get(_PARTITION)), _offset_of(offsets.pending.get(_PARTITION))
 
 

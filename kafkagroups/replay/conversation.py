@@ -7,13 +7,13 @@ from pathlib import Path
 
 from kafkagroups.errors import UsageError
 from kafkagroups.replay.json_values import Json
-from kafkagroups.replay.shapes import HEADER, check, check_line
+from kafkagroups.replay.shapes import HEADER_LINE, check, check_line
 
 
 def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:
-    """Return the header and the lines of a conversation.
+    """Return the header of a conversation, and its other lines.
 
-    Raises UsageError with line and field if the file is not a conversation.
+    Raises UsageError, which contains the line number and the field, if the file is not a conversation.
     """
     lines: list[Json] = []
     try:
@@ -23,16 +23,15 @@ def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:
                 if lines:
                     check_line(line)
                 else:
-                    check(line, HEADER)
+                    check(line, HEADER_LINE)
                 lines.append(line)
         if not lines:
             raise ValueError
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     except (ValueError, RecursionError):
-        reason = "expected a conversation: a JSON object on each line, the first one its header"
+        reason = "expected a conversation: a JSON object on each line; the first line is the header"
         raise UsageError(f"{path}, line {len(lines) + 1}: {reason}") from None
     except UsageError as error:
         raise UsageError(f"{path}, line {len(lines) + 1}: {error}") from None
-    header, *rest = lines
-    return header, rest
+    return lines[0], lines[1:]

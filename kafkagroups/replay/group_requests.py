@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups and DeleteGroups as JSON."""
+"""DescribeGroups, ListGroups and DeleteGroups: from the request's JSON to the response's JSON."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from kafkagroups.replay.json_values import Json, encode_bytes
 from kafkagroups.replay.request import Reply, Request
 
 NOT_REQUESTED = -(2**31)
-"""The value of authorizedOperations if the client did not ask for them."""
+"""The value of authorizedOperations if the client did not request it."""
 READ = 3
 DELETE = 6
 DESCRIBE = 8
 DESCRIBE_CONFIGS = 10
 ALTER_CONFIGS = 11
-"""Codes of AclOperation."""
+"""The five codes of Kafka's AclOperation that a group supports."""
 GROUP_OPERATIONS = (
     ((0, 1), (READ, DELETE, DESCRIBE)),
     ((3, 3), (READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)),
 )
-"""The operations that a group supports, by the Kafka version that introduced them."""
+"""A Kafka version, and the operations that a group supports since that version."""
 
 
 def describe_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    """Play a DescribeGroups."""
+    """Send a recorded DescribeGroups to the coordinator."""
     operations = NOT_REQUESTED
     if request.body.get("includeAuthorizedOperations"):
-        supported = [codes for since, codes in GROUP_OPERATIONS if coordinator.settings.is_at_least(*since)]
-        operations = sum(1 << code for code in supported[-1])
+        supported = [codes for version, codes in GROUP_OPERATIONS if coordinator.settings.is_at_least(*version)]
+        operations = sum(1 << code for code in supported[-1])  # one bit per operation, as in Kafka's response
     groups = coordinator.describe_groups(request.body["groups"])
     reply({"groups": [_write_group(group, operations) for group in groups]})
 
 
 def list_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    """Play a ListGroups."""
+    """Send a recorded ListGroups to the coordinator."""
     states = request.body.get("statesFilter") or ()
     types = request.body.get("typesFilter") or ()
     error, groups = coordinator.list_groups(states, types)
@@ -54,7 +54,7 @@ def list_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -
 
 
 def delete_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    """Play a DeleteGroups."""
+    """Send a recorded DeleteGroups to the coordinator."""
     errors = coordinator.delete_groups(request.body["groupsNames"])
     reply({"results": [{"groupId": group_id, "errorCode": int(error)} for group_id, error in errors.items()]})
 

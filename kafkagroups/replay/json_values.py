@@ -1,4 +1,4 @@
-"""The JSON form of values in several requests: bytes, partitions and errors."""
+"""The JSON form of values that several requests contain: bytes, partitions, commits and errors."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def encode_bytes(data: bytes) -> str:
 
 
 def read_partitions(topics: Iterable[Json]) -> list[TopicPartition]:
-    """Return the partitions of an OffsetFetch's topics."""
+    """Return the partitions in the topics of an OffsetFetch request."""
     return [TopicPartition(topic["name"], number) for topic in topics for number in topic["partitionIndexes"]]
 
 
 def read_commits(request: Json) -> dict[TopicPartition, OffsetCommit]:
-    """Return the offsets of an OffsetCommit or TxnOffsetCommit."""
+    """Return the offsets in an OffsetCommit or TxnOffsetCommit request."""
     return {
         TopicPartition(topic["name"], partition["partitionIndex"]): OffsetCommit(
             partition["committedOffset"],
@@ -41,13 +41,13 @@ def read_commits(request: Json) -> dict[TopicPartition, OffsetCommit]:
 
 
 def write_topics(partitions: Mapping[TopicPartition, Any], write: Callable[[Any], Json]) -> list[Json]:
-    """Return the topics of a response; `write` makes the fields of one partition."""
+    """Return the topics of a response. `write` returns the fields of one partition."""
     topics: dict[str, list[Json]] = {}
     for (topic, partition), value in partitions.items():
         topics.setdefault(topic, []).append({"partitionIndex": partition, **write(value)})
-    return [{"name": topic, "partitions": written} for topic, written in topics.items()]
+    return [{"name": topic, "partitions": fields} for topic, fields in topics.items()]
 
 
 def write_error(error: Errors) -> Json:
-    """Return the fields of a partition that has only an error code."""
+    """Return the fields of a response, or of its partition, that contains only an error code."""
     return {"errorCode": int(error)}

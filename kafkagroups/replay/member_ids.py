@@ -1,4 +1,4 @@
-"""The recorded member ids of a conversation, supplied to our coordinator."""
+"""The member ids of a recorded conversation, which our coordinator gives to its new members."""
 
 from __future__ import annotations
 
@@ -11,29 +11,37 @@ _MEMBER_ID = re.compile(r'"([^"]*-[0-9a-f]{8}-[0-9a-f-]{27})"')
 
 
 class RecordedMemberIds:
-    """The supply of member ids, in the order of the conversation."""
+    """The member ids of a conversation, in their recorded order.
+
+    A real broker creates random member ids. The replay must give each member its recorded id, because later requests
+    contain it.
+    """
 
     def __init__(self, lines: list[Json]) -> None:
         responses = [line["response"] for line in lines if line.get("api") == "JoinGroup" and line["response"]]
-        self._used = {response["memberId"] for response in responses}
-        self._recorded = dict.fromkeys(_MEMBER_ID.findall(json.dumps(lines, ensure_ascii=False)))
-        self._next = ""
-        self._created = 0
+        self._used_ids = {response["memberId"] for response in responses}
+        self._recorded_ids = dict.fromkeys(_MEMBER_ID.findall(json.dumps(lines, ensure_ascii=False)))
+        self._next_id = ""
+        self._created_count = 0
 
     def prepare(self, line: Json) -> None:
-        """Note the id in the recorded response of the request that is played next, if it has one."""
+        """Store the member id that the recorded response of the next request contains, if there is one."""
         has_response = line["api"] == "JoinGroup" and line["response"]
-        self._next = line["response"]["memberId"] if has_response else ""
+        self._next_id = line["response"]["memberId"] if has_response else ""
 
     def supply(self, prefix: str) -> str:
-        """Return a new member's id.
+        """Return the id for a new member.
 
-        It is the id of the recorded response; otherwise a recorded id with this prefix that no response contains;
-        otherwise a new one.
+        The id comes from the recorded response. If there is none, it is a recorded id with this prefix that no
+        response contains and that no member has. If there is no such id either, a new id is created.
         """
-        if not self._next:
-            unused = (each for each in self._recorded if each.startswith(f"{prefix}-") and each not in self._used)
-            self._next = next(unused, f"{prefix}-{self._created:08x}-0000-4000-8000-000000000000")
-            self._created += 1
-        self._used.add(self._next)
-        return self._next
+        if not self._next_id:
+            unused_ids = (
+                member_id
+                for member_id in self._recorded_ids
+                if member_id.startswith(f"{prefix}-") and member_id not in self._used_ids
+            )
+            self._next_id = next(unused_ids, f"{prefix}-{self._created_count:08x}-0000-4000-8000-000000000000")
+            self._created_count += 1
+        self._used_ids.add(self._next_id)
+        return self._next_id

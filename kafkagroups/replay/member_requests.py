@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup as JSON, played on a coordinator."""
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup: from the request's JSON to the response's JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkagroups.replay.request import Reply, Request
 
 
 def join_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    """Play a JoinGroup. Version 0 has only one timeout."""
+    """Send a recorded JoinGroup to the coordinator. In version 0 the session timeout is also the rebalance timeout."""
     body = request.body
     rebalance_timeout = "rebalanceTimeoutMs" if request.version else "sessionTimeoutMs"
 
@@ -37,7 +37,7 @@ def join_group(coordinator: GroupCoordinator, request: Request, reply: Reply) ->
 
     coordinator.join_group(
         body["groupId"],
-        protocols=[(each["name"], decode_bytes(each["metadata"])) for each in body["protocols"]],
+        protocols=[(protocol["name"], decode_bytes(protocol["metadata"])) for protocol in body["protocols"]],
         member_id=body["memberId"],
         group_instance_id=body.get("groupInstanceId"),
         client_id=request.client_id,
@@ -51,7 +51,7 @@ def join_group(coordinator: GroupCoordinator, request: Request, reply: Reply) ->
 
 
 def sync_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    """Play a SyncGroup. Since version 5 it must name protocol type and protocol (KIP-559)."""
+    """Send a recorded SyncGroup to the coordinator. Since version 5 it must contain type and protocol (KIP-559)."""
     body = request.body
     protocol_type = body.get("protocolType")
     protocol = body.get("protocolName")
@@ -73,7 +73,7 @@ def sync_group(coordinator: GroupCoordinator, request: Request, reply: Reply) ->
         body["groupId"],
         body["generationId"],
         body["memberId"],
-        {each["memberId"]: decode_bytes(each["assignment"]) for each in body["assignments"]},
+        {member["memberId"]: decode_bytes(member["assignment"]) for member in body["assignments"]},
         group_instance_id=body.get("groupInstanceId"),
         protocol_type=protocol_type,
         protocol=protocol,
@@ -81,7 +81,7 @@ def sync_group(coordinator: GroupCoordinator, request: Request, reply: Reply) ->
 
 
 def heartbeat(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    """Play a Heartbeat."""
+    """Send a recorded Heartbeat to the coordinator."""
     body = request.body
     error = coordinator.heartbeat(
         body["groupId"], body["generationId"], body["memberId"], group_instance_id=body.get("groupInstanceId")
@@ -90,11 +90,14 @@ def heartbeat(coordinator: GroupCoordinator, request: Request, reply: Reply) -> 
 
 
 def leave_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    """Play a LeaveGroup. Before version 3 it names one member, whose error is the request's."""
+    """Send a recorded LeaveGroup to the coordinator.
+
+    Before version 3 the request contains one member, and the response contains only the error of that member.
+    """
     body = request.body
     members = body.get("members", [{"memberId": body.get("memberId")}])
-    leaving = [MemberIdentity(each["memberId"], each.get("groupInstanceId")) for each in members]
-    result = coordinator.leave_group(body["groupId"], leaving)
+    identities = [MemberIdentity(member["memberId"], member.get("groupInstanceId")) for member in members]
+    result = coordinator.leave_group(body["groupId"], identities)
     error = result.error
     if request.version < 3 and result.members:
         _, member_error = result.members[0]

@@ -1,4 +1,4 @@
-"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete as JSON."""
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete: from request JSON to response JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafkagroups.replay.request import Reply, Request
 
 
 def offset_commit(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    """Play an OffsetCommit. Version 0 stores offsets in ZooKeeper."""
+    """Send a recorded OffsetCommit to the coordinator. Version 0 stores offsets in ZooKeeper."""
     body = request.body
     offsets = read_commits(body)
     if request.version == 0:
@@ -29,10 +29,10 @@ def offset_commit(coordinator: GroupCoordinator, request: Request, reply: Reply)
 
 
 def txn_offset_commit(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    """Play a TxnOffsetCommit.
+    """Send a recorded TxnOffsetCommit to the coordinator.
 
-    Since 2.0, a client below version 2 gets COORDINATOR_NOT_AVAILABLE while the group is loading, because it would fail
-    on COORDINATOR_LOAD_IN_PROGRESS.
+    Since Kafka 2.0 a request below version 2 gets COORDINATOR_NOT_AVAILABLE while the group is loading, because these
+    old clients fail if they get COORDINATOR_LOAD_IN_PROGRESS.
     """
     body = request.body
     hides_loading = request.version < 2 and coordinator.settings.is_at_least(2, 0)
@@ -56,7 +56,10 @@ def txn_offset_commit(coordinator: GroupCoordinator, request: Request, reply: Re
 
 
 def offset_fetch(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    """Play an OffsetFetch. Version 0 reads ZooKeeper, and from version 8 on the request names several groups."""
+    """Send a recorded OffsetFetch to the coordinator.
+
+    Version 0 reads from ZooKeeper. Since version 8 a request contains several groups.
+    """
     body = request.body
     if request.version >= 8:
         groups = [
@@ -71,7 +74,7 @@ def offset_fetch(coordinator: GroupCoordinator, request: Request, reply: Reply) 
 
 
 def offset_delete(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    """Play an OffsetDelete."""
+    """Send a recorded OffsetDelete to the coordinator."""
     partitions = [
         TopicPartition(topic["name"], partition["partitionIndex"])
         for topic in request.body["topics"]
@@ -91,8 +94,8 @@ def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -
     if request.version == 0:
         result = coordinator.offset_fetch_from_zookeeper(group_id, partitions or [])
     else:
-        stable = request.body.get("requireStable", False)
-        result = coordinator.offset_fetch(group_id, partitions, require_stable=stable)
+        require_stable = request.body.get("requireStable", False)
+        result = coordinator.offset_fetch(group_id, partitions, require_stable=require_stable)
     offsets = _move_group_error(result, partitions) if request.version < 2 else result.offsets
     return {"topics": write_topics(offsets, _write_offset), "errorCode": int(result.error)}
 
@@ -100,7 +103,7 @@ def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -
 def _move_group_error(
     result: OffsetFetchResult, partitions: list[TopicPartition] | None
 ) -> Mapping[TopicPartition, FetchedOffset]:
-    """Return the offsets for a version without a group error: each partition gets the error."""
+    """Return the offsets for a request version whose response has no group error: each partition gets that error."""
     if result.error is Errors.NONE:
         return result.offsets
     return {partition: FetchedOffset(error=result.error) for partition in partitions or ()}

@@ -1,8 +1,8 @@
-"""The player of a recorded conversation: requests and restarts on the recorded clock.
+"""The replay of a recorded conversation: its requests and restarts, at their recorded times.
 
-Before each request the timers that are due run. Everything that another part of the broker decides is taken from the
-recording: transactional producers, the time of a marker, topics, and new member ids. The recording also decides when
-the sweeps that delete expired offsets begin, because no request shows it.
+Timers that are due run before the next request. What other parts of the broker decided comes from the recording:
+transactional producers, the time of each marker, topics, and new member ids. The recording also contains when expired
+offsets were deleted. No request contains this time, so the replay reads it from the recorded appends.
 
 Simpler than Kafka: if a connection is closed, only its responses are lost.
 """
@@ -34,7 +34,7 @@ from kafkagroups.replay.transactions import Transactions
 
 
 class Player:
-    """Plays a conversation. The coordinator's log is the folder `out`.
+    """The replay of one conversation against our coordinator, which writes its log into the folder `out`.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Player:
     out
         A new or empty folder.
     kafka
-        The version whose rules apply. None: the recorded broker's version.
+        The Kafka version whose rules the coordinator follows. None: the version of the recorded broker.
     """
 
     def __init__(self, header: Json, lines: list[Json], out: str | Path, kafka: str | None = None) -> None:
@@ -51,19 +51,22 @@ class Player:
         self.lines = lines
         self.start_ms: int = header["start_ms"]
         self.clock = Clock(self.start_ms)
-        self.logs = open_logs(out, self.settings, on_append=self._note_append)
+        self.logs = open_logs(out, self.settings, on_append=self._output_append)
         self.topics: dict[str, int] = dict(header["topics"])
         self.zookeeper: dict[tuple[str, str, int], int] = {}
         self._member_ids = RecordedMemberIds(lines)
         self._request_appends: list[Json] | None = None
         self._append_reason = ""
         self._output: list[Json] = []
-        self._sweep_times = [line["ms"] for line in lines if line.get("why") == "expiry"]
+        self._expiration_times = [line["ms"] for line in lines if line.get("why") == "expiry"]
         self.coordinator = self._start_broker()
         self.transactions = Transactions(self.coordinator.manager.partition_for)
 
     def play(self) -> Iterator[Json]:
-        """Yield what `replay` prints: each request with its response (null: not answered), and each other append."""
+        """Yield what `replay` prints: a line for each request, and a line for each append that no request caused.
+
+        The response of a request that was not answered is null.
+        """
         for line in self.lines:
             if "api" in line:
                 self._advance(line["ms"])
@@ -90,21 +93,25 @@ class Player:
             verify=self._verify_transaction,
             zookeeper=self.zookeeper,
         )
-        coordinator.start_expiration(self._find_first_sweep())
+        coordinator.start_expiration(self._find_first_expiration())
         return coordinator
 
-    def _find_first_sweep(self) -> int:
-        """Return after how many ms the sweeps of this start begin, from the recorded sweeps up to the next restart."""
+    def _find_first_expiration(self) -> int:
+        """Return how many ms after this start of the broker its first expiration runs.
+
+        The recorded expirations between this start and the next restart determine this delay.
+        """
         interval = self.settings.offsets_retention_check_interval_ms
         up_ms = self.clock.now_ms - self.start_ms
         restarts = [line["ms"] for line in self.lines if line.get("event") == "restart"]
         down_ms = min((ms for ms in restarts if ms > up_ms), default=None)
-        sweeps = [ms - up_ms for ms in self._sweep_times if ms >= up_ms and (down_ms is None or ms < down_ms)]
-        first = sweeps[0] if sweeps else 0
-        # A recorded sweep may come a little late. The earliest one, as seen from the first, gives the phase.
+        delays = [ms - up_ms for ms in self._expiration_times if ms >= up_ms and (down_ms is None or ms < down_ms)]
+        first_delay = delays[0] if delays else 0
+        # Expirations are scheduled one interval apart, but a recorded expiration may be late. `shifts` compares
+        # each expiration with the schedule of the first one. The smallest shift is nearest to the broker's schedule.
         half = interval // 2
-        earliest = min(((ms - first + half) % interval - half for ms in sweeps), default=0)
-        return (first + earliest) % interval or interval
+        shifts = ((delay - first_delay + half) % interval - half for delay in delays)
+        return (first_delay + min(shifts, default=0)) % interval or interval
 
     def _verify_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int
@@ -112,7 +119,7 @@ class Player:
         manager = self.coordinator.manager
         groups = manager.open_groups.get(producer_id, ())
         if any(manager.partition_for(group) == partition for group in groups):
-            return Errors.NONE  # The partition already contains the transaction, so Kafka does not ask.
+            return Errors.NONE  # The log already contains this transaction, so Kafka does not ask its coordinator.
         return self.transactions.verify(transactional_id, producer_id, producer_epoch, partition)
 
     def _advance(self, ms: int) -> None:
@@ -122,18 +129,18 @@ class Player:
 
     def _play_request(self, line: Json) -> None:
         if line["api"] in HANDLERS:
-            played: Json = {"n": line["n"], "api": line["api"], "response": None, "appended": []}
-            self._output.append(played)
-            self._request_appends = played["appended"]
+            output: Json = {"n": line["n"], "api": line["api"], "response": None, "appended": []}
+            self._output.append(output)
+            self._request_appends = output["appended"]
             self._member_ids.prepare(line)
             request = Request(line["api"], line["api_version"], line["request"], line["client_id"])
-            handle(self.coordinator, request, lambda response: played.update(response=response))
+            handle(self.coordinator, request, lambda response: output.update(response=response))
             self._request_appends = None
         elif line["response"] is not None:
-            self._play_input(line["api"], line["request"], line["response"])
+            self._apply_decision(line["api"], line["request"], line["response"])
 
-    def _play_input(self, api: str, request: Json, response: Json) -> None:
-        """Take over what another part of the broker decided."""
+    def _apply_decision(self, api: str, request: Json, response: Json) -> None:
+        """Handle a request to another part of the broker, whose decision is in the recorded response."""
         if api == "InitProducerId":
             self.transactions.init_producer_id(request, response)
         elif api == "AddOffsetsToTxn":
@@ -146,27 +153,31 @@ class Player:
             self._delete_topics(response)
 
     def _create_topics(self, request: Json, response: Json) -> None:
-        created = {each["name"]: each for each in response["topics"] if not each["errorCode"]}
+        created = {topic["name"]: topic for topic in response["topics"] if not topic["errorCode"]}
         for topic in request["topics"]:
             name = topic["name"]
             if name in created:
-                # A request for -1 partitions leaves their number to the broker; the response contains it.
+                # If the request contains -1, the broker chooses the partition count, and the response contains it.
                 self.topics[name] = max(topic["numPartitions"], created[name].get("numPartitions", 1))
 
     def _delete_topics(self, response: Json) -> None:
-        deleted = {each["name"] for each in response["responses"] if not each["errorCode"]}
-        partitions = [TopicPartition(topic, at) for topic in deleted for at in range(self.topics.pop(topic, 0))]
+        deleted_topics = {topic["name"] for topic in response["responses"] if not topic["errorCode"]}
+        partitions = [
+            TopicPartition(topic, partition)
+            for topic in deleted_topics
+            for partition in range(self.topics.pop(topic, 0))
+        ]
         self._request_appends = None
         self._append_reason = "topic deletion"
         self.coordinator.partitions_deleted(partitions)
 
     def _play_append(self, line: Json) -> None:
-        """Append a transaction marker. Other recorded appends follow from the requests."""
+        """Append the transaction marker of a recorded append. Our coordinator does all other appends itself."""
         if "marker" not in line:
             return
         producer_id = line["producer_id"]
         commits = line["marker"] == "COMMIT"
-        partitions = [each["partition"] for each in line["appended"]]
+        partitions = [batch["partition"] for batch in line["appended"]]
         self._request_appends = None
         self._append_reason = line["why"]
         for partition in partitions:
@@ -181,8 +192,8 @@ class Player:
         with suppress(NotAppended):  # A broker logs this error and leaves the groups unchanged.
             self.coordinator.transaction_completed(producer_id, partitions, commits=commits)
 
-    def _note_append(self, partition: int, first: int, last: int) -> None:
-        batch = {"partition": partition, "first": first, "last": last}
+    def _output_append(self, partition: int, first_offset: int, last_offset: int) -> None:
+        batch = {"partition": partition, "first": first_offset, "last": last_offset}
         if self._request_appends is not None:
             self._request_appends.append(batch)
         else:

@@ -10,12 +10,12 @@ from kafkagroups.coordinator import GroupCoordinator
 
 Json = dict[str, Any]
 Reply = Callable[[Json], None]
-"""Receives the JSON of a response."""
+"""A function that receives the JSON of a response."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request. `body` is its JSON, with the newest field names also for old versions."""
+    """A request. `body` is its JSON; old versions also have the newest field names, as Kafka's generated classes do."""
 
     api: str
     version: int
@@ -25,3 +25,4 @@ class Request:
 
 
 Handler = Callable[[GroupCoordinator, Request, Reply], None]
+"""A function that sends a request to the coordinator and calls `Reply` with the response, now or later."""

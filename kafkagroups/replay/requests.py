@@ -1,7 +1,7 @@
-"""The requests of a conversation: each API's handler, and the fields of each version.
+"""The APIs of a conversation: the handler of each API, and the response fields of each version.
 
-The JSON is that of Kafka's own generated classes: newest field names also for old versions, and bytes in base64. A
-response has only the fields of its version.
+The JSON is the JSON of Kafka's own generated classes: old versions also have the newest field names, and bytes are in
+base64. A response has only the fields of its version.
 Source: the request and response schemas of 3.9, KafkaApis.scala.
 """
 
@@ -39,30 +39,36 @@ FIRST_VERSIONS: dict[str, dict[str, int]] = {
     "DescribeGroups": {"throttleTimeMs": 1, "authorizedOperations": 3, "groupInstanceId": 4},
     "ListGroups": {"throttleTimeMs": 1, "groupState": 4, "groupType": 5},
 }
-"""The first request version whose response has a field. A field that is not listed is in every version."""
-INTRODUCED = {"DeleteGroups": (1, 1), "OffsetDelete": (2, 4)}
+"""For each API: fields of the response, with the first request version that has this field.
+
+A field that is not listed is in every version.
+"""
+API_RELEASES = {"DeleteGroups": (1, 1), "OffsetDelete": (2, 4)}
 """The Kafka version that introduced an API. An older broker closes the connection."""
 
 
 def handle(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    """Play one request; `reply` gets the response, now or when it comes. Does nothing if this Kafka lacks the API."""
-    if coordinator.settings.is_before(*INTRODUCED.get(request.api, (0,))):
+    """Send one request to the coordinator. `reply` gets the response, now or later.
+
+    Nothing happens if the API does not exist in the coordinator's Kafka version.
+    """
+    if coordinator.settings.is_before(*API_RELEASES.get(request.api, (0,))):
         return
 
     def send(response: Json) -> None:
         first_versions = FIRST_VERSIONS.get(request.api, {})
-        missing = {name for name, first in first_versions.items() if request.version < first}
+        missing_fields = {name for name, version in first_versions.items() if request.version < version}
         if request.api == "OffsetFetch" and request.version < 2:
-            # The partitions keep their error code. `offset_fetch` leaves out the group's.
-            missing.discard("errorCode")
-        reply(_remove_fields({"throttleTimeMs": 0, **response}, missing))
+            # Each partition has an error code in every version. `offset_fetch` removes the group's error code.
+            missing_fields.discard("errorCode")
+        reply(_remove_fields({"throttleTimeMs": 0, **response}, missing_fields))
 
     HANDLERS[request.api](coordinator, request, send)
 
 
 def _remove_fields(value: Any, names: set[str]) -> Any:
     if isinstance(value, dict):
-        return {name: _remove_fields(inner, names) for name, inner in value.items() if name not in names}
+        return {name: _remove_fields(field, names) for name, field in value.items() if name not in names}
     if isinstance(value, list):
-        return [_remove_fields(each, names) for each in value]
+        return [_remove_fields(element, names) for element in value]
     return value

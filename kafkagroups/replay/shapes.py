@@ -1,6 +1,6 @@
-"""The fields that each line of a conversation must have, and their check.
+"""The fields that each line of a recorded conversation must have, and the check of these fields.
 
-A shape is one of:
+A shape describes a JSON value. It is one of:
 
     a type            a value of that type (`bytes` is base64 text)
     {name: shape}     an object with these fields; a name that ends with `?` may be missing
@@ -8,7 +8,7 @@ A shape is one of:
     [shape]           a list
     (shape, None)     a value that may be null
 
-Only the fields that the player reads are checked.
+Only the fields that the replay (player.py) reads are checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Shape = Any
 
 TEXT_OR_NULL = (str, None)
 MEMBER = {"groupId": str, "generationId": int, "memberId": str, "groupInstanceId?": TEXT_OR_NULL}
-OFFSETS = [
+COMMITTED_TOPICS = [
     {
         "name": str,
         "partitions": [
@@ -38,10 +38,10 @@ OFFSETS = [
         ],
     }
 ]
-FETCHED = {"groupId": str, "topics": ([{"name": str, "partitionIndexes": [int]}], None)}
+FETCHED_GROUP = {"groupId": str, "topics": ([{"name": str, "partitionIndexes": [int]}], None)}
 PRODUCER = {"transactionalId": str, "producerId": int, "producerEpoch": int}
 
-JOINING = {
+JOIN_GROUP = {
     "groupId": str,
     "memberId": str,
     "groupInstanceId?": TEXT_OR_NULL,
@@ -50,8 +50,8 @@ JOINING = {
     "protocols": [{"name": str, "metadata": bytes}],
 }
 
-REQUESTS: dict[str, Shape] = {
-    "JoinGroup": JOINING,
+REQUEST_SHAPES: dict[str, Shape] = {
+    "JoinGroup": JOIN_GROUP,
     "SyncGroup": {
         **MEMBER,
         "protocolType?": TEXT_OR_NULL,
@@ -60,16 +60,16 @@ REQUESTS: dict[str, Shape] = {
     },
     "Heartbeat": MEMBER,
     "LeaveGroup": {"groupId": str, "memberId": str},
-    "OffsetCommit": {"groupId": str, "topics": OFFSETS},
+    "OffsetCommit": {"groupId": str, "topics": COMMITTED_TOPICS},
     "TxnOffsetCommit": {
         **PRODUCER,
         "groupId": str,
         "generationId?": int,
         "memberId?": str,
         "groupInstanceId?": TEXT_OR_NULL,
-        "topics": OFFSETS,
+        "topics": COMMITTED_TOPICS,
     },
-    "OffsetFetch": FETCHED,
+    "OffsetFetch": FETCHED_GROUP,
     "DescribeGroups": {"groups": [str], "includeAuthorizedOperations?": bool},
     "ListGroups": {"statesFilter?": ([str], None), "typesFilter?": ([str], None)},
     "DeleteGroups": {"groupsNames": [str]},
@@ -79,8 +79,8 @@ REQUESTS: dict[str, Shape] = {
     "EndTxn": {"transactionalId": str},
     "CreateTopics": {"topics": [{"name": str, "numPartitions": int}]},
 }
-LATER_VERSIONS: dict[str, tuple[int, Shape]] = {
-    "JoinGroup": (1, {**JOINING, "rebalanceTimeoutMs": int}),
+LATER_REQUEST_SHAPES: dict[str, tuple[int, Shape]] = {
+    "JoinGroup": (1, {**JOIN_GROUP, "rebalanceTimeoutMs": int}),
     "LeaveGroup": (3, {"groupId": str, "members": [{"memberId": str, "groupInstanceId?": TEXT_OR_NULL}]}),
     "OffsetCommit": (
         1,
@@ -90,13 +90,13 @@ LATER_VERSIONS: dict[str, tuple[int, Shape]] = {
             "memberId": str,
             "groupInstanceId?": TEXT_OR_NULL,
             "retentionTimeMs?": int,
-            "topics": OFFSETS,
+            "topics": COMMITTED_TOPICS,
         },
     ),
-    "OffsetFetch": (8, {"groups": [FETCHED], "requireStable?": bool}),
+    "OffsetFetch": (8, {"groups": [FETCHED_GROUP], "requireStable?": bool}),
 }
-"""The shape of a request from a certain version on."""
-RESPONSES: dict[str, Shape] = {
+"""The first request version that has other fields, and the request's shape from that version on."""
+RESPONSE_SHAPES: dict[str, Shape] = {
     "JoinGroup": {"memberId": str},
     "InitProducerId": {"errorCode": int, "producerId": int, "producerEpoch": int},
     "AddOffsetsToTxn": {"errorCode": int},
@@ -104,10 +104,10 @@ RESPONSES: dict[str, Shape] = {
     "CreateTopics": {"topics": [{"name": str, "errorCode": int, "numPartitions?": int}]},
     "DeleteTopics": {"responses": [{"name": TEXT_OR_NULL, "errorCode": int}]},
 }
-"""The fields that the player takes from a recorded response."""
-HEADER = {"broker": str, "config": dict, "partitions": int, "topics": {str: int}, "start_ms": int}
-REQUEST = {"n": int, "ms": int, "api": str, "api_version": int, "client_id": str, "request": dict}
-EVENTS: dict[str, Shape] = {
+"""The fields that the replay reads from a recorded response."""
+HEADER_LINE = {"broker": str, "config": dict, "partitions": int, "topics": {str: int}, "start_ms": int}
+REQUEST_LINE = {"n": int, "ms": int, "api": str, "api_version": int, "client_id": str, "request": dict}
+EVENT_LINES: dict[str, Shape] = {
     "restart": {"ms": int, "up_ms": int},
     "append": {
         "ms": int,
@@ -122,46 +122,48 @@ TYPE_NAMES = {str: "a string", int: "a whole number", bool: "true or false", byt
 
 
 def check_line(line: Any) -> None:
-    """Raise UsageError with the field if the line cannot be played."""
+    """Check a line of a conversation. Raises UsageError, which contains the field, if the line cannot be replayed."""
     check(line, {"ms": int})
     if "api" in line:
-        check(line, REQUEST)
+        check(line, REQUEST_LINE)
         api = line["api"]
-        since, later = LATER_VERSIONS.get(api, (0, None))
-        shape = later if later is not None and line["api_version"] >= since else REQUESTS.get(api, {})
-        check(line, {"request": shape, "response": (RESPONSES.get(api, dict), None)})
+        first_version, later_shape = LATER_REQUEST_SHAPES.get(api, (0, None))
+        is_later = later_shape is not None and line["api_version"] >= first_version
+        request_shape = later_shape if is_later else REQUEST_SHAPES.get(api, {})
+        check(line, {"request": request_shape, "response": (RESPONSE_SHAPES.get(api, dict), None)})
     elif "event" in line:
         check(line, {"event": str})
-        check(line, EVENTS.get(line["event"], {}))
+        check(line, EVENT_LINES.get(line["event"], {}))
         if "marker" in line:
             check(line, {"producer_id": int, "producer_epoch": int})
 
 
 def check(value: Any, shape: Shape, field: str = "") -> None:
-    """Raise UsageError with the field if the value does not have the shape."""
+    """Check the shape of a value. Raises UsageError, which contains the field, if the value has another shape."""
     if isinstance(shape, tuple):
         if value is not None:
             check(value, shape[0], field)
     elif isinstance(shape, list):
         _require(isinstance(value, list), "a list", value, field)
-        for at, each in enumerate(value):
-            check(each, shape[0], f"{field}[{at}]")
+        for index, element in enumerate(value):
+            check(element, shape[0], f"{field}[{index}]")
     elif isinstance(shape, dict):
         _require(isinstance(value, dict), "an object", value, field)
-        for name, inner in shape.items():
+        for name, inner_shape in shape.items():
             if name is str:
-                for key, each in value.items():
-                    check(each, inner, join_path(field, key) if field else key)
+                for key, inner_value in value.items():
+                    check(inner_value, inner_shape, join_path(field, key) if field else key)
                 continue
-            plain = name.rstrip("?")
-            inside = join_path(field, plain) if field else plain
-            if plain in value:
-                check(value[plain], inner, inside)
-            elif plain == name:
-                raise UsageError("is missing", field=inside)
+            key = name.rstrip("?")
+            inner_field = join_path(field, key) if field else key
+            if key in value:
+                check(value[key], inner_shape, inner_field)
+            elif key == name:
+                raise UsageError("is missing", field=inner_field)
     elif shape is bytes:
         _require(isinstance(value, str) and _is_base64(value), TYPE_NAMES[bytes], value, field)
     else:
+        # In Python a bool is also an int. In JSON true is not a number.
         is_bool_for_int = shape is int and isinstance(value, bool)
         _require(isinstance(value, shape) and not is_bool_for_int, TYPE_NAMES[shape], value, field)
 
@@ -176,6 +178,6 @@ def _is_base64(text: str) -> bool:
 
 def _require(condition: bool, expected: str, value: Any, field: str) -> None:
     if not condition:
-        found = json.dumps(value)
-        shown = found if len(found) <= 40 else f"{found[:37]}..."
-        raise UsageError(f"expected {expected}, found {shown}", field=field or "the line")
+        text = json.dumps(value)
+        shown_text = text if len(text) <= 40 else f"{text[:37]}..."
+        raise UsageError(f"expected {expected}, found {shown_text}", field=field or "the line")

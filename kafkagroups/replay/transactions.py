@@ -1,6 +1,7 @@
-"""The transactions of a recorded conversation: which are open, with which partitions.
+"""The open transactions of a recorded conversation, and the partitions in each transaction.
 
-Only the facts that a group coordinator asks for are kept (`verify`). Markers come from the recording.
+They replace the transaction coordinator, but can only answer what a group coordinator asks (`verify`). Markers come
+from the recording.
 Source: TransactionCoordinator.handleVerifyPartitionsInTransaction (3.9).
 """
 
@@ -26,14 +27,14 @@ class Transaction:
 
 
 class Transactions:
-    """All transactional ids. Each method takes a request with its recorded response."""
+    """The transactions by transactional id. Most methods take a request and its recorded response."""
 
     def __init__(self, partition_for: Callable[[str], int]) -> None:
         self.partition_for = partition_for
         self.by_id: dict[str, Transaction] = {}
 
     def init_producer_id(self, request: Json, response: Json) -> None:
-        """Begin a new producer epoch. The marker that aborts the open transaction comes from the recording."""
+        """Begin a new producer epoch. The marker that aborts the previous transaction comes from the recording."""
         transaction = Transaction(response["producerId"], response["producerEpoch"])
         if response["errorCode"] == Errors.NONE and request["transactionalId"] is not None:
             self.by_id[request["transactionalId"]] = transaction
@@ -48,7 +49,7 @@ class Transactions:
             transaction.partitions.add(self.partition_for(request["groupId"]))
 
     def end(self, request: Json, response: Json) -> None:
-        """Note that the transaction ends. Until its marker arrives, no offsets can be added."""
+        """Set the transaction to ending. Until its marker arrives, no offsets can be added."""
         transaction = self.by_id.get(request["transactionalId"])
         if response["errorCode"] == Errors.NONE and transaction:
             transaction.is_ending = True
@@ -61,7 +62,7 @@ class Transactions:
                 transaction.is_ending = False
 
     def verify(self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int) -> Errors:
-        """Return NONE if the partition is in this producer's open transaction."""
+        """Return NONE if the partition is in this producer's open transaction, otherwise the error."""
         transaction = self.by_id.get(transactional_id)
         if transaction is None or transaction.producer_id != producer_id:
             return Errors.INVALID_PRODUCER_ID_MAPPING

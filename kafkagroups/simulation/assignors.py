@@ -1,14 +1,14 @@
 """The assignors of Kafka's clients, which the leader of a group runs.
 
-    range       Topic by topic, the members that subscribe to it get consecutive partitions. If the partitions cannot be
-                divided evenly, the first members get one more.
-    roundrobin  All partitions, ordered by topic and number, are assigned in turn. Members that do not subscribe to the
-                topic are skipped.
+    range       Each topic is assigned separately: the members that subscribe to it get consecutive partitions. If the
+                partitions cannot be divided evenly, the first members get one partition more.
+    roundrobin  All partitions are assigned to the members in turn, in the order of topic and number. Members that do
+                not subscribe to a partition's topic are skipped.
     sticky      The assignment is as even as possible, and a member keeps as many of its partitions as possible.
 
-The members are ordered as in Kafka: static members by instance id, then the others by member id.
-Range and round robin return the same assignment as Kafka's. Sticky makes an assignment with the same properties, but if
-several are equally good it may choose another one.
+The members are ordered as in Kafka: first static members by instance id, then dynamic members by member id.
+`range_assignor` and `round_robin_assignor` return the same assignment as Kafka. `sticky_assignor` returns an equally
+even assignment, but may choose another one than Kafka if several assignments are equally good.
 Simpler than Kafka: there are no racks.
 Source: RangeAssignor.java, RoundRobinAssignor.java, AbstractPartitionAssignor.MemberInfo, AbstractStickyAssignor.java,
 all of 3.9.
@@ -25,7 +25,7 @@ from kafkagroups.groups.offsets import TopicPartition
 
 @dataclass(frozen=True)
 class Subscriber:
-    """A member as the leader receives it. `owned` are its partitions until now, which only sticky reads."""
+    """A member as the leader receives it. `owned` are the partitions before the rebalance; only sticky reads them."""
 
     member_id: str
     topics: Collection[str]
@@ -35,53 +35,54 @@ class Subscriber:
 
 Assignments = dict[str, list[TopicPartition]]
 Assignor = Callable[[Iterable[Subscriber], Mapping[str, int]], Assignments]
-"""Returns each member's partitions by member id, from the members and the topics' partition counts."""
+"""A function of the members and of each topic's partition count, which returns the partitions by member id."""
 
 
 def range_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
-    """Assign consecutive partitions, topic by topic."""
-    ordered = _ordered(members)
-    assigned: Assignments = {member.member_id: [] for member in ordered}
-    for topic in sorted(topics, key=_java_order):
-        readers = [member.member_id for member in ordered if topic in member.topics]
-        for at, reader in enumerate(readers):
+    """Assign consecutive partitions of each topic to each member."""
+    ordered_members = _order_members(members)
+    assigned: Assignments = {member.member_id: [] for member in ordered_members}
+    for topic in sorted(topics, key=_java_sort_key):
+        readers = [member.member_id for member in ordered_members if topic in member.topics]
+        for index, reader in enumerate(readers):
             quota, remainder = divmod(topics[topic], len(readers))
-            first = quota * at + min(at, remainder)
-            count = quota + 1 if at < remainder else quota
-            assigned[reader] += [TopicPartition(topic, first + n) for n in range(count)]
+            start = quota * index + min(index, remainder)
+            count = quota + 1 if index < remainder else quota
+            assigned[reader] += [TopicPartition(topic, number) for number in range(start, start + count)]
     return assigned
 
 
 def round_robin_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
-    """Assign all partitions in turn."""
-    ordered = _ordered(members)
-    assigned: Assignments = {member.member_id: [] for member in ordered}
-    turns = cycle(ordered)
-    for partition in _partitions(ordered, topics):
+    """Assign all partitions to the members in turn."""
+    ordered_members = _order_members(members)
+    assigned: Assignments = {member.member_id: [] for member in ordered_members}
+    turns = cycle(ordered_members)
+    for partition in _list_partitions(ordered_members, topics):
         reader = next(member for member in turns if partition.topic in member.topics)
         assigned[reader.member_id].append(partition)
     return assigned
 
 
 def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
-    """Assign evenly and keep owned partitions.
+    """Assign evenly, and let members keep the partitions that they own.
 
-    No partition could move to a member that has at least two fewer. If two members claim to own a partition, the first
-    one keeps it.
+    The result is even: no partition could move from its member to a member that has at least two partitions fewer. If
+    two members claim to own a partition, the first member keeps it.
     """
-    ordered = _ordered(members)
-    assigned: Assignments = {member.member_id: [] for member in ordered}
+    ordered_members = _order_members(members)
+    assigned: Assignments = {member.member_id: [] for member in ordered_members}
     readers = {
-        partition: [member.member_id for member in ordered if partition.topic in member.topics]
-        for partition in _partitions(ordered, topics)
+        partition: [member.member_id for member in ordered_members if partition.topic in member.topics]
+        for partition in _list_partitions(ordered_members, topics)
     }
     owner: dict[TopicPartition, str] = {}
-    for member in ordered:
+    for member in ordered_members:
         for partition in member.owned:
             if member.member_id in readers.get(partition, ()):
                 owner.setdefault(partition, member.member_id)
 
-    def lightest(partition: TopicPartition) -> str:
+    def find_smallest_reader(partition: TopicPartition) -> str:
+        """Return the member that has the fewest partitions, among the members that can read the partition."""
         return min(readers[partition], key=lambda reader: len(assigned[reader]))
 
     for partition in readers:
@@ -89,18 +90,22 @@ def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) ->
             assigned[owner[partition]].append(partition)
     for partition in readers:
         if partition not in owner:
-            owner[partition] = lightest(partition)
+            owner[partition] = find_smallest_reader(partition)
             assigned[owner[partition]].append(partition)
     while True:
-        gains = {each: len(assigned[owner[each]]) - len(assigned[lightest(each)]) for each in readers}
-        moving = max(gains, key=lambda each: (gains[each], len(assigned[owner[each]])), default=None)
-        if moving is None or gains[moving] < 2:
+        # Move the partition whose owner has the most partitions more than the member that would get it.
+        gains = {
+            partition: len(assigned[owner[partition]]) - len(assigned[find_smallest_reader(partition)])
+            for partition in readers
+        }
+        moved = max(gains, key=lambda partition: (gains[partition], len(assigned[owner[partition]])), default=None)
+        if moved is None or gains[moved] < 2:
             break
-        reader = lightest(moving)
-        assigned[owner[moving]].remove(moving)
-        assigned[reader].append(moving)
-        owner[moving] = reader
-    return {member_id: sorted(partitions, key=_partition_order) for member_id, partitions in assigned.items()}
+        new_owner = find_smallest_reader(moved)
+        assigned[owner[moved]].remove(moved)
+        assigned[new_owner].append(moved)
+        owner[moved] = new_owner
+    return {member_id: sorted(partitions, key=_partition_sort_key) for member_id, partitions in assigned.items()}
 
 
 ASSIGNORS: dict[str, Assignor] = {
@@ -108,26 +113,30 @@ ASSIGNORS: dict[str, Assignor] = {
     "roundrobin": round_robin_assignor,
     "sticky": sticky_assignor,
 }
-"""The assignors by the names that members vote for."""
+"""The assignors by name. Members send these names in JoinGroup, and vote for one of them."""
 
 
-def _ordered(members: Iterable[Subscriber]) -> list[Subscriber]:
-    def order(member: Subscriber) -> tuple[bool, bytes]:
-        instance = member.group_instance_id
-        return instance is None, _java_order(member.member_id if instance is None else instance)
+def _order_members(members: Iterable[Subscriber]) -> list[Subscriber]:
+    def sort_key(member: Subscriber) -> tuple[bool, bytes]:
+        instance_id = member.group_instance_id
+        return instance_id is None, _java_sort_key(member.member_id if instance_id is None else instance_id)
 
-    return sorted(members, key=order)
+    return sorted(members, key=sort_key)
 
 
-def _partitions(members: Iterable[Subscriber], topics: Mapping[str, int]) -> list[TopicPartition]:
+def _list_partitions(members: Iterable[Subscriber], topics: Mapping[str, int]) -> list[TopicPartition]:
     subscribed = {topic for member in members for topic in member.topics if topic in topics}
-    return [TopicPartition(topic, n) for topic in sorted(subscribed, key=_java_order) for n in range(topics[topic])]
+    return [
+        TopicPartition(topic, number)
+        for topic in sorted(subscribed, key=_java_sort_key)
+        for number in range(topics[topic])
+    ]
 
 
-def _partition_order(partition: TopicPartition) -> tuple[bytes, int]:
-    return _java_order(partition.topic), partition.partition
+def _partition_sort_key(partition: TopicPartition) -> tuple[bytes, int]:
+    return _java_sort_key(partition.topic), partition.partition
 
 
-def _java_order(text: str) -> bytes:
+def _java_sort_key(text: str) -> bytes:
     """Return a sort key that orders strings as Java does, by UTF-16 units."""
     return text.encode("utf-16-be", "surrogatepass")

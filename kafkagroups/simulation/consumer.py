@@ -6,16 +6,16 @@
 
 There are two ways to drive it:
 
-- `poll` handles the responses that have come and takes the next step. While a request waits for its response, it does
-  nothing.
+- `poll` handles the responses that have arrived and sends the next request. While a request waits for its response,
+  `poll` does nothing else.
 - `request_join`, `request_sync` and `request_heartbeat` send one request. The caller passes the responses to
   `handle_join` and `handle_sync`.
 
-As in Kafka's client, the error decides what the consumer keeps. A member with an unknown id joins as a new member, and
-a fenced member stops.
+After an error the consumer joins again, as Kafka's client does. With UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION it gives
+up its partitions first, and with UNKNOWN_MEMBER_ID it joins as a new member. A fenced member stops.
 
-Simpler than Kafka: it has only the eager protocol (a member gives up all partitions before a rebalance), it sends one
-request at a time, it counts records instead of reading them, and it commits only when `commit` is called.
+Simpler than Kafka: the consumer has only the eager protocol (a member gives up all partitions before a rebalance). It
+sends one request at a time, counts records instead of reading them, and commits only when `commit` is called.
 Source: AbstractCoordinator.java, ConsumerCoordinator.java (3.9).
 """
 
@@ -38,11 +38,11 @@ from kafkagroups.simulation.member_bytes import (
     write_subscription,
 )
 
-R = TypeVar("R")
+Result = TypeVar("Result")
 
 
 class ConsumerState(Enum):
-    """What the consumer does next: join, sync, or heartbeats. A GONE consumer sends nothing."""
+    """What the consumer sends next: JoinGroup, SyncGroup, or heartbeats. A GONE consumer sends nothing."""
 
     JOINING = "joining"
     SYNCING = "syncing"
@@ -54,10 +54,10 @@ class ConsumerState(Enum):
 class Consumer:
     """A member of the group `group_id`.
 
-    `partitions` are the partition counts of the topics, and `positions` the offsets that the consumer reads next.
-    `committed` are the offsets whose commit the coordinator confirmed to this consumer. `waiting_for` is the request
-    that waits for its response ("JoinGroup", "SyncGroup" or ""). `protocol_version` is the version of the bytes for
-    subscriptions and assignments.
+    `partitions` has the partition count of each topic. `positions` has the offset that the consumer reads next in each
+    partition. `committed` has the offsets whose commit the coordinator confirmed. `waiting_for` is the request that
+    waits for its response: "JoinGroup", "SyncGroup", or "" for no request. `protocol_version` is the version of the
+    bytes for subscriptions and assignments.
     """
 
     coordinator: GroupCoordinator
@@ -76,7 +76,7 @@ class Consumer:
     waiting_for: str = ""
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     committed: dict[TopicPartition, int] = field(default_factory=dict)
-    _joined: JoinGroupResult | None = None
+    _join_result: JoinGroupResult | None = None
     _responses: list[Callable[[], None]] = field(default_factory=list)
     _session: int = 0
 
@@ -88,12 +88,14 @@ class Consumer:
     @property
     def is_leader(self) -> bool:
         """Whether the consumer must send assignments with its next SyncGroup."""
-        return self._joined is not None and bool(self._joined.members) and not self._joined.skip_assignment
+        return (
+            self._join_result is not None and bool(self._join_result.members) and not self._join_result.skip_assignment
+        )
 
-    # Steps that a computer takes
+    # What a real consumer does
 
     def poll(self, records: int = 1) -> None:
-        """Take the next step: join, or send a heartbeat and read `records` records of each partition.
+        """Join the group, or send a heartbeat and read `records` records of each partition.
 
         The SyncGroup follows in the poll that handles the response to the JoinGroup.
         """
@@ -112,16 +114,19 @@ class Consumer:
         """Commit all positions, if the consumer has an assignment."""
         if not self.assignment:
             return
-        sent = dict(self.positions)
+        sent_offsets = dict(self.positions)
         session = self._session
 
         def handle(errors: CommitErrors) -> None:
-            self.committed |= {each: sent[each] for each, error in errors.items() if error is Errors.NONE}
-            failed = next((error for error in errors.values() if error is not Errors.NONE), None)
-            if failed is not None and session == self._session and self.state is ConsumerState.STABLE:
-                self._handle_error(failed)
+            self.committed |= {
+                partition: sent_offsets[partition] for partition, error in errors.items() if error is Errors.NONE
+            }
+            first_error = next((error for error in errors.values() if error is not Errors.NONE), None)
+            if first_error is not None and session == self._session and self.state is ConsumerState.STABLE:
+                self._handle_error(first_error)
 
-        self.request_commit({partition: OffsetCommit(offset) for partition, offset in sent.items()}).then(handle)
+        offsets = {partition: OffsetCommit(offset) for partition, offset in sent_offsets.items()}
+        self.request_commit(offsets).then(handle)
 
     def leave(self) -> None:
         """Close the consumer. A static member sends no LeaveGroup, because it is expected to return."""
@@ -130,7 +135,7 @@ class Consumer:
         self.crash()
 
     def crash(self) -> None:
-        """Stop without a request. Responses that come later are ignored."""
+        """Stop without a LeaveGroup. Responses that arrive later are ignored."""
         self._end_session()
         self.state = ConsumerState.GONE
         self.positions = {}
@@ -138,12 +143,12 @@ class Consumer:
         self.generation = -1
 
     def start(self) -> None:
-        """Start (again) as a new member."""
+        """Start as a new member, also after a crash."""
         self.crash()
         self.state = ConsumerState.JOINING
 
     def connect(self, coordinator: GroupCoordinator) -> None:
-        """Use another coordinator. A request that waited at the old one is lost, but the member id is kept."""
+        """Use another coordinator. A request that waits at the old coordinator is lost. The member id is kept."""
         self.coordinator = coordinator
         if self.waiting_for:
             self._join_again()
@@ -151,9 +156,9 @@ class Consumer:
     # Single requests
 
     def request_join(self) -> ResponseFuture[JoinGroupResult]:
-        """Send a JoinGroup. From version 2 on, the subscription contains the partitions that the member owned.
+        """Send a JoinGroup.
 
-        The sticky assignor reads them.
+        Since version 2 the subscription contains the member's partitions, because the sticky assignor reads them.
         """
         owned = tuple(self.positions) if self.protocol_version >= 2 else ()
         metadata = write_subscription(self.topics, owned, self.generation, self.protocol_version)
@@ -169,7 +174,7 @@ class Consumer:
         )
 
     def handle_join(self, result: JoinGroupResult) -> None:
-        """Take over the response to a JoinGroup."""
+        """Handle the response to a JoinGroup."""
         self.waiting_for = ""
         if result.error is Errors.MEMBER_ID_REQUIRED:
             self.member_id = result.member_id
@@ -180,50 +185,53 @@ class Consumer:
             self.member_id = result.member_id
             self.generation = result.generation
             self.state = ConsumerState.SYNCING
-            self._joined = result
+            self._join_result = result
 
     def request_sync(self) -> ResponseFuture[SyncGroupResult]:
-        """Send a SyncGroup, as the leader with the assignments of all members."""
+        """Send a SyncGroup. The leader sends the assignments of all members."""
         self.waiting_for = "SyncGroup"
-        joined = self._joined
+        join_result = self._join_result
         return self.coordinator.sync_group(
             self.group_id,
             self.generation,
             self.member_id,
             self._assign() if self.is_leader else {},
             group_instance_id=self.group_instance_id,
-            protocol_type=joined.protocol_type if joined else None,
-            protocol=joined.protocol if joined else None,
+            protocol_type=join_result.protocol_type if join_result else None,
+            protocol=join_result.protocol if join_result else None,
         )
 
     def handle_sync(self, result: SyncGroupResult) -> None:
-        """Take over the response to a SyncGroup. The positions begin at the committed offsets, or at 0."""
+        """Handle the response to a SyncGroup. Each position is the committed offset, or 0 without a commit."""
         self.waiting_for = ""
         if result.error is not Errors.NONE:
             self._handle_error(result.error)
             return
         partitions = read_assignment(result.assignment)
-        stored = self.coordinator.offset_fetch(self.group_id, partitions).offsets
-        self.positions = {each: max(stored[each].offset, 0) if each in stored else 0 for each in partitions}
+        fetched = self.coordinator.offset_fetch(self.group_id, partitions).offsets
+        self.positions = {
+            partition: max(fetched[partition].offset, 0) if partition in fetched else 0 for partition in partitions
+        }
         self.state = ConsumerState.STABLE
 
     def request_heartbeat(self) -> Errors:
         """Send a Heartbeat and handle its error.
 
-        While a request waits, or before the SyncGroup, REBALANCE_IN_PROGRESS changes nothing: the member joins already.
+        If the member is already joining (a request waits, or the SyncGroup comes next), REBALANCE_IN_PROGRESS is
+        ignored.
         """
         error = self.coordinator.heartbeat(
             self.group_id, self.generation, self.member_id, group_instance_id=self.group_instance_id
         )
-        joins_already = bool(self.waiting_for) or self.state is ConsumerState.SYNCING
-        if error is not Errors.NONE and not (joins_already and error is Errors.REBALANCE_IN_PROGRESS):
+        is_joining = bool(self.waiting_for) or self.state is ConsumerState.SYNCING
+        if error is not Errors.NONE and not (is_joining and error is Errors.REBALANCE_IN_PROGRESS):
             self._handle_error(error)
         return error
 
     def request_commit(
         self, offsets: Mapping[TopicPartition, OffsetCommit], generation: int | None = None
     ) -> ResponseFuture[CommitErrors]:
-        """Send an OffsetCommit, with the member's generation or another one."""
+        """Send an OffsetCommit. `generation` replaces the member's own generation."""
         return self.coordinator.offset_commit(
             self.group_id,
             offsets,
@@ -237,16 +245,17 @@ class Consumer:
         return self.coordinator.leave_group(self.group_id, [MemberIdentity(self.member_id, self.group_instance_id)])
 
     def _assign(self) -> dict[str, bytes]:
-        """Run the group's assignor, as its leader does, and return the assignments by member id."""
-        if self._joined is None:
+        """Run the assignor that the group chose; return the bytes of each assignment by member id."""
+        if self._join_result is None:
             return {}
         members = []
-        for member in self._joined.members:
+        for member in self._join_result.members:
             topics, owned = read_subscription(member.metadata)
             members.append(Subscriber(member.member_id, topics, member.group_instance_id, owned))
-        assigned = ASSIGNORS[self._joined.protocol or ""](members, self.partitions)
+        assignment = ASSIGNORS[self._join_result.protocol or ""](members, self.partitions)
         return {
-            member_id: write_assignment(partitions, self.protocol_version) for member_id, partitions in assigned.items()
+            member_id: write_assignment(partitions, self.protocol_version)
+            for member_id, partitions in assignment.items()
         }
 
     def _handle_error(self, error: Errors) -> None:
@@ -256,7 +265,7 @@ class Consumer:
             self.positions = {}
             return
         if error in (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION):
-            # Another member may own the partitions by now.
+            # Another member may already own these partitions.
             self.generation = -1
             self.positions = {}
         if error is Errors.UNKNOWN_MEMBER_ID:
@@ -268,12 +277,15 @@ class Consumer:
             handle = self._responses.pop(0)
             handle()
 
-    def _defer(self, handle: Callable[[R], None]) -> Callable[[R], None]:
-        """Return a callback that handles a response at the next poll, unless another session has begun by then."""
+    def _defer(self, handle: Callable[[Result], None]) -> Callable[[Result], None]:
+        """Return a callback that keeps a response until the next poll.
+
+        The response is ignored if the consumer has sent another request, crashed, or started again until then.
+        """
         self._session += 1
         session = self._session
 
-        def handle_in_session(result: R) -> None:
+        def handle_in_session(result: Result) -> None:
             if session == self._session:
                 handle(result)
 
@@ -284,7 +296,7 @@ class Consumer:
         self.state = ConsumerState.JOINING
 
     def _end_session(self) -> None:
-        """Ignore responses that have not come yet."""
+        """Make sure that responses to earlier requests are ignored."""
         self._session += 1
         self.waiting_for = ""
-        self._joined = None
+        self._join_result = None

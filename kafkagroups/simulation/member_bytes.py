@@ -1,4 +1,4 @@
-"""The bytes of subscriptions and assignments that members send each other."""
+"""The bytes of subscriptions and assignments: from partitions to bytes, and back."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def write_assignment(partitions: Iterable[TopicPartition], version: int = NEWEST
 
 
 def read_assignment(assignment: bytes) -> list[TopicPartition]:
-    """Return the partitions of an assignment; none for 0 bytes."""
+    """Return the partitions of an assignment. An assignment of 0 bytes has no partitions."""
     return _list_partitions(decode_assignment(assignment).message.assigned_partitions) if assignment else []
 
 
 def _list_partitions(topics: Iterable[TopicPartitions]) -> list[TopicPartition]:
-    return [TopicPartition(each.topic, number) for each in topics for number in each.partitions]
+    return [TopicPartition(topic.topic, number) for topic in topics for number in topic.partitions]
 
 
 def _group_by_topic(partitions: Iterable[TopicPartition]) -> tuple[TopicPartitions, ...]:

@@ -1,4 +1,4 @@
-"""When simulated consumers act: regular polls, and random accidents by a seed."""
+"""When simulated consumers act: they poll regularly, or do random actions that a seed determines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEARTBEAT_INTERVAL_MS = 3_000
 
 
 def poll_regularly(consumers: Sequence[Consumer], clock: Clock, ms: int, every_ms: int = HEARTBEAT_INTERVAL_MS) -> None:
-    """Let all consumers poll, one after another, every `every_ms`, until `ms` have passed."""
+    """Let each consumer poll every `every_ms`, until `ms` have passed. The consumers poll one after another."""
     end_ms = clock.now_ms + ms
     while clock.now_ms < end_ms:
         for consumer in consumers:
@@ -21,7 +21,10 @@ def poll_regularly(consumers: Sequence[Consumer], clock: Clock, ms: int, every_m
 
 
 def run_random_actions(consumers: Sequence[Consumer], clock: Clock, seed: int, steps: int) -> list[str]:
-    """Let random consumers poll, commit, leave, crash or start; return a line for each step: time, consumer, action."""
+    """Let random consumers poll, commit, leave, crash or start.
+
+    Returns a line for each step, with the time, the client id and the action.
+    """
     random = Random(seed)
     lines = []
     for _ in range(steps):

@@ -1,12 +1,12 @@
-"""The connection to a running cluster: finds the leaders of partitions and sends them requests.
+"""The connection to a running cluster: finds the partitions' leaders and sends requests to them.
 
-It uses kafka-python (extra `live`), below that client's consumer API. Every request goes to the leader of its
+The client is kafka-python (extra `live`); its consumer API is not used. Every request goes to the leader of its
 partitions. If the leader moves or its broker is down, the request is sent again after a wait. An error that a user can
-fix is a UsageError of one line: no client, no broker, no topic, no permission.
+fix is a UsageError of one line: kafka-python, the broker, the topic or the permission is missing.
 Source: MetadataRequest.json (4.3.1); kafka.net.manager, kafka.net.connection (kafka-python 3.0).
 
-Simpler than a client: one request at a time, and no brokers before 0.11, because they create a topic that a client
-asks about.
+Simpler than a client: only one request is sent at a time. Brokers before 0.11 are not supported, because a Metadata
+request makes them create a missing topic.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 INSTALL = "pull needs the Python package kafka-python: run `pip install '.[live]'` in the project's folder"
 CONNECT_SECONDS = 10.0
 UNKNOWN_TOPIC_OR_PARTITION = 3
-LARGEST_ANSWER = 512 * 1024 * 1024
-"""The largest response that is accepted. A broker sends a batch whole, whatever its size."""
-WAITS = (0.1, 0.5, 1.0, 2.0, 4.0)
-"""Seconds before a request is sent again, while a partition's leader moves or its broker is down."""
+MAX_RESPONSE_BYTES = 512 * 1024 * 1024
+"""The largest response that is accepted. A broker always sends a batch as a whole, even if the batch is large."""
+RETRY_DELAYS = (0.1, 0.5, 1.0, 2.0, 4.0)
+"""The waits, in seconds, before a request is sent again while a leader moves or its broker is down."""
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """How to connect. `protocol` and `mechanism` have Kafka's names.
+    """How to connect. `protocol` and `mechanism` are Kafka's security.protocol and sasl.mechanism.
 
     `cafile`, `certfile` and `keyfile` are PEM files. `user` and `password` are for SASL, `service` is for Kerberos
     (GSSAPI).
@@ -53,7 +53,7 @@ class Security:
 
 @dataclass
 class Cluster:
-    """The client, the bootstrap brokers, and the leader's node id of each partition (-1: no leader)."""
+    """A cluster: kafka-python's objects, the bootstrap brokers, and each partition's leader (-1: no leader)."""
 
     net: Any
     manager: Any
@@ -63,7 +63,7 @@ class Cluster:
 
 @contextmanager
 def connect(bootstrap: str, security: Security) -> Iterator[Cluster]:
-    """Connect to a cluster. UsageError: kafka-python is not installed, or the settings are wrong."""
+    """Connect to a cluster. Raises UsageError if kafka-python is not installed or the settings are wrong."""
     try:
         from kafka.net.manager import KafkaConnectionManager
         from kafka.net.selector import NetworkSelector
@@ -80,7 +80,7 @@ def connect(bootstrap: str, security: Security) -> Iterator[Cluster]:
 
 
 def _build_config(bootstrap: str, security: Security) -> dict[str, Any]:
-    """Return the client's settings. UsageError if it could not use them."""
+    """Return kafka-python's settings. Raises UsageError if a setting is wrong or missing."""
     servers = bootstrap.split(",")
     for server in servers:
         host, _, port = server.rpartition(":")
@@ -102,7 +102,7 @@ def _build_config(bootstrap: str, security: Security) -> dict[str, Any]:
     return {
         "bootstrap_servers": servers,
         "client_id": "kafkagroups",
-        "receive_message_max_bytes": LARGEST_ANSWER,
+        "receive_message_max_bytes": MAX_RESPONSE_BYTES,
         "security_protocol": security.protocol,
         "ssl_context": _load_certificates(security) if uses_tls else None,
         "sasl_mechanism": security.mechanism,
@@ -127,7 +127,8 @@ def _load_certificates(security: Security) -> ssl.SSLContext:
 def _send(cluster: Cluster, node: int | str, request: Any) -> Any:
     """Send a request to a node and return its response.
 
-    KafkaError if there is no response: NodeNotReadyError shortly after another error, else KafkaConnectionError.
+    Raises a KafkaError if there is no response. It is NodeNotReadyError if kafka-python still waits after an earlier
+    error, and KafkaConnectionError otherwise.
     """
     from kafka.errors import KafkaConnectionError, NodeNotReadyError
 
@@ -145,26 +146,27 @@ def _send(cluster: Cluster, node: int | str, request: Any) -> Any:
         response = cluster.net.run(connect_and_send)
     except NodeNotReadyError:
         raise
-    except Exception as error:  # The client does not catch all errors, such as a missing library.
+    except Exception as error:  # kafka-python does not catch all errors, for example of a missing library.
         broker = cluster.manager.cluster.broker_metadata(node)
-        where = f"{broker.host}:{broker.port}" if broker else f"broker {node}"
+        address = f"{broker.host}:{broker.port}" if broker else f"broker {node}"
         reason = _explain_drop(cluster, connection) if _is_dropped(connection) else describe(error)
-        raise KafkaConnectionError(f"{where}: {reason}") from None
+        raise KafkaConnectionError(f"{address}: {reason}") from None
     if response.throttle_time_ms:
         cluster.net.run(cluster.net.sleep, response.throttle_time_ms / 1000)
     return response
 
 
 def _is_dropped(connection: Any) -> bool:
-    """Return whether the broker closed the connection while it was made.
+    """Return whether the broker closed the connection before it was ready.
 
-    This is how a broker refuses a client. The client often loses the error message that the broker sent before.
+    This is how a broker refuses a client. kafka-python often loses the error message that the broker has sent.
     """
     failure = connection.init_future.exception if connection is not None else None
     return failure is not None and "disconnected" in str(failure)
 
 
 def _explain_drop(cluster: Cluster, connection: Any) -> str:
+    """Return the probable reason why the broker closed the connection."""
     if connection.broker_version_data is not None and connection.sasl_enabled:
         return "the broker closed the connection at the login: check the SASL mechanism, the user and the password"
     protocol = cluster.manager.config["security_protocol"]
@@ -174,7 +176,7 @@ def _explain_drop(cluster: Cluster, connection: Any) -> str:
 def refresh(cluster: Cluster) -> None:
     """Update the brokers and leaders from the first broker that responds.
 
-    UsageError: no broker responds, there is no topic, or the user has no permission.
+    Raises UsageError if no broker responds, the topic does not exist, or the user has no permission.
     """
     from kafka.errors import KafkaError, for_code
     from kafka.protocol.metadata import MetadataRequest
@@ -182,7 +184,7 @@ def refresh(cluster: Cluster) -> None:
     topic = MetadataRequest.MetadataRequestTopic(name=TOPIC)
     failures = []
     for broker in [*cluster.manager.cluster.brokers(), *cluster.bootstrap]:
-        # A request without allow_auto_topic_creation (version 4) would make the broker create the topic.
+        # Before version 4 a request has no allow_auto_topic_creation, and the broker would create the topic.
         request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False, min_version=4, max_version=9)
         try:
             response = _send(cluster, broker.node_id, request)
@@ -192,7 +194,7 @@ def refresh(cluster: Cluster) -> None:
         cluster.manager.cluster.update_metadata(response)
         (metadata,) = response.topics
         if metadata.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-            raise UsageError(f"the cluster has no topic {TOPIC}: no group has ever committed there")
+            raise UsageError(f"the cluster has no topic {TOPIC}: no group has ever committed an offset")
         if metadata.error_code:
             raise UsageError(f"{TOPIC}: {describe(for_code(metadata.error_code)())}")
         cluster.leaders = {partition.partition_index: partition.leader_id for partition in metadata.partitions}
@@ -201,55 +203,53 @@ def refresh(cluster: Cluster) -> None:
 
 
 def ask_leaders(
-    cluster: Cluster, numbers: list[int], build_request: Callable[[list[int]], Any]
+    cluster: Cluster, partitions: list[int], build_request: Callable[[list[int]], Any]
 ) -> tuple[dict[int, Any], dict[int, Any]]:
-    """Send a request about these partitions to their leaders.
+    """Send a request about some partitions to their leaders. Return the responses and the errors, by partition.
 
-    `build_request` builds the request to one leader from the partitions that it leads. If an error may be temporary,
-    the request is sent again. Returns the responses and the errors by partition.
-
-    UsageError: the user has no permission.
+    `build_request` gets the partitions that one leader has, and returns the request for this leader. If an error may be
+    temporary, the request is sent again. Raises UsageError if the user has no permission.
     """
     from kafka.errors import AuthorizationError, KafkaError, LeaderNotAvailableError, NodeNotReadyError, for_code
 
     responses: dict[int, Any] = {}
     errors: dict[int, Any] = {}
-    pending = set(numbers)
-    for wait in (*WAITS, None):
-        by_leader: dict[int, list[int]] = {}
-        for number in sorted(pending):
-            by_leader.setdefault(cluster.leaders.get(number, -1), []).append(number)
-        for leader, own in by_leader.items():
+    pending = set(partitions)
+    for delay in (*RETRY_DELAYS, None):
+        partitions_of_leader: dict[int, list[int]] = {}
+        for partition in sorted(pending):
+            partitions_of_leader.setdefault(cluster.leaders.get(partition, -1), []).append(partition)
+        for leader, requested in partitions_of_leader.items():
             try:
                 if leader < 0:
                     raise LeaderNotAvailableError()
-                response = _send(cluster, leader, build_request(own))
+                response = _send(cluster, leader, build_request(requested))
             except KafkaError as error:
-                if not isinstance(error, NodeNotReadyError):  # NodeNotReadyError hides the error that came before it.
-                    errors |= dict.fromkeys(own, error)
+                if not isinstance(error, NodeNotReadyError):  # NodeNotReadyError must not replace the earlier error.
+                    errors |= dict.fromkeys(requested, error)
                 continue
             for topic in getattr(response, "responses", None) or response.topics:
-                for partition in topic.partitions:
-                    refusal = for_code(partition.error_code)()
-                    if isinstance(refusal, AuthorizationError):
-                        raise UsageError(f"{TOPIC}: {describe(refusal)}")
-                    if partition.error_code:
-                        errors[partition.partition_index] = refusal
+                for result in topic.partitions:
+                    partition_error = for_code(result.error_code)()
+                    if isinstance(partition_error, AuthorizationError):
+                        raise UsageError(f"{TOPIC}: {describe(partition_error)}")
+                    if result.error_code:
+                        errors[result.partition_index] = partition_error
                     else:
-                        responses[partition.partition_index] = partition
+                        responses[result.partition_index] = result
         failed = pending - set(responses)
-        pending = {number for number in failed if number not in errors or errors[number].retriable}
-        if not pending or wait is None:
+        pending = {partition for partition in failed if partition not in errors or errors[partition].retriable}
+        if not pending or delay is None:
             break
-        cluster.net.run(cluster.net.sleep, wait)
+        cluster.net.run(cluster.net.sleep, delay)
         with suppress(UsageError):
             refresh(cluster)
-    failed = set(numbers) - set(responses)
-    return responses, {number: errors.get(number, LeaderNotAvailableError()) for number in failed}
+    failed = set(partitions) - set(responses)
+    return responses, {partition: errors.get(partition, LeaderNotAvailableError()) for partition in failed}
 
 
 def describe(error: Any) -> str:
-    """Return a client's error in one line: Kafka's name and the message. A connection error has only the message."""
+    """Return an error of kafka-python in one line: its name and message, or only the message of a connection error."""
     name = str(getattr(error, "message", None) or type(error).__name__)
     message = " ".join(", ".join(str(part) for part in error.args if part).split())
     if not message:

@@ -1,21 +1,21 @@
-"""Pulls the raw topic `__consumer_offsets` of a running cluster as segments, control batches included.
+"""Pulling the raw topic `__consumer_offsets` from a running cluster into segments.
 
-The client is kafka-python (extra `live`). Its consumer API is not used, because that would hide control batches and
-split batches into records. Three requests are enough: Metadata (the leader of each partition), ListOffsets (log start
-and high watermark) and Fetch with isolation level read_uncommitted. A Fetch response contains the bytes of the leader's
-segments:
+Control batches are included. The client is kafka-python (extra `live`). Its consumer API is not used, because it would
+hide control batches and split batches into records. Three requests are enough: Metadata (the leader of each partition),
+ListOffsets (log start offset and high watermark) and Fetch with isolation level read_uncommitted. A Fetch response
+contains the bytes of the leader's segments:
 
-- The first batch can begin below the requested offset, because batches come whole. Batches that end below this offset
-  are dropped.
+- The first batch can begin below the requested offset, because a broker sends whole batches. Batches that end below the
+  requested offset are dropped.
 - The last batch can be incomplete. It is dropped and requested again.
-- A cleaned log has gaps. An empty response below the end means that no batch follows.
 
-The pull ends at the high watermark that a partition had at the start. Bytes are written as they come, and checksums
-are not checked. So damage on the broker's disk is also damage in the copy.
+The pull ends at the high watermark that a partition had at the start. A cleaned log has gaps: an empty response before
+this high watermark means that no batch is left. Bytes are written as they are received, and checksums are not checked.
+So damage on the broker's disk is also damage in the copy.
 Source: FetchRequest.json, ListOffsetsRequest.json, MetadataRequest.json, KafkaApis.handleFetchRequest (4.3.1).
 
-Simpler than a consumer: one request at a time, no fetch sessions, always the leader, and no brokers before 0.11. Those
-would convert batches, and they create a topic that a client asks about.
+Simpler than a consumer: there are no fetch sessions, only one request is sent at a time, and it always goes to the
+leader. Brokers before 0.11 are not supported: they convert batches, and a Metadata request creates a missing topic.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass
 class PulledPartition:
-    """The part of a partition that was pulled: offsets from `first` up to, not including, `next`."""
+    """The pulled part of a partition: offsets from `first` up to, not including, `next`, in `bytes` bytes."""
 
     first: int
     next: int
@@ -52,7 +52,7 @@ class PulledPartition:
 
 @dataclass
 class PullResult:
-    """The result of a pull: the partitions, and one line for each partition that is not complete."""
+    """The result of a pull: the partitions, and one line in `problems` for each partition that is not complete."""
 
     partitions: dict[int, PulledPartition] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -67,14 +67,14 @@ def pull(
     segment_bytes: int = SEGMENT_BYTES,
     progress: Progress | None = None,
 ) -> PullResult:
-    """Write `out`/__consumer_offsets-N/<base>.log for each partition of a running cluster.
+    """Pull the partitions of a running cluster into files `out`/__consumer_offsets-N/<base offset>.log.
 
     If an error ends the pull, the files contain whole batches.
 
     Parameters
     ----------
     bootstrap
-        HOST:PORT of a broker, or of several brokers with commas between them.
+        HOST:PORT of a broker, or of several brokers, separated by commas.
     out
         A new or empty folder.
     partitions
@@ -86,75 +86,78 @@ def pull(
     progress
         Called with the number of offsets that were pulled and the number of all offsets.
 
+    Returns
+    -------
+    PullResult
+        The pulled partitions, and the problems of partitions that are not complete.
+
     Raises
     ------
     UsageError
-        kafka-python is not installed, the cluster or its topic is missing, the user has no permission, a partition does
-        not exist, or the folder is not empty.
+        kafka-python is not installed, no broker responds, the topic or a partition does not exist, the user has no
+        permission, or the folder is not empty.
     """
     folder = Path(out)
     with connect(bootstrap, security or Security()) as cluster:
         create_folder(folder)
         refresh(cluster)
-        known = cluster.leaders
-        wanted = sorted(known if partitions is None else set(partitions))
-        if unknown := [number for number in wanted if number not in known]:
-            raise UsageError(f"{TOPIC} has the partitions 0 to {len(known) - 1}, not {', '.join(map(str, unknown))}")
-        starts, start_errors = ask_leaders(cluster, wanted, _build_list_offsets(EARLIEST))
-        ends, end_errors = ask_leaders(cluster, list(starts), _build_list_offsets(LATEST))
+        existing = cluster.leaders
+        requested = sorted(existing if partitions is None else set(partitions))
+        if missing := [number for number in requested if number not in existing]:
+            raise UsageError(f"{TOPIC} has the partitions 0 to {len(existing) - 1}, not {', '.join(map(str, missing))}")
+        starts, start_errors = ask_leaders(cluster, requested, _list_offsets_builder(EARLIEST))
+        ends, end_errors = ask_leaders(cluster, list(starts), _list_offsets_builder(LATEST))
         errors = sorted({**start_errors, **end_errors}.items())
-        pulled = PullResult(problems=[f"{TOPIC}-{number}: {describe(error)}" for number, error in errors])
+        result = PullResult(problems=[f"{TOPIC}-{number}: {describe(error)}" for number, error in errors])
         total = sum(end.offset - starts[number].offset for number, end in ends.items())
-        done = 0
+        finished = 0
         for number, end in sorted(ends.items()):
             part = PulledPartition(starts[number].offset, starts[number].offset)
-            pulled.partitions[number] = part
+            result.partitions[number] = part
             try:
-                writer = _Writer(folder / f"{TOPIC}-{number}", part.first, segment_bytes)
+                writer = _SegmentWriter(folder / f"{TOPIC}-{number}", part.first, segment_bytes)
                 for _ in _pull_partition(cluster, number, part, end.offset, writer):
                     if progress:
-                        progress(done + part.next - part.first, total)
-            except _Stopped as stopped:
-                pulled.problems.append(
-                    f"{TOPIC}-{number}: pulled up to offset {part.next}, not {end.offset}: {stopped}"
-                )
-            done += end.offset - part.first
-        return pulled
+                        progress(finished + part.next - part.first, total)
+            except _PullStopped as reason:
+                result.problems.append(f"{TOPIC}-{number}: pulled up to offset {part.next}, not {end.offset}: {reason}")
+            finished += end.offset - part.first
+        return result
 
 
-class _Stopped(Exception):
-    """The reason why a partition cannot be pulled to its end."""
+class _PullStopped(Exception):
+    """Raised if a partition cannot be pulled to its end. The message is the reason."""
 
 
-def _build_list_offsets(timestamp: int) -> Callable[[list[int]], Any]:
+def _list_offsets_builder(timestamp: int) -> Callable[[list[int]], Any]:
     """Return a function that builds the ListOffsets request for some partitions."""
     from kafka.protocol.consumer import ListOffsetsRequest
 
-    named = ListOffsetsRequest.ListOffsetsTopic
+    topic_type = ListOffsetsRequest.ListOffsetsTopic
 
-    def request(numbers: list[int]) -> Any:
+    def build_request(numbers: list[int]) -> Any:
         partitions = [
-            named.ListOffsetsPartition(partition_index=number, current_leader_epoch=-1, timestamp=timestamp)
+            topic_type.ListOffsetsPartition(partition_index=number, current_leader_epoch=-1, timestamp=timestamp)
             for number in numbers
         ]
-        topics = [named(name=TOPIC, partitions=partitions)]
+        topics = [topic_type(name=TOPIC, partitions=partitions)]
         return ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=topics, min_version=1, max_version=7)
 
-    return request
+    return build_request
 
 
-def _build_fetch(offset: int) -> Callable[[list[int]], Any]:
+def _fetch_builder(offset: int) -> Callable[[list[int]], Any]:
     """Return a function that builds the Fetch request for some partitions."""
     from kafka.protocol.consumer import FetchRequest
 
-    named = FetchRequest.FetchTopic
+    topic_type = FetchRequest.FetchTopic
 
-    def request(numbers: list[int]) -> Any:
+    def build_request(numbers: list[int]) -> Any:
         partitions = [
-            named.FetchPartition(partition=number, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+            topic_type.FetchPartition(partition=number, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
             for number in numbers
         ]
-        # Version 4 is the first that returns batches unconverted, version 12 the last that names the topic.
+        # Since version 4 a broker does not convert batches. Since version 13 a request has topic ids instead of names.
         return FetchRequest(
             max_wait_ms=500,
             min_bytes=1,
@@ -162,21 +165,26 @@ def _build_fetch(offset: int) -> Callable[[list[int]], Any]:
             isolation_level=0,
             session_id=0,
             session_epoch=-1,
-            topics=[named(topic=TOPIC, partitions=partitions)],
+            topics=[topic_type(topic=TOPIC, partitions=partitions)],
             forgotten_topics_data=[],
             min_version=4,
             max_version=12,
         )
 
-    return request
+    return build_request
 
 
-def _pull_partition(cluster: Cluster, number: int, part: PulledPartition, end: int, writer: _Writer) -> Iterator[None]:
-    """Write a partition from `part.next` to `end`, and yield after each response. _Stopped if it ends before."""
+def _pull_partition(
+    cluster: Cluster, number: int, part: PulledPartition, end: int, writer: _SegmentWriter
+) -> Iterator[None]:
+    """Write a partition from `part.next` to `end`, and yield after each response.
+
+    Raises _PullStopped if the partition cannot be pulled up to `end`.
+    """
     while part.next < end:
-        responses, errors = ask_leaders(cluster, [number], _build_fetch(part.next))
+        responses, errors = ask_leaders(cluster, [number], _fetch_builder(part.next))
         if errors:
-            raise _Stopped(describe(errors[number]))
+            raise _PullStopped(describe(errors[number]))
         response = responses[number]
         data = bytes(response.records or b"")
         batches = list(select_batches(data, part.next, end))
@@ -184,23 +192,24 @@ def _pull_partition(cluster: Cluster, number: int, part: PulledPartition, end: i
         if batches:
             part.next = batches[-1].next_offset
         elif response.high_watermark < end:
-            raise _Stopped(f"the leader's log ended at offset {end}, and now ends at {response.high_watermark}")
+            raise _PullStopped(f"the leader's log ended at offset {end}, and now ends at {response.high_watermark}")
         else:
-            part.next = end  # The cleaner has removed all batches up to there.
+            part.next = end  # The cleaner has removed all batches up to `end`.
         part.bytes = writer.bytes
         yield
 
 
 def select_batches(data: bytes, offset: int, end: int) -> Iterator[Batch]:
-    """Yield the whole batches of a response that reach `offset` and begin below `end`.
+    """Yield the whole batches of a response that end at or after `offset` and begin before `end`.
 
-    _Stopped if the response does not begin with a whole batch.
+    Raises _PullStopped if the response does not begin with a whole batch.
     """
     for frame in frames(data):
         if frame.state is not FrameState.WHOLE:
-            if frame.position:
+            is_first = frame.position == 0
+            if not is_first:
                 return
-            raise _Stopped(frame.reason)
+            raise _PullStopped(frame.reason)
         batch = parse_batch(frame, data[frame.position : frame.end])
         if batch.base_offset >= end:
             return
@@ -208,37 +217,39 @@ def select_batches(data: bytes, offset: int, end: int) -> Iterator[Batch]:
             yield batch
 
 
-class _Writer:
-    """The segments of one partition. After an error they contain only whole batches."""
+class _SegmentWriter:
+    """Writes the segments of one partition. Even after an error, the segments contain only whole batches."""
 
     def __init__(self, folder: Path, start_offset: int, segment_bytes: int) -> None:
         self.folder = folder
         self.segment_bytes = segment_bytes
         self.bytes = 0
-        self._base = start_offset
+        """The bytes of all segments."""
+        self._base_offset = start_offset
         self._size = 0
+        """The bytes of the current segment."""
         folder.mkdir()
         self._path = folder / segment_name(start_offset)
         self._path.touch()
 
     def append(self, batches: list[Batch], data: bytes) -> None:
-        """Append batches of `data`, segment by segment."""
+        """Append batches, whose bytes are in `data`, to the current segment and to new segments."""
         while batches:
-            batches = self._append_to_one(batches, data)
+            batches = self._append_to_segment(batches, data)
 
-    def _append_to_one(self, batches: list[Batch], data: bytes) -> list[Batch]:
-        """Append the batches that fit into the current segment, and return the others."""
+    def _append_to_segment(self, batches: list[Batch], data: bytes) -> list[Batch]:
+        """Append the batches that fit into the current segment. Return the remaining batches, for the next segment."""
         first = batches[0]
         count = 0
         size = self._size
-        if not self.bytes and first.base_offset < self._base:
-            # The log start is in the middle of this batch, because records were deleted up to there.
+        if not self.bytes and first.base_offset < self._base_offset:
+            # The log start offset is in the middle of this batch, because records were deleted up to this offset.
             self._path = self._path.rename(self.folder / segment_name(first.base_offset))
-            self._base = first.base_offset
+            self._base_offset = first.base_offset
         for batch in batches:
-            if size and (
-                size + batch.size > self.segment_bytes or batch.last_offset - self._base > MAX_RELATIVE_OFFSET
-            ):
+            is_full = size + batch.size > self.segment_bytes
+            is_too_far = batch.last_offset - self._base_offset > MAX_RELATIVE_OFFSET
+            if size and (is_full or is_too_far):
                 break
             size += batch.size
             count += 1
@@ -252,7 +263,7 @@ class _Writer:
         self.bytes += len(content)
         self._size = size
         if count < len(batches):
-            self._base = batches[count].base_offset
+            self._base_offset = batches[count].base_offset
             self._size = 0
-            self._path = self.folder / segment_name(self._base)
+            self._path = self.folder / segment_name(self._base_offset)
         return batches[count:]

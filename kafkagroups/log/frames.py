@@ -1,12 +1,12 @@
-"""Frames: where each batch of a segment begins, and whether it is whole, incomplete, damaged or zeros.
+"""Frames: where each batch of a segment begins and ends, and whether the batch is whole.
 
-All formats of a batch begin with the same fields. They are what a reader needs to step from batch to batch:
+All formats of a batch begin with the same fields. A reader needs only these fields to move from batch to batch:
 
     offset int64 · size int32 (bytes that follow) · leader epoch or CRC, 4 bytes · magic int8
 
-In magic 2 the offset is that of the first record, and the last offset is a delta in the header. In magic 0 and 1 the
-offset is that of the message, or of the last message of a compressed wrapper. A frame does not check the batch's
-checksum; `batches.py` does.
+In magic 2, this offset is the offset of the first record, and the header contains the difference to the last offset. In
+magic 0 and 1, it is the offset of the message, or of the last message in a compressed wrapper. The checksum is not
+checked here, but in batches.py.
 Source: FileLogInputStream.java, ByteBufferLogInputStream.java, Records.java (4.3.1).
 """
 
@@ -23,18 +23,20 @@ from kafkagroups.errors import InvalidLog
 BytesLike = bytes | bytearray | memoryview
 
 LOG_OVERHEAD = 12
-"""Bytes of the offset and the size, which the size does not count."""
+"""The number of bytes of the offset and the size. The size does not include them."""
 SIZE_AT = 8
+"""The position of the size in a batch."""
 MAGIC_AT = 16
-SMALLEST_SIZE = 14
-"""The least size of a message of magic 0: CRC, magic, attributes, two lengths."""
-_SMALLEST_BATCH = (LOG_OVERHEAD + SMALLEST_SIZE, LOG_OVERHEAD + SMALLEST_SIZE + 8, 61)
-"""The least bytes of a batch, by magic. Magic 1 added a timestamp; magic 2 has a header of 61 bytes."""
+"""The position of the magic in a batch."""
+MIN_SIZE = 14
+"""The smallest possible size of a message of magic 0: CRC, magic, attributes, two lengths."""
+_MIN_BATCH_BYTES = (LOG_OVERHEAD + MIN_SIZE, LOG_OVERHEAD + MIN_SIZE + 8, 61)
+"""The smallest number of bytes of a batch, by magic. Magic 1 added a timestamp, magic 2 has 61 header bytes."""
 _PIECE_BYTES = 2 * 1024 * 1024
-"""Bytes of a file that are read in one step."""
+"""The number of bytes of a file that are read in one step."""
 _offset_and_size = struct.Struct(">qi")
 _header = struct.Struct(">qi4xB6xi")
-"""The offset, the size, the magic and, in magic 2, the last offset's delta."""
+"""The offset, the size, the magic and, in magic 2, the difference from the first offset to the last."""
 
 
 class FrameState(Enum):
@@ -42,18 +44,18 @@ class FrameState(Enum):
 
     WHOLE = "whole"
     INCOMPLETE = "incomplete"
-    """The data ends before the batch does."""
+    """The data ends before the end of the batch."""
     DAMAGED = "damaged"
-    """The fields are impossible."""
+    """The size or the magic has an impossible value."""
     ZEROS = "zeros"
-    """Only zeros follow, as in a preallocated file: nothing has been written here yet."""
+    """All bytes from here on are zero, as in a preallocated file: nothing has been written here yet."""
 
 
 class Frame(NamedTuple):
-    """The bytes from `position` on, seen as one batch. `reason` says why the batch is not whole.
+    """The bytes of one batch, which begins at `position`. If the batch is not whole, `reason` says why.
 
-    `size` counts all bytes of a whole batch, and the bytes that are left if the batch is not whole. The offsets are -1
-    if the bytes do not contain them.
+    `size` is the number of bytes of the batch. If the batch is not whole, `size` is the number of bytes from `position`
+    to the end of the data, and the offsets and the magic are -1.
     """
 
     position: int
@@ -78,124 +80,129 @@ class Frame(NamedTuple):
         return InvalidLog(self.reason, file=file, position=self.position)
 
 
-def frames(data: BytesLike, at: int = 0, *, any_magic: bool = False) -> Iterator[Frame]:
-    """Yield the frames of a segment's bytes from position `at` on.
+def frames(data: BytesLike, position: int = 0, *, any_magic: bool = False) -> Iterator[Frame]:
+    """Yield the frames of a segment's bytes from a position on.
 
-    All frames are whole except perhaps the last one: a frame that is not whole ends the data. With `any_magic`, the
-    magic is not checked: Kafka does not check it inside a compressed wrapper.
+    All frames are whole except possibly the last frame, because the iteration ends at a frame that is not whole. With
+    `any_magic`, the magic is not checked: Kafka does not check it inside a compressed wrapper.
     """
-    while at < len(data):
-        frame = frame_at(data, at, any_magic=any_magic)
+    while position < len(data):
+        frame = frame_at(data, position, any_magic=any_magic)
         yield frame
         if frame.state is not FrameState.WHOLE:
             return
-        at = frame.end
+        position = frame.end
 
 
-def frame_at(data: BytesLike, at: int, *, any_magic: bool = False) -> Frame:
+def frame_at(data: BytesLike, position: int, *, any_magic: bool = False) -> Frame:
     """Return the frame at one position."""
-    left = len(data) - at
-    if left >= _SMALLEST_BATCH[2]:
-        offset, length, magic, last_offset_delta = _header.unpack_from(data, at)
-        if magic == 2 and _SMALLEST_BATCH[2] <= LOG_OVERHEAD + length <= left:
-            return Frame(at, LOG_OVERHEAD + length, offset, offset + last_offset_delta, magic, FrameState.WHOLE)
-    return _check_frame(data, at, any_magic)
+    available = len(data) - position
+    if available >= _MIN_BATCH_BYTES[2]:
+        offset, length, magic, last_offset_delta = _header.unpack_from(data, position)
+        size = LOG_OVERHEAD + length
+        if magic == 2 and _MIN_BATCH_BYTES[2] <= size <= available:
+            return Frame(position, size, offset, offset + last_offset_delta, magic, FrameState.WHOLE)
+    return _check_frame(data, position, any_magic)
 
 
-def _check_frame(data: BytesLike, at: int, any_magic: bool) -> Frame:
+def _check_frame(data: BytesLike, position: int, any_magic: bool) -> Frame:
     """Return the frame of a batch of magic 0 or 1, or of bytes that are not a whole batch."""
-    left = len(data) - at
-    if left < LOG_OVERHEAD:
-        return _partial(data, at, FrameState.INCOMPLETE, f"expected a batch, found only {left} bytes")
-    offset, length = _offset_and_size.unpack_from(data, at)
-    if length < SMALLEST_SIZE:
-        reason = f"expected a batch size of at least {SMALLEST_SIZE}, found {length}"
-        return _partial(data, at, FrameState.DAMAGED, reason)
+    available = len(data) - position
+    if available < LOG_OVERHEAD:
+        return _broken_frame(data, position, FrameState.INCOMPLETE, f"expected a batch, found only {available} bytes")
+    offset, length = _offset_and_size.unpack_from(data, position)
+    if length < MIN_SIZE:
+        reason = f"expected a batch size of at least {MIN_SIZE}, found {length}"
+        return _broken_frame(data, position, FrameState.DAMAGED, reason)
     size = LOG_OVERHEAD + length
-    if size > left:
-        reason = f"expected a batch of {size} bytes, found only {left} bytes"
-        return _partial(data, at, FrameState.INCOMPLETE, reason)
-    magic = data[at + MAGIC_AT]
+    if size > available:
+        reason = f"expected a batch of {size} bytes, found only {available} bytes"
+        return _broken_frame(data, position, FrameState.INCOMPLETE, reason)
+    magic = data[position + MAGIC_AT]
     if any_magic:
-        return Frame(at, size, offset, offset, magic, FrameState.WHOLE)
-    if magic >= len(_SMALLEST_BATCH):
-        reason = f"expected magic 0, 1 or 2, found {magic - 256 if magic > 127 else magic}"
-        return _partial(data, at, FrameState.DAMAGED, reason)
-    if size < _SMALLEST_BATCH[magic]:
-        reason = f"expected at least {_SMALLEST_BATCH[magic]} bytes in a batch of magic {magic}, found {size}"
-        return _partial(data, at, FrameState.DAMAGED, reason)
-    return Frame(at, size, offset, offset, magic, FrameState.WHOLE)
+        return Frame(position, size, offset, offset, magic, FrameState.WHOLE)
+    if magic >= len(_MIN_BATCH_BYTES):
+        signed_magic = magic - 256 if magic > 127 else magic
+        return _broken_frame(data, position, FrameState.DAMAGED, f"expected magic 0, 1 or 2, found {signed_magic}")
+    if size < _MIN_BATCH_BYTES[magic]:
+        reason = f"expected at least {_MIN_BATCH_BYTES[magic]} bytes in a batch of magic {magic}, found {size}"
+        return _broken_frame(data, position, FrameState.DAMAGED, reason)
+    return Frame(position, size, offset, offset, magic, FrameState.WHOLE)
 
 
-def _partial(data: BytesLike, at: int, state: FrameState, reason: str) -> Frame:
-    left = len(data) - at
-    if not any(memoryview(data)[at : at + LOG_OVERHEAD]) and is_zeros(data, at):
+def _broken_frame(data: BytesLike, position: int, state: FrameState, reason: str) -> Frame:
+    """Return the frame of all bytes from a position on. Its state is `state`, or ZEROS if these bytes are all zero."""
+    # The first bytes are checked first, because data that is not zero usually differs there.
+    if not any(memoryview(data)[position : position + LOG_OVERHEAD]) and is_zeros(data, position):
         state = FrameState.ZEROS
-    return Frame(at, left, -1, -1, -1, state, reason)
+    return Frame(position, len(data) - position, -1, -1, -1, state, reason)
 
 
-def is_zeros(data: BytesLike, at: int = 0) -> bool:
+def is_zeros(data: BytesLike, position: int = 0) -> bool:
     """Return whether all bytes from a position on are zero."""
-    rest = bytes(memoryview(data)[at:])
-    return rest.count(0) == len(rest)
+    content = bytes(memoryview(data)[position:])
+    return content.count(0) == len(content)
 
 
 def read_frames(file: RawIOBase, position: int = 0) -> Iterator[tuple[Frame, bytes]]:
-    """Yield the frames of a file, each with its bytes, as `frames` does. The file is read in pieces.
+    """Yield the frames of a file as `frames` does, each with its bytes. The file is read in pieces.
 
-    `position` is the file's current byte, so that the frames' positions count from the file's first byte. The file is
-    not mapped into memory, because the system ends this process if another one truncates a mapped file.
+    `position` is the file's current position. It is added to the frames' positions, so that they count from the start
+    of the file. The file is not mapped into memory: if another process truncates a mapped file, the operating system
+    ends this process.
     """
     data = b""
-    needed = _PIECE_BYTES
+    bytes_to_read = _PIECE_BYTES
     while True:
-        more = _read(file, needed)
-        data += more
-        is_last = len(more) < needed
-        at = 0
-        last = None
-        while at < len(data):
-            frame = frame_at(data, at)
+        piece = _read_piece(file, bytes_to_read)
+        data += piece
+        is_at_end = len(piece) < bytes_to_read
+        start = 0
+        broken_frame = None
+        while start < len(data):
+            frame = frame_at(data, start)
             if frame.state is not FrameState.WHOLE:
-                last = frame
+                broken_frame = frame
                 break
-            content = data[at : frame.end]
-            at = frame.end
+            content = data[start : frame.end]
+            start = frame.end
             yield Frame(position + frame.position, *frame[1:]), content
-        if last is None:
-            if is_last:
+        if broken_frame is None:
+            if is_at_end:
                 return
-        elif last.state is FrameState.DAMAGED or is_last:
-            yield last._replace(position=position + at), data[at:]
+        elif broken_frame.state is FrameState.DAMAGED or is_at_end:
+            yield broken_frame._replace(position=position + start), data[start:]
             return
-        elif last.state is FrameState.ZEROS and last.size >= LOG_OVERHEAD:
-            yield _after_zeros(file, last)._replace(position=position + at), data[at:]
+        elif broken_frame.state is FrameState.ZEROS and broken_frame.size >= LOG_OVERHEAD:
+            zeros = _extend_zeros(file, broken_frame)
+            yield zeros._replace(position=position + start), data[start:]
             return
-        position += at
-        data = data[at:]
-        needed = _PIECE_BYTES
+        # The last frame may continue in the next piece.
+        position += start
+        data = data[start:]
+        bytes_to_read = _PIECE_BYTES
         if len(data) >= LOG_OVERHEAD:
-            needed = max(needed, LOG_OVERHEAD + _offset_and_size.unpack_from(data)[1] - len(data))
+            bytes_to_read = max(bytes_to_read, LOG_OVERHEAD + _offset_and_size.unpack_from(data)[1] - len(data))
 
 
-def _after_zeros(file: RawIOBase, zeros: Frame) -> Frame:
-    """Return the frame of zeros at the end of a piece; it is damaged if the rest of the file is not zeros too."""
+def _extend_zeros(file: RawIOBase, zeros: Frame) -> Frame:
+    """Read the file to its end. Return the frame of all its zeros, or a damaged frame if other bytes follow."""
     size = zeros.size
-    while piece := _read(file, _PIECE_BYTES):
+    while piece := _read_piece(file, _PIECE_BYTES):
         size += len(piece)
         if not is_zeros(piece):
             return zeros._replace(state=FrameState.DAMAGED)
     return zeros._replace(size=size)
 
 
-def _read(file: RawIOBase, size: int) -> bytes:
-    """Read so many bytes, or up to the end of the file. One read of a raw file may return fewer bytes.
+def _read_piece(file: RawIOBase, size: int) -> bytes:
+    """Read `size` bytes, or fewer at the end of the file. This takes a loop, because a raw file may return fewer bytes.
 
-    `size` may come from damaged bytes, so memory is taken as the bytes arrive.
+    `size` may come from damaged bytes and be huge. So memory is allocated only for bytes that exist.
     """
     pieces = []
-    left = size
-    while left and (piece := file.read(min(left, _PIECE_BYTES))):
+    missing = size
+    while missing and (piece := file.read(min(missing, _PIECE_BYTES))):
         pieces.append(piece)
-        left -= len(piece)
+        missing -= len(piece)
     return b"".join(pieces)

@@ -1,11 +1,11 @@
-"""Where logs are: paths of this machine, and URIs such as s3://, gs:// and hdfs://.
+"""Finding logs: on this machine, or in remote file systems by URIs such as s3:// and hdfs://.
 
-    harbour/4.3.1, file:///data/log        Files of this machine. They are read piece by piece.
+    harbour/4.3.1, file:///data/log        Files of this machine. They are read in pieces.
     s3:// gs:// abfss:// hdfs://           `pyarrow.fs.FileSystem.from_uri` opens the URI, with its query parameters:
                                            s3://bucket/log?endpoint_override=127.0.0.1:9000&scheme=http
 
-The folder layouts are those of `log.segments.open_logs`. A remote segment is one buffer. The process that loads the
-segment reads it when it gets there. Messages name a URI without its password and its query.
+The folder layouts are those of `log.segments.open_logs`. A remote segment is read as a whole, by the process that loads
+it, when the load reaches it. Error messages show a URI without its password and its query.
 """
 
 from __future__ import annotations
@@ -31,51 +31,53 @@ if TYPE_CHECKING:
 
 KNOWN_SCHEMES = ("s3", "gs", "abfss", "hdfs", "file")
 LISTING_THREADS = 16
-"""How many remote folders are listed at the same time. Each request waits for the network."""
+"""The number of remote folders that are listed at the same time, because each request waits for the network."""
 
 _uri = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def local_path(path: str) -> str | None:
-    """Return the path of a file or folder of this machine, without `file://`; None for a remote URI."""
+    """Return a path of this machine, without `file://`; None if `path` is a remote URI."""
     if not _uri.match(path):
         return path
     return unquote(_split(path).path) if path.lower().startswith("file:") else None
 
 
 def find_logs(path: str | os.PathLike[str], folder: str = "") -> list[Log]:
-    """Return the logs at a path. A relative path begins in `folder`. Spark tasks can read these logs, too.
+    """Return the logs at a path. A relative path is resolved in `folder`.
 
-    UsageError: there is no such path or no log in it, or the file system is unknown or gives an error.
+    The paths in the logs stay relative to `folder`, so that Spark tasks can read the logs, too. Raises UsageError if
+    the path does not exist, if it contains no log, or if the file system is unknown or raises an error.
     """
-    given = os.fspath(path)
-    name = local_path(given)
-    if name is None:
-        return _find_remote_logs(given)
-    whole = os.path.join(folder, name)
+    path_or_uri = os.fspath(path)
+    local = local_path(path_or_uri)
+    if local is None:
+        return _find_remote_logs(path_or_uri)
+    full_path = os.path.join(folder, local)
     return [
         Log(
-            name + log.path.removeprefix(whole),
-            [name + segment.removeprefix(whole) for segment in log.segments],
+            local + log.path.removeprefix(full_path),
+            [local + segment.removeprefix(full_path) for segment in log.segments],
             log.partition,
             folder=folder,
         )
-        for log in open_logs(whole)
+        for log in open_logs(full_path)
     ]
 
 
 def find_all_logs(paths: Sequence[str], folder: str = "") -> list[Log]:
     """Return the logs of all paths, in order. Remote paths are searched at the same time."""
-    any_remote = any(local_path(path) is None for path in paths)
-    with ThreadPoolExecutor(LISTING_THREADS if any_remote else 1) as pool:
+    has_remote_path = any(local_path(path) is None for path in paths)
+    with ThreadPoolExecutor(LISTING_THREADS if has_remote_path else 1) as pool:
         return [log for logs in pool.map(lambda path: find_logs(path, folder), paths) for log in logs]
 
 
 @dataclass(frozen=True)
 class RemoteSegments(Mapping[str, BytesLike]):
-    """The segments of a remote log: name to bytes. The bytes are fetched at each access."""
+    """A mapping of segment names to their bytes in a remote log. The bytes are fetched at each access."""
 
     uris: Mapping[str, str]
+    """The URI of each segment name."""
 
     def __getitem__(self, name: str) -> BytesLike:
         uri = self.uris[name]
@@ -90,8 +92,8 @@ class RemoteSegments(Mapping[str, BytesLike]):
         return len(self.uris)
 
 
-def shown_uri(uri: str) -> str:
-    """Return a URI for messages: without password, query and fragment."""
+def public_uri(uri: str) -> str:
+    """Return a URI as messages show it: without password, query and fragment."""
     parts = _split(uri)
     return f"{parts.scheme}://{re.sub(':[^@]*@', '@', parts.netloc)}{parts.path}"
 
@@ -108,13 +110,13 @@ def _find_remote_logs(uri: str) -> list[Log]:
 
     system, path = file_system(uri)
     with remote_errors(uri):
-        place = system.get_file_info(path)
-    if place.type == FileType.NotFound:
-        raise UsageError(f"{shown_uri(uri)}: no such file or folder")
-    if place.type == FileType.File:
-        if place.extension != "log":
-            raise UsageError(f"{shown_uri(uri)}: a .log file or a folder was expected")
-        return [_remote_log(uri, posixpath.basename(posixpath.dirname(path)), {uri: place.size})]
+        info = system.get_file_info(path)
+    if info.type == FileType.NotFound:
+        raise UsageError(f"{public_uri(uri)}: no such file or folder")
+    if info.type == FileType.File:
+        if info.extension != "log":
+            raise UsageError(f"{public_uri(uri)}: expected a .log file or a folder")
+        return [_remote_log(uri, posixpath.basename(posixpath.dirname(path)), {uri: info.size})]
     entries = _list_folder(uri)
     folders = [
         _join(uri, entry.base_name)
@@ -124,14 +126,14 @@ def _find_remote_logs(uri: str) -> list[Log]:
     with ThreadPoolExecutor(LISTING_THREADS) as pool:
         listings = list(pool.map(_list_folder, folders))
     candidates = [_log_in_folder(folder, listing) for folder, listing in zip(folders, listings, strict=True)]
-    found = [log for log in candidates if log is not None]
-    if not found:
+    logs = [log for log in candidates if log is not None]
+    if not logs:
         log = _log_in_folder(uri, entries)
-        found = [] if log is None else [log]
-    if not found:
-        raise UsageError(f"{shown_uri(uri)}: neither a segment nor a folder __consumer_offsets-N with one")
-    check_one_log_per_partition(found)
-    return sorted(found, key=lambda log: log.partition or 0)
+        logs = [] if log is None else [log]
+    if not logs:
+        raise UsageError(f"{public_uri(uri)}: neither a segment nor a folder __consumer_offsets-N with a segment")
+    check_one_log_per_partition(logs)
+    return sorted(logs, key=lambda log: log.partition or 0)
 
 
 def _list_folder(uri: str) -> list[FileInfo]:
@@ -144,7 +146,7 @@ def _list_folder(uri: str) -> list[FileInfo]:
 
 
 def _log_in_folder(uri: str, entries: list[FileInfo]) -> Log | None:
-    """Return the log of a folder with these files; None if no file is a segment."""
+    """Return the log of a folder that contains these files; None if no file is a segment."""
     segments = sorted((entry.base_name, entry.size) for entry in entries if SEGMENT_NAME.fullmatch(entry.base_name))
     if not segments:
         return None
@@ -153,11 +155,11 @@ def _log_in_folder(uri: str, entries: list[FileInfo]) -> Log | None:
 
 
 def _remote_log(uri: str, folder: str, segments: dict[str, int]) -> Log:
-    """Return the log of these segments (URI to size). The name of its `folder` gives the partition number."""
-    numbered = PARTITION_FOLDER.fullmatch(folder)
-    content = RemoteSegments({shown_uri(segment): segment for segment in segments})
-    size = sum(segments.values())
-    return Log(uri, list(content), int(numbered[1]) if numbered else None, content, size=size)
+    """Return the log of remote segments, given by URI and size. The folder's name contains the partition number."""
+    match = PARTITION_FOLDER.fullmatch(folder)
+    partition = int(match[1]) if match else None
+    content = RemoteSegments({public_uri(segment): segment for segment in segments})
+    return Log(uri, list(content), partition, content, size=sum(segments.values()))
 
 
 def _join(uri: str, name: str) -> str:
@@ -166,7 +168,7 @@ def _join(uri: str, name: str) -> str:
 
 
 def file_system(uri: str) -> tuple[FileSystem, str]:
-    """Return the file system of a URI, and the path in it. UsageError if pyarrow cannot open it."""
+    """Return the file system of a URI, and the path in it. Raises UsageError if pyarrow cannot open it."""
     parts = _split(uri)
     system, root = _open_root(parts._replace(path="/root", fragment="").geturl())
     path = root.removesuffix("root") + unquote(parts.path.strip("/"))
@@ -187,17 +189,17 @@ def _open_root(uri: str) -> tuple[FileSystem, str]:
     if reason.startswith("Unrecognized filesystem type"):
         raise UsageError(f"{scheme}:// is an unknown file system; expected one of {', '.join(KNOWN_SCHEMES)}")
     if scheme in ("hdfs", "viewfs"):
-        reason += "; it needs Hadoop's libhdfs and a Java's libjvm (HADOOP_HOME or ARROW_LIBHDFS_DIR, JAVA_HOME)"
+        reason += "; it needs Hadoop's libhdfs and Java's libjvm (set HADOOP_HOME or ARROW_LIBHDFS_DIR, and JAVA_HOME)"
     raise UsageError(f"{scheme}:// cannot be opened: {reason}")
 
 
 @contextmanager
 def remote_errors(uri: str) -> Iterator[None]:
-    """Turn an error of another file system into a UsageError of one line that names the URI."""
+    """Convert an error of a remote file system into a UsageError of one line that contains the URI."""
     try:
         yield
     except OSError as error:
-        raise UsageError(f"{shown_uri(uri)}: {_first_line(error)}") from None
+        raise UsageError(f"{public_uri(uri)}: {_first_line(error)}") from None
 
 
 def _first_line(error: Exception) -> str:
@@ -205,5 +207,5 @@ def _first_line(error: Exception) -> str:
 
 
 def _without_secrets(text: str) -> str:
-    """Remove the user and password of a URI from a message."""
+    """Remove the user and the password of a URI from a message."""
     return re.sub("://.*@", "://", text)

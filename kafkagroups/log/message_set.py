@@ -5,9 +5,9 @@
     timestamp int64 (magic 1 only)
     key length int32, key · value length int32, value (-1 = null)
 
-If there is a codec, the value is a compressed message set and the offset is that of its last message. In a wrapper of
-magic 1, the inner offsets are relative to the first message. With log append time, all messages have the wrapper's
-timestamp.
+If there is a codec, the message is a wrapper: its value is a compressed message set, and its offset is the offset of
+the last message in it. In a wrapper of magic 1, the inner offsets are relative to the first message. With log append
+time, all messages have the wrapper's timestamp.
 Source: LegacyRecord.java, AbstractLegacyRecordBatch.java (4.3.1).
 """
 
@@ -26,12 +26,13 @@ from kafkagroups.log.frames import LOG_OVERHEAD, FrameState, frames
 _header = struct.Struct(">qiIbb")
 _HEADER_SIZE = _header.size  # 18
 _CRC_FROM = 16
+"""The CRC covers all bytes from this position on."""
 _timestamp = struct.Struct(">q")
 _length = struct.Struct(">i")
 
 
 def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
-    """Return the message or wrapper that fills `data`. `position` is where it begins in `file`."""
+    """Parse `data` as one message or wrapper, which begins at `position` in `file`."""
     offset, _, crc, magic, attributes = _header.unpack_from(data)
     batch = Batch(
         magic=magic,
@@ -55,59 +56,62 @@ def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
 
 
 def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
-    """Return the message, or the messages in the wrapper. InvalidLog if they cannot be read."""
-    outer = _parse_message(batch.payload)
+    """Return the message, or the messages in the wrapper. Raises InvalidLog if they cannot be read."""
+    wrapper = _parse_message(batch.payload)
     codec = batch.compression
     if codec is CompressionType.NONE:
-        return (outer,)
-    if outer.value is None:
+        return (wrapper,)
+    if wrapper.value is None:
         raise InvalidLog("the compressed wrapper has no value")
     if codec is CompressionType.ZSTD:
         raise InvalidLog(f"zstd needs magic 2, found it in a wrapper of magic {batch.magic}")
-    inner = list(_inner_messages(decompress(codec, outer.value)))
-    if not inner:
+    messages = list(_parse_message_set(decompress(codec, wrapper.value)))
+    if not messages:
         raise InvalidLog("the compressed wrapper contains no message")
-    shift = 0
-    if batch.magic == 1 and outer.offset:  # Some old clients did not set the outer offset: it is 0.
-        shift = outer.offset - inner[-1].offset
-        if shift < 0:
+    first_offset = 0
+    if batch.magic == 1 and wrapper.offset:  # Some old clients did not set the wrapper's offset, so it is 0.
+        last_inner = messages[-1].offset
+        first_offset = wrapper.offset - last_inner
+        if first_offset < 0:
             raise InvalidLog(
-                f"the wrapper has offset {outer.offset}, but its last message has the higher offset {inner[-1].offset}"
+                f"the wrapper has offset {wrapper.offset}, but its last message has the higher offset {last_inner}"
             )
-    wrapper_time = outer.timestamp if batch.attributes & LOG_APPEND_TIME else None
-    return tuple(_move_inner(record, shift, wrapper_time) for record in inner)
+    wrapper_time = wrapper.timestamp if batch.attributes & LOG_APPEND_TIME else None
+    return tuple(_convert_message(message, first_offset, wrapper_time) for message in messages)
 
 
-def _move_inner(record: LogRecord, shift: int, wrapper_time: int | None) -> LogRecord:
-    """Return a message of a wrapper with its offset and timestamp in the log."""
-    if wrapper_time is None or record.magic == 0:
-        return record._replace(offset=record.offset + shift)
-    return record._replace(offset=record.offset + shift, timestamp=wrapper_time)
+def _convert_message(message: LogRecord, first_offset: int, wrapper_time: int | None) -> LogRecord:
+    """Return a message of a wrapper with the offset and the timestamp that it has in the log."""
+    offset = first_offset + message.offset
+    if wrapper_time is None or message.magic == 0:
+        return message._replace(offset=offset)
+    return message._replace(offset=offset, timestamp=wrapper_time)
 
 
-def _inner_messages(data: bytes) -> Iterator[LogRecord]:
+def _parse_message_set(data: bytes) -> Iterator[LogRecord]:
+    """Yield the messages of a wrapper, with the offsets and timestamps that their bytes contain."""
     for frame in frames(data, any_magic=True):
         if frame.state is FrameState.INCOMPLETE or frame.size < LOG_OVERHEAD:
-            return  # Kafka's reader stops at a message that is not whole, and reports nothing.
+            return  # Kafka's reader stops at an incomplete message without an error.
         if frame.state is not FrameState.WHOLE:
             raise InvalidLog(frame.reason)
-        record = _parse_message(data[frame.position : frame.end])
-        if compression_type(record.attributes) is not CompressionType.NONE:
+        message = _parse_message(data[frame.position : frame.end])
+        if compression_type(message.attributes) is not CompressionType.NONE:
             raise InvalidLog("a message inside the compressed wrapper is compressed too")
-        yield record
+        yield message
 
 
 def _parse_message(data: bytes) -> LogRecord:
-    """Return the message that fills `data`."""
+    """Parse `data` as one message."""
     try:
         offset, _, crc, magic, attributes = _header.unpack_from(data)
-        at = _HEADER_SIZE
+        position = _HEADER_SIZE
         timestamp = NO_TIMESTAMP
         if magic == 1:
-            (timestamp,) = _timestamp.unpack_from(data, at)
-            at += _timestamp.size
-        key, at = _read_bytes(data, at)
-        value, at = _read_bytes(data, at)
+            (timestamp,) = _timestamp.unpack_from(data, position)
+            position += _timestamp.size
+        key, position = _read_bytes(data, position)
+        value, position = _read_bytes(data, position)
     except struct.error:
         raise InvalidLog("the message ends too early") from None
     is_valid = crc == zlib.crc32(memoryview(data)[_CRC_FROM:])
@@ -115,6 +119,7 @@ def _parse_message(data: bytes) -> LogRecord:
 
 
 def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
+    """Return a field with its length before it, and the position after the field."""
     (length,) = _length.unpack_from(data, position)
     position += _length.size
     if length < 0:

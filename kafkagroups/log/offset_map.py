@@ -1,12 +1,14 @@
 """The cleaner's offset map: the newest offset of every key in the dirty part of a log.
 
-The map covers the log from the first dirty offset to the first uncleanable one. It contains records that have a key,
-except those in control batches and in aborted transactions. It stores each key as an MD5 hash of 16 bytes.
+The map covers the log from the first dirty offset up to, not including, the first uncleanable offset. It contains the
+keys of all records, except the records in control batches and in aborted transactions. It stores each key as an MD5
+hash of 16 bytes.
 
-The map is full when it contains `capacity` keys. This is checked before each record. So the pass also ends at a record
-whose key is already in the map, and the map's last offset may be in the middle of a batch.
+The map is full when it contains `capacity` keys. This is checked before each record is added, even if the record's key
+is already in the map. So the last offset of a full map may be in the middle of a batch.
 
-Simpler than Kafka: a dict instead of one block of bytes, without probing. An entry takes about 170 bytes, not 24.
+Simpler than Kafka: the map is a dict instead of a hash table in one byte buffer. An entry takes about 170 bytes; in
+Kafka it takes 24.
 Source: SkimpyOffsetMap.java, Cleaner.buildOffsetMap (4.3.1).
 """
 
@@ -19,11 +21,11 @@ from kafkagroups.log.batch import Batch
 from kafkagroups.log.cleaned_transactions import CleanedTransactions
 
 DEFAULT_CAPACITY = 128 * 1024 * 1024 // 24 * 9 // 10
-"""log.cleaner.dedupe.buffer.size at 24 bytes per entry, filled to log.cleaner.io.buffer.load.factor."""
+"""Kafka's default: log.cleaner.dedupe.buffer.size / 24 bytes per entry * log.cleaner.io.buffer.load.factor."""
 
 
 class OffsetMap:
-    """Keys and offsets. `last_offset` is the last offset that the map covers, -1 if it is empty."""
+    """The newest offset of each key. `last_offset` is the last offset that the map covers; -1 if the map is empty."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -34,11 +36,11 @@ class OffsetMap:
         return len(self._offsets)
 
     def get(self, key: bytes) -> int:
-        """Return the newest offset of a key, -1 if the key is not in the map."""
+        """Return the newest offset of a key; -1 if the key is not in the map."""
         return self._offsets.get(md5(key, usedforsecurity=False).digest(), -1)
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Set the offset of a key. Return False, and change nothing, if the map is full."""
+        """Set the offset of a key. If the map is full, change nothing and return False."""
         if len(self._offsets) >= self.capacity:
             return False
         self._offsets[md5(key, usedforsecurity=False).digest()] = offset
@@ -52,15 +54,16 @@ def fill_map(
     first_dirty: int,
     transactions: CleanedTransactions,
 ) -> None:
-    """Add the keys of these segments, until the map is full.
+    """Add the keys of segments until the map is full.
 
-    Each segment comes with the base offset of the next one; the last comes with the first uncleanable offset. The
-    offsets between a segment's last batch and this offset are covered too.
+    `segments` contains, for each segment, its batches and the base offset of the next segment. For the last segment it
+    is the first uncleanable offset instead. The map also covers the offsets between a segment's last batch and the next
+    segment.
     """
     for batches, next_base in segments:
         for batch in batches:
-            is_kept = not transactions.can_discard(batch) and not batch.is_control
-            if is_kept and not _add_batch(offset_map, batch, first_dirty):
+            is_mapped = not transactions.can_discard(batch) and not batch.is_control
+            if is_mapped and not _add_batch(offset_map, batch, first_dirty):
                 return
             if batch.last_offset >= first_dirty:
                 offset_map.last_offset = batch.last_offset

@@ -14,12 +14,13 @@ def partition_for(group: str, partitions: int = 50) -> int:
     group
         The group id.
     partitions
-        How many partitions the topic has: offsets.topic.num.partitions.
+        The number of partitions of the topic (offsets.topic.num.partitions).
 
     Returns
     -------
     int
-        `abs(group.hashCode()) % partitions`, with Java's hash code. Kafka's `abs` gives 0 for the smallest int32.
+        `abs(group.hashCode()) % partitions`, with Java's hash code. `Utils.abs` returns 0 for the
+        smallest int32.
 
     Raises
     ------
@@ -37,7 +38,7 @@ def partition_for(group: str, partitions: int = 50) -> int:
     """
     if partitions < 1:
         raise UsageError(f"a topic has at least 1 partition, not {partitions}")
-    value = java_hash(group)
-    if value == -(2**31):
+    hash_code = java_hash(group)
+    if hash_code == -(2**31):
         return 0
-    return abs(value) % partitions
+    return abs(hash_code) % partitions

@@ -1,4 +1,4 @@
-"""Positions in a log: how far it was read, and the batches that are found from there on."""
+"""A position in a log, up to which the log was read, and a batch found at a position."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kafkagroups.log.frames import Frame
 class Position(NamedTuple):
     """How far a log was read: the next Kafka offset, and the byte after the last batch in a segment's file.
 
-    A position may contain only the Kafka offset. Then the batches' headers are searched for this offset. They are also
-    searched if the file has another inode, because then the cleaner has replaced it.
+    A position may contain only the Kafka offset. A reader then searches the batches' headers for this offset. It does
+    the same if the segment's file has another inode than `inode`, because the cleaner has then replaced the file.
     """
 
     next_offset: int
@@ -23,7 +23,7 @@ class Position(NamedTuple):
 
 
 class FoundBatch(NamedTuple):
-    """A whole batch in a segment: its frame and its bytes. `inode` identifies the file; -1 means memory."""
+    """A whole batch in a segment: its frame and its bytes. `inode` identifies the file; -1 means bytes in memory."""
 
     frame: Frame
     data: bytes
@@ -31,7 +31,7 @@ class FoundBatch(NamedTuple):
     inode: int
 
     def parse(self) -> Batch:
-        """Return the batch. InvalidLog if its checksum is wrong."""
+        """Parse the batch. Raises InvalidLog if its checksum is wrong."""
         return valid_batch(self.frame, self.data, self.segment)
 
     @property

@@ -1,11 +1,11 @@
-"""The producers of a log: which are active, and which transactions are open or were aborted.
+"""The producers of a log: active producers, open transactions and aborted transactions.
 
-A broker keeps this in memory and in the transaction index. Both follow from the log. A transaction begins with a
-producer's first transactional batch, and it ends with that producer's marker.
+A broker keeps this state in memory and in the transaction index. It can be rebuilt from the log. A transaction begins
+with a producer's first transactional batch, and it ends with that producer's marker.
 
-Simpler than Kafka: sequences are not checked, because a follower does not check them either. A broker's recovery skips
-an empty control batch; here it still sets its producer's epoch. That is harmless: the cleaner leaves an empty control
-batch only where its epoch is the newest.
+Simpler than Kafka: sequence numbers are not checked, because a follower does not check them either. A broker's recovery
+skips an empty control batch; here such a batch still sets its producer's epoch. The result is the same, because the
+cleaner leaves an empty control batch only if its epoch is the producer's newest epoch.
 Source: ProducerStateManager.java, ProducerAppendInfo.java, ProducerStateEntry.java (4.3.1).
 """
 
@@ -20,7 +20,7 @@ from kafkagroups.records.control import ControlType, decode_control_key
 
 
 class AbortedTxn(NamedTuple):
-    """An entry of the transaction index. `last_offset` is the offset of the abort marker."""
+    """An entry of the index of aborted transactions. `last_offset` is the offset of the abort marker."""
 
     producer_id: int
     first_offset: int
@@ -29,7 +29,11 @@ class AbortedTxn(NamedTuple):
 
 @dataclass
 class ProducerState:
-    """One producer. `last_data_offset` is the last offset of its newest data batch; None if its epoch has no data."""
+    """The state of one producer.
+
+    `last_data_offset` is the last offset of its newest data batch; None if there is no data of its current epoch.
+    `txn_first_offset` is the first offset of its open transaction; None if no transaction is open.
+    """
 
     epoch: int
     last_data_offset: int | None = None
@@ -46,7 +50,7 @@ class ProducerStates:
 
 
 def add_batch(states: ProducerStates, batch: Batch) -> None:
-    """Update the states with the next batch of the log. BadBytes if its marker cannot be read."""
+    """Update the states with the next batch of the log. Raises BadBytes if a marker cannot be read."""
     if batch.producer_id < 0:
         return
     state = states.producers.setdefault(batch.producer_id, ProducerState(batch.producer_epoch))
@@ -59,15 +63,18 @@ def add_batch(states: ProducerStates, batch: Batch) -> None:
         if batch.is_transactional and state.txn_first_offset is None:
             state.txn_first_offset = batch.base_offset
         return
-    kind = read_marker(batch)
-    if kind in (ControlType.COMMIT, ControlType.ABORT) and state.txn_first_offset is not None:
-        if kind is ControlType.ABORT:
+    marker_type = read_marker(batch)
+    if marker_type in (ControlType.COMMIT, ControlType.ABORT) and state.txn_first_offset is not None:
+        if marker_type is ControlType.ABORT:
             states.aborted.append(AbortedTxn(batch.producer_id, state.txn_first_offset, batch.last_offset))
         state.txn_first_offset = None
 
 
 def read_marker(batch: Batch) -> ControlType | None:
-    """Return the type of a control batch's marker; None if the cleaner has emptied it. BadBytes if it is unreadable."""
+    """Return the type of the marker in a control batch; None if the cleaner has emptied the batch.
+
+    Raises BadBytes if the marker cannot be read.
+    """
     if not batch.records:
         return None
     try:
@@ -78,17 +85,17 @@ def read_marker(batch: Batch) -> ControlType | None:
         raise
 
 
-def last_stable_offset(states: ProducerStates, end: int) -> int:
-    """Return the first offset of the first open transaction, or the log's end if none is open."""
+def last_stable_offset(states: ProducerStates, log_end: int) -> int:
+    """Return the first offset of the first open transaction, or `log_end` if no transaction is open."""
     first_offsets = [state.txn_first_offset for state in states.producers.values()]
-    return min((offset for offset in first_offsets if offset is not None), default=end)
+    return min((offset for offset in first_offsets if offset is not None), default=log_end)
 
 
 def active_producers(states: ProducerStates, expired_before: int | None) -> dict[int, ProducerState]:
-    """Return the producers whose state a broker still holds: their last batch is not older than `expired_before`.
+    """Return the producers whose last batch is not older than `expired_before`; a broker still has their state.
 
-    A broker also keeps a producer with an open transaction. That changes nothing, because a pass does not clean the
-    producer's last batch.
+    A broker also keeps the state of a producer with an open transaction. Here this makes no difference, because a pass
+    does not clean the batches of an open transaction.
     """
     return {
         producer_id: state

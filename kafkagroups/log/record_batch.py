@@ -1,4 +1,4 @@
-"""Record batches of magic 2 (since Kafka 0.11): parsed and encoded.
+"""Parsing and encoding record batches of magic 2 (since Kafka 0.11).
 
     baseOffset int64 · batchLength int32 (bytes that follow) · partitionLeaderEpoch int32 · magic int8
     crc uint32 (CRC-32C of all bytes that follow)
@@ -10,8 +10,8 @@
         keyLength varint, key · valueLength varint, value (-1 = null)
         headers varint count, then key length varint, key, value length varint, value
 
-Varints are zigzag. baseOffset, batchLength, partitionLeaderEpoch and magic are before the CRC, so no checksum protects
-them. If bit 6 is set, baseTimestamp is the delete horizon, and the records' timestamps are deltas from it.
+Varints are zigzag-encoded. baseOffset, batchLength, partitionLeaderEpoch and magic are before the CRC, so no checksum
+protects them. If bit 6 is set, baseTimestamp is the delete horizon, and the records' timestamps are deltas from it.
 Source: DefaultRecordBatch.java, DefaultRecord.java (4.3.1).
 """
 
@@ -30,13 +30,19 @@ from kafkagroups.log.frames import LOG_OVERHEAD
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size  # 61
 CRC_AT = 17
+"""The position of the CRC in a batch."""
 CRC_FROM = 21
-"""The CRC covers everything from here on."""
+"""The CRC covers all bytes from this position on."""
 ATTRIBUTES_AT = 21
+"""The position of the attributes in a batch."""
+VARINT_BYTES = 5
+"""The largest number of bytes of a varint, which is an int32."""
+VARLONG_BYTES = 10
+"""The largest number of bytes of a varlong, which is an int64."""
 
 
 def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
-    """Return the batch that fills `data`, at least a header. `position` is where it begins in `file`."""
+    """Parse `data`, which is one batch with at least a header. The batch begins at `position` in `file`."""
     (
         base_offset,
         _,
@@ -75,18 +81,18 @@ def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
 
 
 def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
-    """Return the records of a batch of magic 2. InvalidLog if they do not fill the batch exactly."""
+    """Return the records of a batch of magic 2. Raises InvalidLog if they do not fill the batch exactly."""
     if batch.count < 0:
         raise InvalidLog(f"expected a record count of 0 or more, found {batch.count}")
     if batch.count == 0:
         return ()
     data = decompress(batch.compression, batch.payload)
-    fixed_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
+    append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
     records: list[LogRecord] = []
     position = 0
     try:
         for _ in range(batch.count):
-            record, position = _parse_record(data, position, batch, fixed_time)
+            record, position = _parse_record(data, position, batch, append_time)
             records.append(record)
     except IndexError:
         raise InvalidLog(f"expected {batch.count} records, the bytes end in record {len(records) + 1}") from None
@@ -97,21 +103,22 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
     return tuple(records)
 
 
-def _parse_record(data: bytes, start: int, batch: Batch, fixed_time: int | None) -> tuple[LogRecord, int]:
+def _parse_record(data: bytes, start: int, batch: Batch, append_time: int | None) -> tuple[LogRecord, int]:
+    """Return a record and the position after it. All records have the time `append_time`, unless it is None."""
     length, position = read_varint(data, start)
     end = position + length
     if length < 0 or end > len(data):
         raise InvalidLog(f"expected a record of {length} bytes, found {len(data) - position}")
     attributes = data[position]
-    timestamp_delta, position = read_varint(data, position + 1, 10)
+    timestamp_delta, position = read_varint(data, position + 1, VARLONG_BYTES)
     offset_delta, position = read_varint(data, position)
     key, position = _read_bytes(data, position, end)
     value, position = _read_bytes(data, position, end)
-    count, position = read_varint(data, position)
-    if not 0 <= count <= len(data) - position:
-        raise InvalidLog(f"expected a possible number of record headers, found {count}")
+    header_count, position = read_varint(data, position)
+    if not 0 <= header_count <= len(data) - position:
+        raise InvalidLog(f"expected a possible number of record headers, found {header_count}")
     headers = []
-    for _ in range(count):
+    for _ in range(header_count):
         header_key, position = _read_bytes(data, position, end)
         header_value, position = _read_bytes(data, position, end)
         if header_key is None:
@@ -121,15 +128,23 @@ def _parse_record(data: bytes, start: int, batch: Batch, fixed_time: int | None)
         raise InvalidLog(f"expected a record of {length} bytes, its fields take {position - end + length} bytes")
     sequence = -1
     if batch.base_sequence >= 0:
-        sequence = (batch.base_sequence + offset_delta) & 0x7FFFFFFF  # After 2**31 - 1 comes 0.
-    time = batch.base_timestamp + timestamp_delta if fixed_time is None else fixed_time
+        sequence = (batch.base_sequence + offset_delta) & 0x7FFFFFFF  # The sequence number after 2**31 - 1 is 0.
+    timestamp = batch.base_timestamp + timestamp_delta if append_time is None else append_time
     record = LogRecord(
-        batch.base_offset + offset_delta, time, key, value, tuple(headers), sequence, end - start, attributes=attributes
+        batch.base_offset + offset_delta,
+        timestamp,
+        key,
+        value,
+        tuple(headers),
+        sequence,
+        end - start,
+        attributes=attributes,
     )
     return record, end
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    """Return a field with its length before it, and the position after the field. The record ends at `end`."""
     length, position = read_varint(data, position)
     if length < 0:
         return None, position
@@ -138,24 +153,24 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     return data[position : position + length], position + length
 
 
-def read_varint(data: bytes, position: int, most: int = 5) -> tuple[int, int]:
-    """Return a zigzag varint of at most `most` bytes (5 for int32, 10 for int64) and the position after it.
+def read_varint(data: bytes, position: int, max_bytes: int = VARINT_BYTES) -> tuple[int, int]:
+    """Return a zigzag varint (int32) or varlong (int64), and the position after it.
 
-    IndexError at the end of the data.
+    `max_bytes` is VARINT_BYTES or VARLONG_BYTES. Raises IndexError at the end of the data.
     """
     byte = data[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
     value = byte & 0x7F
     shift = 7
-    for at in range(position + 1, position + most):
-        byte = data[at]
+    for index in range(position + 1, position + max_bytes):
+        byte = data[index]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            value &= 0xFFFFFFFF if most == 5 else 0xFFFFFFFFFFFFFFFF
-            return (value >> 1) ^ -(value & 1), at + 1
+            value &= 0xFFFFFFFF if max_bytes == VARINT_BYTES else 0xFFFFFFFFFFFFFFFF
+            return (value >> 1) ^ -(value & 1), index + 1
         shift += 7
-    raise InvalidLog(f"expected a varint of at most {most} bytes, found a longer one")
+    raise InvalidLog(f"expected a varint of at most {max_bytes} bytes, found a longer varint")
 
 
 def write_varint(out: bytearray, value: int) -> None:
@@ -168,7 +183,7 @@ def write_varint(out: bytearray, value: int) -> None:
 
 
 def rebuild_bytes(batch: Batch) -> bytes:
-    """Return the bytes that a batch of magic 2 was parsed from."""
+    """Return the bytes of a parsed batch of magic 2; they are the same bytes as before parsing."""
     header = HEADER.pack(
         batch.base_offset,
         batch.size - LOG_OVERHEAD,
@@ -202,23 +217,35 @@ def encode_batch(
 ) -> bytes:
     """Return the bytes of a batch of magic 2.
 
-    Offsets and timestamps that are not given come from the records. An empty batch needs both offsets and both
+    Offsets and timestamps that are None are taken from the records. So an empty batch needs both offsets and both
     timestamps. `attributes` contains the codec.
     """
-    first = base_offset if base_offset is not None else records[0].offset
-    last = last_offset if last_offset is not None else records[-1].offset
-    begin = base_timestamp if base_timestamp is not None else records[0].timestamp
-    newest = max_timestamp if max_timestamp is not None else max(record.timestamp for record in records)
+    if base_offset is None:
+        base_offset = records[0].offset
+    if last_offset is None:
+        last_offset = records[-1].offset
+    if base_timestamp is None:
+        base_timestamp = records[0].timestamp
+    if max_timestamp is None:
+        max_timestamp = max(record.timestamp for record in records)
     body = bytearray()
     for record in records:
-        _write_record(body, record, first, begin)
+        _write_record(body, record, base_offset, base_timestamp)
     payload = compress(CompressionType(attributes & 0x07), bytes(body)) if records else b""
     after_crc = struct.pack(
-        ">hiqqqhii", attributes, last - first, begin, newest, producer_id, producer_epoch, base_sequence, len(records)
+        ">hiqqqhii",
+        attributes,
+        last_offset - base_offset,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
     )
     after_crc += payload
     length = CRC_FROM - LOG_OVERHEAD + len(after_crc)
-    return struct.pack(">qiibI", first, length, partition_leader_epoch, 2, crc32c(after_crc)) + after_crc
+    return struct.pack(">qiibI", base_offset, length, partition_leader_epoch, 2, crc32c(after_crc)) + after_crc
 
 
 def _write_record(out: bytearray, record: LogRecord, base_offset: int, base_timestamp: int) -> None:

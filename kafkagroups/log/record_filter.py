@@ -1,4 +1,4 @@
-"""The cleaner's filter: whether a pass keeps a batch, rewrites it, empties it or removes it.
+"""The cleaner's filter, which decides whether a batch is kept, rewritten, emptied or removed.
 
 The docstring of cleaner.py lists the rules. Source: Cleaner.cleanInto, MemoryRecords.filterTo (4.3.1).
 """
@@ -27,9 +27,10 @@ from kafkagroups.log.record_batch import encode_batch, rebuild_bytes
 
 @dataclass(frozen=True)
 class RecordFilter:
-    """The rules of one pass. `horizon_ms` is the delete horizon that it sets.
+    """What decides which records one pass keeps.
 
-    `horizon_ms` is None if it does not fit into an int64: then nothing ever expires.
+    `horizon_ms` is the delete horizon that the pass sets. It is None if the horizon does not fit into an int64; the
+    pass then sets no horizon, and no tombstone expires. `producers` are the active producers, by producer id.
     """
 
     now_ms: int
@@ -40,30 +41,32 @@ class RecordFilter:
     transactions: CleanedTransactions
 
 
-def filter_batch(batch: Batch, rules: RecordFilter, keeps_old_tombstones: bool) -> tuple[bytes, int]:
-    """Return the bytes that the pass keeps of the log's next batch, empty if it is removed, and their record count.
+def filter_batch(batch: Batch, record_filter: RecordFilter, keeps_old_tombstones: bool) -> tuple[bytes, int]:
+    """Filter the log's next batch. Return its new bytes, empty if the batch is removed, and the new record count.
 
-    `keeps_old_tombstones` is for magic 0 and 1, which have no delete horizon. InvalidLog where Kafka's cleaner fails.
+    `keeps_old_tombstones` says whether the pass keeps tombstones of magic 0 and 1, which have no delete horizon. Raises
+    InvalidLog if Kafka's cleaner fails at this batch.
     """
-    can_discard = rules.transactions.can_discard(batch)
-    horizon = batch.delete_horizon_ms
-    is_over = horizon is not None and horizon <= rules.now_ms
-    kept: Sequence[LogRecord]
+    can_discard = record_filter.transactions.can_discard(batch)
+    horizon_ms = batch.delete_horizon_ms
+    is_past_horizon = horizon_ms is not None and horizon_ms <= record_filter.now_ms
+    kept_records: Sequence[LogRecord]
     if batch.is_control:
-        kept = () if can_discard and is_over else batch.records
+        kept_records = () if can_discard and is_past_horizon else batch.records
     elif can_discard:
-        kept = ()
+        kept_records = ()
     else:
-        keeps_tombstones = not is_over if batch.magic >= 2 else keeps_old_tombstones
-        kept = [record for record in batch.records if _is_retained(record, rules.offset_map, keeps_tombstones)]
-    if not kept:
-        content = _empty_batch(batch) if _is_retained_empty(batch, rules) else b""
+        keeps_tombstones = not is_past_horizon if batch.magic >= 2 else keeps_old_tombstones
+        offset_map = record_filter.offset_map
+        kept_records = [record for record in batch.records if _is_retained(record, offset_map, keeps_tombstones)]
+    if not kept_records:
+        content = _empty_batch(batch) if _is_retained_empty(batch, record_filter) else b""
         return content, 0
-    if horizon is None and (can_discard or any(record.value is None for record in kept)):
-        return _rewrite_batch(batch, kept, rules.horizon_ms), len(kept)
-    if batch.magic >= 2 and len(kept) == batch.count:
-        return rebuild_bytes(batch), len(kept)
-    return _rewrite_batch(batch, kept, horizon), len(kept)
+    if horizon_ms is None and (can_discard or any(record.value is None for record in kept_records)):
+        return _rewrite_batch(batch, kept_records, record_filter.horizon_ms), len(kept_records)
+    if batch.magic >= 2 and len(kept_records) == batch.count:
+        return rebuild_bytes(batch), len(kept_records)
+    return _rewrite_batch(batch, kept_records, horizon_ms), len(kept_records)
 
 
 def _is_retained(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: bool) -> bool:
@@ -74,11 +77,11 @@ def _is_retained(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: boo
     return record.offset >= offset_map.get(record.key)
 
 
-def _is_retained_empty(batch: Batch, rules: RecordFilter) -> bool:
-    """Return whether a batch without records stays, because of an active producer or to mark the cleaned part's end."""
-    if batch.next_offset == rules.first_uncleanable:
+def _is_retained_empty(batch: Batch, record_filter: RecordFilter) -> bool:
+    """Return whether a batch without records stays: for an active producer, or as the end of the cleaned part."""
+    if batch.next_offset == record_filter.first_uncleanable:
         return True
-    state = rules.producers.get(batch.producer_id)
+    state = record_filter.producers.get(batch.producer_id)
     if state is None:
         return False
     if state.last_data_offset is None:
@@ -89,27 +92,33 @@ def _is_retained_empty(batch: Batch, rules: RecordFilter) -> bool:
 def _empty_batch(batch: Batch) -> bytes:
     if batch.magic < 2:
         raise InvalidLog(
-            f"Kafka's cleaner fails at this batch of magic {batch.magic}: it loses all its records, and it has to stay "
-            "as the last batch below the first uncleanable offset, but only a batch of magic 2 can be empty",
+            f"Kafka's cleaner fails at this batch of magic {batch.magic}: the batch loses all its records, and has to "
+            "stay as the last batch below the first uncleanable offset, but only a batch of magic 2 can be empty",
             file=batch.file,
             offset=batch.base_offset,
             position=batch.position,
         )
-    bits = batch.attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
-    return _encode(batch, (), bits, NO_TIMESTAMP)
+    attributes = batch.attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
+    return _encode_replacement(batch, (), attributes, NO_TIMESTAMP)
 
 
-def _rewrite_batch(batch: Batch, kept: Sequence[LogRecord], horizon: int | None) -> bytes:
-    bits = batch.attributes & (CODEC | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
+def _rewrite_batch(batch: Batch, records: Sequence[LogRecord], horizon_ms: int | None) -> bytes:
+    attributes = batch.attributes & (CODEC | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
     if batch.magic < 2:
-        bits &= CODEC | LOG_APPEND_TIME * batch.magic
-    if horizon is not None:
-        bits |= DELETE_HORIZON
-    return _encode(batch, [record._replace(attributes=0) for record in kept], bits, horizon)
+        # Magic 0 has only the codec, and magic 1 only the codec and the timestamp type.
+        attributes &= CODEC | LOG_APPEND_TIME * batch.magic
+    if horizon_ms is not None:
+        attributes |= DELETE_HORIZON
+    return _encode_replacement(batch, [record._replace(attributes=0) for record in records], attributes, horizon_ms)
 
 
-def _encode(batch: Batch, records: Sequence[LogRecord], attributes: int, base_timestamp: int | None) -> bytes:
-    """Return the batch of magic 2 that replaces `batch`. If `batch` has magic 0 or 1, the kept records give offsets."""
+def _encode_replacement(
+    batch: Batch, records: Sequence[LogRecord], attributes: int, base_timestamp: int | None
+) -> bytes:
+    """Return the batch of magic 2 that replaces `batch`.
+
+    If `batch` has magic 0 or 1, the first and last of `records` determine the offsets.
+    """
     is_old = batch.magic < 2
     return encode_batch(
         records,

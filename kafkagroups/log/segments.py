@@ -2,8 +2,8 @@
 
 A segment is a file `<base offset>.log` that contains batches of any magic. Reading ends where a broker's recovery would
 cut the log: at a batch with a wrong checksum or an impossible header, or at a batch that is not whole. Zeros after the
-last batch (a preallocated file) are the end, not damage. Offsets can have gaps, and a segment's first offset can be far
-above the offset in its name, because the cleaner removes records.
+last batch (a preallocated file) are the end of a segment, not damage. The cleaner removes records. So offsets can have
+gaps, and a segment's first offset can be far above the offset in its name.
 Source: FileLogInputStream.java, ByteBufferLogInputStream.java, LogSegment.recover, LogLoader (4.3.1).
 """
 
@@ -35,9 +35,9 @@ PARTITION_FOLDER = re.compile(r"__consumer_offsets-([0-9]+)")
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Where a log ends because its bytes are damaged: a broker's recovery would cut it here.
+    """Where a log ends because its bytes are damaged. A broker's recovery would cut the log here.
 
-    `position` is the byte in `file`. `offset` is the offset that was expected there.
+    `position` is the position of the damage in `file`. `offset` is the offset that was expected there.
     """
 
     file: str
@@ -51,12 +51,13 @@ class Damage:
 
 
 class Log:
-    """The segments of one partition. Iterate for its batches; `damage` is set after they were read to the end.
+    """The segments of one partition. Iterate over the log to read its batches.
 
-    `partition` is the number in the folder's name, None if the folder has another name. `start_offset` is the base
-    offset in the first segment's name, 0 if the file has another name. `segments` contains the files' paths, or the
-    names in `content` if the bytes are in memory. Relative paths begin in `folder`. If a segment is in `ranges`, only
-    this byte range belongs to the log.
+    `damage` is set when the iteration has reached the end: it is None if the log is not damaged. `partition` is the
+    number in the folder's name; None if the folder is not named like a partition. `start_offset` is the base offset in
+    the first segment's name; 0 if the file is not named like a segment. `segments` contains the files' paths, or the
+    names in `content` if the bytes are in memory. Relative paths are resolved in `folder`. If a segment is in `ranges`,
+    only this byte range belongs to the log.
     """
 
     def __init__(
@@ -91,21 +92,23 @@ class Log:
             self.damage = self.damage_of(error, next_offset)
 
     def after(self, position: Position | None) -> Iterator[FoundBatch]:
-        """Yield the whole batches that are new since a position, in order; None yields all.
+        """Yield the whole batches that end after a position, in order. If the position is None, yield all batches.
 
-        InvalidLog and MissingSegment as in `read_from`.
+        Raises InvalidLog and MissingSegment as `read_from` does.
         """
         for found in self.read_from(position):
             if position is None or found.frame.next_offset > position.next_offset:
                 yield found
 
     def read_from(self, position: Position | None) -> Iterator[FoundBatch]:
-        """Yield the whole batches from a position's byte on, or else from the start of the segment that contains it.
+        """Yield the whole batches from a position's byte on.
 
-        Zeros end a segment. A segment has all its batches when the next one exists, because brokers and `pull` write
-        them in this order. Checksums are not checked: `FoundBatch.parse` does that.
+        If the file has changed or the byte is unknown, this begins at the start of the segment that contains the
+        position. Zeros end a segment. If a next segment exists, the segment before it is complete, because brokers and
+        `pull` write segments in order. Checksums are not checked here, but in `FoundBatch.parse`.
 
-        InvalidLog at the first batch that is not whole. MissingSegment if a file was deleted after it was listed.
+        Raises InvalidLog at the first batch that is not whole, and MissingSegment if a file was deleted after the
+        folder was listed.
         """
         for segment in self.segments[self.first_segment(position) :]:
             for frame, data, inode in self._frames(segment, position):
@@ -122,7 +125,7 @@ class Log:
         return max(0, sum(base_offset_of(segment) <= position.next_offset for segment in self.segments) - 1)
 
     def _frames(self, segment: str, position: Position | None) -> Iterator[tuple[Frame, bytes, int]]:
-        """Yield a segment's frames and the file's inode, from the position's byte on if it is in this file."""
+        """Yield a segment's frames, their bytes and the file's inode. Begin at the position if it is in this file."""
         if self.content:
             view = memoryview(self.content[segment])
             start, end = self.ranges.get(segment, WHOLE_FILE)
@@ -135,15 +138,15 @@ class Log:
             for frame, data in read_frames(file, file.position):
                 yield frame, data, file.inode
 
-    def damage_of(self, error: InvalidLog, offset: int) -> Damage:
-        """Return where the log ends because of an error in a segment; `offset` is the next one that was expected."""
+    def damage_of(self, error: InvalidLog, expected_offset: int) -> Damage:
+        """Return the damage that an error in a segment describes. `expected_offset` is the next offset of the log."""
         file = error.file or ""
-        later = len(self.segments) - 1 - self.segments.index(file)
-        unread = f"; {later} later segment{'s' * (later > 1)} not read" if later else ""
-        return Damage(file, error.position or 0, offset, error.reason + unread)
+        unread_count = len(self.segments) - 1 - self.segments.index(file)
+        unread = f"; {unread_count} later segment{'s' * (unread_count > 1)} not read" if unread_count else ""
+        return Damage(file, error.position or 0, expected_offset, error.reason + unread)
 
     def part(self, ranges: Mapping[str, ByteRange], start_offset: int | None = None) -> Log:
-        """Return the log of some bytes of these segments."""
+        """Return a log that contains only some byte ranges of these segments. Its segments are the keys of `ranges`."""
         part = Log(self.path, list(ranges), self.partition, self.content, self.folder, ranges)
         if start_offset is not None:
             part.start_offset = start_offset
@@ -151,13 +154,13 @@ class Log:
 
     @property
     def size(self) -> int:
-        """The bytes of all segments."""
+        """The number of bytes of all segments."""
         if self._size is None:
             return sum(self.segment_size(segment) for segment in self.segments)
         return self._size
 
     def segment_size(self, segment: str) -> int:
-        """Return the bytes of one segment."""
+        """Return the number of bytes of one segment."""
         start, end = self.ranges.get(segment, WHOLE_FILE)
         if end is not None:
             return end - start
@@ -166,7 +169,7 @@ class Log:
         return os.path.getsize(os.path.join(self.folder, segment)) - start
 
     def read(self, segment: str) -> BytesLike:
-        """Return the bytes of a segment. UsageError if they cannot be read."""
+        """Return the bytes of a segment. Raises UsageError if they cannot be read."""
         byte_range = self.ranges.get(segment, WHOLE_FILE)
         if self.content:
             return memoryview(self.content[segment])[slice(*byte_range)]
@@ -174,7 +177,7 @@ class Log:
 
     @contextmanager
     def open(self, segment: str) -> Iterator[RawIOBase | BufferedIOBase]:
-        """Open a segment to read it in pieces. UsageError if it cannot be read."""
+        """Open a segment to read it in pieces. Raises UsageError if it cannot be read."""
         if self.content:
             yield BytesIO(self.read(segment))
             return
@@ -183,11 +186,11 @@ class Log:
 
 
 Buffers = Iterable[tuple[str, BytesLike]] | Mapping[str, BytesLike]
-"""Segments in order: names and bytes. The bytes of a mapping are read one segment at a time."""
+"""The names and bytes of segments, in order. If it is a mapping, one segment's bytes are accessed at a time."""
 
 
 def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
-    """Return the log of these segments. UsageError if there are none."""
+    """Return the log of segments in memory. Raises UsageError if there is no segment."""
     content = buffers if isinstance(buffers, Mapping) else dict(buffers)
     if not content:
         raise UsageError("a log has at least one segment")
@@ -200,17 +203,17 @@ def open_log(path: str | Path) -> Log:
     Parameters
     ----------
     path
-        A folder `__consumer_offsets-N` with segments, or a segment's file.
+        A folder `__consumer_offsets-N` that contains segments, or one segment's file.
 
     Returns
     -------
     Log
-        Iterate it for its batches. `damage` is set after that.
+        Iterate over the log to read its batches. Its `damage` is set when the iteration has ended.
 
     Raises
     ------
     UsageError
-        The path does not exist, or there is no log.
+        The path does not exist, cannot be read, or contains no log.
 
     Examples
     --------
@@ -218,33 +221,38 @@ def open_log(path: str | Path) -> Log:
     >>> next(iter(log)).base_offset
     0
     """
-    place = Path(path)
+    file_or_folder = Path(path)
     try:
-        if place.is_file():
-            if place.suffix != ".log":
+        if file_or_folder.is_file():
+            if file_or_folder.suffix != ".log":
                 raise UsageError(f"{path}: expected a .log file or a folder")
-            return Log(str(path), [str(path)], _partition_of(place.absolute().parent))
-        if not place.is_dir():
+            return Log(str(path), [str(path)], _partition_of(file_or_folder.absolute().parent))
+        if not file_or_folder.is_dir():
             raise UsageError(f"{path}: no such file or folder")
-        names = _segments(place)
+        names = _segment_names(file_or_folder)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     if not names:
         raise UsageError(f"{path}: no segment (20 digits and .log) in this folder")
-    return Log(str(path), [os.path.join(path, name) for name in names], _partition_of(place))
+    return Log(str(path), [os.path.join(path, name) for name in names], _partition_of(file_or_folder))
 
 
 def open_logs(path: str | Path) -> list[Log]:
-    """Return the logs of a partition, or of a folder of partition directories in ascending order of partition."""
-    place = Path(path)
+    """Return the log at a path, or the logs of all partition folders in the folder `path`, sorted by partition.
+
+    Raises UsageError if there is no log, a folder cannot be read, or two folders have the same partition number.
+    """
+    parent = Path(path)
     try:
-        if place.is_dir():
-            folders = [f for f in place.iterdir() if PARTITION_FOLDER.fullmatch(f.name) and f.is_dir()]
-            logs = [open_log(os.path.join(path, f.name)) for f in folders if _segments(f)]
+        if parent.is_dir():
+            folders = [
+                folder for folder in parent.iterdir() if PARTITION_FOLDER.fullmatch(folder.name) and folder.is_dir()
+            ]
+            logs = [open_log(os.path.join(path, folder.name)) for folder in folders if has_segments(folder)]
             if logs:
                 check_one_log_per_partition(logs)
                 return sorted(logs, key=lambda log: log.partition or 0)
-            if not _segments(place):
+            if not has_segments(parent):
                 raise UsageError(f"{path}: neither a segment nor a folder __consumer_offsets-N with a segment")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
@@ -252,7 +260,7 @@ def open_logs(path: str | Path) -> list[Log]:
 
 
 def check_one_log_per_partition(logs: Iterable[Log]) -> None:
-    """Raise UsageError if two logs have the same partition number, as folders `…-7` and `…-007` would."""
+    """Raise UsageError if two logs have the same partition number, such as the folders `…-7` and `…-007`."""
     by_number: dict[int | None, Log] = {}
     for log in logs:
         other = by_number.setdefault(log.partition, log)
@@ -263,14 +271,14 @@ def check_one_log_per_partition(logs: Iterable[Log]) -> None:
 
 def has_segments(folder: Path) -> bool:
     """Return whether a folder contains at least one segment."""
-    return bool(_segments(folder))
+    return bool(_segment_names(folder))
 
 
-def _segments(folder: Path) -> list[str]:
-    """Return the names of a folder's segments in order, without other files such as hidden copies."""
+def _segment_names(folder: Path) -> list[str]:
+    """Return the names of a folder's segments in order; other files, such as hidden copies, are ignored."""
     return sorted(entry.name for entry in folder.iterdir() if SEGMENT_NAME.fullmatch(entry.name))
 
 
 def _partition_of(folder: Path) -> int | None:
-    name = PARTITION_FOLDER.fullmatch(folder.name) or PARTITION_FOLDER.fullmatch(folder.resolve().name)
-    return int(name[1]) if name else None
+    match = PARTITION_FOLDER.fullmatch(folder.name) or PARTITION_FOLDER.fullmatch(folder.resolve().name)
+    return int(match[1]) if match else None

@@ -1,11 +1,13 @@
 """The writer of one partition's log: appends batches, rolls segments, and recovers the log after a crash.
 
-The writer rolls a segment if the next batch would make it larger than `segment_bytes`, or if an offset would be too far
-above its base offset. The name of the new segment is its first batch's offset. `recover` does what a broker does when
-it starts after a crash: it cuts the log where reading ends, and it removes the later segments.
+The writer rolls a segment if the next batch would make the segment larger than `segment_bytes`, or if an offset would
+be too far above the segment's base offset. The name of the new segment is its first batch's offset. `recover` does what
+a broker does when it starts after a crash. It cuts the log at the first damaged or incomplete batch, and it removes the
+later segments.
 Source: LogSegment.shouldRoll, LogSegment.recover, LogLoader.java, UnifiedLog.roll (4.3.1).
 
-Simpler than Kafka: no indexes and no producer snapshots, because a broker rebuilds them; no roll by time; no fsync.
+Simpler than Kafka: there are no indexes and no producer snapshots, because a broker rebuilds them. Segments are not
+rolled by time, and there is no fsync.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from kafkagroups.log.segments import Damage, has_segments, open_log
 class LogWriter:
     """A log that is open for appending. The folder is created if needed, and an existing log is recovered first.
 
-    `damage` is where recovery cut the log. `next_offset` is the end of the log: a batch begins there or above it. Close
-    the writer, or use it in a `with` statement.
+    `damage` is where recovery cut the log. `next_offset` is the end of the log: the next batch has this base offset or
+    a higher one. Close the writer, or use it in a `with` statement.
     """
 
     def __init__(self, folder: str | Path, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -42,7 +44,11 @@ class LogWriter:
             self._open(base_offset_of(last))
 
     def append(self, batch: bytes) -> None:
-        """Append one encoded batch. UsageError if it begins below the log's end; InvalidLog if it is not a batch."""
+        """Append one encoded batch.
+
+        Raises UsageError if the batch begins below the log's end, if its checksum is wrong, or if other bytes follow.
+        Raises InvalidLog if the bytes do not begin with a whole batch.
+        """
         parsed = batch_at(batch, 0)
         if parsed.size != len(batch) or not parsed.is_valid:
             raise UsageError("expected one whole batch with a correct checksum")
@@ -57,7 +63,7 @@ class LogWriter:
         self.next_offset = parsed.next_offset
 
     def flush(self) -> None:
-        """Write everything to the file, so that a reader of the folder sees it."""
+        """Write all appended batches to the file, so that a reader of the folder finds them."""
         if self._file is not None:
             self._file.flush()
 
@@ -81,7 +87,10 @@ class LogWriter:
 
 
 def recover(folder: str | Path) -> tuple[int, Damage | None]:
-    """Cut the log in `folder` where reading ends. Return its next offset and the damage, None if there is no damage."""
+    """Cut the log in `folder` at the first damaged or incomplete batch.
+
+    Return the log's next offset and the damage; None if there is no damage.
+    """
     log = open_log(folder)
     ends = dict.fromkeys(log.segments, 0)
     next_offset = log.start_offset
@@ -98,7 +107,7 @@ def recover(folder: str | Path) -> tuple[int, Damage | None]:
 
 
 def create_folder(folder: Path) -> None:
-    """Create a folder if it does not exist. UsageError if it is not empty."""
+    """Create a folder if it does not exist. Raises UsageError if it exists and is not empty."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not any(folder.iterdir()):

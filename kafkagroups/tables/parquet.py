@@ -12,7 +12,7 @@ from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import Groups
-from kafkagroups.log.locations import file_system, local_path, remote_errors, shown_uri
+from kafkagroups.log.locations import file_system, local_path, public_uri, remote_errors
 from kafkagroups.log.writer import create_folder
 from kafkagroups.tables.arrow import read_table
 
@@ -38,7 +38,7 @@ def check_empty(folder: str) -> None:
     system, path = file_system(folder)
     with remote_errors(folder):
         if system.get_file_info(FileSelector(path, allow_not_found=True)):
-            raise UsageError(f"{shown_uri(folder)}: a new or an empty folder was expected")
+            raise UsageError(f"{public_uri(folder)}: a new or an empty folder was expected")
 
 
 def write_tables(groups: Groups, folder: str) -> WrittenTables:

@@ -302,4 +302,4 @@ def test_no_such_partition(pull):
 
 def test_no_topic(broker):
     """A cluster in which no group has ever committed; asking does not create the topic."""
-    assert broker.before == "the cluster has no topic __consumer_offsets: no group has ever committed there"
+    assert broker.before == "the cluster has no topic __consumer_offsets: no group has ever committed an offset"

@@ -142,7 +142,7 @@ def test_a_request_is_not_repeated_forever(pulled):
     """After the last wait, the message contains how far the pull came. The pulled batches stay."""
     scripted = Scripted([(0, LOG[: BATCHES[2].position], END), (6, None, -1)])
     said, log = pulled(scripted)
-    assert scripted.waits == len(client.WAITS)
+    assert scripted.waits == len(client.RETRY_DELAYS)
     assert offsets(log) == ALL[:2]
     (line,) = said.problems
     assert line.startswith(f"__consumer_offsets-0: pulled up to offset {BATCHES[2].base_offset}, not {END}: NOT_LEADER")

@@ -90,9 +90,9 @@ def test_a_segment_is_named_without_password_and_query(store):
     ("key", "said"),
     [
         ("backups/broker%202", "s3://me@log/backups/broker%202: no such file or folder"),
-        ("backups", "backups: neither a segment nor a folder __consumer_offsets-N with one"),
+        ("backups", "backups: neither a segment nor a folder __consumer_offsets-N with a segment"),
         ("backups/broker%201/__consumer_offsets-999", "neither a segment nor a folder"),
-        ("backups/broker%201/__consumer_offsets-999/partition.metadata", "a .log file or a folder was expected"),
+        ("backups/broker%201/__consumer_offsets-999/partition.metadata", "expected a .log file or a folder"),
     ],
 )
 def test_a_place_without_a_log_is_named(store, key, said):

@@ -1,4 +1,8 @@
-"""Brokers for lessons, the same in every run: how they start, crash and are followed."""
+"""Brokers for lessons: start one, restart it after a crash, start its follower.
+
+Only the group coordinator of a broker exists here, so a lesson's broker is a `GroupCoordinator`. Its clock is
+simulated, and its answers are the same in every run.
+"""
 
 from __future__ import annotations
 
@@ -46,36 +50,37 @@ def start_broker(
     now_ms: int = START,
     topics: Mapping[str, int] | None = SHOP,
     authorize: Authorizer = allow_all,
-    **changed: Any,
+    **settings_changes: Any,
 ) -> GroupCoordinator:
-    """Start a broker's coordinator, which has loaded every partition of its log.
+    """Start a broker, and let it load every partition of its log.
 
     Parameters
     ----------
     logs
-        Logs, or a folder of them, which is copied first. None: an empty log.
+        Open logs, or the path of a folder of logs, which is copied first. None starts with an empty log.
     kafka
         The version whose rules apply: 1.0.1, 2.8.2 or 3.9.2.
     now_ms
         The time on the broker's clock, in ms since the epoch.
     topics
-        The topics that exist, with their partition counts. None: every topic exists.
+        The topics that exist, with their partition counts. If it is None, every topic exists.
     authorize
-        Returns whether the client may do an operation on a resource, given operation, kind and name.
-    **changed
-        Settings (`kafkagroups.coordinator.Settings`) that differ from this version's defaults.
+        A function of an operation, a resource type and a resource name. It returns whether the client is allowed to do
+        the operation.
+    **settings_changes
+        The settings (`kafkagroups.coordinator.Settings`) that differ from the defaults of this Kafka version.
 
     Returns
     -------
     GroupCoordinator
-        The coordinator. Its member ids are the client's name and a number.
+        The broker's coordinator. Each member id that it creates is the client's name and a number.
 
     Raises
     ------
     UsageError
-        If `kafka` is another version.
+        If `kafka` is none of these three versions.
     """
-    settings = replace(coordinator.read_settings(kafka, {}), **changed)
+    settings = replace(coordinator.read_settings(kafka, {}), **settings_changes)
     if logs is None or isinstance(logs, str | Path):
         folder = make_scratch_folder()
         for partition in () if logs is None else Path(logs).glob("__consumer_offsets-*"):
@@ -85,9 +90,9 @@ def start_broker(
 
 
 def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
-    """Start a new coordinator on the log of a broker that crashed, at the same time and with the same settings.
+    """Start a new broker on the log of a broker that crashed. The time and the settings stay the same.
 
-    The memory of the crashed broker is lost. Requests that waited for it are never answered.
+    The memory of the crashed broker is lost. Requests that waited for the crashed broker are never answered.
     """
     broker.clock.clear_timers()
     logs = broker.manager.logs
@@ -102,46 +107,49 @@ def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
 
 
 class Replica:
-    """Another broker's copy of one partition's log, which cannot be appended to.
+    """A follower's copy of one partition's log. Nothing can be appended to the copy.
 
-    It contains the batches below offset `end` (None: all).
+    The copy contains the batches that begin below `end_offset`, or all batches if `end_offset` is None.
     """
 
-    def __init__(self, logs: OffsetsLogs, partition: int, end: int | None = None) -> None:
+    def __init__(self, logs: OffsetsLogs, partition: int, end_offset: int | None = None) -> None:
         self.partition = partition
-        self.batches = [batch for batch in logs.read(partition) if end is None or batch.base_offset < end]
+        self.batches = [batch for batch in logs.read(partition) if end_offset is None or batch.base_offset < end_offset]
 
     def magic(self, partition: int) -> int | None:
         """Return 2, the message format."""
         return 2
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
-        """Refuse: a follower gets its records from the leader only."""
+        """Raise UsageError, because a follower gets its records only from the leader."""
         raise UsageError("a replica cannot be appended to; append to its leader")
 
     def read(self, partition: int) -> Iterable[Batch]:
-        """Return the batches of the copied partition."""
+        """Return the batches of the copied partition, and no batches for another partition."""
         return self.batches if partition == self.partition else ()
 
 
-def start_follower(broker: GroupCoordinator, group: str, end: int | None = None) -> GroupCoordinator:
-    """Start the coordinator that would replace this broker now, with the group's partition below offset `end`.
+def start_follower(broker: GroupCoordinator, group: str, end_offset: int | None = None) -> GroupCoordinator:
+    """Start the broker that would replace this broker now. This broker continues to run.
 
-    The broker itself continues, unlike after `restart_after_crash`.
+    The new broker has a copy of the group's partition. The copy has only the batches that begin below `end_offset`.
     """
     manager = broker.manager
-    replica = Replica(manager.logs, manager.partition_for(group), end)
+    replica = Replica(manager.logs, manager.partition_for(group), end_offset)
     return start_broker(replica, broker.settings.kafka, now_ms=broker.clock.now_ms)
 
 
 def read_partition_lines(broker: GroupCoordinator, group: str) -> Lines:
-    """Return the lines of the partition that stores the group."""
+    """Return one printable line for each record of the partition that stores the group."""
     log = broker.manager.logs.read(broker.manager.partition_for(group))
     return Lines(line for batch in log for line in read_batch_lines(batch))
 
 
 def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[CommitErrors]:
-    """Commit the offsets of a batch again, at the batch's time. Raises UsageError if it contains other records."""
+    """Commit the offsets of a batch again, at the batch's time.
+
+    Raises UsageError if the batch contains a record that is not a committed offset.
+    """
     offsets: dict[TopicPartition, OffsetCommit] = {}
     groups: set[str] = set()
     for log_record in batch.records:
@@ -156,8 +164,8 @@ def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[Commi
     return broker.offset_commit(groups.pop(), offsets)
 
 
-class CountedLogs:
-    """Logs that count the records that are read from them (`records_read`)."""
+class ReadCountingLogs:
+    """Logs with a counter: `records_read` is the number of records that were read from these logs."""
 
     def __init__(self, logs: OffsetsLogs | str | Path) -> None:
         self.logs = DiskLogs(logs) if isinstance(logs, str | Path) else logs
@@ -179,9 +187,9 @@ class CountedLogs:
 
 
 def format_offsets(result: OffsetFetchResult) -> dict[str, Any]:
-    """Return fetched offsets in the form of data/harbour.
+    """Return fetched offsets in the format of the JSON files in data/harbour.
 
-    Each partition has offset, leader epoch and metadata, or the name of an error.
+    The value of each partition contains its offset, leader epoch and metadata, or is the name of an error.
     """
     formatted: dict[str, Any] = {}
     for partition, fetched in result.offsets.items():

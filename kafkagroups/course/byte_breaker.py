@@ -1,4 +1,4 @@
-"""Lesson 03: a widget that breaks one byte and shows what checksum and recovery do."""
+"""Lesson 03: a widget that changes one byte, and shows what checksum and recovery do."""
 
 from __future__ import annotations
 
@@ -11,64 +11,67 @@ from kafkagroups.log.batches import read_batches
 
 
 class ByteBreaker(StaticWidget):
-    """A slider that chooses the byte to break.
+    """A slider for the position of the byte to break, with a line about each batch.
 
     Parameters
     ----------
     data
         The bytes of a segment.
-    broken
-        The position of the broken byte at first. None breaks no byte.
+    broken_position
+        The initial position of the broken byte. If it is None, no byte is broken.
     """
 
-    def __init__(self, data: bytes, broken: int | None = None) -> None:
+    def __init__(self, data: bytes, broken_position: int | None = None) -> None:
         self.data = data
         self.batches = list(read_batches(data))
-        self.byte = widgets.IntSlider(
-            value=-1 if broken is None else broken,
+        self.position = widgets.IntSlider(
+            value=-1 if broken_position is None else broken_position,
             min=-1,
             max=len(data) - 1,
             description="break byte",
             layout=widgets.Layout(width="600px"),
         )
         self.view = widgets.HTML()
-        self.byte.observe(lambda _: self._draw(), names="value")
+        self.position.observe(lambda _: self._draw(), names="value")
         self._draw()
-        super().__init__([self.byte, self.view])
+        super().__init__([self.position, self.view])
 
     def _draw(self) -> None:
         self.view.value = self.static_html()
 
-    def _lines(self) -> list[str]:
-        broken = self.byte.value
+    def _format_lines(self) -> list[str]:
+        broken_position = self.position.value
         data = bytearray(self.data)
         first_line = "no byte is broken"
-        if broken >= 0:
-            data[broken] ^= 0x01
-            first_line = f"byte {broken} is {self.data[broken]:02x}, broken to {data[broken]:02x}"
-        kept, reason = _read_until_damage(bytes(data))
+        if broken_position >= 0:
+            data[broken_position] ^= 0x01
+            first_line = (
+                f"byte {broken_position} is {self.data[broken_position]:02x}, broken to {data[broken_position]:02x}"
+            )
+        readable_batches, damage = _read_until_damage(bytes(data))
         lines = [first_line]
         for number, batch in enumerate(self.batches):
-            fate = _describe_fate(batch, kept[number]) if number < len(kept) else "cut away"
+            is_readable = number < len(readable_batches)
+            result = _describe_result(batch, readable_batches[number]) if is_readable else "cut away"
             last_byte = batch.position + batch.size - 1
-            lines.append(f"bytes {batch.position:>4} to {last_byte:>4}, {_format_offsets(batch)}: {fate}")
-        if broken < 0:
-            lines.append("every checksum is right")
-        elif reason:
-            lines.append(f"recovery stops there: {reason}")
+            lines.append(f"bytes {batch.position:>4} to {last_byte:>4}, {_format_offsets(batch)}: {result}")
+        if broken_position < 0:
+            lines.append("every checksum is correct")
+        elif damage:
+            lines.append(f"recovery stops there: {damage}")
         else:
-            lines.append("no checksum guards this byte")
+            lines.append("no checksum covers this byte")
         return lines
 
     def static_html(self) -> str:
-        return format_html("kg-break", self._lines())
+        return format_html("kg-break", self._format_lines())
 
     def static_text(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join(self._format_lines())
 
 
 def _read_until_damage(data: bytes) -> tuple[list[Batch], str | None]:
-    """Return the batches before the first damage, and a description of the damage, if any."""
+    """Return the batches before the first damaged byte, and a description of the damage (None without damage)."""
     batches: list[Batch] = []
     try:
         for batch in read_batches(data):
@@ -78,9 +81,9 @@ def _read_until_damage(data: bytes) -> tuple[list[Batch], str | None]:
     return batches, None
 
 
-def _describe_fate(original: Batch, kept: Batch) -> str:
-    if _format_offsets(original) != _format_offsets(kept):
-        return f"kept, but now read as {_format_offsets(kept)}"
+def _describe_result(original: Batch, readable: Batch) -> str:
+    if _format_offsets(original) != _format_offsets(readable):
+        return f"kept, but now read as {_format_offsets(readable)}"
     return "kept"
 
 

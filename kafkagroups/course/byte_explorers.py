@@ -1,4 +1,4 @@
-"""Lessons 01 and 03: widgets that show every byte of a record or batch with its field."""
+"""Lessons 01 and 03: widgets that show the fields of a record or batch with their bytes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kafkagroups.course.widgets import MONO, Stepper
 
 
 class _Explorer(Stepper):
-    """The bytes with the chosen field in brackets, and the field's type, value and meaning below."""
+    """A hexdump with the chosen field in brackets. The type, value and meaning of the field are below the hexdump."""
 
     def __init__(self, spans: Annotation) -> None:
         self.spans = spans
-        names = [f"{span.part} {span.start}: {span.field or 'rest'} ({span.type})" for span in spans]
+        field_names = [f"{span.part} {span.start}: {span.field or 'rest'} ({span.type})" for span in spans]
         self.field = widgets.Dropdown(
-            options=[(name, index) for index, name in enumerate(names)],
+            options=[(name, index) for index, name in enumerate(field_names)],
             description="field",
             layout=widgets.Layout(width="360px"),
         )
@@ -42,12 +42,12 @@ class _Explorer(Stepper):
 
 
 class RecordExplorer(_Explorer):
-    """Steps through every field of one record.
+    """A widget that steps through the fields of one record.
 
     Parameters
     ----------
     key, value
-        The record's bytes. The value None is a tombstone.
+        The bytes of the record's key and value. If `value` is None, the record is a tombstone.
     """
 
     def __init__(self, key: bytes, value: bytes | None) -> None:
@@ -55,14 +55,14 @@ class RecordExplorer(_Explorer):
 
 
 class BatchExplorer(_Explorer):
-    """Steps through every field of one batch, its header and its records.
+    """A widget that steps through the fields of one batch: its header and its records.
 
     Parameters
     ----------
     data
         The bytes of a segment.
     position
-        The byte at which the batch begins.
+        The position at which the batch begins.
     """
 
     def __init__(self, data: bytes, position: int = 0) -> None:
@@ -70,17 +70,17 @@ class BatchExplorer(_Explorer):
         super().__init__(Annotation(spans, {"batch": data[position : position + spans[-1].end]}))
 
 
-def _mark_bytes(bytes_of: Mapping[str, bytes], chosen: Span) -> str:
-    """Return a hexdump, 16 bytes per line, with the chosen bytes in brackets and in bold."""
+def _mark_bytes(bytes_of: Mapping[str, bytes], chosen_span: Span) -> str:
+    """Return a hexdump with 16 bytes per line. The bytes of the chosen span are in brackets and in bold."""
     lines = []
     for part, data in bytes_of.items():
         lines.append(f"{part}\n")
         for start in range(0, len(data), 16):
             cells = []
             for position in range(start, min(start + 16, len(data))):
-                is_chosen = chosen.part == part and chosen.start <= position < chosen.end
-                is_first = is_chosen and position in (chosen.start, start)
-                is_last = is_chosen and position in (chosen.end - 1, start + 15)
+                is_chosen = chosen_span.part == part and chosen_span.start <= position < chosen_span.end
+                is_first = is_chosen and position in (chosen_span.start, start)
+                is_last = is_chosen and position in (chosen_span.end - 1, start + 15)
                 byte = f"<b>{data[position]:02x}</b>" if is_chosen else f"{data[position]:02x}"
                 cells.append(("[" if is_first else " ") + byte + ("]" if is_last else " "))
             lines.append(f"{start:>5} {''.join(cells)}\n")

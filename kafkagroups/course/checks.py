@@ -1,8 +1,8 @@
-"""Check, hint and solution: what a learner calls in the cell of an exercise.
+"""Check, hint and solution: the functions that a learner calls for an exercise.
 
-`check` compares the learner's function or value with the package's own, on bytes that a broker wrote. It prints one of
-four outcomes: passed, failed, error or not attempted. It never raises. tests/course runs it on every starter, solution
-and known mistake.
+`check` compares the learner's function with the package's correct function, on the cases of the exercise, or the
+learner's value with the correct value. `check` prints one of four results: passed, failed, error or not attempted. It
+never raises an error. tests/course runs `check` on every starter, solution and known mistake.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.errors import KafkagroupsError
 
 AnyFunction = Callable[..., Any]
-"""A function of some exercise. Each exercise has other arguments, so their types are not known here."""
-_LONGEST_VALUE = 90
+"""The function of an exercise. The functions of different exercises have different arguments."""
+_MAX_VALUE_LENGTH = 90
 _TYPE_NAMES = {int: "a whole number", str: "a text"}
 
 
@@ -32,7 +32,7 @@ def check(name: str, attempt: Any) -> None:
     attempt
         The learner's function or value. `...` and None mean "not attempted yet".
     """
-    exercise = _find(name)
+    exercise = _find_exercise(name)
     if exercise is None:
         return
     try:
@@ -52,21 +52,21 @@ def hint(name: str, number: int = 1) -> None:
     name
         The exercise's name.
     number
-        Which hint. 1 is the smallest.
+        The number of the hint, from 1. The first hint helps least.
     """
-    exercise = _find(name)
+    exercise = _find_exercise(name)
     if exercise is None:
         return
     hints = exercise.hints
     if not 1 <= number <= len(hints):
         print(f"{name} has {len(hints)} hints")
         return
-    next_hint = f'   (the next one: course.hint("{name}", {number + 1}))' if number < len(hints) else ""
-    print(f"hint {number} of {len(hints)}: {hints[number - 1]}{next_hint}")
+    call_for_next_hint = f'   (the next hint: course.hint("{name}", {number + 1}))' if number < len(hints) else ""
+    print(f"hint {number} of {len(hints)}: {hints[number - 1]}{call_for_next_hint}")
 
 
 def ensure_correct(name: str, attempt: Any) -> Any:
-    """Return a function that the rest of the lesson can rely on, and print which one it is.
+    """Return a correct function for the cells that follow, and print whose function it is.
 
     Parameters
     ----------
@@ -78,13 +78,13 @@ def ensure_correct(name: str, attempt: Any) -> Any:
     Returns
     -------
     Callable
-        The learner's function if it is correct, else the package's own.
+        The learner's function if it is correct, else the package's function.
     """
-    exercise = _find(name)
+    exercise = _find_exercise(name)
     if exercise is None or _check_function(exercise, attempt).startswith("✓"):
-        print(f"the lesson goes on with your {name}")
+        print(f"the lesson continues with your {name}")
         return attempt
-    print(f"your {name} is not ready; the lesson goes on with the package's")
+    print(f"your {name} is not correct yet; the lesson continues with the package's {name}")
     return exercise.correct
 
 
@@ -96,32 +96,32 @@ def solution(name: str) -> None:
     name
         The exercise's name.
     """
-    exercise = _find(name)
+    exercise = _find_exercise(name)
     if exercise is not None:
         print(exercise.solution)
 
 
-def _find(name: str) -> Exercise | None:
+def _find_exercise(name: str) -> Exercise | None:
     if name not in EXERCISES:
-        print(f"there is no exercise {name!r}; there are {', '.join(sorted(EXERCISES))}")
+        print(f"there is no exercise {name!r}; the exercises are {', '.join(sorted(EXERCISES))}")
     return EXERCISES.get(name)
 
 
-def _not_attempted(exercise: Exercise) -> str:
+def _format_not_attempted(exercise: Exercise) -> str:
     return f'· {exercise.name}: not attempted yet. course.hint("{exercise.name}") helps'
 
 
 def _check_value(exercise: Exercise, attempt: Any) -> str:
     if attempt is ... or attempt is None:
-        return _not_attempted(exercise)
+        return _format_not_attempted(exercise)
     expected_type = type(exercise.correct)
     if type(attempt) is not expected_type:
         expected = _TYPE_NAMES.get(expected_type, expected_type.__name__)
         return f"✗ {exercise.name}: not {_shorten(attempt)}; {expected} is expected, without quotes or dots."
     if exercise.find_mistake is None:
         is_correct = attempt == exercise.correct
-        mistakes = (sentence for sentence, wrong in exercise.known_mistakes.items() if wrong == attempt)
-        mistake = next(mistakes, None)
+        sentences = (sentence for sentence, value in exercise.known_mistakes.items() if value == attempt)
+        mistake = next(sentences, None)
     else:
         mistake = exercise.find_mistake(attempt)
         is_correct = mistake is None
@@ -132,7 +132,7 @@ def _check_value(exercise: Exercise, attempt: Any) -> str:
 
 def _check_function(exercise: Exercise, attempt: Any) -> str:
     if attempt is ... or attempt is None:
-        return _not_attempted(exercise)
+        return _format_not_attempted(exercise)
     if not callable(attempt):
         return f"✗ {exercise.name}: a function was expected"
     results = []
@@ -144,7 +144,7 @@ def _check_function(exercise: Exercise, attempt: Any) -> str:
             tombstone = " (None is a tombstone: there is no value to read)" if None in arguments else ""
             return f"! {exercise.name}: for {_format_arguments(arguments)} your code raised {message}{tombstone}"
     if all(result is None or result is ... for result in results):
-        return _not_attempted(exercise)
+        return _format_not_attempted(exercise)
     for arguments, result in zip(exercise.cases, results, strict=True):
         expected = _call(exercise.correct, arguments)
         if not _are_same(expected, result):
@@ -159,17 +159,18 @@ def _find_known_mistake(
 ) -> str | None:
     """Return the sentence of a known mistake that gives the same result in the failed case.
 
-    If there are several, it is the one that agrees with the learner's function in the most cases.
+    If several known mistakes give this result, return the sentence of the mistake that agrees with the learner's
+    function in the most cases.
     """
 
-    def count_agreements(wrong: AnyFunction) -> int:
+    def count_agreements(function: AnyFunction) -> int:
         pairs = zip(exercise.cases, results, strict=True)
-        return sum(_are_same(_call(wrong, arguments), result) for arguments, result in pairs)
+        return sum(_are_same(_call(function, arguments), result) for arguments, result in pairs)
 
     candidates = {
-        sentence: wrong
-        for sentence, wrong in exercise.known_mistakes.items()
-        if _are_same(_call(wrong, failed_case), failed_result)
+        sentence: function
+        for sentence, function in exercise.known_mistakes.items()
+        if _are_same(_call(function, failed_case), failed_result)
     }
     return max(candidates, key=lambda sentence: count_agreements(candidates[sentence]), default=None)
 
@@ -186,13 +187,13 @@ def _call(function: AnyFunction, arguments: tuple[Any, ...]) -> Any:
         return type(error)
 
 
-def _are_same(a: Any, b: Any) -> bool:
-    """Return whether two results are the same answer.
+def _are_same(expected: Any, result: Any) -> bool:
+    """Return whether a result is the expected answer.
 
     Python's `==` is not enough, because 1, 1.0 and True are equal but not the same answer. The order of a dict's keys
     does not count.
     """
-    return _represent(a) == _represent(b)
+    return _represent(expected) == _represent(result)
 
 
 def _represent(value: Any) -> str:
@@ -206,5 +207,5 @@ def _format_arguments(arguments: tuple[Any, ...]) -> str:
 def _shorten(value: Any) -> str:
     text = f'bytes.fromhex("{value.hex()}")' if isinstance(value, bytes) else repr(value)
     if " " in text:
-        return textwrap.shorten(text, _LONGEST_VALUE, placeholder="…")
-    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
+        return textwrap.shorten(text, _MAX_VALUE_LENGTH, placeholder="…")
+    return text if len(text) <= _MAX_VALUE_LENGTH else text[:_MAX_VALUE_LENGTH] + "…"

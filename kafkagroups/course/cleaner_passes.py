@@ -1,4 +1,4 @@
-"""Lesson 08: passes of the log cleaner over the shop's log, and the kinds of records."""
+"""Lesson 08: passes of the log cleaner over the shop's log, and how it classifies records."""
 
 from __future__ import annotations
 
@@ -18,63 +18,63 @@ from kafkagroups.log.segments import open_log
 from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType
 
-COUNTED_KINDS = ("value", "tombstone")
-"""The kinds of record that the cleaner's offset map contains. Markers and aborted records are not in it."""
+OFFSET_MAP_CLASSES = ("value", "tombstone")
+"""The classes of records that the cleaner's offset map contains. The map contains no markers and no aborted records."""
 _SHOP_LOG = "harbour/cleaning/{}/__consumer_offsets-38"
 
 
-class Pass(NamedTuple):
+class CleanerPass(NamedTuple):
     """One pass of the cleaner.
 
     Attributes
     ----------
     title
         The name that a widget shows.
-    before, after
-        The log before and after the pass.
-    end
-        The offset at which the pass stopped. From there on the log is unchanged.
+    log_before, log_after
+        The partition folder before and after the pass.
+    end_offset
+        The offset at which the pass stopped. From this offset on, the log is unchanged.
     """
 
     title: str
-    before: Path
-    after: Path
-    end: int
+    log_before: Path
+    log_after: Path
+    end_offset: int
 
 
 def classify_records(log: str | Path) -> Iterator[tuple[str, LogRecord]]:
-    """Yield each record of a log with its kind for the cleaner: "marker", "aborted", "tombstone" or "value".
+    """Yield each record of a log with its class for the cleaner: "marker", "aborted", "tombstone" or "value".
 
     Parameters
     ----------
     log
         A partition folder.
     """
-    kinds: dict[int, tuple[str, LogRecord]] = {}
+    classified: dict[int, tuple[str, LogRecord]] = {}
     in_transaction: dict[int, list[LogRecord]] = {}
     for batch in open_log(log):
         for record in batch.records:
-            kinds[record.offset] = _kind_of(batch, record), record
+            classified[record.offset] = _classify_record(batch, record), record
         if batch.is_control:
-            ended = in_transaction.pop(batch.producer_id, [])
+            ended_records = in_transaction.pop(batch.producer_id, [])
             if read_marker(batch) is ControlType.ABORT:
-                kinds.update((record.offset, ("aborted", record)) for record in ended)
+                classified.update((record.offset, ("aborted", record)) for record in ended_records)
         elif batch.is_transactional:
             in_transaction.setdefault(batch.producer_id, []).extend(batch.records)
-    yield from kinds.values()
+    yield from classified.values()
 
 
-def _kind_of(batch: Batch, record: LogRecord) -> str:
-    """Return the kind that a record has before its transaction ends."""
+def _classify_record(batch: Batch, record: LogRecord) -> str:
+    """Return the class of a record. The end of its transaction is not considered."""
     if batch.is_control:
         return "marker"
     return "tombstone" if record.value is None else "value"
 
 
-def list_countable_records(log: str | Path) -> list[tuple[int, bytes | None, bytes | None]]:
-    """Return offset, key and value of each record that the cleaner's offset map may contain.
+def list_offset_map_records(log: str | Path) -> list[tuple[int, bytes | None, bytes | None]]:
+    """Return the offset, key and value of each record that the cleaner's offset map may contain.
 
-    Markers and records of aborted transactions are left out.
+    The map contains no markers and no records of aborted transactions.
 
     Parameters
     ----------
@@ -82,26 +82,29 @@ def list_countable_records(log: str | Path) -> list[tuple[int, bytes | None, byt
         A partition folder.
     """
     return [
-        (record.offset, record.key, record.value) for kind, record in classify_records(log) if kind in COUNTED_KINDS
+        (record.offset, record.key, record.value)
+        for record_class, record in classify_records(log)
+        if record_class in OFFSET_MAP_CLASSES
     ]
 
 
-def repeat_real_passes(folder: Path) -> list[Pass]:
-    """Repeat the three passes of the shop's 4.3.1 broker, at the same times.
+def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
+    """Repeat the three passes of the log cleaner of the shop's 4.3.1 broker, at the same times.
 
-    Between its first and second pass the broker wrote ten records of day 12. Eight of them were superseded before the
-    log was copied, so only the other two are appended here.
+    Between the first and the second pass, the broker wrote ten records of day 12. Eight of these records were
+    superseded before the log was copied. So only two records are appended here.
 
     Parameters
     ----------
     folder
-        Where the logs are written.
+        The folder that receives the logs.
 
     Notes
     -----
     Source: data/harbour/cleaning, server-lines.txt.
     """
-    last = Path(find_data(_SHOP_LOG.format("after-clean-2")))
+    last_copy = Path(find_data(_SHOP_LOG.format("after-clean-2")))
+    # The time of pass 1 in milliseconds.
     first_pass_ms = 1_795_256_324_030
 
     before_1 = folder / "before-1"
@@ -109,58 +112,60 @@ def repeat_real_passes(folder: Path) -> list[Pass]:
     pass_1 = _run_pass("pass 1, 10:18:44", before_1, folder / "after-1", first_pass_ms, first_dirty=0)
 
     before_2 = folder / "before-2"
-    shutil.copytree(pass_1.after, before_2)
-    day_12 = next(batch for batch in open_log(last) if batch.base_offset == 507)
-    (before_2 / segment_name(499)).write_bytes(rebuild_bytes(day_12))
+    shutil.copytree(pass_1.log_after, before_2)
+    day_12_batch = next(batch for batch in open_log(last_copy) if batch.base_offset == 507)
+    (before_2 / segment_name(499)).write_bytes(rebuild_bytes(day_12_batch))
     pass_2 = _run_pass("pass 2, 10:18:55", before_2, folder / "after-2", first_pass_ms + 11_451, first_dirty=498)
 
     before_3 = folder / "before-3"
-    shutil.copytree(pass_2.after, before_3)
-    shutil.copy(last / segment_name(509), before_3)
+    shutil.copytree(pass_2.log_after, before_3)
+    shutil.copy(last_copy / segment_name(509), before_3)
     pass_3 = _run_pass("pass 3, 10:19:01", before_3, folder / "after-3", first_pass_ms + 17_528, first_dirty=499)
     return [pass_1, pass_2, pass_3]
 
 
-def _run_pass(title: str, before: Path, after: Path, now_ms: int, first_dirty: int) -> Pass:
+def _run_pass(title: str, before: Path, after: Path, now_ms: int, first_dirty: int) -> CleanerPass:
     result = compact(before, after, now_ms=now_ms, delete_retention_ms=2_000, first_dirty=first_dirty)
-    return Pass(title, before, after, result.next_dirty_offset)
+    return CleanerPass(title, before, after, result.next_dirty_offset)
 
 
-def write_pinned_log(folder: str | Path) -> Path:
-    """Write the shop's ten days with one transaction that never ended, and return the folder.
+def write_log_with_hanging_transaction(folder: str | Path) -> Path:
+    """Write the shop's log of ten days with one transaction that never ended, and return the folder.
 
-    The segments have at most 8,000 bytes. The open transaction begins at offset 216.
+    The segments have at most 8,000 bytes. The hanging transaction begins at offset 216.
 
     Parameters
     ----------
     folder
-        Where to write the log.
+        The folder that receives the log.
     """
-    shift = 0
+    offset_shift = 0
     with LogWriter(folder, segment_bytes=8_000) as log:
         for batch in open_log(find_data(_SHOP_LOG.format("before-clean"))):
             if batch.base_offset == 216:
                 time = batch.max_timestamp
                 log.append(encode_records(216, time, [encode_commit("till-sync", 7)], TRANSACTIONAL, 77))
-                shift = 1
-            # The base offset comes before the bytes that the checksum covers (lesson 03), so no checksum changes.
-            log.append((batch.base_offset + shift).to_bytes(8, "big") + rebuild_bytes(batch)[8:])
+                offset_shift = 1
+            # The first 8 bytes are the base offset. The checksum does not cover them (lesson 03), so it stays correct.
+            log.append((batch.base_offset + offset_shift).to_bytes(8, "big") + rebuild_bytes(batch)[8:])
     return Path(folder)
 
 
-def abort_transaction(log: Path, producer: int) -> Path:
-    """Copy a log, append the abort marker of an open transaction in a new segment, and return the copy.
+def abort_transaction(log: Path, producer_id: int) -> Path:
+    """Copy a log, append an abort marker for a hanging transaction, and return the copy.
+
+    The marker is in a new segment.
 
     Parameters
     ----------
     log
-        A partition folder. It is not changed.
-    producer
+        A partition folder. This log does not change.
+    producer_id
         The producer id of the transaction.
     """
     copy = make_scratch_folder() / "ended"
     shutil.copytree(log, copy)
     with LogWriter(copy, segment_bytes=1) as writer:
         time = max(batch.max_timestamp for batch in open_log(log))
-        writer.append(encode_marker(writer.next_offset, time, ControlType.ABORT, producer))
+        writer.append(encode_marker(writer.next_offset, time, ControlType.ABORT, producer_id))
     return copy

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import ipywidgets as widgets
 
-from kafkagroups.course.cleaner_passes import COUNTED_KINDS, Pass, classify_records
+from kafkagroups.course.cleaner_passes import OFFSET_MAP_CLASSES, CleanerPass, classify_records
 from kafkagroups.course.widgets import StaticWidget, format_html
 from kafkagroups.log.segments import open_log
 
 _ROW_LENGTH = 60
-_VERDICTS = {
-    "value kept": ("V", "the newest of its key"),
+_RESULTS = {
+    "value kept": ("V", "the newest record of its key"),
     "value gone": ("v", "the log has a newer record of its key"),
     "aborted gone": ("a", "its transaction was aborted"),
     "tombstone set": ("T", "a tombstone: its batch gets a delete horizon"),
@@ -25,19 +25,19 @@ _VERDICTS = {
     "marker gone": ("m", "a marker whose delete horizon has passed"),
     "untouched": ("=", "in the active segment, or after the start of an open transaction"),
 }
-"""For each verdict about a record, its letter (lower case if the record is removed) and the rule."""
+"""For each result of a pass for a record: a letter, which is lower case if the record is removed, and the reason."""
 
 
 class CompactionSlider(StaticWidget):
-    """A slider that chooses one of several passes. The static form shows all of them.
+    """A slider for the number of a pass, and a view of this pass. The static version shows all passes.
 
     Parameters
     ----------
     passes
-        The passes in their order.
+        The passes of the cleaner in their order.
     """
 
-    def __init__(self, passes: Sequence[Pass]) -> None:
+    def __init__(self, passes: Sequence[CleanerPass]) -> None:
         self.passes = list(passes)
         self.number = widgets.IntSlider(value=1, min=1, max=len(self.passes), description="pass")
         self.view = widgets.HTML()
@@ -49,59 +49,66 @@ class CompactionSlider(StaticWidget):
         self.view.value = _format_block(self.passes[self.number.value - 1])
 
     def static_html(self) -> str:
-        return "".join(_format_block(each) for each in self.passes)
+        return "".join(_format_block(cleaner_pass) for cleaner_pass in self.passes)
 
     def static_text(self) -> str:
-        return "\n\n".join("\n".join(_format_pass(each)) for each in self.passes)
+        return "\n\n".join("\n".join(_format_pass(cleaner_pass)) for cleaner_pass in self.passes)
 
 
-def _format_block(each: Pass) -> str:
-    return format_html("kg-passes", [*_format_pass(each), ""])
+def _format_block(cleaner_pass: CleanerPass) -> str:
+    return format_html("kg-passes", [*_format_pass(cleaner_pass), ""])
 
 
-def _format_pass(each: Pass) -> list[str]:
-    """Return sizes, a legend with counts, and one letter per record."""
-    verdicts = _judge_records(each)
-    lines = [each.title, f"  before  {_format_size(each.before)}", f"  after   {_format_size(each.after)}", ""]
-    for verdict, (letter, rule) in _VERDICTS.items():
-        count = sum(other == verdict for other in verdicts.values())
+def _format_pass(cleaner_pass: CleanerPass) -> list[str]:
+    """Return lines with the log's sizes, a legend with counts, and one letter per record."""
+    results = _find_results(cleaner_pass)
+    lines = [
+        cleaner_pass.title,
+        f"  before  {_format_size(cleaner_pass.log_before)}",
+        f"  after   {_format_size(cleaner_pass.log_after)}",
+        "",
+    ]
+    for result, (letter, reason) in _RESULTS.items():
+        count = sum(record_result == result for record_result in results.values())
         if count:
-            lines.append(f"  {letter} {'dropped' if letter.islower() else 'kept':<8} {count:>4}  {rule}")
+            lines.append(f"  {letter} {'dropped' if letter.islower() else 'kept':<8} {count:>4}  {reason}")
     lines.append("")
-    for first in range(0, max(verdicts) + 1, _ROW_LENGTH):
+    for first in range(0, max(results) + 1, _ROW_LENGTH):
         offsets = range(first, first + _ROW_LENGTH)
-        row = "".join(_VERDICTS[verdicts[offset]][0] if offset in verdicts else "·" for offset in offsets)
+        row = "".join(_RESULTS[results[offset]][0] if offset in results else "·" for offset in offsets)
         if row.strip("·"):
             lines.append(f"  {first:>5}  {row}")
     return lines
 
 
-def _judge_records(each: Pass) -> dict[int, str]:
-    """Return a verdict (a key of `_VERDICTS`) for each offset that had a record before the pass."""
-    horizons_before = _read_horizons(each.before)
-    horizons_after = _read_horizons(each.after)
-    records = list(classify_records(each.before))
-    newest = {
-        record.key: record.offset for kind, record in records if kind in COUNTED_KINDS and record.offset < each.end
+def _find_results(cleaner_pass: CleanerPass) -> dict[int, str]:
+    """Return the result (a key of `_RESULTS`) of each record that the log had before the pass, by its offset."""
+    horizons_before = _read_horizons(cleaner_pass.log_before)
+    horizons_after = _read_horizons(cleaner_pass.log_after)
+    records = list(classify_records(cleaner_pass.log_before))
+    newest_offsets = {
+        record.key: record.offset
+        for record_class, record in records
+        if record_class in OFFSET_MAP_CLASSES and record.offset < cleaner_pass.end_offset
     }
-    verdicts = {}
-    for kind, record in records:
+    results = {}
+    for record_class, record in records:
         offset = record.offset
-        if offset >= each.end:
-            verdicts[offset] = "untouched"
+        if offset >= cleaner_pass.end_offset:
+            results[offset] = "untouched"
             continue
-        fate = "kept" if offset in horizons_after else "gone"
-        if kind in ("tombstone", "marker") and horizons_after.get(offset) is not None:
-            waits = "waits" if kind == "marker" else "kept"
-            fate = "set" if horizons_before[offset] is None else waits
-        if kind == "tombstone" and offset < newest.get(record.key, -1):
-            kind = "value"  # A newer record superseded this tombstone, so its horizon does not matter.
-        verdicts[offset] = f"{kind} {fate}"
-    return verdicts
+        change = "kept" if offset in horizons_after else "gone"
+        if record_class in ("tombstone", "marker") and horizons_after.get(offset) is not None:
+            change_without_deadline = "waits" if record_class == "marker" else "kept"
+            change = "set" if horizons_before[offset] is None else change_without_deadline
+        if record_class == "tombstone" and offset < newest_offsets.get(record.key, -1):
+            record_class = "value"  # A newer record superseded this tombstone, so its horizon does not matter.
+        results[offset] = f"{record_class} {change}"
+    return results
 
 
 def _read_horizons(log: Path) -> dict[int, int | None]:
-    """Return the delete horizon of each record's batch, None if the batch has none."""
+    """Return the delete horizon of each record's batch, by record offset. It is None if the batch has no horizon."""
     return {record.offset: batch.delete_horizon_ms for batch in open_log(log) for record in batch.records}
 
 

@@ -1,4 +1,4 @@
-"""The exchanges, commits and fetches of a recorded conversation, with our responses."""
+"""The requests, commits and fetches of a recorded conversation, with both brokers' answers."""
 
 from __future__ import annotations
 
@@ -6,72 +6,72 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kafkagroups.coordinator import Errors
-from kafkagroups.course.recorded import play_conversation
+from kafkagroups.course.played_conversation import play_conversation
 
 Json = Any
 
 
 class Exchange(NamedTuple):
-    """A request with the real broker's response and ours. Lists in responses are sorted.
+    """A request, the real broker's response, and our coordinator's response. Lists in responses are sorted.
 
     Attributes
     ----------
-    n
+    number
         The number of the request in the recording.
     api, version, request
-        The request as JSON, with the name and version of its API.
-    broker, ours
+        The name and version of the API, and the request as JSON.
+    broker_response, our_response
         The responses as JSON.
     """
 
-    n: int
+    number: int
     api: str
     version: int
     request: Json
-    broker: Json
-    ours: Json
+    broker_response: Json
+    our_response: Json
 
 
 class Commit(NamedTuple):
-    """One partition of an OffsetCommit, with the real broker's error and ours."""
+    """One partition of an OffsetCommit, the real broker's error, and our coordinator's error."""
 
-    n: int
+    number: int
     group: str
     generation: int
     member: str
     partition: str
     offset: int
     metadata: str
-    broker: Errors
-    ours: Errors
+    broker_error: Errors
+    our_error: Errors
 
 
 class Fetch(NamedTuple):
-    """The OffsetFetch of one group, with the real broker's answer and ours.
+    """The OffsetFetch of one group, the real broker's answer, and our coordinator's answer.
 
     Attributes
     ----------
-    n, version, group
+    number, version, group
         The number of the request in the recording, its version, and the group id.
-    requested
-        "all", "none", or the requested partitions.
-    stable
-        Whether the request has requireStable.
-    broker, ours
-        For each partition its offset, or the name of an error.
+    requested_partitions
+        "all", "none", or the names of the partitions.
+    require_stable
+        The value of requireStable in the request.
+    broker_offsets, our_offsets
+        The offset of each partition, or the name of an error.
     """
 
-    n: int
+    number: int
     version: int
     group: str
-    requested: str
-    stable: bool
-    broker: dict[str, int | str]
-    ours: dict[str, int | str]
+    requested_partitions: str
+    require_stable: bool
+    broker_offsets: dict[str, int | str]
+    our_offsets: dict[str, int | str]
 
 
 def read_exchanges(name: str) -> list[Exchange]:
-    """Return every request of a recorded conversation that a coordinator answers, in order.
+    """Return the requests of a recorded conversation that our coordinator answers, in their order.
 
     Parameters
     ----------
@@ -92,17 +92,17 @@ def read_exchanges(name: str) -> list[Exchange]:
 
 
 def read_commits(exchanges: list[Exchange]) -> Iterator[Commit]:
-    """Yield every partition that an OffsetCommit among the exchanges names."""
+    """Yield a commit for each partition of each OffsetCommit in the exchanges."""
     for exchange in exchanges:
         if exchange.api != "OffsetCommit":
             continue
-        broker_errors = _read_errors(exchange.broker)
-        our_errors = _read_errors(exchange.ours)
+        broker_errors = _read_errors(exchange.broker_response)
+        our_errors = _read_errors(exchange.our_response)
         for topic in exchange.request["topics"]:
             for partition in topic["partitions"]:
                 key = (topic["name"], partition["partitionIndex"])
                 yield Commit(
-                    exchange.n,
+                    exchange.number,
                     exchange.request["groupId"],
                     exchange.request.get("generationIdOrMemberEpoch", -1),
                     exchange.request.get("memberId", ""),
@@ -115,18 +115,18 @@ def read_commits(exchanges: list[Exchange]) -> Iterator[Commit]:
 
 
 def read_fetches(exchanges: list[Exchange]) -> Iterator[Fetch]:
-    """Yield every group whose offsets an OffsetFetch among the exchanges requests."""
+    """Yield a fetch for each group of each OffsetFetch in the exchanges."""
     for exchange in exchanges:
-        if exchange.api != "OffsetFetch" or exchange.broker is None:
+        if exchange.api != "OffsetFetch" or exchange.broker_response is None:
             continue
-        broker_offsets = _read_offsets(exchange.broker)
-        our_offsets = _read_offsets(exchange.ours)
+        broker_offsets = _read_offsets(exchange.broker_response)
+        our_offsets = _read_offsets(exchange.our_response)
         has_groups = "groups" in exchange.request
         for group in exchange.request["groups"] if has_groups else [exchange.request]:
             group_id = group["groupId"]
             key = group_id if has_groups else ""
             yield Fetch(
-                exchange.n,
+                exchange.number,
                 exchange.version,
                 group_id,
                 _format_topics(group["topics"]),
@@ -144,7 +144,7 @@ def _format_topics(topics: Json) -> str:
 
 
 def _read_offsets(response: Json) -> dict[str, dict[str, int | str]]:
-    """Return the offsets of an OffsetFetch response by group id; "" in a version with only one group."""
+    """Return the offsets of an OffsetFetch response by group id. The id is "" if the version has only one group."""
     return {
         group.get("groupId", ""): {
             f"{topic['name']}-{partition['partitionIndex']}": _read_offset(partition)

@@ -1,4 +1,4 @@
-"""Lesson 07: what happens to a pending commit while its offset is deleted."""
+"""Lesson 07: the result if an offset is deleted while a commit for its partition is pending."""
 
 from __future__ import annotations
 
@@ -15,89 +15,90 @@ _ORDERS_0 = TopicPartition("orders", 0)
 _PRODUCER = 1
 
 
-class Outcome(NamedTuple):
-    """The result of a deletion that overtook a commit of offset 41.
+class DeletionResult(NamedTuple):
+    """The state after an offset was deleted while a commit of offset 41 was pending.
 
     Attributes
     ----------
     log
-        The lines of the group's partition.
+        One line for each record of the group's partition.
     commit_error
         The error that the client of the commit received.
-    live
-        The offset of orders-0 that the living coordinator answers, None if it has none.
-    loaded
-        The same after a restart of this coordinator.
-    loaded_by_the_new
-        The same after a load by the new coordinator (4.x).
+    live_offset
+        The offset of orders-0 that the coordinator returns now. It is None if the coordinator has no offset.
+    loaded_offset
+        The offset that the coordinator returns after a restart.
+    new_coordinator_offset
+        The offset that the new coordinator (4.x) has after it loads this log.
     """
 
     log: Lines
     commit_error: str
-    live: int | None
-    loaded: int | None
-    loaded_by_the_new: int | None
+    live_offset: int | None
+    loaded_offset: int | None
+    new_coordinator_offset: int | None
 
 
-def delete_while_pending(how: str, *, plain: bool = False, before: bool = True) -> Outcome:
-    """Delete an offset while a newer commit for the same partition is pending, and return the outcome.
+def delete_while_pending(cause: str, *, transactional: bool = True, commits_first: bool = True) -> DeletionResult:
+    """Delete an offset while a newer commit for the same partition is pending, and return the result.
 
-    Offset 1 is committed first. Then a commit of 41 is pending, the deletion happens, and finally 41 is completed.
+    First, offset 1 is committed. Then a commit of offset 41 begins and stays pending. Then the offset is deleted.
+    At the end, the commit of 41 is completed.
 
     Parameters
     ----------
-    how
-        What deletes the offset: the request "OffsetDelete", the request "DeleteGroups", or the deletion of the "topic".
-    plain
-        If true, 41 is a plain commit, and finally the replicas confirm it. If false, 41 is in a transaction, and
-        finally the transaction is committed.
-    before
+    cause
+        Why the offset is deleted: "OffsetDelete" or "DeleteGroups" (requests), or "topic" (the topic is deleted).
+    transactional
+        If true, the commit of 41 is in a transaction, and this transaction is committed at the end. If false, 41 is a
+        plain commit, and the replicas confirm it at the end.
+    commits_first
         Whether offset 1 is committed first.
     """
-    disk = DiskLogs(make_scratch_folder())
-    logs = HeldLogs(disk, holds_answers=False)
+    disk_logs = DiskLogs(make_scratch_folder())
+    logs = HeldLogs(disk_logs, holds_answers=False)
     broker = start_broker(logs)
-    if before:
+    if commits_first:
         broker.offset_commit(_GROUP, {_ORDERS_0: OffsetCommit(1)})
-    logs.holds_answers = plain
+    logs.holds_answers = not transactional
     late_commit = {_ORDERS_0: OffsetCommit(41)}
-    if plain:
-        answer = broker.offset_commit(_GROUP, late_commit)
-    else:
-        answer = broker.txn_offset_commit(
+    if transactional:
+        response = broker.txn_offset_commit(
             _GROUP, late_commit, transactional_id="t", producer_id=_PRODUCER, producer_epoch=0
         )
-    _delete(broker, how)
-    if plain:
-        logs.release()
     else:
+        response = broker.offset_commit(_GROUP, late_commit)
+    _delete_offset(broker, cause)
+    if transactional:
         partition = broker.manager.partition_for(_GROUP)
-        disk.append_marker(partition, _PRODUCER, 0, commits=True, timestamp=broker.clock.now_ms)
+        disk_logs.append_marker(partition, _PRODUCER, 0, commits=True, timestamp=broker.clock.now_ms)
         broker.transaction_completed(_PRODUCER, [partition], commits=True)
-    return Outcome(
+    else:
+        logs.release()
+    return DeletionResult(
         log=read_partition_lines(broker, _GROUP),
-        commit_error=answer.value[_ORDERS_0].name,
-        live=_fetch_offset(broker),
-        loaded=_fetch_offset(restart_after_crash(broker)),
-        loaded_by_the_new=_load_offset(disk),
+        commit_error=response.value[_ORDERS_0].name,
+        live_offset=_fetch_offset(broker),
+        loaded_offset=_fetch_offset(restart_after_crash(broker)),
+        new_coordinator_offset=_load_with_new_coordinator(disk_logs),
     )
 
 
-def _delete(broker: GroupCoordinator, how: str) -> None:
-    if how == "OffsetDelete":
+def _delete_offset(broker: GroupCoordinator, cause: str) -> None:
+    if cause == "OffsetDelete":
         broker.offset_delete(_GROUP, [_ORDERS_0])
-    elif how == "DeleteGroups":
+    elif cause == "DeleteGroups":
         broker.delete_groups([_GROUP])
     else:
         broker.partitions_deleted([_ORDERS_0])
 
 
 def _fetch_offset(broker: GroupCoordinator) -> int | None:
-    offset = broker.offset_fetch(_GROUP).offsets.get(_ORDERS_0)
-    return None if offset is None else offset.offset
+    fetched_offset = broker.offset_fetch(_GROUP).offsets.get(_ORDERS_0)
+    return None if fetched_offset is None else fetched_offset.offset
 
 
-def _load_offset(disk: DiskLogs) -> int | None:
-    group = load(disk.folder, "new").get(_GROUP)
-    offset = None if group is None else group.offsets.get(_ORDERS_0)
-    return None if offset is None else offset.offset
+def _load_with_new_coordinator(disk_logs: DiskLogs) -> int | None:
+    group = load(disk_logs.folder, "new").get(_GROUP)
+    committed_offset = None if group is None else group.offsets.get(_ORDERS_0)
+    return None if committed_offset is None else committed_offset.offset

@@ -1,4 +1,4 @@
-"""Lesson 05: a widget that compares cached offsets with the answers to a fetch."""
+"""Lesson 05: a widget that compares cached offsets with the answers to OffsetFetch requests."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from kafkagroups.course.widgets import Stepper, format_html
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import ClassicGroup
 
-_HEAD = ("partition", "cached", "pending", "all", "by name", "all, stable", "by name, stable")
-_NOTHING = "–"
+_COLUMN_TITLES = ("partition", "cached", "pending", "all", "by name", "all, stable", "by name, stable")
+_NO_OFFSET = "–"
 
 
 class FetchTable(Stepper):
-    """Steps through groups. For each partition it shows the cached offset, pending commits and the answers to a fetch.
+    """A widget that steps through groups and shows their offsets.
 
-    A fetch asks for all offsets or for partitions by name, without or with requireStable.
+    It shows, for each partition, the cached offset, the pending commits, and the answers to four OffsetFetch requests:
+    for all offsets or for partitions by name, without or with requireStable.
 
     Parameters
     ----------
@@ -26,63 +27,71 @@ class FetchTable(Stepper):
         The coordinator that answers.
     groups
         The groups to step through.
-    at
-        The group that is shown first, also in the static form. None is the first of `groups`.
+    shown_group
+        The group that is shown initially, also in the static version. If it is None, this is the first
+        group in `groups`.
 
     Raises
     ------
     UsageError
-        If there are no groups, or if `at` is not one of them.
+        If `groups` is empty, or does not contain `shown_group`.
     """
 
-    def __init__(self, broker: GroupCoordinator, groups: Sequence[str], at: str | None = None) -> None:
+    def __init__(self, broker: GroupCoordinator, groups: Sequence[str], shown_group: str | None = None) -> None:
         self.broker = broker
         self.groups = list(groups)
         if not self.groups:
             raise UsageError("FetchTable needs at least one group")
-        if at is not None and at not in self.groups:
-            raise UsageError(f"at={at!r} is not one of the groups {self.groups}")
-        self.group = widgets.Dropdown(
+        if shown_group is not None and shown_group not in self.groups:
+            raise UsageError(f"shown_group={shown_group!r} is not one of the groups {self.groups}")
+        self.group_chooser = widgets.Dropdown(
             options=[(name, number) for number, name in enumerate(self.groups)],
-            value=0 if at is None else self.groups.index(at),
+            value=0 if shown_group is None else self.groups.index(shown_group),
             description="group",
         )
-        super().__init__(self.group, len(self.groups), "group")
+        super().__init__(self.group_chooser, len(self.groups), "group")
 
     def _draw(self) -> None:
         self.view.value = self.static_html()
 
-    def _lines(self) -> list[str]:
-        name = self.groups[self.group.value]
+    def _format_lines(self) -> list[str]:
+        name = self.groups[self.group_chooser.value]
         group = self.broker.manager.get_group(name)
         pending = {} if group is None else _list_pending(group)
         committed = {} if group is None else group.offsets.committed
         partitions = self._choose_partitions({*committed, *pending})
         answers = [
-            self.broker.offset_fetch(name, asked, require_stable=stable).offsets
-            for stable in (False, True)
-            for asked in (None, partitions)
+            self.broker.offset_fetch(name, requested_partitions, require_stable=require_stable).offsets
+            for require_stable in (False, True)
+            for requested_partitions in (None, partitions)
         ]
-        rows: list[tuple[str, ...]] = [_HEAD]
+        rows: list[tuple[str, ...]] = [_COLUMN_TITLES]
         for partition in partitions:
-            cached = str(committed[partition].offset) if partition in committed else _NOTHING
-            waiting = ", ".join(map(str, pending.get(partition, ()))) or _NOTHING
-            rows.append((str(partition), cached, waiting, *(_format_answer(each.get(partition)) for each in answers)))
-        state = "not known" if group is None else group.state.value
-        return [f"{name}: {state}", "", *_format_table(rows), "", "· is not in the answer"]
+            cached_offset = str(committed[partition].offset) if partition in committed else _NO_OFFSET
+            pending_offsets = ", ".join(map(str, pending.get(partition, ()))) or _NO_OFFSET
+            answer_texts = (_format_answer(answer.get(partition)) for answer in answers)
+            rows.append((str(partition), cached_offset, pending_offsets, *answer_texts))
+        state = "unknown" if group is None else group.state.value
+        return [
+            f"{name}: {state}",
+            "",
+            *_format_table(rows),
+            "",
+            "· means that the answer does not contain the partition",
+        ]
 
-    def _choose_partitions(self, used: set[TopicPartition]) -> list[TopicPartition]:
-        """Return the partitions that the group uses, and one that it does not use."""
+    def _choose_partitions(self, used_partitions: set[TopicPartition]) -> list[TopicPartition]:
+        """Return the partitions that the group uses, and one partition that the group does not use."""
         topics = self.broker.validator.topics or {}
         all_partitions = (TopicPartition(topic, number) for topic, count in topics.items() for number in range(count))
-        unused = [partition for partition in all_partitions if partition not in used]
-        return [*sorted(used), *unused[:1]]
+        unused_partitions = [partition for partition in all_partitions if partition not in used_partitions]
+        return [*sorted(used_partitions), *unused_partitions[:1]]
 
     def static_html(self) -> str:
-        return format_html("kg-fetches", self._lines())
+        return format_html("kg-fetches", self._format_lines())
 
     def static_text(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join(self._format_lines())
 
 
 def _list_pending(group: ClassicGroup) -> dict[TopicPartition, list[int]]:
@@ -95,7 +104,7 @@ def _list_pending(group: ClassicGroup) -> dict[TopicPartition, list[int]]:
 
 
 def _format_table(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) + 2 for column in range(len(_HEAD))]
+    widths = [max(len(row[column]) for row in rows) + 2 for column in range(len(_COLUMN_TITLES))]
     return ["".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 

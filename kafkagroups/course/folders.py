@@ -8,7 +8,8 @@ from tempfile import TemporaryDirectory
 
 from kafkagroups.errors import UsageError
 
-# A TemporaryDirectory removes its folder when it is garbage-collected, so this list keeps it until Python ends.
+# A TemporaryDirectory removes its folder when it is garbage-collected, so this list keeps the
+# object until Python ends.
 _temporary_folders: list[TemporaryDirectory[str]] = []
 
 
@@ -18,7 +19,7 @@ def find_data(name: str) -> str:
     Parameters
     ----------
     name
-        The path below `data/`, for example "harbour/3.9.2".
+        The path inside `data/`, for example "harbour/3.9.2".
 
     Returns
     -------
@@ -34,23 +35,24 @@ def find_data(name: str) -> str:
 
 
 def find_upwards(name: str) -> Path:
-    """Return a file or folder of the project, found in the current folder or in a folder above it.
+    """Return the path of a file or folder of the project.
 
-    Raises UsageError if it is not found.
+    The search begins in the current folder and continues in the folders above. Raises UsageError if no folder contains
+    `name`.
     """
-    here = Path.cwd()
-    for folder in (here, *here.parents):
+    current_folder = Path.cwd()
+    for folder in (current_folder, *current_folder.parents):
         if (folder / name).exists():
             return folder / name
     raise UsageError(
-        f"{name} was not found in {here} or in a folder above it: open the notebook inside the cloned project"
+        f"{name} was not found in {current_folder} or in a folder above it: open the notebook inside the cloned project"
     )
 
 
 def make_scratch_folder() -> Path:
-    """Make a new, empty folder and return its path. It is removed when Python ends.
+    """Make a new, empty folder and return its path. The folder is removed when Python ends.
 
-    A cell that is run twice therefore starts with an empty folder each time.
+    If a cell runs twice, it starts with an empty folder each time.
     """
     folder = TemporaryDirectory(prefix="kafkagroups-")
     _temporary_folders.append(folder)
@@ -70,12 +72,12 @@ def link_older_segments(topic: str | Path) -> Path:
     Returns
     -------
     pathlib.Path
-        A new folder of partition folders. Their segments are links, so nothing is copied.
+        A new folder of partition folders. The segments in these folders are symbolic links, so no bytes are copied.
     """
     copy = make_scratch_folder()
     for partition in Path(topic).iterdir():
-        older = sorted(partition.glob("*.log"))[:-1]
-        for segment in older:
+        older_segments = sorted(partition.glob("*.log"))[:-1]
+        for segment in older_segments:
             (copy / partition.name).mkdir(exist_ok=True)
             (copy / partition.name / segment.name).symlink_to(segment.resolve())
     return copy

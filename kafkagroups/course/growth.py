@@ -1,4 +1,4 @@
-"""Lesson 08: how a replica that is cleaned and one that is never cleaned grow."""
+"""Lesson 08: how a cleaned replica grows, compared with a replica that is never cleaned."""
 
 from __future__ import annotations
 
@@ -15,47 +15,48 @@ from kafkagroups.synth import write as write_synthetic
 
 
 @dataclass(frozen=True)
-class Growth:
+class ReplicaSizes:
     """The size of two replicas after the same number of records.
 
     Attributes
     ----------
     records
         How many records were written so far.
-    live
-        How many committed offsets a load finds.
-    never_cleaned
-        The bytes of the replica that is never cleaned.
-    before_pass, after_pass
-        The bytes of the other replica before and after its pass. They are equal if no pass was due.
+    live_offsets
+        How many committed offsets the coordinator has after it loads the cleaned replica.
+    never_cleaned_bytes
+        The size of the replica that is never cleaned.
+    bytes_before_pass, bytes_after_pass
+        The size of the cleaned replica before and after a pass of the cleaner. The two sizes are equal if no pass ran.
     """
 
     records: int
-    live: int
-    never_cleaned: int
-    before_pass: int
-    after_pass: int
+    live_offsets: int
+    never_cleaned_bytes: int
+    bytes_before_pass: int
+    bytes_after_pass: int
 
 
 def grow_replicas(
-    folder: Path, records: int = 40_000, groups: int = 50, rounds: int = 10, ratio: float = 0.5
-) -> Iterator[Growth]:
-    """Append the same synthetic records to two replicas, clean only one of them, and yield their sizes per round.
+    folder: Path, records: int = 40_000, groups: int = 50, rounds: int = 10, min_dirty_ratio: float = 0.5
+) -> Iterator[ReplicaSizes]:
+    """Append the same synthetic records to two replicas, clean only one replica, and yield the sizes after each round.
 
-    The replicas are `folder`/never-cleaned and `folder`/cleaned. Batches are one millisecond apart.
+    The replicas are `folder`/never-cleaned and `folder`/cleaned. There is one batch per millisecond.
 
     Parameters
     ----------
     folder
-        Where the replicas are written.
+        The folder that receives the replicas.
     records
-        How many records are written in all.
+        The total number of records.
     groups
-        How many groups commit.
+        The number of groups that commit.
     rounds
-        How often the sizes are measured.
-    ratio
-        A pass runs if more than this part of the closed segments' bytes is dirty.
+        The number of rounds.
+    min_dirty_ratio
+        A pass runs if the dirty part of the closed segments' bytes is larger than this ratio (Kafka's setting
+        min.cleanable.dirty.ratio).
     """
     never_cleaned = folder / "never-cleaned"
     cleaned = folder / "cleaned"
@@ -70,19 +71,19 @@ def grow_replicas(
             with LogWriter(log, segment_bytes=16_384) as writer:
                 for batch in new_batches:
                     writer.append(rebuild_bytes(batch))
-        before_pass = _count_bytes(cleaned)
-        if _dirty_ratio(cleaned, first_dirty) > ratio:
+        bytes_before_pass = _count_bytes(cleaned)
+        if _measure_dirty_ratio(cleaned, first_dirty) > min_dirty_ratio:
             result = compact(cleaned, pass_output, first_dirty=first_dirty, delete_retention_ms=100)
             first_dirty = result.next_dirty_offset
             shutil.rmtree(cleaned)
             pass_output.rename(cleaned)
-        live = sum(len(group.offsets) for group in load(cleaned).values())
-        yield Growth(
+        live_offsets = sum(len(group.offsets) for group in load(cleaned).values())
+        yield ReplicaSizes(
             records=new_batches[-1].next_offset,
-            live=live,
-            never_cleaned=_count_bytes(never_cleaned),
-            before_pass=before_pass,
-            after_pass=_count_bytes(cleaned),
+            live_offsets=live_offsets,
+            never_cleaned_bytes=_count_bytes(never_cleaned),
+            bytes_before_pass=bytes_before_pass,
+            bytes_after_pass=_count_bytes(cleaned),
         )
 
 
@@ -90,8 +91,8 @@ def _count_bytes(log: Path) -> int:
     return sum(file.stat().st_size for file in log.glob("*.log"))
 
 
-def _dirty_ratio(log: Path, first_dirty: int) -> float:
-    """Return which part of the closed segments' bytes was written since the last pass."""
+def _measure_dirty_ratio(log: Path, first_dirty: int) -> float:
+    """Return the part of the closed segments' bytes that was written after the last pass."""
     closed_segments = sorted(log.glob("*.log"))[:-1]
     sizes = [(int(segment.stem), segment.stat().st_size) for segment in closed_segments]
     dirty_bytes = sum(size for base_offset, size in sizes if base_offset >= first_dirty)

@@ -1,4 +1,4 @@
-"""The start time of every lesson's clock, an hour and a day, in milliseconds."""
+"""Times for the clocks of the lessons, in milliseconds: the start, an hour, a day."""
 
 START = 1_700_000_000_000
 HOUR = 3_600_000

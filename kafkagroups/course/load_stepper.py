@@ -1,4 +1,4 @@
-"""Lesson 09: a widget that loads a log record by record and shows the state next to it."""
+"""Lesson 09: a widget that loads a log record by record, and shows the loaded state."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 import ipywidgets as widgets
 
-from kafkagroups.course.load_steps import load_steps
+from kafkagroups.course.load_steps import list_load_steps
 from kafkagroups.course.widgets import Stepper, format_html
 
 _VISIBLE_LINES = 14
@@ -15,22 +15,23 @@ _LOG_WIDTH = 46
 
 
 class LoadStepper(Stepper):
-    """Steps through the records of a partition and shows what each one changes.
+    """A widget that steps through the records of a partition and shows what each record changes.
 
-    The static form lists what every record did, and the coordinator's state after record `at`.
+    The static version lists the effect of every record, and the coordinator's state after the record at `shown_offset`.
 
     Parameters
     ----------
     path
-        A partition folder, or a folder of partition folders; then the first partition counts.
+        A partition folder, or a folder of partition folders, of which only the first is loaded.
     coordinator
         "classic" or "new".
     kafka
-        The coordinator's Kafka version. None is the default version of that coordinator.
-    first, last
-        The offsets of the first and the last record to show. `last=None` shows all records to the end.
-    at
-        The offset of the record that is shown first. None is the last record.
+        The coordinator's Kafka version. If it is None, this is the default version of this coordinator.
+    first_offset, last_offset
+        The offsets of the first and the last record of the widget. If `last_offset` is None, this is the last record of
+        the log.
+    shown_offset
+        The offset of the record that is shown initially. If it is None, this is the last record of the widget.
     """
 
     def __init__(
@@ -39,39 +40,40 @@ class LoadStepper(Stepper):
         coordinator: str = "classic",
         kafka: str | None = None,
         *,
-        first: int = 0,
-        last: int | None = None,
-        at: int | None = None,
+        first_offset: int = 0,
+        last_offset: int | None = None,
+        shown_offset: int | None = None,
     ) -> None:
         self.steps = [
             step
-            for step in load_steps(path, coordinator, kafka)
-            if first <= step.line.at and (last is None or step.line.at <= last)
+            for step in list_load_steps(path, coordinator, kafka)
+            if first_offset <= step.line.record_offset
+            and (last_offset is None or step.line.record_offset <= last_offset)
         ]
-        offsets = [step.line.at for step in self.steps]
-        self.record = widgets.SelectionSlider(
+        offsets = [step.line.record_offset for step in self.steps]
+        self.record_slider = widgets.SelectionSlider(
             options=[(str(offset), index) for index, offset in enumerate(offsets)],
-            value=offsets.index(at) if at in offsets else len(offsets) - 1,
+            value=offsets.index(shown_offset) if shown_offset in offsets else len(offsets) - 1,
             description="record",
             layout=widgets.Layout(width="420px"),
         )
-        super().__init__(self.record, len(self.steps), "record")
+        super().__init__(self.record_slider, len(self.steps), "record")
 
     def _draw(self) -> None:
         self.view.value = format_html("kg-loader", self._format_current())
 
     def _format_current(self) -> list[str]:
-        """Return the current record, the log around it, and next to the log the coordinator's state."""
-        step = self.steps[self.record.value]
+        """Return the effect of the current record, and the log near the record next to the coordinator's state."""
+        step = self.steps[self.record_slider.value]
         rows = zip_longest(["the log", *self._format_log()], ["the coordinator's state", *step.state], fillvalue="")
-        title = [f"record {step.line.at}: {step.effect}", ""]
+        title = [f"record {step.line.record_offset}: {step.effect}", ""]
         return title + [f"{left:<{_LOG_WIDTH}} │ {right}" for left, right in rows]
 
     def _format_log(self) -> Iterable[str]:
-        """Yield the lines around the current record."""
-        current = self.record.value
-        begin = max(0, min(current - _VISIBLE_LINES // 2, len(self.steps) - _VISIBLE_LINES))
-        for index in range(begin, min(begin + _VISIBLE_LINES, len(self.steps))):
+        """Yield a line for each record around the current record."""
+        current = self.record_slider.value
+        first_index = max(0, min(current - _VISIBLE_LINES // 2, len(self.steps) - _VISIBLE_LINES))
+        for index in range(first_index, min(first_index + _VISIBLE_LINES, len(self.steps))):
             mark = " " if index < current else "·"
             if index == current:
                 mark = "▶"
@@ -80,9 +82,9 @@ class LoadStepper(Stepper):
     def _format_all(self) -> Iterator[str]:
         for step in self.steps:
             yield f"{step.line!s:<{_LOG_WIDTH - 2}} → {step.effect}"
-        step = self.steps[self.record.value]
+        step = self.steps[self.record_slider.value]
         yield ""
-        yield f"the coordinator's state after record {step.line.at}"
+        yield f"the coordinator's state after record {step.line.record_offset}"
         yield from step.state
 
     def static_html(self) -> str:

@@ -1,4 +1,4 @@
-"""The steps of a load: what each record changes, and the coordinator's state after it."""
+"""Lesson 09: what each record of a log changes while a coordinator loads the log."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from kafkagroups.log.segments import open_logs
 from kafkagroups.records.versions import dialect
 
 _FateEvent = tuple[int, Fate, int]
-"""The offset of a record, what became of it, and the offset of the record that caused it."""
+"""The offset of a record, the fate of this record, and the offset of the record that caused this fate."""
 
 
 class _FateRecorder(Observer):
+    """An observer that stores the fate of every record."""
+
     def __init__(self) -> None:
         self.events: list[_FateEvent] = []
 
@@ -36,11 +38,11 @@ class Step:
     Attributes
     ----------
     line
-        The record.
+        The record as a line.
     effect
         What the record changed.
     state
-        The coordinator's state if the log ended after this record, one line per group and offset.
+        The state of a coordinator that loads the log up to this record. There is one line per group and per offset.
     """
 
     line: Line
@@ -48,31 +50,31 @@ class Step:
     state: tuple[str, ...]
 
 
-def load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[Step]:
+def list_load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[Step]:
     """Yield one step for each record of a partition.
 
-    Each step loads the log again from its beginning, so this is for small logs only. `path` may be a folder of
-    partition folders; then the first partition counts.
+    Each step loads the log again from its beginning, so use this function only for small logs. If `path` is a folder of
+    partition folders, only its first partition is loaded.
     """
-    rules = dialect(coordinator, kafka)
+    load_dialect = dialect(coordinator, kafka)
     log = open_logs(path)[0]
     earlier_batches: list[Batch] = []
-    seen_events = 0
+    seen_event_count = 0
     for batch in log:
         for count, line in enumerate(read_batch_lines(batch), 1):
             recorder = _FateRecorder()
-            cache = empty_cache(rules)
+            cache = empty_cache(load_dialect)
             batches = [*earlier_batches, _keep_first_records(batch, count)]
             error = None
             try:
-                cache.add(fold_batches(log.partition, batches, rules, recorder))
+                cache.add(fold_batches(log.partition, batches, load_dialect, recorder))
             except (LoadFailed, BadBytes) as failure:
                 error = failure.reason if isinstance(failure, BadBytes) else str(failure)
             groups = known_groups(cache, {})
-            new_events = recorder.events[seen_events:]
+            new_events = recorder.events[seen_event_count:]
             effect = _describe_effect(line, new_events, groups) if error is None else "the load fails"
             yield Step(line, effect, tuple(_format_state(groups.values(), error)))
-            seen_events = len(recorder.events)
+            seen_event_count = len(recorder.events)
         earlier_batches.append(batch)
 
 
@@ -82,34 +84,40 @@ def _keep_first_records(batch: Batch, count: int) -> Batch:
 
 
 def _describe_effect(line: Line, events: list[_FateEvent], groups: Groups) -> str:
-    replaced = {offset: by for offset, fate, by in events if fate in (Fate.SUPERSEDED, Fate.DELETED)}
-    if line.about in ("commit", "abort"):
-        return _describe_marker(line, events, replaced)
-    if line.about == "group" and line.group is not None:
+    replacing_offsets = {offset: by for offset, fate, by in events if fate in (Fate.SUPERSEDED, Fate.DELETED)}
+    if line.record_type in ("commit", "abort"):
+        return _describe_marker(line, events, replacing_offsets)
+    if line.record_type == "group" and line.group is not None:
         group = groups.get(line.group)
         return "the group is deleted" if line.value is None or group is None else _count_members(group)
-    if line.about != "offset":
+    if line.record_type != "offset":
         return "nothing"
     if line.value is None:
-        return f"deletes {_join_offsets(replaced)}" if replaced else "deletes nothing"
-    pending = (offsets for group in groups.values() for offsets in group.pending.values())
-    is_pending = any(offset.record_offset == line.at for offsets in pending for offset in offsets.values())
-    return ("waits for its marker" if is_pending else "counts") + _describe_replaced(replaced)
+        return f"deletes {_join_offsets(replacing_offsets)}" if replacing_offsets else "deletes nothing"
+    pending_by_producer = (offsets for group in groups.values() for offsets in group.pending.values())
+    is_pending = any(
+        offset.record_offset == line.record_offset for offsets in pending_by_producer for offset in offsets.values()
+    )
+    return ("waits for its marker" if is_pending else "counts") + _describe_replaced(replacing_offsets)
 
 
-def _describe_marker(line: Line, events: list[_FateEvent], replaced: dict[int, int]) -> str:
-    ended = [offset for offset, fate, _ in events if fate in (Fate.WINS, Fate.ABORTED)]
-    if not ended:
-        return "no offset was waiting"
-    if line.about == "abort":
-        return f"{_join_offsets(ended)} will never count"
+def _describe_marker(line: Line, events: list[_FateEvent], replacing_offsets: dict[int, int]) -> str:
+    ended_offsets = [offset for offset, fate, _ in events if fate in (Fate.WINS, Fate.ABORTED)]
+    if not ended_offsets:
+        return "no offset waits for this marker"
+    if line.record_type == "abort":
+        return f"{_join_offsets(ended_offsets)} will never count"
     effects = []
-    counting = [offset for offset in ended if offset not in replaced]
-    if counting:
-        verb = "counts" if len(counting) == 1 else "count"
-        older = [offset for offset in replaced if offset not in ended]
-        effects.append(f"{_join_offsets(counting)} now {verb}{_describe_replaced(older)}")
-    effects += [f"{offset} does not count: {replaced[offset]} is newer" for offset in ended if offset in replaced]
+    winning_offsets = [offset for offset in ended_offsets if offset not in replacing_offsets]
+    if winning_offsets:
+        verb = "counts" if len(winning_offsets) == 1 else "count"
+        older_offsets = [offset for offset in replacing_offsets if offset not in ended_offsets]
+        effects.append(f"{_join_offsets(winning_offsets)} now {verb}{_describe_replaced(older_offsets)}")
+    effects += [
+        f"{offset} does not count: {replacing_offsets[offset]} is newer"
+        for offset in ended_offsets
+        if offset in replacing_offsets
+    ]
     return "; ".join(effects)
 
 
@@ -129,7 +137,7 @@ def _count_members(group: AnyGroup) -> str:
 def _format_state(groups: Iterable[AnyGroup], error: str | None) -> Iterator[str]:
     if error is not None:
         yield f"the load fails: {error}"
-    for group in sorted(groups, key=lambda each: each.group_id):
+    for group in sorted(groups, key=lambda group: group.group_id):
         generation = f", generation {group.generation}" if isinstance(group, Group) and group.generation else ""
         yield f"{group.group_id}: {group.state.value}{generation}, {_count_members(group)}"
         for partition in sorted(group.offsets):

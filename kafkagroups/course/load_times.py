@@ -1,6 +1,6 @@
 """Lesson 10: loading times as bars, and the curves of the benchmark.
 
-Bars and seconds belong to this machine at this moment. Only names and record counts are the same in every run.
+The bars and seconds differ between machines and between runs. Only the names and the record counts are always the same.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _NAME_WIDTH = 36
 
 
 def measure_seconds(load: Callable[[], Any], rounds: int = 3) -> float:
-    """Return the shortest time of several rounds, in seconds.
+    """Return the shortest time of several calls, in seconds.
 
-    The shortest time is the one that other programs disturbed least.
+    Other programs on the machine lengthen a measured time, so the shortest time is the most exact.
 
     Parameters
     ----------
     load
-        The function to measure. It is called without arguments.
+        The function to measure. It receives no arguments.
     rounds
-        How often it is called.
+        How often `load` is called.
     """
     return min(_run_timed(load)[0] for _ in range(rounds))
 
@@ -44,7 +44,7 @@ def _run_timed(load: Callable[[], Result]) -> tuple[float, Result]:
 
 @dataclass(frozen=True)
 class LoadTime:
-    """The seconds that one way of loading takes for a million records, and a note about the measurement."""
+    """The seconds that one way of loading needs for a million records, and a note about the measurement."""
 
     name: str
     seconds: float
@@ -54,7 +54,7 @@ class LoadTime:
 class LoadTimes:
     """Bars that compare ways of loading by their seconds for a million records.
 
-    A measurement of fewer or more records is scaled to a million, and its bar says so.
+    A measurement of another number of records is scaled to a million records. A note next to the bar says this.
     """
 
     def __init__(self) -> None:
@@ -66,49 +66,49 @@ class LoadTimes:
         Parameters
         ----------
         name
-            The name of the bar. A second measurement with the same name replaces the first.
+            The name of the bar. A later measurement with the same name replaces this measurement.
         load
-            The function to measure. It is called without arguments.
+            The function to measure. It receives no arguments.
         records
             How many records `load` loads.
         rounds
-            How often `load` is called. The shortest time counts.
+            How often `load` is called. The bar shows the shortest time.
 
         Returns
         -------
         object
             What the last call of `load` returned.
         """
-        tries = [_run_timed(load) for _ in range(rounds)]
-        shortest = min(seconds for seconds, _ in tries)
+        runs = [_run_timed(load) for _ in range(rounds)]
+        shortest_seconds = min(seconds for seconds, _ in runs)
         note = "" if records == MILLION else f"scaled from {records:,}"
-        self._add(LoadTime(name, shortest * MILLION / records, note))
-        return tries[-1][1]
+        self._add(LoadTime(name, shortest_seconds * MILLION / records, note))
+        return runs[-1][1]
 
     def add_benchmark(self, name: str, way: str) -> None:
-        """Add a bar for a time that the benchmark recorded, on the machine that docs/performance.md names.
+        """Add a bar for a time that the benchmark measured on the machine that docs/performance.md describes.
 
         Parameters
         ----------
         name
             The name of the bar.
         way
-            The benchmark's name for this way of loading. If there is no measurement of it, no bar is added.
+            The benchmark's name for this way of loading. If the benchmark has not measured it, no bar is added.
         """
         curve = read_measurements().get(way, {})
         if curve:
             records = max(curve)
-            self._add(LoadTime(name, curve[records] * MILLION / records, "quoted, another machine"))
+            self._add(LoadTime(name, curve[records] * MILLION / records, "measured on another machine"))
 
     def _add(self, time: LoadTime) -> None:
-        self.times = [each for each in self.times if each.name != time.name] + [time]
+        self.times = [old_time for old_time in self.times if old_time.name != time.name] + [time]
 
     def format_lines(self) -> list[str]:
         """Return the title and one line with a bar for each way of loading."""
-        longest = max((time.seconds for time in self.times), default=1.0)
+        max_seconds = max((time.seconds for time in self.times), default=1.0)
         lines = ["seconds for a million records"]
         for time in self.times:
-            bar = "█" * round(time.seconds / longest * _BAR_WIDTH) or "▏"
+            bar = "█" * round(time.seconds / max_seconds * _BAR_WIDTH) or "▏"
             line = f"{time.name:<{_NAME_WIDTH}}{bar:<{_BAR_WIDTH}} {time.seconds:7.2f} s   {time.note}"
             lines.append(line.rstrip())
         return lines
@@ -123,7 +123,7 @@ class LoadTimes:
 def read_measurements() -> dict[str, dict[int, float]]:
     """Return the shortest seconds that the benchmark measured, by way of loading and number of records.
 
-    If several topics have the same number of records, the first one counts.
+    If several topics have the same number of records, the result contains the time of the first topic.
     """
     measurements: dict[str, dict[int, float]] = {}
     for run in json.loads(find_upwards("benchmarks/measured.json").read_text())["runs"]:
@@ -136,9 +136,9 @@ def read_measurements() -> dict[str, dict[int, float]]:
 
 
 class BenchmarkCurves:
-    """Seconds against log size, as the benchmark measured them.
+    """The loading times that the benchmark measured, by the number of records in the log.
 
-    As HTML it is the figure of docs/performance.md; as text it has one line for each way of loading.
+    The HTML version is the figure of docs/performance.md. The text version has one line for each way of loading.
     """
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""A log as short lines, one per record, as lessons 06 to 10 print and replay it."""
+"""Lessons 06 to 10: a log as short lines, one line per record, to print and to replay."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Line(NamedTuple):
 
     Attributes
     ----------
-    at
+    record_offset
         The record's offset in the log.
-    about
+    record_type
         "offset" for a committed offset, "group" for a group's record, "commit" or "abort" for a transaction marker.
         For any other record it is a short description.
     group
@@ -36,11 +36,11 @@ class Line(NamedTuple):
     value
         The committed offset, or the group's generation. None if the record is a tombstone.
     producer
-        The producer id of a transaction, else None.
+        The producer id of the transaction. None if the record is not in a transaction.
     """
 
-    at: int
-    about: str
+    record_offset: int
+    record_type: str
     group: str | None = None
     partition: str | None = None
     value: int | None = None
@@ -48,18 +48,20 @@ class Line(NamedTuple):
 
     def __str__(self) -> str:
         value = "deleted" if self.value is None else f"= {self.value}"
-        if self.about == "offset":
+        if self.record_type == "offset":
             producer = "" if self.producer is None else f", producer {self.producer}"
-            return f"{self.at:>2}: {self.group} {self.partition} {value}{producer}"
-        if self.about == "group":
-            return f"{self.at:>2}: {self.group}, " + (value if self.value is None else f"generation {self.value}")
-        if self.about in ("commit", "abort"):
-            return f"{self.at:>2}: producer {self.producer} {self.about}s"
-        return f"{self.at:>2}: {self.about}"
+            return f"{self.record_offset:>2}: {self.group} {self.partition} {value}{producer}"
+        if self.record_type == "group":
+            return f"{self.record_offset:>2}: {self.group}, " + (
+                value if self.value is None else f"generation {self.value}"
+            )
+        if self.record_type in ("commit", "abort"):
+            return f"{self.record_offset:>2}: producer {self.producer} {self.record_type}s"
+        return f"{self.record_offset:>2}: {self.record_type}"
 
 
 class Lines(list[Line]):
-    """A list of lines that prints itself on one line."""
+    """A list of lines. Its printed form is one line of text."""
 
     def __repr__(self) -> str:
         return " | ".join(str(line).strip() for line in self)
@@ -71,8 +73,7 @@ def read_lines(path: str | Path) -> Lines:
     Parameters
     ----------
     path
-        A partition folder, one `.log` file, or a folder of partition folders. The lines of several partitions follow
-        each other.
+        A partition folder, one `.log` file, or a folder of partition folders.
 
     Raises
     ------
@@ -85,23 +86,23 @@ def read_lines(path: str | Path) -> Lines:
 def read_batch_lines(batch: Batch) -> Iterator[Line]:
     """Yield one line for each record of a batch."""
     for record in batch.records:
-        yield _marker_line(batch, record) if batch.is_control else _record_line(batch, record)
+        yield _format_marker(batch, record) if batch.is_control else _format_record(batch, record)
 
 
 def parse_partition(name: str) -> TopicPartition:
-    """Return the partition that a name such as "orders-0" means."""
+    """Return the partition with a name such as "orders-0"."""
     topic, _, number = name.rpartition("-")
     return TopicPartition(topic, int(number))
 
 
-def _marker_line(batch: Batch, record: LogRecord) -> Line:
-    kind = read_control_type(record)
-    if kind in (ControlType.COMMIT, ControlType.ABORT):
-        return Line(record.offset, kind.name.lower(), producer=batch.producer_id)
+def _format_marker(batch: Batch, record: LogRecord) -> Line:
+    control_type = read_control_type(record)
+    if control_type in (ControlType.COMMIT, ControlType.ABORT):
+        return Line(record.offset, control_type.name.lower(), producer=batch.producer_id)
     return Line(record.offset, "a control record that is not a transaction marker")
 
 
-def _record_line(batch: Batch, log_record: LogRecord) -> Line:
+def _format_record(batch: Batch, log_record: LogRecord) -> Line:
     try:
         record = decode(log_record.key, log_record.value)
     except BadBytes:
@@ -117,7 +118,7 @@ def _record_line(batch: Batch, log_record: LogRecord) -> Line:
     return Line(log_record.offset, f"a record of type {record.type} of {find_group_id(record)}")
 
 
-def read_cleaned_lines(path: str | Path, active: int) -> Lines:
+def read_cleaned_lines(path: str | Path, active_offset: int) -> Lines:
     """Return the lines that remain after one pass of the log cleaner.
 
     The pass runs on a temporary copy, so the log itself does not change.
@@ -126,20 +127,20 @@ def read_cleaned_lines(path: str | Path, active: int) -> Lines:
     ----------
     path
         A partition folder.
-    active
-        The offset at which the active segment begins. The cleaner does not touch the active segment.
+    active_offset
+        The offset at which the active segment begins. The cleaner does not change the active segment.
     """
     segments: dict[int, list[bytes]] = {}
     with TemporaryDirectory() as folder:
         log = open_log(path)
         for batch in log:
             data = Path(batch.file or "").read_bytes()[batch.position : batch.position + batch.size]
-            base_offset = active if batch.base_offset >= active else log.start_offset
+            base_offset = active_offset if batch.base_offset >= active_offset else log.start_offset
             segments.setdefault(base_offset, []).append(data)
-        before = Path(folder, "before", Path(path).name)
-        before.mkdir(parents=True)
+        log_before = Path(folder, "before", Path(path).name)
+        log_before.mkdir(parents=True)
         for base_offset, batches in segments.items():
-            Path(before, segment_name(base_offset)).write_bytes(b"".join(batches))
-        after = Path(folder, "after", before.name)
-        compact(before, after)
-        return read_lines(after)
+            Path(log_before, segment_name(base_offset)).write_bytes(b"".join(batches))
+        log_after = Path(folder, "after", log_before.name)
+        compact(log_before, log_after)
+        return read_lines(log_after)

@@ -1,4 +1,4 @@
-"""Printing in a lesson: predictions, a broker's answers, hexdumps, server log lines."""
+"""Small functions for lessons: compare results, fetch offsets, print bytes and server logs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from kafkagroups.log.segments import open_log
 
 
 class _PrintHandler(logging.Handler):
+    """A logging handler that prints each message."""
+
     def emit(self, record: logging.LogRecord) -> None:
         print(f"    {record.levelname} {record.getMessage()}")
 
 
 @contextmanager
 def print_server_log() -> Iterator[None]:
-    """Print what a coordinator writes to its server's log while the `with` block runs."""
+    """Print the messages that a coordinator writes to the server's log while the `with` block runs."""
     log = logging.getLogger("kafkagroups.coordinator")
     handler = _PrintHandler()
     earlier_level = log.level
@@ -32,60 +34,62 @@ def print_server_log() -> Iterator[None]:
         log.setLevel(earlier_level)
 
 
-def compare(prediction: Any, answer: Any) -> None:
+def compare_with_prediction(prediction: Any, answer: Any) -> None:
     """Print the answer next to the learner's prediction.
 
     Parameters
     ----------
     prediction
-        What the learner typed. `...` means that there is no prediction yet.
+        The learner's prediction. `...` means that there is no prediction yet.
     answer
-        What is true.
+        The correct answer.
     """
     if prediction is ...:
-        print(f"it is {answer!r}; you made no prediction")
+        print(f"the answer is {answer!r}; you made no prediction")
     elif prediction == answer:
-        print(f"it is {answer!r}, as you predicted")
+        print(f"the answer is {answer!r}, as you predicted")
     else:
-        print(f"it is {answer!r}; you predicted {prediction!r}")
+        print(f"the answer is {answer!r}; you predicted {prediction!r}")
 
 
-def confirm(ours: Any, brokers: Any, version: str, did: str = "answered") -> None:
+def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb: str = "answered") -> None:
     """Print whether a real broker gave the same result.
 
     Parameters
     ----------
-    ours
-        The result that this lesson computed.
-    brokers
-        The result that was recorded from the broker.
+    our_result
+        The result that this package computed.
+    broker_result
+        The recorded result of the real broker.
     version
         The broker's Kafka version.
-    did
+    verb
         The verb of the printed sentence: "answered", "stored" or "wrote".
     """
-    if ours == brokers:
-        print(f"✓ a {version} broker {did} the same")
+    if our_result == broker_result:
+        print(f"✓ a {version} broker {verb} the same")
     else:
-        print(f"✗ a {version} broker {did} {brokers!r}, this is {ours!r}")
+        print(f"✗ a {version} broker {verb} {broker_result!r}; our result is {our_result!r}")
 
 
-def fetch_offsets(groups: Groups, names: Iterable[str], stable: bool = False) -> dict[str, Any]:
-    """Return what a broker would answer if the offsets of these groups were fetched.
+def fetch_offsets(groups: Groups, names: Iterable[str], require_stable: bool = False) -> dict[str, Any]:
+    """Return the offsets that a broker with these groups would return for an OffsetFetch.
 
     Parameters
     ----------
     groups
         Loaded groups.
     names
-        The groups to fetch. A group that is not loaded has an empty answer.
-    stable
-        Fetch with requireStable: the answer for a partition with a pending commit is UNSTABLE_OFFSET_COMMIT.
+        The ids of the groups to fetch. If a group is not loaded, its answer is empty.
+    require_stable
+        The value of requireStable in the request. If it is true, the answer for a partition with a pending commit is
+        UNSTABLE_OFFSET_COMMIT.
 
     Returns
     -------
     dict
-        For each group, its partitions ("orders-0") with offset, leader epoch and metadata, or with an error's name.
+        The partitions ("orders-0") of each group. The value of a partition contains its offset, leader epoch and
+        metadata, or is the name of an error.
     """
     answers: dict[str, Any] = {}
     for name in names:
@@ -99,9 +103,9 @@ def fetch_offsets(groups: Groups, names: Iterable[str], stable: bool = False) ->
             }
             for partition, committed in offsets.items()
         }
-        if group is not None and stable:
-            for pending in group.pending.values():
-                answers[name] |= {str(partition): "UNSTABLE_OFFSET_COMMIT" for partition in pending}
+        if group is not None and require_stable:
+            for pending_offsets in group.pending.values():
+                answers[name] |= {str(partition): "UNSTABLE_OFFSET_COMMIT" for partition in pending_offsets}
     return answers
 
 
@@ -127,17 +131,17 @@ def read_record(path: str, offset: int) -> tuple[bytes | None, bytes | None]:
     raise UsageError(f"{path} has no record at offset {offset}")
 
 
-def hexdump(data: bytes, first: int = 0) -> None:
-    """Print bytes, 16 per line: position, hex, and the ASCII characters.
+def hexdump(data: bytes, first_position: int = 0) -> None:
+    """Print bytes, 16 per line. Each line has the position, the bytes in hex, and the ASCII characters.
 
     Parameters
     ----------
     data
         The bytes.
-    first
+    first_position
         The position that is printed for the first byte.
     """
     for start in range(0, len(data), 16):
         line = data[start : start + 16]
         text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in line)
-        print(f"{first + start:>6}  {line[:8].hex(' '):<23}  {line[8:].hex(' '):<23}  {text}")
+        print(f"{first_position + start:>6}  {line[:8].hex(' '):<23}  {line[8:].hex(' '):<23}  {text}")

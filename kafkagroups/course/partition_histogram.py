@@ -11,53 +11,56 @@ from kafkagroups.course.widgets import StaticWidget, format_html
 from kafkagroups.log.partitioning import partition_for
 
 _COLUMNS = 3
-_LONGEST_BAR = 10
+_MAX_BLOCKS = 10
 
 
 class PartitionHistogram(StaticWidget):
-    """A bar for each partition that holds groups, a slider for the number of partitions, and a field for a group id.
+    """A bar for each partition that stores groups, a slider for the number of partitions, and a field for a group id.
 
     Parameters
     ----------
     groups
         The ids of the groups to count.
     partitions
-        The number of partitions at first.
+        The initial number of partitions.
     """
 
     def __init__(self, groups: Iterable[str], partitions: int = 50) -> None:
         self.groups = list(groups)
-        self.partitions = widgets.IntSlider(value=partitions, min=1, max=100, description="partitions")
-        self.group = widgets.Text(value="", description="group", placeholder="type a group id")
+        self.partition_slider = widgets.IntSlider(value=partitions, min=1, max=100, description="partitions")
+        self.group_field = widgets.Text(value="", description="group", placeholder="type a group id")
         self.view = widgets.HTML()
-        for control in (self.partitions, self.group):
+        for control in (self.partition_slider, self.group_field):
             control.observe(lambda _: self._draw(), names="value")
         self._draw()
-        super().__init__([widgets.HBox([self.partitions, self.group]), self.view])
+        super().__init__([widgets.HBox([self.partition_slider, self.group_field]), self.view])
 
     def _draw(self) -> None:
         self.view.value = self.static_html()
 
     def _count_groups(self) -> dict[int, int]:
-        counts = dict.fromkeys(range(self.partitions.value), 0)
+        counts = dict.fromkeys(range(self.partition_slider.value), 0)
         for group in self.groups:
-            counts[partition_for(group, self.partitions.value)] += 1
+            counts[partition_for(group, self.partition_slider.value)] += 1
         return counts
 
-    def _lines(self) -> list[str]:
+    def _format_lines(self) -> list[str]:
         counts = self._count_groups()
-        chosen = partition_for(self.group.value, self.partitions.value) if self.group.value else None
-        most = max(counts.values())
-        groups_per_block = max(1, -(-most // _LONGEST_BAR))
-        empty = sum(not count for count in counts.values())
-        title = (
-            f"{len(self.groups)} groups on {len(counts)} partitions: at most {most} on one, {empty} partitions empty"
+        chosen_partition = (
+            partition_for(self.group_field.value, self.partition_slider.value) if self.group_field.value else None
         )
-        if chosen is not None:
-            title += f"; {self.group.value} is on partition {chosen}"
+        max_count = max(counts.values())
+        groups_per_block = max(1, -(-max_count // _MAX_BLOCKS))
+        empty_count = sum(not count for count in counts.values())
+        title = (
+            f"{len(self.groups)} groups on {len(counts)} partitions: "
+            f"at most {max_count} groups on one partition, {empty_count} partitions empty"
+        )
+        if chosen_partition is not None:
+            title += f"; {self.group_field.value} is on partition {chosen_partition}"
         bars = []
         for partition, count in counts.items():
-            mark = " ◀" if partition == chosen else ""
+            mark = " ◀" if partition == chosen_partition else ""
             if count or mark:
                 blocks = "█" * -(-count // groups_per_block)
                 bars.append(f"{partition:>3} {blocks:<10} {count}{mark}")
@@ -67,7 +70,7 @@ class PartitionHistogram(StaticWidget):
         return [title] + ["".join(f"{bar:<26}" for bar in row).rstrip() for row in table]
 
     def static_html(self) -> str:
-        return format_html("kg-histogram", self._lines())
+        return format_html("kg-histogram", self._format_lines())
 
     def static_text(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join(self._format_lines())

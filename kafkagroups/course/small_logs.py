@@ -1,17 +1,17 @@
-"""Lessons 08 and 10: tiny logs written as letters, and the offset that a load gives.
+"""Lessons 08 and 10: small logs that are written as letters, and the offset after a load.
 
-The letters:
+Each letter stands for one batch:
 
 - C: a plain commit of group g for partition t-0
-- X: the same commit in a transaction
-- M: the commit marker of that transaction
-- A: the abort marker of that transaction
-- T: a tombstone of that offset
-- D: a tombstone of the group
-- K: a deletion as a broker writes it, with both tombstones in one batch
+- X: a commit of group g for partition t-0 in a transaction
+- M: the commit marker of the transaction
+- A: the abort marker of the transaction
+- T: a tombstone of the offset of partition t-0
+- D: a tombstone of the group g
+- K: both tombstones in one batch, as a broker writes them when it deletes a group
 
-The committed number is 100 plus the letter's position. After the letters, the active segment holds a commit of
-another group.
+The committed offset is 100 plus the letter's position in the text. After the batches of the letters, the log has an
+active segment with a commit of another group, so the cleaner can clean all letters.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _PRODUCER = 1
 
 
 def write_small_log(folder: str | Path, letters: str) -> Path:
-    """Write the log of these letters into a new folder and return the folder.
+    """Write the log of these letters into a new folder, and return the folder.
 
     Parameters
     ----------
     folder
-        Where to write.
+        The folder that receives the log.
     letters
         One letter for each batch, as described at the top of this module.
 
     Raises
     ------
     UsageError
-        If there is an unknown letter.
+        If a letter is unknown.
     """
     folder = Path(folder)
     offset = 0
@@ -62,9 +62,9 @@ def write_small_log(folder: str | Path, letters: str) -> Path:
 
 
 def load_small_log(letters: str, coordinator: str = "new", passes: int = 2) -> list[int | None]:
-    """Return the offset of partition t-0 of group g after a load of the log as written, and after each cleaner pass.
+    """Return the offset that group g has for partition t-0 after a load, before the first and after each cleaner pass.
 
-    An hour goes by between two passes of the cleaner, and a tombstone is kept for a minute.
+    The time between two passes is one hour, and delete.retention.ms is one minute.
 
     Parameters
     ----------
@@ -73,12 +73,12 @@ def load_small_log(letters: str, coordinator: str = "new", passes: int = 2) -> l
     coordinator
         "new" or "classic".
     passes
-        How many passes of the cleaner run.
+        The number of passes of the cleaner.
 
     Returns
     -------
     list
-        The offsets, None where the coordinator has none.
+        The loaded offsets, in the order of the passes. An entry is None if the coordinator has no offset.
     """
     with TemporaryDirectory() as folder:
         log = write_small_log(Path(folder, "0"), letters)
@@ -93,47 +93,51 @@ def load_small_log(letters: str, coordinator: str = "new", passes: int = 2) -> l
 
 def _load_offset(log: Path, coordinator: str) -> int | None:
     group = load(log, coordinator).get("g")
-    offset = group.offsets.get(TopicPartition("t", 0)) if group else None
-    return offset.offset if offset else None
+    committed = group.offsets.get(TopicPartition("t", 0)) if group else None
+    return committed.offset if committed else None
 
 
 def encode_commit(group: str, offset: int | None) -> KeyAndValue:
-    """Return key and value of a commit for partition t-0. The offset None gives a tombstone."""
-    committed = None if offset is None else OffsetCommitValue(offset, -1, "", START)
+    """Return the key and the value of a commit for partition t-0. If `offset` is None, return a tombstone."""
+    commit_value = None if offset is None else OffsetCommitValue(offset, -1, "", START)
     version = None if offset is None else 3
-    key, value = encode(Record(1, OffsetCommitKey(group, "t", 0), committed, version))
+    key, value = encode(Record(1, OffsetCommitKey(group, "t", 0), commit_value, version))
     assert key is not None
     return key, value
 
 
-def encode_records(offset: int, time: int, pairs: list[KeyAndValue], attributes: int = 0, producer: int = -1) -> bytes:
-    """Return a batch with these keys and values. All records have the same time."""
-    records = [LogRecord(offset + index, time, key, value) for index, (key, value) in enumerate(pairs)]
-    return encode_batch(records, attributes=attributes, producer_id=producer, producer_epoch=min(producer, 0))
+def encode_records(
+    offset: int, timestamp: int, pairs: list[KeyAndValue], attributes: int = 0, producer_id: int = -1
+) -> bytes:
+    """Return a batch with these keys and values. All records have the same timestamp."""
+    records = [LogRecord(offset + index, timestamp, key, value) for index, (key, value) in enumerate(pairs)]
+    # The epoch is -1 without a producer, and 0 with a producer.
+    epoch = min(producer_id, 0)
+    return encode_batch(records, attributes=attributes, producer_id=producer_id, producer_epoch=epoch)
 
 
-def encode_marker(offset: int, time: int, kind: ControlType, producer: int) -> bytes:
+def encode_marker(offset: int, timestamp: int, control_type: ControlType, producer_id: int) -> bytes:
     """Return the batch of a transaction marker."""
-    pairs: list[KeyAndValue] = [(encode_control_key(kind), encode_end_transaction_marker(0))]
-    return encode_records(offset, time, pairs, TRANSACTIONAL | CONTROL, producer)
+    pairs: list[KeyAndValue] = [(encode_control_key(control_type), encode_end_transaction_marker(0))]
+    return encode_records(offset, timestamp, pairs, TRANSACTIONAL | CONTROL, producer_id)
 
 
-def _append_letter(folder: Path, offset: int, letter: str, committed: int, time: int) -> int:
+def _append_letter(folder: Path, offset: int, letter: str, committed_offset: int, timestamp: int) -> int:
     """Append the batch of one letter and return the log's next offset."""
     group_tombstone = encode(Record(2, GroupMetadataKey("g"), None, None))
     pairs: dict[str, list[KeyAndValue]] = {
-        "C": [encode_commit("g", committed)],
-        "X": [encode_commit("g", committed)],
+        "C": [encode_commit("g", committed_offset)],
+        "X": [encode_commit("g", committed_offset)],
         "T": [encode_commit("g", None)],
         "D": [group_tombstone],
         "K": [encode_commit("g", None), group_tombstone],
     }
     if letter in _MARKERS:
-        batch = encode_marker(offset, time, _MARKERS[letter], _PRODUCER)
+        batch = encode_marker(offset, timestamp, _MARKERS[letter], _PRODUCER)
     elif letter == "X":
-        batch = encode_records(offset, time, pairs[letter], TRANSACTIONAL, _PRODUCER)
+        batch = encode_records(offset, timestamp, pairs[letter], TRANSACTIONAL, _PRODUCER)
     elif letter in pairs:
-        batch = encode_records(offset, time, pairs[letter])
+        batch = encode_records(offset, timestamp, pairs[letter])
     else:
         raise UsageError(f"unknown letter {letter!r}: use the letters {', '.join([*pairs, *_MARKERS])}")
     with LogWriter(folder) as log:

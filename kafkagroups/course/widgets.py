@@ -1,8 +1,8 @@
-"""The base classes of the lessons' widgets: live controls and a static form.
+"""The base classes of the lessons' widgets: live controls and a static version.
 
-With a kernel, a widget is an ipywidgets box with buttons, sliders and keyboard control. Each widget also has a
-deterministic text/html and text/plain form, so that a page without a kernel shows the same facts and tests can compare
-them. Brackets and words carry the meaning, never colour alone.
+With a kernel, a widget is an ipywidgets box with buttons, sliders and keyboard control. Each widget also has a static
+version as HTML and as text. A page without a kernel shows this version, and tests compare it. The static version is the
+same in every run. A colour never has a meaning that brackets or words do not show too.
 """
 
 from __future__ import annotations
@@ -14,37 +14,38 @@ from typing import Any
 import ipywidgets as widgets
 
 MONO = "font-family:monospace;white-space:pre;line-height:1.5"
-"""The style of text that keeps its columns."""
+"""CSS for monospaced text whose columns stay aligned."""
 
 
 def format_html(css_class: str, lines: Iterable[str]) -> str:
-    """Return lines of text as HTML that keeps their columns. `css_class` lets a browser test find the block."""
+    """Return lines of text as one HTML block with aligned columns. Browser tests find the block by `css_class`."""
     return f'<div class="{css_class}" style="{MONO}">{escape(chr(10).join(lines))}</div>'
 
 
 class StaticWidget(widgets.VBox):
-    """A box with a static form: a page without a kernel shows `static_html` or `static_text`."""
+    """A widget with a static version. A page without a kernel shows `static_html` or `static_text`."""
 
     def static_html(self) -> str:
-        """Return the static form as HTML."""
-        raise TypeError(f"{type(self).__name__} has no static form")
+        """Return the static version as HTML."""
+        raise TypeError(f"{type(self).__name__} must implement static_html")
 
     def static_text(self) -> str:
-        """Return the static form as plain text."""
-        raise TypeError(f"{type(self).__name__} has no static form")
+        """Return the static version as plain text."""
+        raise TypeError(f"{type(self).__name__} must implement static_text")
 
     def _repr_mimebundle_(self, **arguments: Any) -> dict[str, Any]:
-        live_form = super()._repr_mimebundle_(**arguments)
-        bundle: dict[str, Any] = dict(live_form[0] if isinstance(live_form, tuple) else live_form)
+        live_bundle = super()._repr_mimebundle_(**arguments)
+        bundle: dict[str, Any] = dict(live_bundle[0] if isinstance(live_bundle, tuple) else live_bundle)
         bundle["text/html"] = self.static_html()
         bundle["text/plain"] = self.static_text()
         return bundle
 
 
 class Stepper(StaticWidget):
-    """A widget that shows one of many items, with the buttons "previous" and "next" and a `chooser` for any item.
+    """A widget that shows one item of a list.
 
-    The values of the chooser are the numbers of the items, from 0 on. A subclass draws the item in `_draw`.
+    The buttons "previous" and "next" go to the item before or after it. The `chooser`, an ipywidgets selection, goes to
+    every item. The chooser's values are the indexes of the items, from 0. A subclass shows the chosen item in `_draw`.
     """
 
     def __init__(self, chooser: Any, count: int, noun: str) -> None:
@@ -59,8 +60,8 @@ class Stepper(StaticWidget):
         self._draw()
         super().__init__([widgets.HBox([self.previous, self.next, chooser]), self.view])
 
-    def _step(self, by: int) -> None:
-        self.chooser.value = (self.chooser.value + by) % self.count
+    def _step(self, distance: int) -> None:
+        self.chooser.value = (self.chooser.value + distance) % self.count
 
     def _draw(self) -> None:
-        raise TypeError(f"{type(self).__name__} draws nothing")
+        raise TypeError(f"{type(self).__name__} must implement _draw")

@@ -92,7 +92,7 @@ groups = ["billing", "shipping", "dashboard", "fraud-check", "mailer"]
 for group in groups:
     print(f"{group:<12} {kg.partition_for(group, partitions=50):>2}")
 
-course.compare(five_different, len({kg.partition_for(group) for group in groups}) == 5)
+course.compare_with_prediction(five_different, len({kg.partition_for(group) for group in groups}) == 5)
 
 # %% [markdown]
 # `billing` and `fraud-check` share one, although 46 are free: the number comes from a hash of the name, and
@@ -105,7 +105,7 @@ ours = {group: [kg.partition_for(group)] for group in groups}
 
 for version, coordinator in [("1.0.1", "classic"), ("3.9.2", "classic"), ("4.3.1", "new")]:
     files = kg.load(course.find_data(f"harbour/{version}"), coordinator, kafka=version)
-    course.confirm(ours, {group: files.named[group] for group in groups}, version, did="stored")
+    course.compare_with_broker(ours, {group: files.named[group] for group in groups}, version, verb="stored")
 
 # %% [markdown]
 # Now yours. Write the name of a group that you know in place of `my-team` and run the cell. On a broker of yours it

@@ -77,7 +77,7 @@ said = answers["offsets"]["billing"]["orders-0"]
 record = kg.decode(key, value)
 mine = {"offset": record.value.offset, "leader_epoch": record.value.leader_epoch, "metadata": record.value.metadata}
 
-course.confirm(mine, said, "3.9.2")
+course.compare_with_broker(mine, said, "3.9.2")
 
 # %% [markdown]
 # `offset` is the *next* record that the group wants. `leader epoch` is a counter of the partition `orders-0`: it goes up each time
@@ -160,7 +160,7 @@ version_of_stock_audit = ...
 
 # %%
 audit_key, audit_value = course.read_record(course.find_data("harbour/4.3.1/__consumer_offsets-22"), 0)
-course.compare(version_of_stock_audit, kg.decode(audit_key, audit_value).value_version)
+course.compare_with_prediction(version_of_stock_audit, kg.decode(audit_key, audit_value).value_version)
 
 # %% [markdown]
 # Version 1 never died: it is the only one with a place for that wish. (`stock-audit` committed again, with a wish of an hour. That one was still

@@ -52,7 +52,7 @@ hash_of_BB = ...
 # %%
 from kafkagroups.records.text import java_hash
 
-course.compare(hash_of_BB, java_hash("BB"))
+course.compare_with_prediction(hash_of_BB, java_hash("BB"))
 
 # %% [markdown]
 # Two names, one hash: a hash makes no promise that they differ.
@@ -137,7 +137,7 @@ course.PartitionHistogram(names, partitions=50)
 moved = ...
 
 # %%
-course.compare(moved, sum(kg.partition_for(group, 50) != kg.partition_for(group, 60) for group in shop))
+course.compare_with_prediction(moved, sum(kg.partition_for(group, 50) != kg.partition_for(group, 60) for group in shop))
 
 # %%
 for group in shop:

@@ -46,7 +46,7 @@ course.hexdump(promo[:96])
 second_batch = ...
 
 # %%
-course.compare(second_batch, 12 + 0x111)
+course.compare_with_prediction(second_batch, 12 + 0x111)
 
 # %%
 batches = list(kg.open_log(course.find_data("harbour/1.0.1/__consumer_offsets-37")))
@@ -119,7 +119,7 @@ course.check("crc_is_right", crc_is_right)
 # there, with all that follows. Now look for a byte that nobody guards.
 
 # %%
-course.ByteBreaker(promo, broken=420)
+course.ByteBreaker(promo, broken_position=420)
 
 # %% [markdown]
 # Bytes 7 and 298 (285 + 13) are two of them. Offset and leader's epoch stand in front of the checksum because the **broker** sets them when it
@@ -206,7 +206,7 @@ course.check("tombstone", tombstone)
 steps = json.loads(Path(course.find_data("harbour/1.0.1/acts.json")).read_text())
 wrote = next(step["wrote"] for step in steps if step["step"] == "spring is over")
 mine = [{"partition": 37, "first": batches[-1].base_offset, "last": batches[-1].last_offset}]
-course.confirm(mine, wrote, "1.0.1")
+course.compare_with_broker(mine, wrote, "1.0.1")
 
 # %% [markdown]
 # ## Compression

@@ -42,7 +42,7 @@ orders_0 = TopicPartition("orders", 0)
 
 answer = broker.offset_commit("dashboard", {orders_0: OffsetCommit(5)})
 print(answer)
-course.print_places(broker, "dashboard", orders_0)
+course.print_offset_places(broker, "dashboard", orders_0)
 
 # %% [markdown]
 # The record is in the log, and nobody has been answered. *Predict*: another client asks for the offset of `orders-0` now. What is it told? (−1 says that
@@ -53,11 +53,11 @@ course.print_places(broker, "dashboard", orders_0)
 while_in_flight = ...
 
 # %%
-course.compare(while_in_flight, broker.offset_fetch("dashboard").offsets.get(orders_0, -1))
+course.compare_with_prediction(while_in_flight, broker.offset_fetch("dashboard").offsets.get(orders_0, -1))
 
 log.release()
 print(answer)
-course.print_places(broker, "dashboard", orders_0)
+course.print_offset_places(broker, "dashboard", orders_0)
 
 # %% [markdown]
 # `pending` is the coordinator's note to itself. A fetch looks at the cache; one with *requireStable* looks at `pending` too, and says `UNSTABLE_OFFSET_COMMIT`, "ask
@@ -65,12 +65,12 @@ course.print_places(broker, "dashboard", orders_0)
 #
 # ## Step by step
 #
-# `course.Flight` plays a script, and shows every step: *previous*, *next*, or drag. For its last column somebody pulls the plug at that very moment, and
+# `course.PendingCommitStepper` plays a script, and shows every step: *previous*, *next*, or drag. For its last column somebody pulls the plug at that very moment, and
 # another broker loads the log. "6 or 5" says: 6 if it has the newest record, 5 if it is a replica that the record had not reached. `"cache 6"` and `"answer 6"` are
 # `"confirm 6"` in two steps: the answer needs its time to the client.
 
 # %%
-course.Flight("commit 5", "confirm 5", "commit 6", "cache 6", "answer 6")
+course.PendingCommitStepper("commit 5", "confirm 5", "commit 6", "cache 6", "answer 6")
 
 # %% [markdown]
 # Read the column *next broker* from top to bottom. In row 4 a crash loses 6: it is in memory only, and its client was told nothing. In row 5 nobody can know.
@@ -82,7 +82,7 @@ course.Flight("commit 5", "confirm 5", "commit 6", "cache 6", "answer 6")
 # Appending can fail in two ways. The log may **refuse**, and nothing is written: too few replicas are there, say.
 
 # %%
-course.Flight("commit 5", "confirm 5", "refuse 6")
+course.PendingCommitStepper("commit 5", "confirm 5", "refuse 6")
 
 # %% [markdown]
 # What was prepared is taken back, and all is as before. The other way is worse: the record is written, and the replicas do not have it **in time** (`offsets.commit.timeout.ms`,
@@ -93,11 +93,11 @@ course.Flight("commit 5", "confirm 5", "refuse 6")
 this_broker, next_broker = ..., ...
 
 # %%
-late = course.Flight("commit 5", "confirm 5", "commit 6", "late 6")
+late = course.PendingCommitStepper("commit 5", "confirm 5", "commit 6", "late 6")
 print("this broker:", end=" ")
-course.compare(this_broker, int(late.moments[-1].places.cache))
+course.compare_with_prediction(this_broker, int(late.steps[-1].places.cache))
 print("the next one:", end=" ")
-course.compare(next_broker, int(late.moments[-1].whole))
+course.compare_with_prediction(next_broker, int(late.steps[-1].answer_from_whole_log))
 late
 
 # %% [markdown]
@@ -147,13 +147,13 @@ course.check("commit_error", commit_error)
 in_the_end = ...
 
 # %%
-crossed = course.Flight("commit 5", "confirm 5", "commit 6", "commit 7", "confirm 7", "confirm 6")
-course.compare(in_the_end, int(crossed.moments[-1].places.cache))
+crossed = course.PendingCommitStepper("commit 5", "confirm 5", "commit 6", "commit 7", "confirm 7", "confirm 6")
+course.compare_with_prediction(in_the_end, int(crossed.steps[-1].places.cache))
 crossed
 
 # %%
 # once more; now 8 is on its way when 6 comes back
-course.Flight("commit 6", "commit 7", "confirm 7", "commit 8", "confirm 6")
+course.PendingCommitStepper("commit 6", "commit 7", "confirm 7", "commit 8", "confirm 6")
 
 # %% [markdown]
 # 7 in both runs. In the first one 6 is kept out for another reason, too: when it comes back, nothing is pending, and a confirmed commit is cached only **if something is pending** for its partition.
@@ -183,7 +183,7 @@ course.check("in_flight", in_flight)
 # The rule "if something is pending" has a price, and a classic coordinator pays it. 7 fails, then 6 is confirmed:
 
 # %%
-course.Flight("commit 5", "confirm 5", "commit 6", "commit 7", "late 7", "confirm 6")
+course.PendingCommitStepper("commit 5", "confirm 5", "commit 6", "commit 7", "late 7", "confirm 6")
 
 # %% [markdown]
 # 6 was answered `NONE`, and the cache still says 5, until the next commit or the next load. Of point 1 the second half holds: what was answered `NONE` is in the log,
@@ -215,15 +215,15 @@ course.Flight("commit 5", "confirm 5", "commit 6", "commit 7", "late 7", "confir
 
 # %%
 talk = course.read_exchanges("3.9.2-commits")
-taken = {commit.n: f"; {commit.partition} taken" for commit in course.read_commits(talk) if not commit.broker}
+taken = {commit.number: f"; {commit.partition} taken" for commit in course.read_commits(talk) if not commit.broker_error}
 
 for commit in course.read_commits(talk):
-    if commit.broker and commit.n > 10:
+    if commit.broker_error and commit.number > 10:
         who = f"{commit.group}, generation {commit.generation}, {commit.member[:8] or 'no member'}"
-        print(f"{commit.n:>3}  {who:<33} {commit.partition:<15} {len(commit.metadata):>5}   {commit.broker.name}{taken.get(commit.n, '')}")
+        print(f"{commit.number:>3}  {who:<33} {commit.partition:<15} {len(commit.metadata):>5}   {commit.broker_error.name}{taken.get(commit.number, '')}")
 
 print(len(talk), "requests, all answers:")
-course.confirm([each.ours for each in talk], [each.broker for each in talk], "3.9.2")
+course.compare_with_broker([each.our_response for each in talk], [each.broker_response for each in talk], "3.9.2")
 
 # %% [markdown]
 # Request 15 is refused with 2049 characters, and request 10, not shown, was taken with 4096. The limit is `offset.metadata.max.bytes`, and yet it counts no bytes: it counts as Java
@@ -240,8 +240,8 @@ course.check("fits", fits)
 fits = course.ensure_correct("fits", fits)
 
 mine = [fits(commit.metadata, 4096) for commit in course.read_commits(talk)]
-theirs = [commit.broker is not Errors.OFFSET_METADATA_TOO_LARGE for commit in course.read_commits(talk)]
-course.confirm(mine, theirs, "3.9.2")
+theirs = [commit.broker_error is not Errors.OFFSET_METADATA_TOO_LARGE for commit in course.read_commits(talk)]
+course.compare_with_broker(mine, theirs, "3.9.2")
 
 # %% [markdown]
 # ## What is written
@@ -296,8 +296,8 @@ for whose, batches in {"theirs": real, "ours": again.manager.logs.read(38)}.item
 after_the_marker = ...
 
 # %%
-mixed = course.Flight("commit 5", "confirm 5", "txn 6", "confirm 6", "commit 4", "confirm 4", "marker")
-course.compare(after_the_marker, int(mixed.moments[-1].places.cache))
+mixed = course.PendingCommitStepper("commit 5", "confirm 5", "txn 6", "confirm 6", "commit 4", "confirm 4", "marker")
+course.compare_with_prediction(after_the_marker, int(mixed.steps[-1].places.cache))
 mixed
 
 # %% [markdown]
@@ -317,7 +317,7 @@ print(textwrap.fill(warning.partition("] ")[2], 90), "\n")
 
 talk = course.read_exchanges("3.9.2-txn")
 print(len(talk), "requests, all answers:")
-course.confirm([each.ours for each in talk], [each.broker for each in talk], "3.9.2")
+course.compare_with_broker([each.our_response for each in talk], [each.broker_response for each in talk], "3.9.2")
 
 # %% [markdown]
 # `NONE` to a transactional commit promises less: "it is in the log". Whether it counts, the transaction's end decides. If the broker dies before, the next one finds the
@@ -330,21 +330,21 @@ course.confirm([each.ours for each in talk], [each.broker for each in talk], "3.
 # %%
 start = ["commit 5", "confirm 5"]
 runs = {
-    "checked and prepared": (course.Flight(*start, "commit 6"), -2),
-    "appended": (course.Flight(*start, "commit 6"), -1),
-    "refused": (course.Flight(*start, "refuse 6"), -1),
-    "appended, but too late": (course.Flight(*start, "commit 6", "late 6"), -1),
-    "confirmed and cached": (course.Flight(*start, "commit 6", "cache 6"), -1),
-    "answered": (course.Flight(*start, "commit 6", "confirm 6"), -1),
-    "in a transaction, answered": (course.Flight(*start, "txn 6", "confirm 6"), -1),
-    "… and the marker is there": (course.Flight(*start, "txn 6", "confirm 6", "marker"), -1),
-    "… and it was an abort": (course.Flight(*start, "txn 6", "confirm 6", "abort"), -1),
+    "checked and prepared": (course.PendingCommitStepper(*start, "commit 6"), -2),
+    "appended": (course.PendingCommitStepper(*start, "commit 6"), -1),
+    "refused": (course.PendingCommitStepper(*start, "refuse 6"), -1),
+    "appended, but too late": (course.PendingCommitStepper(*start, "commit 6", "late 6"), -1),
+    "confirmed and cached": (course.PendingCommitStepper(*start, "commit 6", "cache 6"), -1),
+    "answered": (course.PendingCommitStepper(*start, "commit 6", "confirm 6"), -1),
+    "in a transaction, answered": (course.PendingCommitStepper(*start, "txn 6", "confirm 6"), -1),
+    "… and the marker is there": (course.PendingCommitStepper(*start, "txn 6", "confirm 6", "marker"), -1),
+    "… and it was an abort": (course.PendingCommitStepper(*start, "txn 6", "confirm 6", "abort"), -1),
 }
 print(f"{'the broker dies when 6 is':<29}{'this broker said':<19}{'the client has heard':<28}the next one says")
 for when, (flight, step) in runs.items():
-    moment = flight.moments[step]
+    moment = flight.steps[step]
     heard = moment.places.responses.rpartition("6: ")[2].replace("waits", "nothing")
-    print(f"{when:<29}{moment.places.cache:<19}{heard:<28}{moment.next_broker}")
+    print(f"{when:<29}{moment.places.cache:<19}{heard:<28}{moment.next_answers}")
 
 # %% [markdown]
 # What is *always* lost: what is pending of **plain** commits, who waits for an answer, a rebalance that is under way, and when a member was last heard of. None of it is in the log. (What is pending in a **transaction** is

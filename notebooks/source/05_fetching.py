@@ -43,13 +43,13 @@ from kafkagroups import course
 from kafkagroups.coordinator import Errors, TopicPartition
 
 shop = course.find_data("harbour/3.9.2")
-logs = course.CountedLogs(shop)
+logs = course.ReadCountingLogs(shop)
 broker = course.start_broker(logs)
 read_by_loading = logs.records_read
 
 billing = broker.offset_fetch("billing")
 print(read_by_loading, "records were read to load all 50 partitions")
-course.compare(read_for_a_fetch, logs.records_read - read_by_loading)
+course.compare_with_prediction(read_for_a_fetch, logs.records_read - read_by_loading)
 
 # %%
 import json
@@ -59,7 +59,7 @@ said = json.loads(Path(shop, "answers.json").read_text())
 
 for partition, there in course.format_offsets(billing).items():
     print(partition, there)
-course.confirm({group: course.format_offsets(broker.offset_fetch(group)) for group in said["offsets"]}, said["offsets"], "3.9.2")
+course.compare_with_broker({group: course.format_offsets(broker.offset_fetch(group)) for group in said["offsets"]}, said["offsets"], "3.9.2")
 
 # %% [markdown]
 # What would it cost without the cache? Here is a topic of 50,000 commits in one partition. To find one offset in the log, all of it has to be read: nothing says where the newest record of
@@ -161,7 +161,7 @@ nobody_there = ...
 
 # %%
 found = broker.offset_fetch("nobody", [TopicPartition("orders", 0)]).offsets[TopicPartition("orders", 0)]
-course.compare(nobody_there, (found.offset, found.error.name))
+course.compare_with_prediction(nobody_there, (found.offset, found.error.name))
 
 # %% [markdown]
 # −1, metadata "", `NONE`. A new group must start somewhere, and it is new only once: the coordinator cannot know whether it should have been there. The consumer then does what its
@@ -173,11 +173,11 @@ course.compare(nobody_there, (found.offset, found.error.name))
 talk = course.read_exchanges("3.9.2-fetch")
 
 for fetch in course.read_fetches(talk):
-    if fetch.version == 9 and fetch.n < 20 and fetch.n not in (6, 9):  # two long ones
-        told = ", ".join(f"{name}: {offset}" for name, offset in fetch.broker.items()) or "–"
-        print(f"{fetch.n:>2}  {fetch.group or '(no name)':<9}  {fetch.requested:<18} → {told}")
+    if fetch.version == 9 and fetch.number < 20 and fetch.number not in (6, 9):  # two long ones
+        told = ", ".join(f"{name}: {offset}" for name, offset in fetch.broker_offsets.items()) or "–"
+        print(f"{fetch.number:>2}  {fetch.group or '(no name)':<9}  {fetch.requested_partitions:<18} → {told}")
 print(len(talk), "requests, all answers:")
-course.confirm([each.ours for each in talk], [each.broker for each in talk], "3.9.2")
+course.compare_with_broker([each.our_response for each in talk], [each.broker_response for each in talk], "3.9.2")
 
 # %% [markdown]
 # - Asked for **all** (since version 2 of the request), what has no offset is not mentioned; asked **by name**, it is −1. A topic that does not exist, or partition 99, is −1 as well: the cache holds what was
@@ -196,8 +196,8 @@ course.confirm([each.ours for each in talk], [each.broker for each in talk], "3.
 orders_0 = ...
 
 # %%
-course.compare(orders_0, "not mentioned")
-course.FetchTable(broker, list(said["offsets"]), at="fraud-check")
+course.compare_with_prediction(orders_0, "not mentioned")
+course.FetchTable(broker, list(said["offsets"]), shown_group="fraud-check")
 
 # %%
 for question, stable, named in [("stable", True, False), ("stable_every_live_partition_named", True, True)]:
@@ -207,7 +207,7 @@ for question, stable, named in [("stable", True, False), ("stable_every_live_par
         partitions = [TopicPartition(topic, int(number)) for topic, _, number in names] if named else None
         mine[group] = course.format_offsets(broker.offset_fetch(group, partitions, require_stable=stable))
     print(question, end=": ")
-    course.confirm(mine, said[question], "3.9.2")
+    course.compare_with_broker(mine, said[question], "3.9.2")
 
 # %% [markdown]
 # Why bother? A program reads `payments`, writes alarms, and commits both in one transaction. It dies before the marker is written, and another one starts at the committed offset: 31. If the marker comes a moment
@@ -243,7 +243,7 @@ for each in broker.describe_groups(said["groups"]):
     mine[each.group_id] = each.error.name, each.state, each.protocol_type, {member.member_id for member in each.members}
 for name, each in said["groups"].items():
     theirs[name] = each["error"], each["state"], each["protocol_type"], {member["member_id"] for member in each["members"]}
-course.confirm(mine, theirs, "3.9.2")
+course.compare_with_broker(mine, theirs, "3.9.2")
 
 broker.manager.loading.add(38)
 error, listed = broker.list_groups()
@@ -333,10 +333,10 @@ version_1 = ...
 talk = course.read_exchanges("1.0.1-versions")
 last = [each for each in talk if each.request.get("groupId") == "zk"]
 
-course.compare(version_1, last[-1].broker["topics"][0]["partitions"][0]["committedOffset"])
+course.compare_with_prediction(version_1, last[-1].broker_response["topics"][0]["partitions"][0]["committedOffset"])
 for each in last:
-    print(f"{each.api} v{each.version}: {each.broker['topics'][0]['partitions'][0]}")
-course.confirm([each.ours for each in talk], [each.broker for each in talk], "1.0.1")
+    print(f"{each.api} v{each.version}: {each.broker_response['topics'][0]['partitions'][0]}")
+course.compare_with_broker([each.our_response for each in talk], [each.broker_response for each in talk], "1.0.1")
 
 # %% [markdown]
 # Two memories that know nothing of each other. And one more difference: version 0 has no group that anybody could describe, delete or expire.

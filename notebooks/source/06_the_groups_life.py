@@ -57,11 +57,11 @@ broker.join_group("billing", client_id="billing-1", protocols=[("range", b"what 
 # Refused! It gets a **member id**, and is to ask again with it. Why twice? A client that loses the connection before it hears the answer would ask again as somebody new, and the first one would stay
 # as a ghost member until its session ends. A ghost of a mere id costs less (KIP-394, since 2.2).
 #
-# From here on `course.Life` sends such requests and prints a line for each: the seconds, who, what, and after the arrow the answer. Below it stand answers that others were waiting for, what was
+# From here on `course.GroupLife` sends such requests and prints a line for each: the seconds, who, what, and after the arrow the answer. Below it stand answers that others were waiting for, what was
 # written to the log, and the group's state if it changed.
 
 # %%
-life = course.Life("billing")
+life = course.GroupLife("billing")
 life.join("billing-1")
 life.join("billing-1")
 life.wait(3)
@@ -80,7 +80,7 @@ life.wait(3)
 records_so_far = ...
 
 # %%
-course.compare(records_so_far, len(life.log_lines))
+course.compare_with_prediction(records_so_far, len(life.log_lines))
 print()
 
 life.sync("billing-1")
@@ -113,9 +113,9 @@ life.join("billing-2")
 life.commit("billing-1", {"orders-0": 8})
 
 print()
-course.compare(commit_while_they_join, life.events[-1].response)
+course.compare_with_prediction(commit_while_they_join, life.events[-1].response)
 steps = {step["step"]: step for step in json.loads(Path(course.find_data("harbour/3.9.2/acts.json")).read_text())}
-course.confirm(life.events[-1].response, steps["billing-1 commits in the middle of it"]["answer"]["error"], "3.9.2")
+course.compare_with_broker(life.events[-1].response, steps["billing-1 commits in the middle of it"]["answer"]["error"], "3.9.2")
 
 # %% [markdown]
 # It is taken: in *PreparingRebalance* the old generation is still valid, and whoever is about to give up its partitions should say how far it came. `billing-1` learns of the
@@ -144,7 +144,7 @@ life.sync("billing-1")
 # Kafka 1.0.1, which most articles read, went the same way. It called CompletingRebalance *AwaitingSync*. The next section has a script of 21 steps. These of them 1.0.1 answers differently:
 
 # %%
-course.compare_kafkas("1.0.1", "3.9.2")
+course.compare_kafka_versions("1.0.1", "3.9.2")
 
 # %% [markdown]
 # ## Step by step
@@ -159,8 +159,8 @@ course.compare_kafkas("1.0.1", "3.9.2")
 leader_is_out_at = ...
 
 # %%
-course.compare(leader_is_out_at, 55)
-course.LifeStepper(at=12)
+course.compare_with_prediction(leader_is_out_at, 55)
+course.GroupLifeStepper(shown_step=12)
 
 # %% [markdown]
 # At 55 s: 45 seconds after the **last sign of life**, the heartbeat of step 11. The commit of step 12 was refused, so it is none. (The end of the first round counts as one, for all members; `billing-2` has not been heard of since, and so it has until 52 s.)
@@ -206,12 +206,12 @@ seconds_waited = ...
 recorded = course.play_conversation("3.9.2-rebalance")
 recorded.print_requests(43, 59)
 request = next(line for line in recorded.lines if line.get("n") == 44)
-course.compare(seconds_waited, round((request["response_ms"] - request["ms"]) / 1000))
+course.compare_with_prediction(seconds_waited, round((request["response_ms"] - request["ms"]) / 1000))
 
 print("\n" + str(recorded))
-course.confirm(recorded.our_responses, recorded.broker_responses, "3.9.2")
+course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3.9.2")
 print(len(recorded.broker_appends), "records of it were written without a request, at the end of a session (not in this part):")
-course.confirm(recorded.our_appends, recorded.broker_appends, "3.9.2", did="wrote")
+course.compare_with_broker(recorded.our_appends, recorded.broker_appends, "3.9.2", verb="wrote")
 
 # %% [markdown]
 # Heartbeats are no help: who does not join in time is out, and `member-b` leads.
@@ -234,7 +234,7 @@ course.check("join_over", join_over)
 
 # %%
 for kafka in ["1.0.1", "2.8.2", "3.9.2"]:
-    hanging = course.play_acts(course.TWO_CONSUMERS[:13], kafka)
+    hanging = course.play_script(course.TWO_CONSUMERS[:13], kafka)
     while hanging.consumers["billing-2"].waiting_for and hanging.now_s < 1800:
         hanging.wait(3)
         heard = hanging.events[-1].late_responses
@@ -249,7 +249,7 @@ for kafka in ["1.0.1", "2.8.2", "3.9.2"]:
 # A member with a `group.instance.id` does not leave when it stops (KIP-345, since 2.3). It comes back under the same name, without a member id, and gets a **new member id and its old place**. The shop's two vans, as in the shop's own log:
 
 # %%
-vans = course.Life("shipping")
+vans = course.GroupLife("shipping")
 for names in [["van-1"], ["van-2", "van-1"]]:
     for name in names:
         vans.join(name, instance=name)
@@ -258,12 +258,12 @@ for names in [["van-1"], ["van-2", "van-1"]]:
         vans.sync(name)
 print("\n... and van-1 stops and starts again:\n")
 old = vans.consumers["van-1"]
-vans.join("van-1", instance="van-1", as_new=True)
+vans.join("van-1", instance="van-1", new_process=True)
 vans.sync("van-1")
 
-generations = [line.value for line in vans.log_lines if line.about == "group"]
+generations = [line.value for line in vans.log_lines if line.record_type == "group"]
 harbour = course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-8"))
-course.confirm(generations, [line.value for line in harbour if line.about == "group"], "3.9.2", did="wrote")
+course.compare_with_broker(generations, [line.value for line in harbour if line.record_type == "group"], "3.9.2", verb="wrote")
 
 print("\nthe old process, if it should still live, hears:", vans.coordinator.heartbeat("shipping", 2, old.member_id, group_instance_id="van-1").name)
 
@@ -343,11 +343,11 @@ compare("all started again, and a minute of quiet")
 # Each van has an instance id; a spare one should have had its own. The group's records, each with its place in the log (commits stand in between). **Which instance id do two processes share?** Write it down below, as a text: `"van-1"`.
 
 # %%
-shipping = course.run_copied_van()
+shipping = course.run_duplicate_static_member()
 for line in shipping.log_lines:
-    if line.about == "group":
-        members = shipping.read_record(line.at).value.members
-        print(f"{line.at:>2}: generation {line.value}", *sorted(f"{member.group_instance_id} as {member.member_id}" for member in members), sep="   ")
+    if line.record_type == "group":
+        members = shipping.read_record(line.record_offset).value.members
+        print(f"{line.record_offset:>2}: generation {line.value}", *sorted(f"{member.group_instance_id} as {member.member_id}" for member in members), sep="   ")
 
 # %%
 # exercise: copied

@@ -28,7 +28,7 @@
 # %% [markdown]
 # ## A group is deleted
 #
-# The shop's `mailer` joins, commits, leaves; then somebody deletes the group. `course.Life` (lesson 06) does it with this package's coordinator; a real 3.9.2 broker had it done to it by real clients. *Predict*: how many records does
+# The shop's `mailer` joins, commits, leaves; then somebody deletes the group. `course.GroupLife` (lesson 06) does it with this package's coordinator; a real 3.9.2 broker had it done to it by real clients. *Predict*: how many records does
 # the deletion write? (`mailer` has three offsets.)
 
 # %%
@@ -39,7 +39,7 @@ records_of_the_deletion = ...
 import kafkagroups as kg
 from kafkagroups import course
 
-mailer = course.Life("mailer")
+mailer = course.GroupLife("mailer")
 mailer.join("mailer")
 mailer.join("mailer")
 mailer.wait(3)
@@ -51,8 +51,8 @@ mailer.delete()
 mailer.delete()
 
 print()
-course.compare(records_of_the_deletion, len(mailer.events[-2].written))
-course.confirm(mailer.log_lines, course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-12")), "3.9.2", did="wrote")
+course.compare_with_prediction(records_of_the_deletion, len(mailer.events[-2].written_lines))
+course.compare_with_broker(mailer.log_lines, course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-12")), "3.9.2", verb="wrote")
 
 # %% [markdown]
 # Three answers: **NON_EMPTY_GROUP** while somebody is in it; NONE; **GROUP_ID_NOT_FOUND** for a group that is not known (any more). 1.0.1 has no such request: there a group ends by time alone.
@@ -64,10 +64,10 @@ course.confirm(mailer.log_lines, course.read_lines(course.find_data("harbour/3.9
 records_of_a_simple_group = ...
 
 # %%
-dashboard = course.Life("dashboard")
+dashboard = course.GroupLife("dashboard")
 dashboard.commit("nobody", {"orders-0": 5, "orders-1": 6})
 dashboard.delete()
-course.compare(records_of_a_simple_group, len(dashboard.events[-1].written))
+course.compare_with_prediction(records_of_a_simple_group, len(dashboard.events[-1].written_lines))
 
 # %% [markdown]
 # Its offsets were all there was in the log; its generation is 0.
@@ -77,7 +77,7 @@ course.compare(records_of_a_simple_group, len(dashboard.events[-1].written))
 # **OffsetDelete** (2.4, KIP-496) takes single offsets away, also of a group that lives: but not those of topics that its members read. When the last offset of an *Empty* group goes, the group goes with it, in the same batch. (In 4.x it stays, Empty.) A group that nobody knows: `GROUP_ID_NOT_FOUND`, as for DeleteGroups.
 
 # %%
-billing = course.Life("billing")
+billing = course.GroupLife("billing")
 billing.join("billing-1")
 billing.join("billing-1")
 billing.wait(3)
@@ -93,7 +93,7 @@ billing.delete_offsets("orders-0")
 # And when a **topic** is deleted, all groups lose its offsets at once, those that read it too. Spring is over at the shop, and the topic `promo-spring` goes:
 
 # %%
-promo = course.Life("promo", verbose=False)
+promo = course.GroupLife("promo", verbose=False)
 promo.join("promo", topics=["promo-spring"])
 promo.join("promo")
 promo.wait(3)
@@ -104,17 +104,17 @@ promo.leave("promo")
 promo.coordinator.partitions_deleted([kg.TopicPartition("promo-spring", 0)])
 
 print(promo.log_lines)
-course.confirm(promo.log_lines, course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-37")), "3.9.2", did="wrote")
+course.compare_with_broker(promo.log_lines, course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets-37")), "3.9.2", verb="wrote")
 
 # %% [markdown]
 # ## Exercise: the batch
 #
-# Write `tombstones(state, generation, offsets, doomed)`: the batch for one group, as a list of partitions and at its end perhaps `"group"`. `offsets` are the partitions with a committed offset, `doomed` those that are to go (perhaps also some that
-# nobody committed). The tombstones stand in the order of `doomed`. The group goes if it is `"Empty"` and no offset is left.
+# Write `tombstones(state, generation, offsets, to_delete)`: the batch for one group, as a list of partitions and at its end perhaps `"group"`. `offsets` are the partitions with a committed offset, `to_delete` those that are to go (perhaps also some that
+# nobody committed). The tombstones stand in the order of `to_delete`. The group goes if it is `"Empty"` and no offset is left.
 
 # %%
 # exercise: tombstones
-def tombstones(state, generation, offsets, doomed):
+def tombstones(state, generation, offsets, to_delete):
     ...
 
 # %%
@@ -147,10 +147,10 @@ course.check("tombstones", tombstones)
 mailer_goes_on_the_days = ...  # (by 1.0.1, by 3.9.2)
 
 # %%
-course.ExpiryClock(14)
+course.ExpiryTimeline(14)
 
 # %%
-course.compare(mailer_goes_on_the_days, (7, 11))
+course.compare_with_prediction(mailer_goes_on_the_days, (7, 11))
 
 # %% [markdown]
 # ## Exercise: what expires
@@ -203,8 +203,8 @@ for name in ["1.0.1-expiry", "3.9.2-expiry"]:
     recorded = course.play_conversation(name)
     print(f"\n{name}: {len(recorded.our_responses)} requests")
     recorded.print_expired()
-    course.confirm(recorded.our_responses, recorded.broker_responses, recorded.broker)
-    course.confirm(recorded.our_appends, recorded.broker_appends, recorded.broker, did="deleted")
+    course.compare_with_broker(recorded.our_responses, recorded.broker_responses, recorded.broker_version)
+    course.compare_with_broker(recorded.our_appends, recorded.broker_appends, recorded.broker_version, verb="deleted")
 
 # %% [markdown]
 # `alive` loses both offsets on 1.0.1 and one on 3.9.2, that of `clicks`, which it does not read. On 1.0.1 it appears again when its member has left: Empty without an offset, the group goes. `late` goes after 60 s on 1.0.1, and on 3.9.2 after 86:
@@ -215,7 +215,7 @@ for name in ["1.0.1-expiry", "3.9.2-expiry"]:
 # %%
 day = 24 * 3600 * 1000
 broker = course.start_broker()
-sleeper = course.Life("mailer", verbose=False, broker=broker)
+sleeper = course.GroupLife("mailer", verbose=False, broker=broker)
 sleeper.join("mailer")
 sleeper.join("mailer")
 sleeper.wait(3)
@@ -251,7 +251,7 @@ print("DeleteGroups:", broker.delete_groups(["dashboard"])["dashboard"].name)
 print("the living coordinator:", dict(broker.offset_fetch("dashboard").offsets))
 
 heir = course.restart_after_crash(broker)
-course.compare(after_the_crash, heir.offset_fetch("dashboard").offsets[orders].offset)
+course.compare_with_prediction(after_the_crash, heir.offset_fetch("dashboard").offsets[orders].offset)
 
 # %% [markdown]
 # It is back. For a **sweep** that does no harm: the next coordinator's sweep finds it expired once more. A person who has deleted a group should look again after a failover.
@@ -267,13 +267,13 @@ rows = {
     "OffsetDelete": course.delete_while_pending("OffsetDelete"),
     "DeleteGroups": course.delete_while_pending("DeleteGroups"),
     "topic": course.delete_while_pending("topic"),
-    "OffsetDelete, 41 plain and in flight": course.delete_while_pending("OffsetDelete", plain=True),
-    "the same, nothing committed before": course.delete_while_pending("OffsetDelete", plain=True, before=False),
+    "OffsetDelete, 41 plain and in flight": course.delete_while_pending("OffsetDelete", transactional=False),
+    "the same, nothing committed before": course.delete_while_pending("OffsetDelete", transactional=False, commits_first=False),
 }
 for what, outcome in rows.items():
     print(f"{what}\n    {outcome.log}")
-    print(f"    the client of 41 receives {outcome.commit_error}; live: {outcome.live}, ", end="")
-    print(f"after a load: {outcome.loaded}, this log loaded by 4.x: {outcome.loaded_by_the_new}")
+    print(f"    the client of 41 receives {outcome.commit_error}; live: {outcome.live_offset}, ", end="")
+    print(f"after a load: {outcome.loaded_offset}, this log loaded by 4.x: {outcome.new_coordinator_offset}")
 
 # %%
 recorded = course.play_conversation("3.9.2-deletes")
@@ -281,7 +281,7 @@ print("a real 3.9.2 broker, requests 66 to 73 and 94; a restart lies between the
 recorded.print_requests(66, 73)
 for n in [73, 94]:
     print(f"OffsetFetch {n}: {recorded.read_offsets(n)}")
-course.confirm(recorded.our_responses, recorded.broker_responses, "3.9.2")
+course.compare_with_broker(recorded.our_responses, recorded.broker_responses, "3.9.2")
 
 # %% [markdown]
 # **Live ≠ load(log).** In memory, the deletion removes all three: what is committed, what is on its way, what waits in the transaction. A tombstone is written only for what was *committed*. The marker finds nothing any more: `None`. But the classic loader keeps what waits apart;
@@ -300,7 +300,7 @@ course.confirm(recorded.our_responses, recorded.broker_responses, "3.9.2")
 # A broker that gives a partition away forgets its groups as well. But it writes no tombstone, for the next coordinator is to have them. Who waits for an answer hears NOT_COORDINATOR:
 
 # %%
-moving = course.Life("billing", verbose=False)
+moving = course.GroupLife("billing", verbose=False)
 moving.commit("nobody", {"orders-0": 5})
 moving.join("billing-1")
 moving.join("billing-1")
@@ -331,7 +331,7 @@ course.check("weekend", weekend)
 
 # %%
 for kafka in ["1.0.1", "3.9.2"]:
-    print(kafka, "on Monday at 8:", course.run_weekend(kafka))
+    print(kafka, "on Monday at 8:", course.run_weekend_expiry(kafka))
 
 # %% [markdown]
 # Who assigns its partitions itself has no members in the broker's eyes; for such a group it is still the commit that counts. It should commit now and then even when nothing is new, or the retention be longer than the longest silence.

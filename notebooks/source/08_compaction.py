@@ -50,7 +50,7 @@ print("records:", sum(batch.count for batch in kg.open_log(before)))
 records_left = ...
 
 # %%
-course.compare(records_left, sum(batch.count for batch in kg.open_log(cleaned)))
+course.compare_with_prediction(records_left, sum(batch.count for batch in kg.open_log(cleaned)))
 
 # %% [markdown]
 # More than seven. The next pages find out why, record by record.
@@ -75,15 +75,15 @@ course.check("survivors", survivors)
 survivors = course.ensure_correct("survivors", survivors)
 
 # %% [markdown]
-# Now on the real log. `course.list_countable_records` gives the records that the map may count: no markers, and no records of aborted transactions, which go at
+# Now on the real log. `course.list_offset_map_records` gives the records that the map may count: no markers, and no records of aborted transactions, which go at
 # once. The same list, of what the broker's cleaner left:
 
 # %%
-mine = survivors(course.list_countable_records(before), active=498)
-theirs = [offset for offset, key, value in course.list_countable_records(cleaned)]
+mine = survivors(course.list_offset_map_records(before), active=498)
+theirs = [offset for offset, key, value in course.list_offset_map_records(cleaned)]
 
 print(mine)
-course.confirm(mine, theirs, "4.3.1", did="cleaned, and left")
+course.compare_with_broker(mine, theirs, "4.3.1", verb="cleaned, and left")
 
 # %% [markdown]
 # Seven keys, seven records. The eighth, 498, stands in the active segment. It supersedes 493, and both stay: the map ends where the active
@@ -145,11 +145,11 @@ course.check("removed_by", removed_by)
 # A letter is a record before the pass: **CAPITALS stay, small letters go**, `=` was not touched, `·` is no record. *Before you move the slider*: which records need three passes to go?
 
 # %%
-passes = course.repeat_real_passes(course.make_scratch_folder())
+passes = course.repeat_cleaner_passes(course.make_scratch_folder())
 for each, copy in [(passes[0], "after-clean"), (passes[2], "after-clean-2")]:
     real = Path(course.find_data(f"harbour/cleaning/{copy}/__consumer_offsets-38"))
-    ours, brokers = ({file.name: file.read_bytes() for file in folder.glob("*.log")} for folder in (each.after, real))
-    course.confirm(ours, brokers, "4.3.1", did="cleaned, and left byte for byte")
+    ours, brokers = ({file.name: file.read_bytes() for file in folder.glob("*.log")} for folder in (each.log_after, real))
+    course.compare_with_broker(ours, brokers, "4.3.1", verb="cleaned, and left byte for byte")
 
 course.CompactionSlider(passes)
 
@@ -190,12 +190,12 @@ kilobytes = ...
 replicas = course.make_scratch_folder()
 lines = ["records  live offsets   cleaned: before, after a pass      never cleaned"]
 for grown in course.grow_replicas(replicas):
-    kb = [round(size / 1000) for size in (grown.before_pass, grown.after_pass, grown.never_cleaned)]
+    kb = [round(size / 1000) for size in (grown.bytes_before_pass, grown.bytes_after_pass, grown.never_cleaned_bytes)]
     bars = "█" * -(-kb[1] // 60), "█" * -(-kb[2] // 60)
-    lines.append(f"{grown.records:>7,} {grown.live:>8} {kb[0]:>15} kB {kb[1]:>8} kB {bars[0]:<5} {kb[2]:>10} kB {bars[1]}")
+    lines.append(f"{grown.records:>7,} {grown.live_offsets:>8} {kb[0]:>15} kB {kb[1]:>8} kB {bars[0]:<5} {kb[2]:>10} kB {bars[1]}")
 
 print("\n".join(lines))
-course.compare(kilobytes, kb[1])
+course.compare_with_prediction(kilobytes, kb[1])
 
 # %% [markdown]
 # The log that is cleaned follows the number of **live keys**, the other one follows **time**. When a topic grows all the same, one of these is why:
@@ -253,7 +253,7 @@ found = [log for log in logs if len(set(answers[log])) > 1]
 
 for log in found:
     print(log, "as written, after one pass, after two:", answers[log])
-course.compare(two_letters, *found)
+course.compare_with_prediction(two_letters, *found)
 
 # %% [markdown]
 # Of 49 logs, one gives another offset. (Others only lose a group that holds nothing, from the list of groups.) `D` hides the offset: the new coordinator (4.x) forgets a group with all it has. But the keys are different, so for the cleaner `D` supersedes nothing. `D` itself
@@ -281,7 +281,7 @@ for coordinator, given in answers.items():
 # segments. Something is in there that was not before. And a pass takes whole segments: **up to which offset can the cleaner work?** (The first one that it leaves alone.)
 
 # %%
-log = course.write_pinned_log(course.make_scratch_folder())
+log = course.write_log_with_hanging_transaction(course.make_scratch_folder())
 count = kg.stats(log).partitions[None]
 
 print("segments begin at", [int(Path(segment).stem) for segment in kg.open_log(log).segments], "and the log ends at", count.next_offset)

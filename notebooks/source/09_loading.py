@@ -57,14 +57,14 @@ members_after = ...
 
 # %%
 loaded = kg.load(shop, coordinator="classic")
-course.compare(members_after, len(loaded["billing"].members))
+course.compare_with_prediction(members_after, len(loaded["billing"].members))
 print("the state of billing:", loaded["billing"].state.value)
 
 states = {group: loaded[group].state.value if group in loaded else "Dead" for group in after["groups"]}
 print("\nthe state of every group, after the crash:")
-course.confirm(states, {group: said["state"] for group, said in after["groups"].items()}, "3.9.2")
+course.compare_with_broker(states, {group: said["state"] for group, said in after["groups"].items()}, "3.9.2")
 print("every offset, *before* the crash:")
-course.confirm(course.fetch_offsets(loaded, before["offsets"]), before["offsets"], "3.9.2")
+course.compare_with_broker(course.fetch_offsets(loaded, before["offsets"]), before["offsets"], "3.9.2")
 
 # %% [markdown]
 # Every offset is back, also those that `billing-1` committed at the very end. The rebalance is not: a group's record is written **once** for each
@@ -100,8 +100,8 @@ for line in course.read_lines(course.find_data("harbour/3.9.2/__consumer_offsets
 # %% [markdown]
 # | of a `line` | what |
 # |---|---|
-# | `line.at` | the record's own place in the log |
-# | `line.about` | `"offset"`, `"group"`, `"commit"` or `"abort"`: the last two are markers |
+# | `line.record_offset` | the record's own place in the log |
+# | `line.record_type` | `"offset"`, `"group"`, `"commit"` or `"abort"`: the last two are markers |
 # | `line.group`, `line.partition` | whose offset, as `"mailer"` and `"orders-0"` |
 # | `line.value` | the committed offset (of a group the generation), `None`: a tombstone |
 # | `line.producer` | the transaction's producer, `None` outside transactions |
@@ -153,16 +153,16 @@ for key in sorted(mine.keys() | theirs.keys()):
 payments_0 = ...
 
 # %%
-course.compare(payments_0, loaded["fraud-check"].offsets[kg.TopicPartition("payments", 0)].offset)
+course.compare_with_prediction(payments_0, loaded["fraud-check"].offsets[kg.TopicPartition("payments", 0)].offset)
 
-course.LoadStepper(nine, "classic", first=22, last=33, at=31)
+course.LoadStepper(nine, "classic", first_offset=22, last_offset=33, shown_offset=31)
 
 # %% [markdown]
 # At 31 the transaction was committed, and all the same 29 did not count. An offset has its place from the moment it is written; the marker only says *whether* it
 # counts, not *when*. 30 was written later than 29, so 30 is newer.
 #
 # Write `replay_transactions(lines)`, with the same result as before. An offset with a producer waits. A marker of that producer ends the wait for
-# all of it: after an abort it is forgotten; after a commit each offset counts, unless a newer line (`line.at`!) of its key is there already. (Tombstones come outside of transactions only.)
+# all of it: after an abort it is forgotten; after a commit each offset counts, unless a newer line (`line.record_offset`!) of its key is there already. (Tombstones come outside of transactions only.)
 
 # %%
 # exercise: replay_transactions
@@ -176,10 +176,10 @@ replay_transactions = course.ensure_correct("replay_transactions", replay_transa
 
 # %%
 print("every offset of the shop, by that loop:")
-course.confirm(replay_transactions(course.read_lines(shop)), theirs, "3.9.2")
+course.compare_with_broker(replay_transactions(course.read_lines(shop)), theirs, "3.9.2")
 print("and what waits, when a consumer asks for stable offsets only:")
-waits = course.fetch_offsets(loaded, after["offsets"], stable=True)
-course.confirm(waits, after["stable_every_live_partition_named"], "3.9.2")
+waits = course.fetch_offsets(loaded, after["offsets"], require_stable=True)
+course.compare_with_broker(waits, after["stable_every_live_partition_named"], "3.9.2")
 print("fraud-check:", {name: said if isinstance(said, str) else said["offset"] for name, said in sorted(waits["fraud-check"].items())})
 
 # %% [markdown]
@@ -192,7 +192,7 @@ print("fraud-check:", {name: said if isinstance(said, str) else said["offset"] f
 # %%
 lines = course.read_lines(shop)
 for name in sorted(after["groups"]):
-    own = [line.value for line in lines if line.about == "group" and line.group == name]
+    own = [line.value for line in lines if line.record_type == "group" and line.group == name]
     print(f"{name:<12} generations {own!s:<24} → {states[name]}")
 
 # %% [markdown]
@@ -232,7 +232,7 @@ for case, what in cases.items():
         state = groups[name].state.value if name in groups else "Dead"
         offsets = course.fetch_offsets(groups, [name])[name]
         print(f"    {coordinator}: {state}, {({key: there['offset'] for key, there in offsets.items()}) or 'no offset'}", end="   ")
-        course.confirm((state, offsets), (said["groups"][name]["state"], said["offsets"][name]), version)
+        course.compare_with_broker((state, offsets), (said["groups"][name]["state"], said["offsets"][name]), version)
 
 # %% [markdown]
 # Why? The classic loader collects: offsets in one map, groups in another; when the log is read, it makes groups of what is left. The new one *lives through* the log: it applies each record
@@ -264,7 +264,7 @@ for coordinator, version in [("classic", "3.9.2"), ("new", "4.3.1")]:
     refused = {"error": "NOT_COORDINATOR"} if coordinator == "new" and groups.failed else None
     offsets = {name: refused or there for name, there in course.fetch_offsets(groups, said["offsets"]).items()}
     print("the offsets of g:", offsets["f-txn-after.g.eg"], end="   ")
-    course.confirm(offsets, said["offsets"], version)
+    course.compare_with_broker(offsets, said["offsets"], version)
 
 # %% [markdown]
 # Every group of that partition is lost to both. But see how they say it:
@@ -285,7 +285,7 @@ for moment in ["before-clean", "after-clean"]:
     count = kg.stats(path).partitions[38]
     print(f"{moment}: {count.records} records, {count.bytes} bytes; the offsets:", end=" ")
     said = json.loads(Path(course.find_data(f"harbour/cleaning/{moment}-answers.json")).read_text())["offsets"]
-    course.confirm(course.fetch_offsets(kg.load(path, "new"), said), said, "4.3.1")
+    course.compare_with_broker(course.fetch_offsets(kg.load(path, "new"), said), said, "4.3.1")
 
 # %% [markdown]
 # The same answers from 18 records as from 499. A broker loads about 0.4 million records a second (measured on two cores, 3.9.2 and 4.3.1 alike): a clean partition takes
@@ -306,12 +306,12 @@ for moment in ["before-clean", "after-clean"]:
 def board(lines):
     offsets, waiting = {}, {}
     for line in lines:
-        if line.about == "offset":
+        if line.record_type == "offset":
             into = offsets if line.producer is None else waiting.setdefault(line.producer, {})
             into[line.group, line.partition] = line.value
-        elif line.about in ("commit", "abort"):
+        elif line.record_type in ("commit", "abort"):
             ended = waiting.pop(line.producer, {})
-            if line.about == "commit":
+            if line.record_type == "commit":
                 offsets |= ended
     return offsets
 
@@ -328,7 +328,7 @@ course.check("taken_away", taken_away)
 
 # %%
 
-clean = course.read_cleaned_lines(nine, active=32)  # as if the newest segment had begun at 32
+clean = course.read_cleaned_lines(nine, active_offset=32)  # as if the newest segment had begun at 32
 gone = [line for line in course.read_lines(nine) if line not in clean and line.group == "fraud-check"]
 print("taken away:", *gone, sep="\n    ")
 for name, loop in {"the board": board, "your loop": replay_transactions}.items():
@@ -368,7 +368,7 @@ try:
     kgs.register(spark)
     table = spark.read.format("consumer_offsets").option("table", "offsets").option("coordinator", "classic").load(shop)
     rows = table.select("group", "topic", "topic_partition", "committed_offset").collect()
-    course.confirm({(group, f"{topic}-{number}"): offset for group, topic, number, offset in rows}, theirs, "3.9.2")
+    course.compare_with_broker({(group, f"{topic}-{number}"): offset for group, topic, number, offset in rows}, theirs, "3.9.2")
     spark.stop()
 except kg.UsageError as error:
     print(f"No Spark here: {error}")

@@ -47,9 +47,9 @@ from kafkagroups.loading import snapshots
 
 def step(offsets, line):
     key = line.group, line.partition
-    if line.about == "offset" and line.value is None:
+    if line.record_type == "offset" and line.value is None:
         offsets.pop(key, None)
-    elif line.about == "offset":
+    elif line.record_type == "offset":
         offsets[key] = line.value
     return offsets
 
@@ -68,7 +68,7 @@ offsets_of_mailer = ...
 
 # %%
 first, second = reduce(step, mailer[:5], {}), reduce(step, mailer[5:], {})
-course.compare(offsets_of_mailer, len(first | second))
+course.compare_with_prediction(offsets_of_mailer, len(first | second))
 
 # %% [markdown]
 # The dead came back. The second machine met three tombstones, had nothing to remove, and forgot them. A **part** of a log has to know more than an answer
@@ -99,14 +99,14 @@ merge = course.ensure_correct("merge", merge)
 # %%
 def changes(lines):
     """What counts, commits and tombstones, each as a part of its own: {key: (at, value)}."""
-    markers = [line for line in lines if line.about in ("commit", "abort")]
+    markers = [line for line in lines if line.record_type in ("commit", "abort")]
     for line in lines:
-        if line.about == "offset":
+        if line.record_type == "offset":
             fate = "commit"
             if line.producer is not None and line.value is not None:
-                fate = next((end.about for end in markers if end.producer == line.producer and end.at > line.at), None)
+                fate = next((end.record_type for end in markers if end.producer == line.producer and end.record_offset > line.record_offset), None)
             if fate == "commit":
-                yield {(line.group, line.partition): (line.at, line.value)}
+                yield {(line.group, line.partition): (line.record_offset, line.value)}
 
 
 def in_any_order(parts, seed):
@@ -124,7 +124,7 @@ print(len(parts), "parts, merged in 20 orders:", len({str(sorted(in_any_order(pa
 
 said = json.loads(Path(course.find_data("harbour/4.3.1/answers.json")).read_text())["offsets"]
 theirs = {(group, name): there["offset"] for group, offsets in said.items() for name, there in offsets.items()}
-course.confirm(in_any_order(parts, 0), theirs, "4.3.1")
+course.compare_with_broker(in_any_order(parts, 0), theirs, "4.3.1")
 
 # %% [markdown]
 # However they are shuffled: the answer of the broker, who read them in order. Kafka's **new** coordinator may be split like that. (Of groups
@@ -213,7 +213,7 @@ print(f"the largest partition, {largest}: {records[largest]:,} records; one in t
 cores_that_help = ...
 
 # %%
-course.compare(cores_that_help, ceil(sum(records.values()) / records[largest]))
+course.compare_with_prediction(cores_that_help, ceil(sum(records.values()) / records[largest]))
 
 # %% [markdown]
 # More cores, or more machines, would stand about. (A broker does not even have several: one thread loads its partitions, one after the other.)
@@ -347,7 +347,7 @@ try:
 
     rows = steps.newest(decided, tombstones).collect()
     found = {(row.group, f"{row.topic}-{row.topic_partition}"): row.committed_offset for row in rows}
-    course.confirm(found, {key: offset for key, offset in theirs.items() if key[0] in ("billing", "fraud-check")}, "4.3.1")
+    course.compare_with_broker(found, {key: offset for key, offset in theirs.items() if key[0] in ("billing", "fraud-check")}, "4.3.1")
     spark.stop()
 except kg.UsageError as error:
     print(f"No Spark here: {error}")

@@ -177,7 +177,7 @@ def test_the_byte_breakers_slider_moves_the_broken_byte(page, lab):
     expect(breaker.locator(".kg-break")).to_contain_text("cut away")
     breaker.locator(".noUi-handle").focus()
     page.keyboard.press("Home")
-    expect(breaker.locator(".kg-break")).to_contain_text("every checksum is right")
+    expect(breaker.locator(".kg-break")).to_contain_text("every checksum is correct")
     page.screenshot(path=SCREENS / "byte-breaker.png")
 
 
@@ -206,27 +206,27 @@ def test_the_table_of_fetches_goes_from_group_to_group(page, lab):
     fetches.get_by_role("button", name="previous").click()
     expect(shown).to_contain_text("dashboard: Empty")
     fetches.locator("select").select_option(label="mailer")
-    expect(shown).to_contain_text("mailer: not known")
+    expect(shown).to_contain_text("mailer: unknown")
     page.screenshot(path=SCREENS / "fetches.png")
 
 
-def test_a_member_dies_in_the_stepper(page, lab):
-    """Lesson 06: next goes to the next request. The list chooses the process that dies there."""
+def test_a_process_crashes_in_the_stepper(page, lab):
+    """Lesson 06: next goes to the next request. The list chooses the process that crashes there."""
     run_all(page, lab, "06_the_groups_life")
     life = scroll_to(page, ".jp-OutputArea-output:has(.kg-life)")
     shown = life.locator(".kg-life")
     expect(shown).to_contain_text("[CompletingRebalance]")
-    life.locator("select").select_option(label="the coordinator dies here")
-    expect(shown).to_contain_text("gone: billing-2-2 as a member")
+    life.locator("select").select_option(label="the coordinator crashes here")
+    expect(shown).to_contain_text("lost: the member billing-2-2")
     life.get_by_role("button", name="next").click()
-    expect(shown).to_contain_text("gone: the answer to billing-2's SyncGroup")
+    expect(shown).to_contain_text("lost: the response to billing-2's SyncGroup")
     life.get_by_role("button", name="next").focus()
     page.keyboard.press("Enter")
-    expect(shown).to_contain_text("gone: nothing but time")
+    expect(shown).to_contain_text("lost: nothing; every session timeout starts again")
     page.screenshot(path=SCREENS / "life.png")
 
 
-def test_the_expiry_clock_is_turned(page, lab):
+def test_the_expiry_timeline_shows_another_day(page, lab):
     """Lesson 07: on an earlier day, a deleted offset exists again."""
     run_all(page, lab, "07_deleting")
     clock = scroll_to(page, ".jp-OutputArea-output:has(.kg-expiry)")

@@ -6,7 +6,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import course
-from kafkagroups.course.cleaner_passes import Pass
+from kafkagroups.course.cleaner_passes import CleanerPass
 from kafkagroups.course.exercises.catalog import EXERCISES
 from tests.course.test_widgets import bundle
 
@@ -20,22 +20,24 @@ def files(folder):
 
 @pytest.fixture(scope="module")
 def passes(tmp_path_factory):
-    return course.repeat_real_passes(tmp_path_factory.mktemp("passes"))
+    return course.repeat_cleaner_passes(tmp_path_factory.mktemp("passes"))
 
 
 def test_the_repeated_passes_write_the_brokers_bytes(passes):
     """The logs after pass 1 and 3 are the copied ones. The size after pass 2 is in server-lines.txt."""
-    assert files(passes[0].after) == files(REAL / "after-clean" / PARTITION)
-    assert files(passes[2].after) == files(REAL / "after-clean-2" / PARTITION)
+    assert files(passes[0].log_after) == files(REAL / "after-clean" / PARTITION)
+    assert files(passes[2].log_after) == files(REAL / "after-clean-2" / PARTITION)
     server_lines = (REAL / "server-lines.txt").read_text()
-    size = len(files(passes[1].after)["0" * 20 + ".log"])
+    size = len(files(passes[1].log_after)["0" * 20 + ".log"])
     assert f"cleaned segment LogSegment(baseOffset=0, size={size}," in server_lines
 
 
 def test_the_exercises_survivors_are_those_of_the_real_cleaner(passes):
     """The rule of the exercise, applied to data/harbour/cleaning."""
-    left = [offset for offset, _, _ in course.list_countable_records(REAL / "after-clean" / PARTITION)]
-    assert EXERCISES["survivors"].correct(course.list_countable_records(REAL / "before-clean" / PARTITION), 498) == left
+    left = [offset for offset, _, _ in course.list_offset_map_records(REAL / "after-clean" / PARTITION)]
+    assert (
+        EXERCISES["survivors"].correct(course.list_offset_map_records(REAL / "before-clean" / PARTITION), 498) == left
+    )
 
 
 def test_the_slider_shows_what_each_pass_did(passes):
@@ -51,7 +53,7 @@ def test_the_slider_shows_what_each_pass_did(passes):
     assert "pass 3" in slider.view.value and "626 bytes,   6 records" in slider.view.value
     for each, text in zip(passes, slider.static_text().split("\n\npass"), strict=True):
         strip = "".join(line.split()[1] for line in text.split("\n\n")[-1].splitlines())
-        before, after = (sum(batch.count for batch in kg.open_log(log)) for log in (each.before, each.after))
+        before, after = (sum(batch.count for batch in kg.open_log(log)) for log in (each.log_before, each.log_after))
         assert sum(mark != "·" for mark in strip) == before
         assert sum(mark.isupper() or mark == "=" for mark in strip) == after
 
@@ -61,7 +63,7 @@ def test_a_tombstone_with_a_newer_value_counts_as_superseded(tmp_path):
     log = course.write_small_log(tmp_path / "log", "CTC")
     out = tmp_path / "out"
     done = kg.compact(log, out)
-    text = course.CompactionSlider([Pass("pass 1", log, out, done.next_dirty_offset)]).static_text()
+    text = course.CompactionSlider([CleanerPass("pass 1", log, out, done.next_dirty_offset)]).static_text()
     assert "v dropped     2" in text and "      0  vvV=" in text
 
 
@@ -94,7 +96,7 @@ def test_an_unknown_letter_is_refused(tmp_path):
 
 def test_an_open_transaction_stops_the_cleaner_where_the_exercise_says(tmp_path):
     """After the abort marker, the pass reaches the active segment."""
-    log = course.write_pinned_log(tmp_path / "log")
+    log = course.write_log_with_hanging_transaction(tmp_path / "log")
     assert kg.compact(log, tmp_path / "a").next_dirty_offset == EXERCISES["cleaner_stops_at"].correct
     done = kg.compact(course.abort_transaction(log, 77), tmp_path / "b")
     assert done.next_dirty_offset == 500 and done.after.bytes < 2_000
@@ -103,9 +105,9 @@ def test_an_open_transaction_stops_the_cleaner_where_the_exercise_says(tmp_path)
 
 def test_a_replica_that_is_never_cleaned_is_larger_and_loads_the_same(tmp_path):
     *_, last = course.grow_replicas(tmp_path, records=4_000, groups=5, rounds=4)
-    assert last.never_cleaned > 5 * last.after_pass and last.records == 4_000
+    assert last.never_cleaned_bytes > 5 * last.bytes_after_pass and last.records == 4_000
     never, cleaned = (kg.load(tmp_path / name) for name in ("never-cleaned", "cleaned"))
-    assert sum(len(group.offsets) for group in never.values()) == last.live > 0
+    assert sum(len(group.offsets) for group in never.values()) == last.live_offsets > 0
     assert {name: g.offsets for name, g in never.items() if g.offsets} == {
         name: g.offsets for name, g in cleaned.items() if g.offsets
     }

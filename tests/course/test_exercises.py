@@ -78,7 +78,7 @@ def test_the_lesson_goes_on_with_a_correct_function(capsys, solved):
     assert course.ensure_correct("read_string", solved["read_string"]) is solved["read_string"]
     assert course.ensure_correct("read_string", lambda *_: None)(b"\x00\x01a", 0) == ("a", 3)
     out = capsys.readouterr().out.splitlines()
-    assert "your read_string" in out[0] and "not ready" in out[1]
+    assert "your read_string" in out[0] and "not correct yet" in out[1]
 
 
 def test_the_order_of_a_dictionary_does_not_count(capsys):

@@ -14,7 +14,7 @@ ANSWERS = json.loads((DATA / "3.9.2" / "answers.json").read_text())
 
 def test_a_fetch_reads_no_record():
     """GroupMetadataManager.getOffsets (3.9) reads groupMetadataCache only."""
-    logs = course.CountedLogs(SHOP)
+    logs = course.ReadCountingLogs(SHOP)
     broker = course.start_broker(logs)
     loaded = logs.records_read
     assert loaded == sum(batch.count for log in DATA.glob("3.9.2/__consumer*") for batch in kg.open_log(log))
@@ -28,9 +28,9 @@ def test_a_fetch_reads_no_record():
 
 def test_the_table_shows_what_the_broker_answered():
     """For every group of the shop: all and by name, without and with requireStable (answers.json)."""
-    table = course.FetchTable(course.start_broker(SHOP), list(ANSWERS["offsets"]), at="fraud-check")
+    table = course.FetchTable(course.start_broker(SHOP), list(ANSWERS["offsets"]), shown_group="fraud-check")
     for _ in table.groups:
-        name = table.groups[table.group.value]
+        name = table.groups[table.group_chooser.value]
         rows = {line.split()[0]: line.split()[1:] for line in table.static_text().splitlines()[3:-2]}
         for partition, (_, _, everything, by_name, all_stable, named_stable) in rows.items():
             for cell, asked in [(everything, "offsets"), (all_stable, "stable")]:
@@ -39,7 +39,7 @@ def test_the_table_shows_what_the_broker_answered():
                 assert named_stable == format_answer(ANSWERS["stable_every_live_partition_named"][name][partition])
             assert by_name == (everything if everything != "·" else "-1")
         table.next.click()
-    assert table.groups[table.group.value] == "fraud-check"
+    assert table.groups[table.group_chooser.value] == "fraud-check"
 
 
 def format_answer(answer):
@@ -49,10 +49,10 @@ def format_answer(answer):
 
 
 def test_the_table_has_a_static_form():
-    table = course.FetchTable(course.start_broker(SHOP), ["billing", "nobody"], at="nobody")
+    table = course.FetchTable(course.start_broker(SHOP), ["billing", "nobody"], shown_group="nobody")
     shown = bundle(table)
     for form in ("text/plain", "text/html"):
-        assert "nobody: not known" in shown[form] and "by name, stable" in shown[form]
+        assert "nobody: unknown" in shown[form] and "by name, stable" in shown[form]
     table.previous.click()
     assert "billing: Stable" in table.view.value
     for groups, at in (([], None), (["billing"], "shipping")):
@@ -62,9 +62,12 @@ def test_the_table_has_a_static_form():
 
 def test_fetches_of_every_version_are_listed():
     """3.9.2-fetch has versions 1 to 9. In requests 54 and 55, orders-0 and orders-1 are pending."""
-    listed = {fetch.n: fetch for fetch in course.read_fetches(course.read_exchanges("3.9.2-fetch"))}
+    listed = {fetch.number: fetch for fetch in course.read_fetches(course.read_exchanges("3.9.2-fetch"))}
     assert {fetch.version for fetch in listed.values()} == set(range(1, 10))
-    assert all(fetch.broker == fetch.ours for fetch in listed.values())
-    assert (listed[54].requested, listed[54].broker["orders-0"]) == ("all", "UNSTABLE_OFFSET_COMMIT")
-    assert "orders-1" not in listed[54].broker and listed[55].broker["orders-1"] == "UNSTABLE_OFFSET_COMMIT"
-    assert listed[3].requested == "none" and listed[10].broker == {}
+    assert all(fetch.broker_offsets == fetch.our_offsets for fetch in listed.values())
+    assert (listed[54].requested_partitions, listed[54].broker_offsets["orders-0"]) == ("all", "UNSTABLE_OFFSET_COMMIT")
+    assert (
+        "orders-1" not in listed[54].broker_offsets
+        and listed[55].broker_offsets["orders-1"] == "UNSTABLE_OFFSET_COMMIT"
+    )
+    assert listed[3].requested_partitions == "none" and listed[10].broker_offsets == {}

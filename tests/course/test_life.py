@@ -7,8 +7,8 @@ import pytest
 import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.course.exercises.catalog import EXERCISES
-from kafkagroups.course.life_stepper import TRANSITIONS, draw_states, list_transitions
-from kafkagroups.course.what_if import describe_coordinator_crash, list_changes_without
+from kafkagroups.course.group_life_stepper import TRANSITIONS, draw_states, list_transitions
+from kafkagroups.course.scripts import describe_coordinator_crash, list_changes_without
 from kafkagroups.groups.states import VALID_PREVIOUS_STATES
 from tests.course.test_widgets import bundle
 
@@ -16,14 +16,14 @@ REBALANCE = course.play_conversation("3.9.2-rebalance")
 
 
 def quiet(*arguments, **named):
-    return course.Life(*arguments, verbose=False, **named)
+    return course.GroupLife(*arguments, verbose=False, **named)
 
 
 @pytest.mark.parametrize("name", ["3.9.2-rebalance", "3.9.2-expiry", "1.0.1-expiry", "3.9.2-deletes"])
 def test_a_conversation_is_answered_and_written_as_by_the_broker(name):
     """The conversations that the lessons ship, request by request."""
     played = course.play_conversation(name)
-    assert played.broker == name.partition("-")[0] and len(played.our_responses) > 50
+    assert played.broker_version == name.partition("-")[0] and len(played.our_responses) > 50
     assert played.our_responses == played.broker_responses
     assert played.our_appends == played.broker_appends
 
@@ -54,7 +54,7 @@ def test_a_request_is_printed_with_its_error_and_its_records(capsys):
 )
 def test_the_lessons_table_of_commits(acts, generation, anonymous, answers):
     """Requests 9 to 18, 23 and 28 of 3.9.2-rebalance; an Empty group takes what has no generation (3.9.2-commits)."""
-    life = course.play_acts(course.TWO_CONSUMERS[:acts])
+    life = course.play_script(course.TWO_CONSUMERS[:acts])
     life.commit("somebody" if anonymous else "billing-1", {"orders-0": 1}, generation=generation)
     assert life.events[-1].response == answers
 
@@ -72,7 +72,7 @@ def test_every_legal_move_has_its_reason():
 
 
 def test_the_stepper_tells_the_whole_life_and_steps_through_it():
-    stepper = course.LifeStepper(at=12)
+    stepper = course.GroupLifeStepper(shown_step=12)
     said = bundle(stepper)["text/plain"]
     assert "10   7.0 s  billing-1  JoinGroup as billing-1-1 → generation 2, range, you lead 2 members" in said
     assert "after step 12:\n Empty  ⇄  PreparingRebalance  ⇄ [CompletingRebalance] →  Stable     Dead\n" in said
@@ -80,24 +80,24 @@ def test_the_stepper_tells_the_whole_life_and_steps_through_it():
     stepper.next.click()
     stepper.next.click()
     assert "written 4: billing, generation 2" in stepper.view.value and "[Stable]" in stepper.view.value
-    stepper.step.value = len(stepper.acts) - 1
+    stepper.step_slider.value = len(stepper.script) - 1
     assert "[Dead]" in stepper.view.value
     stepper.next.click()
-    assert stepper.step.value == 0
+    assert stepper.step_slider.value == 0
     stepper.previous.click()
-    assert stepper.step.value == len(stepper.acts) - 1
+    assert stepper.step_slider.value == len(stepper.script) - 1
 
 
 def test_every_consumer_of_a_step_can_die():
-    stepper = course.LifeStepper(at=14, what_if="billing-2")
-    assert "billing-2 is dead" in stepper.view.value
-    stepper.step.value = 0
+    stepper = course.GroupLifeStepper(shown_step=14, what_if="billing-2")
+    assert "billing-2 has crashed" in stepper.view.value
+    stepper.step_slider.value = 0
     assert [value for _, value in stepper.what_if.options] == ["", "billing-1", "coordinator"]
-    assert stepper.what_if.value == "" and "is dead" not in stepper.view.value
+    assert stepper.what_if.value == "" and "has crashed" not in stepper.view.value
     stepper.what_if.value = "coordinator"
-    assert "lost: the member id billing-1-1, which was handed out" in stepper.view.value
-    for step in range(len(stepper.acts)):
-        stepper.step.value = step
+    assert "lost: the member id billing-1-1, which has not joined yet" in stepper.view.value
+    for step in range(len(stepper.script)):
+        stepper.step_slider.value = step
         lines = re.sub("<.*?>", "", stepper.view.value).splitlines()
         assert max(map(len, lines)) < 92, "it fits on a projector"
 
@@ -107,7 +107,7 @@ def test_the_leader_dies_between_join_and_sync():
 
     The refused commit of step 12 does not restart the session: doCommitOffsets (3.9), CompletingRebalance.
     """
-    lines = "\n".join(list_changes_without(course.play_acts(course.TWO_CONSUMERS[:12]), "billing-1"))
+    lines = "\n".join(list_changes_without(course.play_script(course.TWO_CONSUMERS[:12]), "billing-1"))
     assert "55.0 s  a timeout; billing-1-1 is removed\n          PreparingRebalance, generation 2" in lines
     assert "Stable, generation 3, 1 member; written 4: billing, generation 3" in lines
 
@@ -115,8 +115,8 @@ def test_the_leader_dies_between_join_and_sync():
 @pytest.mark.parametrize("acts", range(1, len(course.TWO_CONSUMERS) + 1))
 def test_the_group_comes_to_rest_without_one_consumer(acts):
     """Whenever somebody dies: at the end it is no member, and the group is Stable or Empty."""
-    for name in course.play_acts(course.TWO_CONSUMERS[:acts]).consumers:
-        life = course.play_acts(course.TWO_CONSUMERS[:acts])
+    for name in course.play_script(course.TWO_CONSUMERS[:acts]).consumers:
+        life = course.play_script(course.TWO_CONSUMERS[:acts])
         dead = life.consumers[name].member_id
         lines = list_changes_without(life, name)
         state, _, members = life.read_state()
@@ -126,22 +126,22 @@ def test_the_group_comes_to_rest_without_one_consumer(acts):
 @pytest.mark.parametrize(
     ("acts", "known", "gone"),
     [
-        (1, "no group with this id", "lost: the member id billing-1-1, which was handed out"),
+        (1, "no group with this id", "lost: the member id billing-1-1, which has not joined yet"),
         (7, "Stable, generation 1: billing-1-1 (leads)", "lost: the response to billing-2's JoinGroup"),
         (10, "Stable, generation 1: billing-1-1 (leads)", "lost: the rebalance\nlost: the member billing-2-2"),
-        (14, "Stable, generation 2: ", "lost: only time"),
+        (14, "Stable, generation 2: ", "lost: nothing; every session timeout starts again"),
         (16, "Stable, generation 2: ", "lost: the LeaveGroup of billing-1-1"),
     ],
 )
 def test_a_next_coordinator_knows_what_was_written(acts, known, gone):
     """E16 of the semantics: a crash between Join and Sync brings the previous generation back."""
-    lines = "\n".join(describe_coordinator_crash(course.play_acts(course.TWO_CONSUMERS[:acts])))
+    lines = "\n".join(describe_coordinator_crash(course.play_script(course.TWO_CONSUMERS[:acts])))
     assert known in lines and gone in lines
 
 
 def test_the_ghosts_are_answered_as_in_the_story():
     """acts.json, "ghosts knock": a member of the loaded generation gets NONE, another one an error."""
-    lines = describe_coordinator_crash(course.play_acts(course.TWO_CONSUMERS[:10]))
+    lines = describe_coordinator_crash(course.play_script(course.TWO_CONSUMERS[:10]))
     assert lines[-2:] == [
         "billing-1's heartbeat, generation 2, is answered ILLEGAL_GENERATION",
         "billing-2's heartbeat, generation 2, is answered UNKNOWN_MEMBER_ID",
@@ -154,7 +154,7 @@ def test_a_leader_that_only_sends_heartbeats(kafka, at_s):
 
     Source: GroupCoordinator.handleHeartbeat, CompletingRebalance (tags 1.0.1, 2.3.0, 2.6.0, 2.6.1, 2.7.0, 2.8.1).
     """
-    life = course.play_acts(course.TWO_CONSUMERS[:13], kafka)
+    life = course.play_script(course.TWO_CONSUMERS[:13], kafka)
     while life.consumers["billing-2"].waiting_for and life.now_s < 900:
         life.wait(3)
         came = life.now_s
@@ -168,7 +168,7 @@ def test_join_over_is_what_the_coordinator_does(members):
     life = quiet()
     for name, timeout, _, instance in members:
         for _ in range(1 if instance else 2):
-            life.join(name, instance=instance, session=1700, rebalance=timeout)
+            life.join(name, instance=instance, session_s=1700, rebalance_s=timeout)
     life.wait(7)
     for name, *_ in members:  # the first one leads
         life.sync(name)
@@ -189,7 +189,7 @@ def test_join_over_is_what_the_coordinator_does(members):
 
 def test_what_1_0_1_answers_differently(capsys):
     """1.0.1-rebalance and 3.9.2-rebalance: no MEMBER_ID_REQUIRED, and Heartbeat 27 in AwaitingSync."""
-    course.compare_kafkas()
+    course.compare_kafka_versions()
     out = capsys.readouterr().out.splitlines()
     assert len(out) == 7 and out[5].split() == ["11", "billing-1", "heartbeat", "REBALANCE_IN_PROGRESS", "NONE"]
 
@@ -225,14 +225,18 @@ def test_a_returning_static_leader_sends_no_assignments():
         for name in sorted(names):
             life.sync(name)
     share = life.events[-2].response
-    life.join("van-1", instance="van-1", as_new=True)
+    life.join("van-1", instance="van-1", new_process=True)
     assert life.events[-1].response == "generation 2, range, you lead 2 members, skip_assignment"
     life.sync("van-1")
-    assert (life.events[-1].request, life.events[-1].response, life.events[-1].written) == ("SyncGroup", share, [])
+    assert (life.events[-1].request, life.events[-1].response, life.events[-1].written_lines) == (
+        "SyncGroup",
+        share,
+        [],
+    )
 
 
 def test_a_life_prints_each_request_once(capsys):
-    life = course.Life("billing")
+    life = course.GroupLife("billing")
     life.join("billing-1")
     out = capsys.readouterr().out
     assert out.count("\n") == 2 and "MEMBER_ID_REQUIRED, billing-1-1" in out
@@ -242,10 +246,10 @@ def test_a_life_prints_each_request_once(capsys):
 
 def test_the_copied_van_is_the_exercises():
     """Only one instance has more than one member id in the records."""
-    life = course.run_copied_van()
+    life = course.run_duplicate_static_member()
     ids = {}
     for line in life.log_lines:
-        if line.about == "group":
-            for member in life.read_record(line.at).value.members:
+        if line.record_type == "group":
+            for member in life.read_record(line.record_offset).value.members:
                 ids.setdefault(member.group_instance_id, set()).add(member.member_id)
     assert [name for name, each in ids.items() if len(each) > 1] == [EXERCISES["copied"].correct]

@@ -12,28 +12,32 @@ from tests.course.test_widgets import DATA, bundle
 
 def final_places(*script):
     """Return cache, pending offsets, the answer to a stable fetch and the clients' answers at the end of a script."""
-    now = course.Flight(*script).moments[-1].places
-    return now.cache, now.pending, now.stable, now.responses
+    now = course.PendingCommitStepper(*script).steps[-1].places
+    return now.cache, now.pending, now.stable_fetch, now.responses
 
 
 def test_a_commit_is_prepared_appended_and_cached_in_this_order():
     """storeOffsets (3.9): prepareOffsetCommit, appendForGroup, putCacheCallback; a fetch sees the cache."""
-    moments = course.Flight("commit 5", "confirm 5").moments
+    moments = course.PendingCommitStepper("commit 5", "confirm 5").steps
     assert [(m.places.pending, m.places.log, m.places.cache) for m in moments] == [
         ("5", "–", "–"),
         ("5", "5", "–"),
         ("–", "5", "5"),
     ]
     assert [m.places.responses for m in moments] == ["5: waits", "5: waits", "5: NONE"]
-    assert [(m.whole, m.confirmed) for m in moments] == [("–", "–"), ("5", "–"), ("5", "5")]
+    assert [(m.answer_from_whole_log, m.answer_from_confirmed_log) for m in moments] == [
+        ("–", "–"),
+        ("5", "–"),
+        ("5", "5"),
+    ]
 
 
 def test_a_time_out_leaves_a_record_that_is_not_cached():
     """The callback of a failed append removes the pending entry. The log keeps its record."""
-    flight = course.Flight("commit 5", "confirm 5", "commit 6", "late 6")
-    last = flight.moments[-1]
+    flight = course.PendingCommitStepper("commit 5", "confirm 5", "commit 6", "late 6")
+    last = flight.steps[-1]
     assert last.places == ("–", "5 6", "5", "5", "5: NONE, 6: REQUEST_TIMED_OUT")
-    assert (last.whole, last.confirmed) == ("6", "5")
+    assert (last.answer_from_whole_log, last.answer_from_confirmed_log) == ("6", "5")
     assert final_places("refuse 6") == ("–", "–", "–", "6: COORDINATOR_NOT_AVAILABLE")
 
 
@@ -50,19 +54,19 @@ def test_the_place_in_the_log_decides_while_something_is_pending():
 
 def test_a_commit_is_cached_before_its_client_gets_the_answer():
     """putCacheCallback (3.9): first the cache, then the response. A crash in between leaves 6."""
-    moments = course.Flight("commit 5", "confirm 5", "commit 6", "cache 6", "answer 6").moments[-2:]
-    assert [m.what for m in moments] == ["6 confirmed, cached", "6 answered: NONE"]
-    assert [(m.places.cache, m.places.responses, m.next_broker) for m in moments] == [
+    moments = course.PendingCommitStepper("commit 5", "confirm 5", "commit 6", "cache 6", "answer 6").steps[-2:]
+    assert [m.description for m in moments] == ["6 confirmed, cached", "6 answered: NONE"]
+    assert [(m.places.cache, m.places.responses, m.next_answers) for m in moments] == [
         ("6", "5: NONE, 6: waits", "6"),
         ("6", "5: NONE, 6: NONE", "6"),
     ]
-    assert course.Flight("txn 6", "cache 6").moments[-1].what == "6 confirmed"
+    assert course.PendingCommitStepper("txn 6", "cache 6").steps[-1].description == "6 confirmed"
 
 
 def test_the_next_broker_loads_the_pending_offsets_of_a_transaction():
     """loadGroupsAndOffsets (3.9): offsets of a producer without a marker are pending again."""
-    moments = course.Flight("commit 5", "confirm 5", "txn 6", "confirm 6", "commit 4", "confirm 4").moments
-    assert [m.next_broker for m in moments][3:] == [
+    moments = course.PendingCommitStepper("commit 5", "confirm 5", "txn 6", "confirm 6", "commit 4", "confirm 4").steps
+    assert [m.next_answers for m in moments][3:] == [
         "5",
         "5, waits: 6? or –",
         "5, waits: 6?",
@@ -100,11 +104,11 @@ def test_a_transactions_offset_waits_for_its_marker_and_its_own_position_decides
 )
 def test_an_impossible_script_is_refused(script):
     with pytest.raises(kg.UsageError):
-        course.Flight(*script)
+        course.PendingCommitStepper(*script)
 
 
 def test_a_flight_steps_around_and_shows_every_step_in_its_static_form():
-    flight = course.Flight("commit 5", "confirm 5", "commit 6", "late 6")
+    flight = course.PendingCommitStepper("commit 5", "confirm 5", "commit 6", "late 6")
     shown = bundle(flight)
     for form in ("text/plain", "text/html"):
         assert "6 6 late: REQUEST_TIMED_OUT" in shown[form] and "6 or 5" in shown[form]
@@ -113,7 +117,9 @@ def test_a_flight_steps_around_and_shows_every_step_in_its_static_form():
     assert "step 6 of 6" in flight.view.value and "6 or 5, if" in flight.view.value
     flight.next.click()
     assert "step 1 of 6" in flight.view.value
-    longest = course.Flight("commit 5", "confirm 5", "txn 6", "confirm 6", "commit 4", "confirm 4", "marker")
+    longest = course.PendingCommitStepper(
+        "commit 5", "confirm 5", "txn 6", "confirm 6", "commit 4", "confirm 4", "marker"
+    )
     lines = [*longest.static_text().splitlines(), *re.sub("<.*?>", "", longest.view.value).splitlines()]
     assert max(map(len, lines)) < 92, "it fits on a projector"
 
@@ -122,15 +128,15 @@ def test_a_flight_steps_around_and_shows_every_step_in_its_static_form():
 def test_a_conversation_is_answered_as_by_its_broker(name):
     """data/conversations: every request has the same answer, with lists in any order."""
     talk = course.read_exchanges(name)
-    assert len(talk) > 30 and [each.n for each in talk if each.ours != each.broker] == []
+    assert len(talk) > 30 and [each.number for each in talk if each.our_response != each.broker_response] == []
 
 
 def test_the_broker_refuses_the_metadata_that_does_not_fit():
     """3.9.2-commits 10 to 15: 4096 and 4097 times m, ü and 𝄞."""
     commits = list(course.read_commits(course.read_exchanges("3.9.2-commits")))
     fits = EXERCISES["fits"].correct
-    assert {commit.n for commit in commits if commit.broker.name.endswith("TOO_LARGE")} == {11, 12, 15}
-    assert {commit.n for commit in commits if not fits(commit.metadata, 4096)} == {11, 12, 15}
+    assert {commit.number for commit in commits if commit.broker_error.name.endswith("TOO_LARGE")} == {11, 12, 15}
+    assert {commit.number for commit in commits if not fits(commit.metadata, 4096)} == {11, 12, 15}
 
 
 def test_a_repeated_commit_writes_the_brokers_batch():

@@ -62,20 +62,20 @@ def test_a_batch_is_explored_from_its_header_to_its_records():
 
 def test_a_broken_byte_cuts_off_its_batch_and_all_later_ones():
     breaker = course.ByteBreaker(SEGMENT)
-    assert "every checksum is right" in breaker.static_text()
-    breaker.byte.value = 320
+    assert "every checksum is correct" in breaker.static_text()
+    breaker.position.value = 320
     assert breaker.view.value.count("kept") == 1 and breaker.view.value.count("cut away") == 4
-    breaker.byte.value = 7
-    assert "no checksum guards this byte" in bundle(breaker)["text/plain"]
+    breaker.position.value = 7
+    assert "no checksum covers this byte" in bundle(breaker)["text/plain"]
     assert "kept, but now read as offsets 1 to 1" in breaker.static_text()
 
 
 def test_a_histogram_counts_groups_and_finds_one():
     histogram = course.PartitionHistogram(["billing", "fraud-check", "dashboard"])
     assert "  9 ██         2" in histogram.static_text() and " 38 █          1" in histogram.static_text()
-    histogram.group.value = "mailer"
+    histogram.group_field.value = "mailer"
     assert "mailer is on partition 12" in histogram.view.value and "◀" in histogram.view.value
-    histogram.partitions.value = 1
+    histogram.partition_slider.value = 1
     assert "3 groups on 1 partitions" in histogram.view.value
     bundle(histogram)
 
@@ -84,10 +84,10 @@ def test_the_load_steppers_state_is_the_state_of_a_load_up_to_that_record():
     """After the last record of a batch, the state is that of `load(until=…)`."""
     for coordinator in ("classic", "new"):
         loader = course.LoadStepper(NINE, coordinator)
-        offsets = [step.line.at for step in loader.steps]
-        assert offsets == list(range(44)) and loader.record.value == 43
+        offsets = [step.line.record_offset for step in loader.steps]
+        assert offsets == list(range(44)) and loader.record_slider.value == 43
         for batch in kg.open_log(NINE):
-            loader.record.value = batch.last_offset
+            loader.record_slider.value = batch.last_offset
             known = kg.load(NINE, coordinator, until=batch.next_offset)
             state = loader.steps[batch.last_offset].state
             assert [line.split(":")[0] for line in state if not line.startswith(" ")] == sorted(known)
@@ -101,7 +101,7 @@ def test_the_load_steppers_state_is_the_state_of_a_load_up_to_that_record():
 
 def test_a_load_stepper_steps_around_and_lists_each_record_in_its_static_form():
     """The four transactions of the shop's fraud-check (acts.json, act 4), with the effect of every record."""
-    loader = course.LoadStepper(NINE, first=22, last=33, at=31)
+    loader = course.LoadStepper(NINE, first_offset=22, last_offset=33, shown_offset=31)
     text = bundle(loader)["text/plain"]
     for effect in (
         "24: producer 1 commits                       → 22 and 23 now count\n",
@@ -115,9 +115,9 @@ def test_a_load_stepper_steps_around_and_lists_each_record_in_its_static_form():
     assert "record 32: waits" in loader.view.value and "payments-1   41  by 32, waits" in loader.view.value
     loader.next.click()
     loader.next.click()
-    assert loader.record.value == 0
+    assert loader.record_slider.value == 0
     loader.previous.click()
-    assert loader.record.value == len(loader.steps) - 1
+    assert loader.record_slider.value == len(loader.steps) - 1
     assert max(map(len, re.sub("<.*?>", "", loader.view.value).splitlines())) < 90, "it fits on a projector"
 
 
@@ -136,14 +136,18 @@ def test_every_record_has_a_line():
         records = sum(len(batch.records) for log in folder.glob("__consumer_offsets-*") for batch in kg.open_log(log))
         assert len(course.read_lines(folder)) == records
     mailer = course.read_lines(DATA / "3.9.2" / "__consumer_offsets-12")
-    assert [(line.about, line.value) for line in mailer][4:] == [("group", 2), *[("offset", None)] * 3, ("group", None)]
+    assert [(line.record_type, line.value) for line in mailer][4:] == [
+        ("group", 2),
+        *[("offset", None)] * 3,
+        ("group", None),
+    ]
     assert "record of type 5 of loyalty" in repr(course.read_lines(DATA / "4.3.1" / "__consumer_offsets-24"))
 
 
 def test_the_cleaner_removes_the_boards_record():
     """The incident of lesson 09: record 30 supersedes 29, and the marker at 31 stays."""
-    whole = {line.at for line in course.read_lines(NINE)}
-    clean = {line.at for line in course.read_cleaned_lines(NINE, active=32)}
+    whole = {line.record_offset for line in course.read_lines(NINE)}
+    clean = {line.record_offset for line in course.read_cleaned_lines(NINE, active_offset=32)}
     assert 29 in whole - clean and {28, 30, 31, 32, 33} <= clean
 
 
@@ -160,21 +164,21 @@ def test_crafted_logs_load_to_what_both_brokers_answered(case, coordinator, vers
     assert course.fetch_offsets(groups, said["offsets"]) == said["offsets"]
     states = {name: groups[name].state.value if name in groups else "Dead" for name in said["groups"]}
     assert states == {name: group["state"] for name, group in said["groups"].items()}
-    stable = course.fetch_offsets(groups, said["stable"], stable=True)
+    stable = course.fetch_offsets(groups, said["stable"], require_stable=True)
     for name, partitions in said["stable"].items():
         for partition, answer in partitions.items():
             assert (stable[name].get(partition) == "UNSTABLE_OFFSET_COMMIT") == ("error" in answer)
 
 
 def test_notebook_helpers_print_predictions_answers_and_bytes(capsys, monkeypatch, tmp_path):
-    course.compare(..., 9)
-    course.compare(9, 9)
-    course.compare(7, 9)
-    course.confirm(1, 1, "3.9.2")
-    course.confirm(1, 2, "3.9.2")
+    course.compare_with_prediction(..., 9)
+    course.compare_with_prediction(9, 9)
+    course.compare_with_prediction(7, 9)
+    course.compare_with_broker(1, 1, "3.9.2")
+    course.compare_with_broker(1, 2, "3.9.2")
     course.hexdump(b"\x00abc" * 5, 16)
     out = capsys.readouterr().out.splitlines()
-    assert out[0] == "it is 9; you made no prediction" and out[1] == "it is 9, as you predicted"
+    assert out[0] == "the answer is 9; you made no prediction" and out[1] == "the answer is 9, as you predicted"
     assert out[3] == "✓ a 3.9.2 broker answered the same" and out[4].startswith("✗")
     assert out[5] == "    16  00 61 62 63 00 61 62 63  00 61 62 63 00 61 62 63  ·abc·abc·abc·abc"
     monkeypatch.chdir(DATA.parent.parent / "notebooks")

@@ -41,49 +41,49 @@ class _RecordingLogs:
 # Exercise `tombstones`: first the correct function, then wrong ones that learners write.
 
 
-def _tombstones(state: str, generation: int, offsets: list[str], doomed: list[str]) -> list[str]:
+def _tombstones(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
     logs = _RecordingLogs()
     manager = GroupMetadataManager(Settings("3.9.2"), logs, Clock(0))
     committed = {parse_partition(name): make_commit() for name in offsets}
     group = ClassicGroup("g", (3, 9, 2), 0, ClassicState(state), generation, offsets=GroupOffsets(committed))
     manager.add_group(group)
-    manager.delete_offsets_and_empty_groups([group], lambda _: [parse_partition(name) for name in doomed])
+    manager.delete_offsets_and_empty_groups([group], lambda _: [parse_partition(name) for name in to_delete])
     keys = [decode(key, None).key for key, _ in logs.records]
     return [f"{key.topic}-{key.partition}" if isinstance(key, OffsetCommitKey) else "group" for key in keys]
 
 
-def _delete_group_with_offsets_left(state: str, generation: int, offsets: list[str], doomed: list[str]) -> list[str]:
-    batch = _tombstones(state, generation, offsets, doomed)
-    if state == "Empty" and doomed and set(doomed) < set(offsets):
+def _delete_group_with_offsets_left(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
+    batch = _tombstones(state, generation, offsets, to_delete)
+    if state == "Empty" and to_delete and set(to_delete) < set(offsets):
         batch.append("group")
     return batch
 
 
-def _delete_simple_group(state: str, generation: int, offsets: list[str], doomed: list[str]) -> list[str]:
-    return _tombstones(state, max(generation, 1), offsets, doomed)
+def _delete_simple_group(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
+    return _tombstones(state, max(generation, 1), offsets, to_delete)
 
 
-def _delete_group_with_members(state: str, generation: int, offsets: list[str], doomed: list[str]) -> list[str]:
-    return _tombstones("Empty", generation, offsets, doomed)
+def _delete_group_with_members(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
+    return _tombstones("Empty", generation, offsets, to_delete)
 
 
-def _delete_uncommitted(state: str, generation: int, offsets: list[str], doomed: list[str]) -> list[str]:
-    deleted_offsets = len(set(doomed) & set(offsets))
-    return [*doomed, *_tombstones(state, generation, offsets, doomed)[deleted_offsets:]]
+def _delete_uncommitted(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
+    deleted_offsets = len(set(to_delete) & set(offsets))
+    return [*to_delete, *_tombstones(state, generation, offsets, to_delete)[deleted_offsets:]]
 
 
-def _delete_group_first(state: str, generation: int, offsets: list[str], doomed: list[str]) -> list[str]:
-    return sorted(_tombstones(state, generation, offsets, doomed), key=lambda name: name != "group")
+def _delete_group_first(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
+    return sorted(_tombstones(state, generation, offsets, to_delete), key=lambda name: name != "group")
 
 
-def _keep_group_without_offsets(state: str, generation: int, offsets: list[str], doomed: list[str]) -> list[str]:
-    return _tombstones(state, generation, offsets, doomed) if offsets else []
+def _keep_group_without_offsets(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
+    return _tombstones(state, generation, offsets, to_delete) if offsets else []
 
 
 TOMBSTONES = """\
-def tombstones(state, generation, offsets, doomed):
-    batch = [name for name in doomed if name in offsets]
-    left = [name for name in offsets if name not in doomed]
+def tombstones(state, generation, offsets, to_delete):
+    batch = [name for name in to_delete if name in offsets]
+    left = [name for name in offsets if name not in to_delete]
     if state == "Empty" and not left and generation > 0:
         batch.append("group")
     return batch"""
@@ -94,7 +94,7 @@ EXERCISES = (
         _tombstones,
         TOMBSTONES,
         (
-            "First the partitions of `doomed` that are in `offsets`, in the same order. No other partition gets one.",
+            "First the partitions of `to_delete` that are in `offsets`, in the same order.",
             'Then "group", if three things are true: the state is Empty, no offset is left, the generation is above 0.',
         ),
         cases=(

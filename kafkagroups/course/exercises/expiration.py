@@ -13,7 +13,7 @@ from kafkagroups.groups.offsets import OffsetAndMetadata
 from kafkagroups.groups.states import ClassicState
 
 
-class GroupAtSweep(NamedTuple):
+class ExpiringGroup(NamedTuple):
     """A group as the expiration finds it. Times are days.
 
     Attributes
@@ -47,19 +47,19 @@ def make_commit(committed: int = 0, expires: int | None = None) -> OffsetAndMeta
     return OffsetAndMetadata(1, "", committed, -1, expires, None, -1, -1)
 
 
-def _expired(group: GroupAtSweep, now: int, retention: int) -> list[str]:
+def _expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
     classic = ClassicGroup("g", (3, 9, 2), group.since, ClassicState(group.state), protocol_type=group.type or None)
     classic.offsets.committed = {parse_partition(name): make_commit(*days) for name, days in group.offsets.items()}
     classic.subscribed_topics = frozenset(group.reads) if group.type == "consumer" else None
     return [str(partition) for partition in find_expired_offsets(classic, now, retention)]
 
 
-def _starts_at(group: GroupAtSweep, committed: int) -> int:
+def _starts_at(group: ExpiringGroup, committed: int) -> int:
     """Return the day from which the retention counts."""
     return group.since if group.state == "Empty" and group.type else committed
 
 
-def _is_kept(group: GroupAtSweep, topic: str) -> bool:
+def _is_kept(group: ExpiringGroup, topic: str) -> bool:
     """Return whether an offset is kept no matter how old it is."""
     if not group.type or group.state == "Empty":
         return False
@@ -67,19 +67,19 @@ def _is_kept(group: GroupAtSweep, topic: str) -> bool:
 
 
 def _expired_with(
-    starts_at: Callable[[GroupAtSweep, int], int] = _starts_at,
-    is_kept: Callable[[GroupAtSweep, str], bool] = _is_kept,
+    starts_at: Callable[[ExpiringGroup, int], int] = _starts_at,
+    is_kept: Callable[[ExpiringGroup, str], bool] = _is_kept,
     *,
     uses_own_day: bool = True,
     on_the_day: bool = True,
-) -> Callable[[GroupAtSweep, int, int], list[str]]:
+) -> Callable[[ExpiringGroup, int, int], list[str]]:
     """Return an `expired` with other rules.
 
     `uses_own_day`: an offset with its own expiry day expires on that day. `on_the_day`: an offset expires on its last
     day, not after it.
     """
 
-    def expired(group: GroupAtSweep, now: int, retention: int) -> list[str]:
+    def expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
         names = []
         for name, (committed, expires) in group.offsets.items():
             last_day = starts_at(group, committed) + retention
@@ -93,31 +93,31 @@ def _expired_with(
     return expired
 
 
-def _count_from_commit(group: GroupAtSweep, committed: int) -> int:
+def _count_from_commit(group: ExpiringGroup, committed: int) -> int:
     return committed
 
 
-def _count_from_state_of_any_group(group: GroupAtSweep, committed: int) -> int:
+def _count_from_state_of_any_group(group: ExpiringGroup, committed: int) -> int:
     return group.since if group.type else committed
 
 
-def _keep_nothing_of_stable_groups(group: GroupAtSweep, topic: str) -> bool:
+def _keep_nothing_of_stable_groups(group: ExpiringGroup, topic: str) -> bool:
     return _is_kept(group, topic) and group.state != "Stable"
 
 
-def _keep_only_read_topics_in_a_rebalance(group: GroupAtSweep, topic: str) -> bool:
+def _keep_only_read_topics_in_a_rebalance(group: ExpiringGroup, topic: str) -> bool:
     return _is_kept(group, topic) and not (group.state == "PreparingRebalance" and topic not in group.reads)
 
 
-def _keep_nothing_of_other_types(group: GroupAtSweep, topic: str) -> bool:
+def _keep_nothing_of_other_types(group: ExpiringGroup, topic: str) -> bool:
     return _is_kept(group, topic) and group.type != "connect"
 
 
-def _keep_all_of_living_groups(group: GroupAtSweep, topic: str) -> bool:
+def _keep_all_of_living_groups(group: ExpiringGroup, topic: str) -> bool:
     return bool(group.type) and group.state != "Empty"
 
 
-def _expire_on_own_day_always(group: GroupAtSweep, now: int, retention: int) -> list[str]:
+def _expire_on_own_day_always(group: ExpiringGroup, now: int, retention: int) -> list[str]:
     expired = _expired(group, now, retention)
     return [
         name for name, (_, expires) in group.offsets.items() if (name in expired if expires is None else now >= expires)
@@ -151,15 +151,15 @@ EXPIRED_EXERCISE = Exercise(
         "An offset with its own `until` ignores the retention: it expires if now >= until. Hint 2 still applies.",
     ),
     cases=(
-        (GroupAtSweep("Empty", "", (), 0, {"a-0": (1, None), "a-1": (5, None)}), 8, 7),
-        (GroupAtSweep("Empty", "consumer", (), 4, {"a-0": (0, None)}), 8, 7),
-        (GroupAtSweep("Empty", "consumer", (), 4, {"a-0": (0, None)}), 11, 7),
-        (GroupAtSweep("Stable", "consumer", ("a",), 0, {"a-0": (0, None), "b-0": (0, None)}), 20, 7),
-        (GroupAtSweep("PreparingRebalance", "consumer", ("a",), 6, {"b-0": (0, None)}), 20, 7),
-        (GroupAtSweep("Stable", "connect", (), 0, {"a-0": (0, None)}), 20, 7),
-        (GroupAtSweep("Empty", "", (), 0, {"a-0": (0, 2), "a-1": (0, 30)}), 9, 7),
-        (GroupAtSweep("Stable", "consumer", ("b",), 5, {"a-0": (0, None)}), 8, 7),
-        (GroupAtSweep("Stable", "consumer", ("a",), 0, {"a-0": (0, 2), "b-0": (0, 30)}), 20, 7),
+        (ExpiringGroup("Empty", "", (), 0, {"a-0": (1, None), "a-1": (5, None)}), 8, 7),
+        (ExpiringGroup("Empty", "consumer", (), 4, {"a-0": (0, None)}), 8, 7),
+        (ExpiringGroup("Empty", "consumer", (), 4, {"a-0": (0, None)}), 11, 7),
+        (ExpiringGroup("Stable", "consumer", ("a",), 0, {"a-0": (0, None), "b-0": (0, None)}), 20, 7),
+        (ExpiringGroup("PreparingRebalance", "consumer", ("a",), 6, {"b-0": (0, None)}), 20, 7),
+        (ExpiringGroup("Stable", "connect", (), 0, {"a-0": (0, None)}), 20, 7),
+        (ExpiringGroup("Empty", "", (), 0, {"a-0": (0, 2), "a-1": (0, 30)}), 9, 7),
+        (ExpiringGroup("Stable", "consumer", ("b",), 5, {"a-0": (0, None)}), 8, 7),
+        (ExpiringGroup("Stable", "consumer", ("a",), 0, {"a-0": (0, 2), "b-0": (0, 30)}), 20, 7),
     ),
     known_mistakes={
         "the retention of an Empty group counts from the day it became Empty, not from the commit": _expired_with(

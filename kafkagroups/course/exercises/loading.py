@@ -57,7 +57,7 @@ def _fold_offsets(put: Callable[[State, Line], None]) -> Callable[[Lines], State
     def replay(lines: Lines) -> State:
         offsets: State = {}
         for line in lines:
-            if line.about == "offset":
+            if line.record_type == "offset":
                 put(offsets, line)
         return offsets
 
@@ -121,22 +121,22 @@ def _replay_transactions_with(mistake: str) -> Callable[[Lines], State]:
         offsets: State = {}
         pending: dict[Any, State] = {}
         for line in lines:
-            if line.about == "offset":
+            if line.record_type == "offset":
                 if line.value is None:
                     offsets.pop(_key(line), None)
                 elif line.producer is None or mistake == "counts without marker":
-                    offsets[_key(line)] = line.at, line.value
+                    offsets[_key(line)] = line.record_offset, line.value
                 else:
                     producer = None if mistake == "one transaction for all" else line.producer
-                    pending.setdefault(producer, {})[_key(line)] = line.at, line.value
-            elif line.about in ("commit", "abort"):
+                    pending.setdefault(producer, {})[_key(line)] = line.record_offset, line.value
+            elif line.record_type in ("commit", "abort"):
                 producer = None if mistake == "one transaction for all" else line.producer
                 waiting = pending.get(producer, {})
-                if line.about == "commit" or mistake == "abort counts":
+                if line.record_type == "commit" or mistake == "abort counts":
                     for key, (at, value) in waiting.items():
                         if is_newer(at, offsets.get(key)):
                             offsets[key] = at, value
-                if line.about == "commit" or mistake != "abort stays pending":
+                if line.record_type == "commit" or mistake != "abort stays pending":
                     pending.pop(producer, None)
         return {key: value for key, (_, value) in offsets.items()}
 
@@ -147,7 +147,7 @@ REPLAY = """\
 def replay(lines):
     offsets = {}
     for line in lines:
-        if line.about != "offset":
+        if line.record_type != "offset":
             continue
         key = line.group, line.partition
         if line.value is None:
@@ -162,16 +162,16 @@ def replay_transactions(lines):
     pending = {}                                   # producer → key → (at, value)
     for line in lines:
         key = line.group, line.partition
-        if line.about == "offset":
+        if line.record_type == "offset":
             if line.value is None:
                 offsets.pop(key, None)
             elif line.producer is None:
-                offsets[key] = line.at, line.value
+                offsets[key] = line.record_offset, line.value
             else:
-                pending.setdefault(line.producer, {})[key] = line.at, line.value
-        elif line.about in ("commit", "abort"):
+                pending.setdefault(line.producer, {})[key] = line.record_offset, line.value
+        elif line.record_type in ("commit", "abort"):
             waiting = pending.pop(line.producer, {})
-            if line.about == "commit":
+            if line.record_type == "commit":
                 for key, (at, value) in waiting.items():
                     if key not in offsets or offsets[key][0] < at:
                         offsets[key] = at, value
@@ -222,7 +222,7 @@ EXERCISES = (
         REPLAY_TRANSACTIONS,
         (
             "Keep a second dictionary for waiting offsets, by producer. A marker removes those of its producer.",
-            "To find out which of two records is newer, keep line.at with each value, in both dictionaries.",
+            "To find out which of two records is newer, keep line.record_offset with each value, in both dictionaries.",
             "At a commit, a waiting (at, value) counts if its key has no offset or an offset with a smaller at.",
         ),
         cases=(

@@ -1,7 +1,7 @@
-"""A group's life in print: each request of a consumer prints what it changed.
+"""Lessons 06 and 07: one group and its consumers; each request prints what it changed.
 
-This module contains no rules. States, responses and records come from the coordinator, and a consumer stores what a
-real one stores (`kafkagroups.simulation.Consumer`).
+This module contains no rules of Kafka. States, responses and records come from the coordinator. The consumers are
+simulated consumers (`kafkagroups.simulation.Consumer`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from kafkagroups.coordinator import Errors, GroupCoordinator, OffsetCommit, ResponseFuture, TopicPartition
 from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
 from kafkagroups.course.broker import SHOP, read_partition_lines, start_broker
-from kafkagroups.course.life_events import Event, format_count
+from kafkagroups.course.group_events import Event, format_count
 from kafkagroups.course.log_lines import Lines
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import ClassicGroup
@@ -25,10 +25,11 @@ GroupState = tuple[str, int, tuple[str, ...]]
 """A group's state, generation, and the ids of its members."""
 
 
-class Life:
-    """A group and its consumers. Times are in seconds since the beginning.
+class GroupLife:
+    """A group and its consumers. Each method sends one request and prints the response and the changes of the group.
 
-    The first `join` of a consumer configures it, and later ones repeat that configuration.
+    Times are in seconds since the group was created. The first `join` of a consumer sets its configuration. Every later
+    `join` of this consumer repeats this configuration.
 
     Parameters
     ----------
@@ -37,18 +38,18 @@ class Life:
     kafka
         The coordinator's Kafka version.
     verbose
-        Whether each request prints its event.
+        If true, each request prints its event.
     broker
-        The coordinator. None: a new one, with `settings` as in `start_broker`.
+        The coordinator. If it is None, a new coordinator starts, with `settings` as in `start_broker`.
 
     Attributes
     ----------
     consumers
-        The consumers by name.
+        The consumers, by name.
     events
-        What has happened, one event for each request.
+        The past events. There is one event for each request.
     last_responses
-        The text of the last response to each consumer's JoinGroup or SyncGroup, by name.
+        The text of the last response to each consumer's JoinGroup or SyncGroup, by the consumer's name.
     """
 
     def __init__(
@@ -78,12 +79,12 @@ class Life:
         instance: str | None = None,
         topics: Iterable[str] = ("orders",),
         protocols: Iterable[str] = ("range",),
-        session: float = 45,
-        rebalance: float = 300,
-        as_new: bool = False,
+        session_s: float = 45,
+        rebalance_s: float = 300,
+        new_process: bool = False,
     ) -> None:
-        """Send a JoinGroup. `as_new`: as a new process, which has no member id."""
-        if name not in self.consumers or as_new:
+        """Send a JoinGroup. If `new_process` is true, the consumer is a new process, which has no member id yet."""
+        if name not in self.consumers or new_process:
             self.consumers[name] = Consumer(
                 self.coordinator,
                 self.group_id,
@@ -92,8 +93,8 @@ class Life:
                 SHOP,
                 tuple(protocols),
                 instance,
-                session_timeout_ms=round(session * 1000),
-                rebalance_timeout_ms=round(rebalance * 1000),
+                session_timeout_ms=round(session_s * 1000),
+                rebalance_timeout_ms=round(rebalance_s * 1000),
                 protocol_version=1,
             )
         consumer = self.consumers[name]
@@ -103,13 +104,13 @@ class Life:
             return _format_join(result)
 
         def send() -> str:
-            return self._await(name, "JoinGroup", consumer.request_join(), handle)
+            return self._receive_response(name, "JoinGroup", consumer.request_join(), handle)
 
         member_id = consumer.member_id
         self._add_event(name, f"JoinGroup as {member_id}" if member_id else "JoinGroup, without an id", send)
 
     def sync(self, name: str) -> None:
-        """Send a SyncGroup. The leader sends assignments by range, unless it got skip_assignment."""
+        """Send a SyncGroup. The leader sends assignments of the range assignor, unless it received skip_assignment."""
         consumer = self.consumers[name]
 
         def handle(result: SyncGroupResult) -> str:
@@ -117,7 +118,7 @@ class Life:
             return _format_sync(result)
 
         def send() -> str:
-            return self._await(name, "SyncGroup", consumer.request_sync(), handle)
+            return self._receive_response(name, "SyncGroup", consumer.request_sync(), handle)
 
         self._add_event(name, "SyncGroup with the assignments" if consumer.is_leader else "SyncGroup", send)
 
@@ -128,9 +129,10 @@ class Life:
         self._add_event(name, request, lambda: consumer.request_heartbeat().name)
 
     def commit(self, name: str, offsets: Mapping[str, int], generation: int | None = None) -> None:
-        """Send an OffsetCommit of partitions like "orders-0", with the member's generation or another one.
+        """Send an OffsetCommit of partitions like "orders-0".
 
-        A name without a consumer commits as a client that is not a member.
+        `generation` replaces the member's generation in the request. If no consumer has this name, the request comes
+        from a client that is not a member.
         """
         consumer = self.consumers.get(name)
         commits = {_parse_partition(partition): OffsetCommit(offset) for partition, offset in offsets.items()}
@@ -147,7 +149,7 @@ class Life:
         self._add_event(name, request if generation is None else f"{request}, generation {generation}", send)
 
     def leave(self, name: str) -> None:
-        """Send a LeaveGroup, and forget the consumer."""
+        """Send a LeaveGroup, and remove the consumer."""
         consumer = self.consumers[name]
 
         def send() -> str:
@@ -159,7 +161,7 @@ class Life:
         del self.consumers[name]
 
     def delete(self) -> None:
-        """Send a DeleteGroups, as an operator does."""
+        """Send a DeleteGroups as an operator."""
 
         def send() -> str:
             return self.coordinator.delete_groups([self.group_id])[self.group_id].name
@@ -167,16 +169,16 @@ class Life:
         self._add_event("operator", "DeleteGroups", send)
 
     def delete_offsets(self, *partitions: str) -> None:
-        """Send an OffsetDelete of partitions like "orders-0", as an operator does."""
+        """Send an OffsetDelete of partitions like "orders-0" as an operator."""
 
         def send() -> str:
-            result = self.coordinator.offset_delete(self.group_id, [_parse_partition(each) for each in partitions])
+            result = self.coordinator.offset_delete(self.group_id, [_parse_partition(name) for name in partitions])
             return result.error.name if result.error else _format_errors(result.partitions)
 
         self._add_event("operator", f"OffsetDelete {', '.join(partitions)}", send)
 
     def wait(self, seconds: float) -> None:
-        """Let time pass without a request, so that the coordinator's timers run."""
+        """Advance the clock without a request, so that the coordinator's timers run."""
 
         def advance() -> str:
             self.coordinator.clock.advance(round(seconds * 1000))
@@ -188,27 +190,30 @@ class Life:
 
     @property
     def group(self) -> ClassicGroup | None:
-        """The group in the coordinator's cache, or None."""
+        """The group in the coordinator's cache. None if the cache does not contain the group."""
         return self.coordinator.manager.get_group(self.group_id)
 
     @property
     def now_s(self) -> float:
-        """The time in seconds since the beginning."""
+        """The time in seconds since the group was created."""
         return (self.coordinator.clock.now_ms - self.start_ms) / 1000
 
     @property
     def log_lines(self) -> Lines:
-        """The lines of the partition that stores the group."""
+        """One line for each record of the partition that stores the group."""
         return read_partition_lines(self.coordinator, self.group_id)
 
-    def read_record(self, at: int) -> Record:
-        """Return the record at an offset of the group's partition. Raises UsageError if it does not exist."""
+    def read_record(self, record_offset: int) -> Record:
+        """Return the record at an offset of the group's partition.
+
+        Raises UsageError if the partition has no record at this offset.
+        """
         manager = self.coordinator.manager
         for batch in manager.logs.read(manager.partition_for(self.group_id)):
             for record in batch.records:
-                if record.offset == at:
+                if record.offset == record_offset:
                     return decode(record.key, record.value)
-        raise UsageError(f"group {self.group_id}: its partition has no record {at}; see log_lines")
+        raise UsageError(f"group {self.group_id}: its partition has no record {record_offset}; see log_lines")
 
     def read_state(self) -> GroupState:
         """Return the group's state, its generation, and its member ids."""
@@ -218,20 +223,20 @@ class Life:
         return self.read_state_name(), group.generation, tuple(group.members)
 
     def read_state_name(self) -> str:
-        """Return the group's state as DescribeGroups names it."""
+        """Return the name of the group's state, as DescribeGroups returns it."""
         (group,) = self.coordinator.describe_groups([self.group_id])
         return group.state
 
     # Events
 
-    def _add_event(self, who: str, request: str, send: Callable[[], str]) -> None:
-        """Send a request, and add its event. `send` returns the text of the response."""
+    def _add_event(self, client: str, request: str, send: Callable[[], str]) -> None:
+        """Send a request by calling `send`, and add its event. `send` returns the text of the response."""
         line_count = len(self.log_lines)
         self._late_responses = []
         response = send()
         event = Event(
             self.now_s,
-            who,
+            client,
             request,
             response,
             tuple(self._late_responses),
@@ -246,12 +251,15 @@ class Life:
 
     def _format_state(self) -> str:
         if self.group is None:
-            return "Dead: unknown"
+            return "Dead: the group does not exist"
         state, generation, members = self.read_state()
         return f"{state}, generation {generation}, {format_count(len(members), 'member')}"
 
-    def _await(self, name: str, api: str, response: ResponseFuture[R], handle: Callable[[R], str]) -> str:
-        """Return the response as text, or "waits". A response that comes later is added to that later event."""
+    def _receive_response(self, name: str, api: str, response: ResponseFuture[R], handle: Callable[[R], str]) -> str:
+        """Return the response as text, or "waits" if there is no response yet.
+
+        A late response becomes part of the event during which it arrives.
+        """
         is_late = not response.done
 
         def receive(result: R) -> None:

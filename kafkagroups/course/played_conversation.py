@@ -1,6 +1,6 @@
-"""A recorded conversation, played against this package's coordinator and compared.
+"""Recorded conversations with a broker, sent again to our coordinator for a comparison.
 
-The lists in responses are sorted before they are compared, because their order is that of a hash map.
+Lists in responses are sorted before the comparison, because a broker takes their order from a hash map.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from kafkagroups.replay.player import Player
 
 @dataclass(frozen=True)
 class PlayedConversation:
-    """A conversation with the broker's answers and ours.
+    """A recorded conversation with the real broker's responses and our coordinator's responses.
 
     Attributes
     ----------
-    broker
-        The version of the real broker.
+    broker_version
+        The Kafka version of the real broker.
     lines
-        The recorded lines.
+        The lines of the recording: requests and events, as JSON.
     our_responses, broker_responses
-        By request number: the response with sorted lists, and the appends.
+        The response (with sorted lists) and the appends of each request, by the request's number.
     our_appends, broker_appends
-        The appends that no request caused, as text.
-    log
-        The folder of our coordinator's log.
+        The appends that a timer or a transaction marker caused, not a request. Each append is a text.
+    log_folder
+        The folder of our coordinator's logs.
     """
 
-    broker: str
+    broker_version: str
     lines: list[Json]
     our_responses: dict[int, Any]
     broker_responses: dict[int, Any]
     our_appends: list[str]
     broker_appends: list[str]
-    log: Path
+    log_folder: Path
 
     def __str__(self) -> str:
         apis = Counter(line["api"] for line in self.lines if line.get("n") in self.our_responses)
@@ -53,7 +53,10 @@ class PlayedConversation:
         return f"{sum(apis.values())} requests: {counts}"
 
     def read_offsets(self, number: int) -> dict[str, int]:
-        """Return the offsets in the real broker's response to an OffsetFetch, of all its groups, by partition."""
+        """Return the offset of each partition in the real broker's response to an OffsetFetch.
+
+        The result contains the partitions of all groups in the response.
+        """
         response, _ = self.broker_responses[number]
         return {
             f"{topic['name']}-{partition['partitionIndex']}": partition["committedOffset"]
@@ -63,7 +66,7 @@ class PlayedConversation:
         }
 
     def print_expired(self) -> None:
-        """Print what sweeps deleted: when, of which group, and whether the group was deleted with its last offset."""
+        """Print each deletion of expired offsets: the time, the group, and what was deleted."""
         for line in self.lines:
             if line.get("why") != "expiry":
                 continue
@@ -71,32 +74,34 @@ class PlayedConversation:
                 deleted = self._describe_deleted(append)
                 print(f"  {line['ms'] / 1000:5.1f} s  {line['group']}: {deleted}")
 
-    def print_requests(self, first: int, last: int) -> None:
-        """Print the requests with these numbers, the real broker's responses, and its appends between them."""
-        is_inside = False
+    def print_requests(self, first_number: int, last_number: int) -> None:
+        """Print the requests with these numbers, the real broker's responses, and the appends between the requests."""
+        is_in_range = False
         for line in self.lines:
             if "n" in line:
-                is_inside = first <= line["n"] <= last
-            if is_inside and "n" in line:
+                is_in_range = first_number <= line["n"] <= last_number
+            if is_in_range and "n" in line:
                 print(_format_request(line))
-            elif is_inside and line.get("event") == "append":
+            elif is_in_range and line.get("event") == "append":
                 cause = f"{line['why']} of {line.get('group', 'a producer')}"
                 print(f"{line['ms']:>7} ms  {'':>4}{cause}{_format_appends(line)}")
 
     def _describe_deleted(self, append: Json) -> str:
-        log = read_lines(self.log / f"__consumer_offsets-{append['partition']}")
-        kinds = [record.about for record in log if append["first"] <= record.at <= append["last"]]
-        offset_count = kinds.count("offset")
+        log = read_lines(self.log_folder / f"__consumer_offsets-{append['partition']}")
+        record_types = [
+            record.record_type for record in log if append["first"] <= record.record_offset <= append["last"]
+        ]
+        offset_count = record_types.count("offset")
         parts = []
         if offset_count:
             parts.append("1 offset" if offset_count == 1 else f"{offset_count} offsets")
-        if "group" in kinds:
+        if "group" in record_types:
             parts.append("the group")
         return " + ".join(parts)
 
 
 def play_conversation(name: str) -> PlayedConversation:
-    """Play a recorded conversation against a coordinator of the recorded broker's version.
+    """Send the requests of a recorded conversation to a coordinator of the same Kafka version.
 
     Parameters
     ----------
@@ -106,12 +111,12 @@ def play_conversation(name: str) -> PlayedConversation:
     Raises
     ------
     UsageError
-        If there is no such file.
+        If the file does not exist.
     """
     folder = make_scratch_folder()
-    plain = folder / "conversation.jsonl"
-    plain.write_bytes(lzma.decompress(Path(find_data(f"conversations/{name}.jsonl.xz")).read_bytes()))
-    header, lines = read_conversation(plain)
+    recording = folder / "conversation.jsonl"
+    recording.write_bytes(lzma.decompress(Path(find_data(f"conversations/{name}.jsonl.xz")).read_bytes()))
+    header, lines = read_conversation(recording)
     our_responses = {}
     our_appends = []
     for line in Player(header, lines, folder / "log").play():
@@ -136,18 +141,18 @@ def play_conversation(name: str) -> PlayedConversation:
 
 def _sort_lists(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _sort_lists(inner) for key, inner in value.items()}
+        return {key: _sort_lists(element) for key, element in value.items()}
     if isinstance(value, list):
-        return sorted((_sort_lists(inner) for inner in value), key=json.dumps)
+        return sorted((_sort_lists(element) for element in value), key=json.dumps)
     return value
 
 
 def _format_request(line: Json) -> str:
     waited_ms = (line["response_ms"] or line["ms"]) - line["ms"]
     errors = [Errors(code).name for code in dict.fromkeys(_find_error_codes(line["response"]))]
-    delay = f", after {waited_ms} ms" if waited_ms > 200 else ""
+    delay_text = f", after {waited_ms} ms" if waited_ms > 200 else ""
     request = f"{line['ms']:>7} ms  {line['n']:>3} {line['client_id']:<10}{line['api']:<15}"
-    return f"{request} → {', '.join(errors)}{delay}{_format_appends(line)}"
+    return f"{request} → {', '.join(errors)}{delay_text}{_format_appends(line)}"
 
 
 def _find_error_codes(value: Any) -> Iterator[int]:
@@ -155,13 +160,13 @@ def _find_error_codes(value: Any) -> Iterator[int]:
         if "errorCode" in value:
             yield value["errorCode"]
         value = list(value.values())
-    for inner in value if isinstance(value, list) else ():
-        yield from _find_error_codes(inner)
+    for element in value if isinstance(value, list) else ():
+        yield from _find_error_codes(element)
 
 
 def _format_appends(line: Json) -> str:
     appends = []
     for append in line["appended"]:
-        last = f"–{append['last']}" if append["last"] > append["first"] else ""
-        appends.append(f"{append['partition']}/{append['first']}{last}")
+        last_offset = f"–{append['last']}" if append["last"] > append["first"] else ""
+        appends.append(f"{append['partition']}/{append['first']}{last_offset}")
     return f"   written: {', '.join(appends)}" if appends else ""

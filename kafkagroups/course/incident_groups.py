@@ -1,22 +1,22 @@
-"""Lessons 06 and 07: the incidents with a copied member and with a weekend."""
+"""Lessons 06 and 07: two incidents: a static member runs twice; offsets expire on a weekend."""
 
 from __future__ import annotations
 
 from kafkagroups.course.broker import start_broker
+from kafkagroups.course.group_life import GroupLife
 from kafkagroups.course.lesson_clock import HOUR
-from kafkagroups.course.life import Life
 
 
-def run_copied_van() -> Life:
-    """Return the life of the group `shipping`: three static members, one of which also runs on a second machine.
+def run_duplicate_static_member() -> GroupLife:
+    """Run the group `shipping` with three static members, and run the member van-2 on a second machine too.
 
     Returns
     -------
-    Life
-        The group's life after four rounds in which the copy of van-2 joins with the same instance id.
+    GroupLife
+        The group after four rounds. In each round, a second process joins as van-2, with the same instance id.
     """
     topics = ("orders", "stock")
-    life = Life("shipping", verbose=False)
+    life = GroupLife("shipping", verbose=False)
     for names in (["van-1"], ["van-1", "van-2"], ["van-1", "van-2", "van-3"]):
         for name in reversed(names):
             life.join(name, instance=name, topics=topics)
@@ -25,18 +25,18 @@ def run_copied_van() -> Life:
             life.sync(name)
     for number in range(4):
         life.wait(20)
-        life.join("van-2", instance="van-2", topics=topics, as_new=True)
+        life.join("van-2", instance="van-2", topics=topics, new_process=True)
         for name in ("van-1", "van-2", "van-3"):
             life.heartbeat(name)
         life.commit("van-1", {"orders-0": 10 + number})
     return life
 
 
-def run_weekend(kafka: str) -> dict[str, dict[str, int]]:
-    """Return which offsets three groups still have on Monday at 8:00, with a retention of one day.
+def run_weekend_expiry(kafka: str) -> dict[str, dict[str, int]]:
+    """Return the offsets that three groups still have on Monday at 8:00, with a retention of one day.
 
-    The last mails are sent on Friday at 18:00. `mailer` has a member all the time. `dashboard` never has one.
-    `nightly` has one for an hour each night, from 2:00 on.
+    `mailer` and `dashboard` commit on Friday at 18:00. `mailer` has a member all the time. `dashboard` never has a
+    member. `nightly` has a member for one hour each night, from 2:00 to 3:00, and commits at 2:00.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def run_weekend(kafka: str) -> dict[str, dict[str, int]]:
     Returns
     -------
     dict
-        For each group, the offset of each partition ("orders-0") that is not deleted.
+        The committed offset of each partition ("orders-0") of each group, without the deleted offsets.
     """
     broker = start_broker(
         kafka=kafka,
@@ -56,19 +56,20 @@ def run_weekend(kafka: str) -> dict[str, dict[str, int]]:
         group_initial_rebalance_delay_ms=0,
     )
     broker.start_expiration()
-    mailer = Life("mailer", verbose=False, broker=broker)
-    dashboard = Life("dashboard", verbose=False, broker=broker)
-    nightly = Life("nightly", verbose=False, broker=broker)
+    mailer = GroupLife("mailer", verbose=False, broker=broker)
+    dashboard = GroupLife("dashboard", verbose=False, broker=broker)
+    nightly = GroupLife("nightly", verbose=False, broker=broker)
     join_alone(mailer, session_s=100 * 3600)
     mailer.commit("mailer", {"orders-0": 900})
     dashboard.commit("", {"orders-0": 910})
     for night in range(3):
-        # The clock starts on Friday at 18:00, and 2:00 is eight hours later.
+        # The clock starts on Friday at 18:00. 2:00 on Saturday is eight hours later.
         broker.clock.advance_to(mailer.start_ms + (8 + 24 * night) * HOUR)
         join_alone(nightly, session_s=10 * 3600)
         nightly.commit("nightly", {"orders-0": 920 + night})
         nightly.wait(3600)
         nightly.leave("nightly")
+    # Monday at 8:00 is 62 hours after Friday at 18:00.
     broker.clock.advance_to(mailer.start_ms + 62 * HOUR)
     offsets = {}
     for life in (mailer, dashboard, nightly):
@@ -77,11 +78,11 @@ def run_weekend(kafka: str) -> dict[str, dict[str, int]]:
     return offsets
 
 
-def join_alone(life: Life, session_s: float) -> None:
-    """Let one member, named like its group, join an empty group and get its assignment.
+def join_alone(life: GroupLife, session_s: float) -> None:
+    """Let one member join an empty group and receive its assignment. The member's name is the group's id.
 
-    The first JoinGroup may only return a member id, so the member joins until the group has a member.
+    The first JoinGroup may only return a member id. So the member sends JoinGroup until the group has a member.
     """
     while life.read_state()[0] in ("Dead", "Empty"):
-        life.join(life.group_id, session=session_s)
+        life.join(life.group_id, session_s=session_s)
     life.sync(life.group_id)

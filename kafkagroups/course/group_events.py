@@ -1,0 +1,51 @@
+"""An event of a group in lessons 06 and 07: a request, its response, and its changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkagroups.course.log_lines import Lines
+
+
+@dataclass(frozen=True)
+class Event:
+    """A request of a client, or a time in which no request was sent.
+
+    Attributes
+    ----------
+    time_s
+        The time in seconds since the group was created.
+    client
+        The name of the client. It is "" if there was no request.
+    request
+        The request, for example "JoinGroup, without an id".
+    response
+        The response, or "waits" if there is no response yet.
+    late_responses
+        The responses to earlier requests that arrived during this event.
+    written_lines
+        One line for each record that was appended to the group's partition.
+    state
+        The group's state after the event.
+    """
+
+    time_s: float
+    client: str
+    request: str
+    response: str
+    late_responses: tuple[str, ...]
+    written_lines: Lines
+    state: str
+
+    def format_lines(self) -> list[str]:
+        """Return the event as text: a line for the request, for each late response, and for each written record."""
+        request = f"{self.time_s:>6.1f} s  {self.client:<10} {self.request}"
+        lines = [f"{request} → {self.response}" if self.response else request]
+        lines += [f"{'':10}{response}" for response in self.late_responses]
+        lines += [f"{'':10}written {str(line).strip()}" for line in self.written_lines]
+        return lines
+
+
+def format_count(count: int, noun: str) -> str:
+    """Return "1 member", "2 members" or "no members"."""
+    return f"{count} {noun}" if count == 1 else f"{count or 'no'} {noun}s"

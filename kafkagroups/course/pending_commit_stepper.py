@@ -1,0 +1,250 @@
+"""Lesson 04: a widget that shows pending commits, and the result of a crash at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from html import escape
+from typing import NamedTuple
+
+import ipywidgets as widgets
+
+from kafkagroups.coordinator import DiskLogs, Errors, HeldLogs, NewBatch, OffsetCommit, ResponseFuture, TopicPartition
+from kafkagroups.coordinator.logs import AppendCallback
+from kafkagroups.coordinator.results import CommitErrors
+from kafkagroups.course.broker import start_broker, start_follower
+from kafkagroups.course.folders import make_scratch_folder
+from kafkagroups.course.offset_places import (
+    OffsetPlaces,
+    list_transactional_offsets,
+    read_cached_offset,
+    read_offset_places,
+)
+from kafkagroups.course.widgets import MONO, Stepper
+from kafkagroups.errors import UsageError
+
+GROUP = "dashboard"
+PARTITION = TopicPartition("orders", 0)
+PRODUCER = 7
+_ACTIONS_WITH_OFFSET = ("commit", "txn", "refuse", "confirm", "cache", "answer", "late")
+_ACTIONS_WITHOUT_OFFSET = ("marker", "abort")
+
+
+class CommitStep(NamedTuple):
+    """One step of a commit, and what the next broker would answer if this broker crashed after the step.
+
+    Attributes
+    ----------
+    description
+        What happened in this step.
+    places
+        Where the offsets are after the step.
+    answer_from_whole_log
+        The offset that the next broker returns if it has the whole log.
+    answer_from_confirmed_log
+        The offset that the next broker returns if it has only the records that the replicas confirmed.
+    next_answers
+        Both offsets, and the offsets that wait for a transaction marker on the next broker: "6", "6 or 5",
+        "5, waits: 6?".
+    """
+
+    description: str
+    places: OffsetPlaces
+    answer_from_whole_log: str
+    answer_from_confirmed_log: str
+    next_answers: str
+
+
+@dataclass
+class _ObservedLogs(HeldLogs):
+    """Logs that hold their appends back, and call `before_append` before each append."""
+
+    before_append: Callable[[], None] = field(default=lambda: None)
+
+    def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
+        self.before_append()
+        super().append(partition, batch, callback)
+
+
+class PendingCommitStepper(Stepper):
+    """A widget that steps through commits of the group `dashboard` for orders-0.
+
+    Parameters
+    ----------
+    *script
+        The actions in their order:
+
+        - "commit 6": a commit of offset 6 arrives, and its record is appended to the log.
+        - "txn 6": as "commit 6", but the commit is in a transaction.
+        - "refuse 6": a commit of offset 6 arrives, but the append to the log fails.
+        - "confirm 6": the replicas have the record, and the client receives the response.
+        - "cache 6" and "answer 6": the two parts of "confirm 6". The client receives the response in the second part.
+        - "late 6": the replicas do not have the record in time (REQUEST_TIMED_OUT).
+        - "marker" and "abort": the transaction commits or aborts.
+    kafka
+        The coordinator's Kafka version.
+
+    Raises
+    ------
+    UsageError
+        If an action is unknown, or is impossible at this point of the script.
+    """
+
+    def __init__(self, *script: str, kafka: str = "3.9.2") -> None:
+        self.logs = _ObservedLogs(DiskLogs(make_scratch_folder()))
+        self.broker = start_broker(self.logs, kafka)
+        self.commits: dict[int, ResponseFuture[CommitErrors]] = {}
+        self.unconfirmed: list[int] = []
+        self.unanswered: set[int] = set()
+        self.confirmed_end = 0
+        self.steps: list[CommitStep] = []
+        for action in script:
+            self._play(action)
+        if not self.steps:
+            raise UsageError(
+                'PendingCommitStepper: expected a script, for example PendingCommitStepper("commit 5", "confirm 5")'
+            )
+        self.step_slider = widgets.SelectionSlider(
+            options=[(str(number), number - 1) for number in range(1, len(self.steps) + 1)],
+            description="step",
+            layout=widgets.Layout(width="420px"),
+        )
+        super().__init__(self.step_slider, len(self.steps), "step")
+
+    def _play(self, action: str) -> None:
+        name, _, number = action.partition(" ")
+        if name in _ACTIONS_WITHOUT_OFFSET and not number:
+            self._end_transaction(commits=name == "marker")
+            return
+        if name not in _ACTIONS_WITH_OFFSET or not number.isdigit():
+            action_names = ", ".join(f'"{each} 6"' for each in _ACTIONS_WITH_OFFSET)
+            raise UsageError(f'expected {action_names}, "marker" or "abort", found {action!r}')
+        offset = int(number)
+        if name == "answer":
+            self._answer(offset)
+        elif name in ("confirm", "cache", "late"):
+            if offset not in self.unconfirmed:
+                raise UsageError(f"{action}: offset {offset} is not in flight; commit it first")
+            if name == "cache":
+                self.unanswered.add(offset)
+            self._confirm(offset, Errors.REQUEST_TIMED_OUT if name == "late" else Errors.NONE)
+        else:
+            self._commit(offset, name)
+
+    def _commit(self, offset: int, name: str) -> None:
+        if offset in self.commits:
+            raise UsageError(f"{name} {offset}: offset {offset} is committed already; use another offset")
+        self.logs.append_error = Errors.NOT_ENOUGH_REPLICAS if name == "refuse" else Errors.NONE
+        self.logs.before_append = lambda: self._add_step(f"{offset} checked, prepared", offset)
+        offsets = {PARTITION: OffsetCommit(offset)}
+        if name == "txn":
+            self.commits[offset] = self.broker.txn_offset_commit(
+                GROUP, offsets, transactional_id="till", producer_id=PRODUCER, producer_epoch=0
+            )
+        else:
+            self.commits[offset] = self.broker.offset_commit(GROUP, offsets)
+        self.unconfirmed.append(offset)
+        if name == "refuse":
+            self._confirm(offset, Errors.NONE, f"the log refuses {offset}")
+        else:
+            self._add_step(f"{offset} appended, in flight")
+
+    def _confirm(self, offset: int, error: Errors, description: str = "") -> None:
+        """End the append of a commit with this error. The error NONE means that the append succeeded."""
+        index = self.unconfirmed.index(offset)
+        record_offset = self.logs.held_appends[index].offset
+        self.unconfirmed.pop(index)
+        self.logs.release(index, error)
+        if not description and error is Errors.NONE:
+            # A replica that has this record also has all records before this record.
+            self.confirmed_end = max(self.confirmed_end, record_offset + 1)
+        if offset in self.unanswered:
+            is_cached = read_cached_offset(self.broker, GROUP, PARTITION) == str(offset)
+            self._add_step(f"{offset} confirmed, cached" if is_cached else f"{offset} confirmed")
+            return
+        if not description:
+            description = f"{offset} confirmed" if error is Errors.NONE else f"{offset} late"
+        self._add_step(f"{description}: {self.commits[offset].value[PARTITION].name}")
+
+    def _answer(self, offset: int) -> None:
+        if offset not in self.unanswered:
+            raise UsageError(f'answer {offset}: the commit of {offset} is not cached yet; use "cache {offset}" first')
+        self.unanswered.remove(offset)
+        self._add_step(f"{offset} answered: {self.commits[offset].value[PARTITION].name}")
+
+    def _end_transaction(self, *, commits: bool) -> None:
+        if self.unconfirmed:
+            raise UsageError(
+                f"the transaction cannot end: the commits {self.unconfirmed} are in flight; confirm them first"
+            )
+        partition = self.broker.manager.partition_for(GROUP)
+        logs = self.logs.logs
+        assert isinstance(logs, DiskLogs)
+        now_ms = self.broker.clock.now_ms
+        marker_offset = logs.append_marker(partition, PRODUCER, 0, commits=commits, timestamp=now_ms)
+        self.confirmed_end = marker_offset + 1
+        self.broker.transaction_completed(PRODUCER, [partition], commits=commits)
+        self._add_step("transaction commits" if commits else "transaction aborts")
+
+    def _add_step(self, description: str, new_offset: int | None = None) -> None:
+        """Add a step. A commit of `new_offset` has begun, is not in `self.commits` yet, and its client waits."""
+        waiting_offsets = self.unanswered if new_offset is None else {*self.unanswered, new_offset}
+        commits = {**self.commits, **{offset: ResponseFuture[CommitErrors]() for offset in waiting_offsets}}
+        places = read_offset_places(self.broker, GROUP, PARTITION, commits)
+        followers = [start_follower(self.broker, GROUP, end_offset) for end_offset in (None, self.confirmed_end)]
+        whole_log_answer, confirmed_log_answer = (
+            read_cached_offset(follower, GROUP, PARTITION) for follower in followers
+        )
+        waiting_texts = [", ".join(list_transactional_offsets(follower, GROUP, PARTITION)) for follower in followers]
+        next_answers = _join_different(whole_log_answer, confirmed_log_answer)
+        if any(waiting_texts):
+            next_answers += f", waits: {_join_different(*waiting_texts)}"
+        self.steps.append(CommitStep(description, places, whole_log_answer, confirmed_log_answer, next_answers))
+
+    def _draw(self) -> None:
+        self.view.value = _format_html(self._format_current())
+
+    def _format_current(self) -> list[str]:
+        number = self.step_slider.value
+        step = self.steps[number]
+        next_answers = step.next_answers
+        if " or " in next_answers:
+            next_answers += ", if it does not have the record"
+        table = [f"{'▶' if row == number + 1 else ' '} {line}" for row, line in enumerate(self._format_table())]
+        return [
+            f"step {number + 1} of {len(self.steps)}: {step.description}",
+            "",
+            *table,
+            "",
+            f"the clients receive                        {step.places.responses}",
+            f"a fetch returns                            {step.places.cache}",
+            f"a fetch with requireStable returns         {step.places.stable_fetch}",
+            f"if this broker crashes, the next answers   {next_answers}",
+        ]
+
+    def _format_table(self) -> list[str]:
+        rows = [("step", "pending", "log", "cache", "stable fetch", "next broker")]
+        for number, step in enumerate(self.steps, 1):
+            places = step.places
+            stable = "UNSTABLE" if places.stable_fetch.startswith("UNSTABLE") else places.stable_fetch
+            title = f"{number} {step.description}"
+            rows.append((title, places.pending, places.log, places.cache, stable, step.next_answers))
+        widths = [max(len(row[column]) for row in rows) + 2 for column in range(len(rows[0]))]
+        return ["".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+    def static_html(self) -> str:
+        """Return the table of all steps as HTML, for a page without widgets."""
+        return _format_html(self._format_table())
+
+    def static_text(self) -> str:
+        """Return the table of all steps as text."""
+        return "\n".join(self._format_table())
+
+
+def _join_different(*texts: str) -> str:
+    """Return the different texts joined by "or", for example "6 or 5"."""
+    return " or ".join(dict.fromkeys(text or "–" for text in texts))
+
+
+def _format_html(lines: list[str]) -> str:
+    return f'<div class="kg-flight" style="{MONO}">{escape(chr(10).join(lines))}</div>'

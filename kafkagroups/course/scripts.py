@@ -1,0 +1,211 @@
+"""Lesson 06: a script of requests, and what follows if a consumer or the coordinator crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kafkagroups.coordinator import GroupCoordinator
+from kafkagroups.course.broker import restart_after_crash
+from kafkagroups.course.group_life import GroupLife, GroupState
+from kafkagroups.groups.classic_group import ClassicGroup
+from kafkagroups.records.versions import parse_release
+from kafkagroups.simulation import Consumer
+from kafkagroups.simulation.consumer import ConsumerState
+
+_MAX_OBSERVED_S = 900
+"""The longest time after a crash that is simulated, in seconds: three rebalance timeouts."""
+_HEARTBEAT_INTERVAL_S = 3
+
+
+class ScriptRequest(NamedTuple):
+    """One request in a script.
+
+    Attributes
+    ----------
+    delay_s
+        The seconds between the previous request and this request.
+    method
+        The method of `GroupLife` that sends the request.
+    arguments
+        The arguments of this method.
+    first_version
+        The first Kafka version that has or needs this request.
+    """
+
+    delay_s: float
+    method: str
+    arguments: tuple[Any, ...] = ()
+    first_version: str = "0.11"
+
+
+TWO_CONSUMERS = (
+    ScriptRequest(0, "join", ("billing-1",)),
+    ScriptRequest(0, "join", ("billing-1",), "2.2"),
+    ScriptRequest(0, "wait", (3,)),
+    ScriptRequest(0, "sync", ("billing-1",)),
+    ScriptRequest(1, "commit", ("billing-1", {"orders-0": 5, "orders-2": 7})),
+    ScriptRequest(1, "join", ("billing-2",)),
+    ScriptRequest(0, "join", ("billing-2",), "2.2"),
+    ScriptRequest(1, "commit", ("billing-1", {"orders-0": 8})),
+    ScriptRequest(1, "heartbeat", ("billing-1",)),
+    ScriptRequest(0, "join", ("billing-1",)),
+    ScriptRequest(3, "heartbeat", ("billing-1",)),
+    ScriptRequest(0, "commit", ("billing-1", {"orders-0": 9})),
+    ScriptRequest(0, "sync", ("billing-2",)),
+    ScriptRequest(1, "sync", ("billing-1",)),
+    ScriptRequest(1, "commit", ("billing-2", {"orders-2": 9})),
+    ScriptRequest(1, "leave", ("billing-1",)),
+    ScriptRequest(1, "heartbeat", ("billing-2",)),
+    ScriptRequest(0, "join", ("billing-2",)),
+    ScriptRequest(0, "sync", ("billing-2",)),
+    ScriptRequest(1, "leave", ("billing-2",)),
+    ScriptRequest(1, "delete", (), "1.1"),
+)
+"""Two consumers of the shop's group `billing` join, commit and leave one after the other. Then the group is deleted."""
+
+
+def select_requests(script: Sequence[ScriptRequest], kafka: str) -> list[ScriptRequest]:
+    """Return the requests of a script that this Kafka version has."""
+    return [request for request in script if parse_release(kafka) >= parse_release(request.first_version)]
+
+
+def play_script(
+    script: Sequence[ScriptRequest], kafka: str = "3.9.2", broker: GroupCoordinator | None = None
+) -> GroupLife:
+    """Send the requests that this Kafka version has, and return the group.
+
+    Parameters
+    ----------
+    script
+        The requests, for example `TWO_CONSUMERS` or its beginning.
+    kafka
+        The coordinator's Kafka version.
+    broker
+        The coordinator. If it is None, a new coordinator starts.
+    """
+    life = GroupLife("billing", kafka, verbose=False, broker=broker)
+    for request in select_requests(script, kafka):
+        send_script_request(life, request)
+    return life
+
+
+def send_script_request(life: GroupLife, request: ScriptRequest) -> None:
+    """Advance the clock by the request's delay, and send the request."""
+    life.coordinator.clock.advance(round(request.delay_s * 1000))
+    getattr(life, request.method)(*request.arguments)
+
+
+def list_changes_without(life: GroupLife, name: str) -> list[str]:
+    """Return every change of the group after this consumer crashes. The other consumers continue to send requests."""
+    lines = [f"{name} has crashed and sends nothing more"]
+    observer = _ChangeObserver(life)
+    start_s = life.now_s
+    next_heartbeat_s = start_s + _HEARTBEAT_INTERVAL_S
+    while life.now_s - start_s < _MAX_OBSERVED_S and not _is_settled(life, name):
+        for consumer in _list_other_consumers(life, name):
+            if not consumer.waiting_for:
+                _send_next_request(life, consumer, heartbeat=life.now_s >= next_heartbeat_s)
+                lines += observer.describe_changes()
+        if life.now_s >= next_heartbeat_s:
+            next_heartbeat_s += _HEARTBEAT_INTERVAL_S
+        life.wait(1)
+        lines += observer.describe_changes()
+    return [*lines, "after that, nothing changes" if len(lines) > 1 else "nothing changes"]
+
+
+class _ChangeObserver:
+    """The state and the number of events of the group at the last call of `describe_changes`."""
+
+    def __init__(self, life: GroupLife) -> None:
+        self.life = life
+        self.state: GroupState = life.read_state()
+        self.event_count = len(life.events)
+
+    def describe_changes(self) -> list[str]:
+        """Return two lines if the group's state changed or a record was written after the last call; else none."""
+        state_before = self.state
+        events = self.life.events[self.event_count :]
+        self.state = self.life.read_state()
+        self.event_count = len(self.life.events)
+        if not events or (self.state == state_before and not any(event.written_lines for event in events)):
+            return []
+        event = events[-1]
+        cause = f"{event.client}: {event.request.partition(',')[0]}" if event.client else "a timeout"
+        _, _, members_before = state_before
+        _, _, members = self.state
+        removed_text = "".join(f"; {member} is removed" for member in sorted(set(members_before) - set(members)))
+        written_text = "".join(f"; written {str(line).strip()}" for line in event.written_lines)
+        return [f"{event.time_s:>6.1f} s  {cause}{removed_text}", f"{'':10}{event.state}{written_text}"]
+
+
+def _list_other_consumers(life: GroupLife, name: str) -> list[Consumer]:
+    return [consumer for consumer in life.consumers.values() if consumer.client_id != name]
+
+
+def _is_settled(life: GroupLife, crashed_name: str) -> bool:
+    """Return whether the crashed consumer is removed and the other consumers only send heartbeats."""
+    group = life.group
+    crashed = life.consumers.get(crashed_name)
+    if group is not None and crashed is not None and crashed.member_id in {*group.members, *group.pending_members}:
+        return False
+    other_consumers = _list_other_consumers(life, crashed_name)
+    has_settled_state = life.read_state_name() in ("Stable", "Empty", "Dead")
+    is_settled = has_settled_state and all(
+        consumer.state is ConsumerState.STABLE and not consumer.waiting_for for consumer in other_consumers
+    )
+    return is_settled
+
+
+def _send_next_request(life: GroupLife, consumer: Consumer, *, heartbeat: bool) -> None:
+    name = consumer.client_id
+    if consumer.state is ConsumerState.JOINING:
+        life.join(name)
+    elif consumer.state is ConsumerState.SYNCING:
+        life.sync(name)
+    elif heartbeat:
+        life.heartbeat(name)
+
+
+def describe_coordinator_crash(life: GroupLife) -> list[str]:
+    """Return what the next coordinator loads, what the crash lost, and how the next coordinator answers the members."""
+    group_before = life.group
+    next_coordinator = restart_after_crash(life.coordinator)
+    group = next_coordinator.manager.get_group(life.group_id)
+    lines = ["the coordinator has crashed; the next coordinator has loaded the log:", f"  {_describe_group(group)}"]
+    if group is not None and group.offsets.committed:
+        offsets = (f"{partition} = {offset.offset}" for partition, offset in sorted(group.offsets.committed.items()))
+        lines.append(f"  {', '.join(offsets)}")
+    losses = _list_losses(group_before, group, life) or ["nothing; every session timeout starts again"]
+    lines += [f"lost: {loss}" for loss in losses]
+    for consumer in life.consumers.values():
+        if consumer.generation >= 0:
+            error = next_coordinator.heartbeat(life.group_id, consumer.generation, consumer.member_id)
+            lines.append(
+                f"{consumer.client_id}'s heartbeat, generation {consumer.generation}, is answered {error.name}"
+            )
+    return lines
+
+
+def _describe_group(group: ClassicGroup | None) -> str:
+    if group is None:
+        return "no group with this id"
+    members = [f"{member} (leads)" if member == group.leader else member for member in group.members]
+    return f"{group.state.value}, generation {group.generation}: {', '.join(members) or 'no members'}"
+
+
+def _list_losses(group_before: ClassicGroup | None, group_after: ClassicGroup | None, life: GroupLife) -> list[str]:
+    losses = []
+    if group_before is not None:
+        members = set(group_after.members) if group_after else set()
+        if group_before.generation != (group_after.generation if group_after else 0):
+            losses.append(f"generation {group_before.generation}")
+        if group_before.state.value not in ("Stable", "Empty"):
+            losses.append("the rebalance")
+        losses += [f"the member {member_id}" for member_id in group_before.members if member_id not in members]
+        losses += [f"the member id {member_id}, which has not joined yet" for member_id in group_before.pending_members]
+        losses += [f"the LeaveGroup of {member_id}" for member_id in sorted(members - set(group_before.members))]
+    for consumer in life.consumers.values():
+        if consumer.waiting_for:
+            losses.append(f"the response to {consumer.client_id}'s {consumer.waiting_for}")
+    return losses

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkagroups.loading.groups import Groups
-from kafkagroups.tables.group_json import described_json, offsets_json, pending_json
+from kafkagroups.tables.group_json import description_json, offsets_json, pending_json
 
 _GROUP_FIELDS = ("type", "state", "protocol_type", "protocol", "members")
 _OFFSET_FIELDS = ("offset", "metadata", "leader_epoch")
@@ -45,7 +45,7 @@ def compare(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
 
 
 def _group(side: Groups, group_id: str) -> dict[str, Any] | None:
-    return described_json(side[group_id]) if group_id in side else None
+    return description_json(side[group_id]) if group_id in side else None
 
 
 def _offsets(side: Groups, group_id: str) -> dict[str, Any]:

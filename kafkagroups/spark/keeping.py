@@ -1,11 +1,11 @@
 """A snapshot that a Spark stream keeps up to date: each micro-batch adds the new batches of a growing topic.
 
-A micro-batch has the batches that follow those in the snapshot. One task per log partition reads the state of its
-partition, adds the batches and writes the new state. Then the driver commits the new states as the snapshot.
+A micro-batch contains the batches that the snapshot does not contain yet. One task per log partition reads the saved
+state of its partition (a shard), adds the batches and writes the new state. Then the driver saves a snapshot that names
+the new states.
 
-A crash at any point leaves the previous snapshot intact. Repeated batches are added to the old state, and a state skips
-the batches that it already contains, by their offsets. So nothing is lost or counted twice, even if the stream's
-checkpoint is lost.
+A crash at any point leaves the previous snapshot intact. Spark then repeats batches. A state skips the batches that it
+already contains, by their offsets. So no batch is lost or added twice, even if the stream's checkpoint is lost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.states import advance_shard
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.segments import log_of_buffers
-from kafkagroups.records.versions import Dialect, dialect
+from kafkagroups.records import versions
+from kafkagroups.records.versions import Dialect
 from kafkagroups.spark.session import register, session as get_session
 from kafkagroups.tables.rows import partition_number
 
@@ -47,15 +48,16 @@ def keep(
     Parameters
     ----------
     path : str or Path
-        The log of the growing topic. Every executor must see it.
+        The log of the growing topic. Every executor must see the log's files.
     folder : str or Path
-        The snapshot's folder: empty, or with a snapshot of the same coordinator. Every executor must see it.
+        The snapshot's folder. It must be empty, or contain a snapshot of the same coordinator. Every executor must see
+        the folder.
     coordinator : str
         ``"classic"`` or ``"new"``.
     kafka : str, optional
         The coordinator's Kafka version.
     until_now : bool
-        End the stream when it has read everything that existed at its start.
+        If True, the stream ends when it has read everything that existed at its start.
     session : SparkSession, optional
         The session to use (default: the one of :func:`session`).
 
@@ -63,48 +65,50 @@ def keep(
     -------
     StreamingQuery
         The running stream. After each micro-batch, ``snapshots.Snapshot.read(folder).groups()`` returns what the
-        coordinator would answer. A partition that fails to load remains failed.
+        coordinator would answer. A partition whose load fails stays failed in all later snapshots.
 
     Raises
     ------
     UsageError
         The coordinator is unknown, or the folder contains other files or a snapshot of another coordinator.
     """
-    rules = dialect(coordinator, kafka)
-    place = Path(folder).absolute()
-    files.prepare(place)
-    if files.is_there(place):
-        files.check(place, rules)
+    dialect = versions.dialect(coordinator, kafka)
+    directory = Path(folder).absolute()
+    files.prepare(directory)
+    if files.is_there(directory):
+        files.check(directory, dialect)
     else:
-        # Without a snapshot, the batches that an old checkpoint skips would be lost.
-        shutil.rmtree(place / files.CHECKPOINT, ignore_errors=True)
+        # An old checkpoint skips batches. Without a snapshot that contains these batches, they would be lost.
+        shutil.rmtree(directory / files.CHECKPOINT, ignore_errors=True)
     session = session or get_session()
     register(session)
     reader = session.readStream.format("consumer_offsets").option("table", "batches")
     writer = reader.load(str(Path(path).absolute())).writeStream.foreachBatch(
-        lambda batches, batch_id: add_batches(batches, place, rules)
+        lambda batches, batch_id: add_batches(batches, directory, dialect)
     )
-    writer = writer.option("checkpointLocation", str(place / files.CHECKPOINT))
+    writer = writer.option("checkpointLocation", str(directory / files.CHECKPOINT))
     if until_now:
         writer = writer.trigger(availableNow=True)
     return writer.start()
 
 
-def add_batches(batches: DataFrame, folder: Path, rules: Dialect) -> None:
+def add_batches(batches: DataFrame, folder: Path, dialect: Dialect) -> None:
     """Add a micro-batch of table `batches` to the snapshot in the folder."""
-    number = files.prepare(folder)
-    old = files.read(folder).partitions if files.is_there(folder) else {}
-    done = batches.groupBy("partition").applyInArrow(
-        _partition_task(folder, number, rules, {partition_number(p): file for p, (file, _) in old.items()}),
-        "partition int, file string, next_offset long",
+    save_number = files.prepare(folder)
+    old_states = files.read(folder).partitions if files.is_there(folder) else {}
+    old_files = {partition_number(partition): file for partition, (file, _) in old_states.items()}
+    written = batches.groupBy("partition").applyInArrow(
+        _partition_task(folder, save_number, dialect, old_files), "partition int, file string, next_offset long"
     )
-    new = {None if row.partition < 0 else row.partition: (row.file, row.next_offset) for row in done.collect()}
-    if new:
-        files.commit(folder, number, rules, old | new)
+    new_states = {
+        None if row.partition < 0 else row.partition: (row.file, row.next_offset) for row in written.collect()
+    }
+    if new_states:
+        files.commit(folder, save_number, dialect, old_states | new_states)
 
 
 def _partition_task(
-    folder: Path, number: int, rules: Dialect, old_files: dict[int, str]
+    folder: Path, save_number: int, dialect: Dialect, old_files: dict[int, str]
 ) -> Callable[[pa.Table], pa.Table]:
     """Return a function that adds the batches of one log partition to its state and writes the new state."""
 
@@ -112,15 +116,16 @@ def _partition_task(
         import pyarrow as pa
 
         table = table.sort_by("base_offset")
-        partition: int = table["partition"][0].as_py()
-        name = None if partition < 0 else partition
-        before = files.read_shard(folder / old_files[partition], name, rules) if partition in old_files else None
-        state = advance_state(before, table, name, rules)
-        file = files.name(name, number, uuid4().hex)  # The random id separates two runs of the same task.
+        number: int = table["partition"][0].as_py()
+        partition = None if number < 0 else number
+        old_state = files.read_shard(folder / old_files[number], partition, dialect) if number in old_files else None
+        state = advance_state(old_state, table, partition, dialect)
+        # Spark can run a task twice. The random id gives each run its own file.
+        file = files.name(partition, save_number, uuid4().hex)
         files.write_shard(folder / file, state)
         return pa.table(
             {
-                "partition": pa.array([partition], pa.int32()),
+                "partition": pa.array([number], pa.int32()),
                 "file": [file],
                 "next_offset": pa.array([state.loaded.next_offset], pa.int64()),
             }
@@ -129,16 +134,22 @@ def _partition_task(
     return run
 
 
-def advance_state(before: Shard | None, table: pa.Table, partition: int | None, rules: Dialect) -> Shard:
-    """Return the state after these batches, which are in order; batches that it already contains are skipped."""
-    since = before.loaded.next_offset if before else -1
+def advance_state(old_state: Shard | None, table: pa.Table, partition: int | None, dialect: Dialect) -> Shard:
+    """Return the state of a log partition after the batches of a table, which are in order.
+
+    Batches that the old state already contains are skipped. If the old state has failed to load, only its next offset
+    changes.
+    """
+    old_end = old_state.loaded.next_offset if old_state else -1
     rows = zip(*(table[name].to_pylist() for name in ("base_offset", "next_offset", "bytes")), strict=True)
-    new = [(base, end, content) for base, end, content in rows if end > since]
-    if before and (not new or before.failure is not None):
-        ends = [end for _, end, _ in new]
-        return replace(before, loaded=replace(before.loaded, next_offset=max([since, *ends])))
-    content = b"".join(content for _, _, content in new)
-    log = log_of_buffers([(segment_name(new[0][0]), content)], partition)
-    state = advance_shard(before, log, rules, len(content) >= COMPILED_FROM)
-    segments = before.loaded.segments if before else 1
+    new_batches = [(base_offset, next_offset, data) for base_offset, next_offset, data in rows if next_offset > old_end]
+    if old_state and (not new_batches or old_state.failure is not None):
+        next_offsets = [next_offset for _, next_offset, _ in new_batches]
+        return replace(old_state, loaded=replace(old_state.loaded, next_offset=max([old_end, *next_offsets])))
+    content = b"".join(data for _, _, data in new_batches)
+    first_offset = new_batches[0][0]
+    log = log_of_buffers([(segment_name(first_offset), content)], partition)
+    state = advance_shard(old_state, log, dialect, len(content) >= COMPILED_FROM)
+    # The log above is one segment in memory, but the batches come from the segments of the topic.
+    segments = old_state.loaded.segments if old_state else 1
     return replace(state, loaded=replace(state.loaded, segments=segments))

@@ -1,4 +1,4 @@
-"""The options of the Spark data source `consumer_offsets`, checked; the schema of each table."""
+"""The options of the Spark data source `consumer_offsets` and their checks, and the schema of each table."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ BATCHES = (
     Column("next_offset", "long", False),
     Column("bytes", "binary", False),
 )
-"""The table `batches`, which only streams have."""
+"""The columns of the table `batches`, which only streams have."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """Checked options. `parse` raises a UsageError for an unknown option or a wrong value."""
+    """The checked options of a reader. `parse` raises a UsageError if an option is unknown or has a wrong value."""
 
     table: str
     coordinator: str
@@ -82,8 +82,8 @@ class Options:
 
 
 def schema_ddl(columns: Iterable[Column]) -> str:
-    """Return the columns as Spark's DDL; a column's type is already named as Spark names it."""
-    return ", ".join(f"{c.name} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in columns)
+    """Return the columns as Spark's DDL. The types of the columns already have Spark's names."""
+    return ", ".join(f"{column.name} {column.type}{'' if column.nullable else ' NOT NULL'}" for column in columns)
 
 
 def check_schema(options: Options, schema: StructType) -> None:

@@ -1,4 +1,4 @@
-"""Parquet files of a log's tables, written by Spark's tasks (`load --engine spark --to parquet:DIR`)."""
+"""The tables of a log as Parquet files that Spark's tasks write: `load --engine spark --to parquet:DIR`."""
 
 from __future__ import annotations
 
@@ -23,31 +23,34 @@ if TYPE_CHECKING:
 TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
 
 
-def load_and_write(path: str, rules: Dialect, partitions: int | None, master: str | None, folder: str) -> WrittenTables:
-    """Load a log with Spark and write its tables as Parquet. Only counts come back to this process."""
-    tables = load(path, rules.coordinator, rules.kafka, partitions=partitions, session=session(master))
+def load_and_write(
+    path: str, dialect: Dialect, partitions: int | None, master: str | None, folder: str
+) -> WrittenTables:
+    """Load a log with Spark and write its tables as Parquet. Spark returns only counts to this process."""
+    tables = load(path, dialect.coordinator, dialect.kafka, partitions=partitions, session=session(master))
     rows = write_parquet(tables, TABLES, folder)
     problems = []
-    for row in bad_partitions(tables, folder):
+    for row in find_bad_partitions(tables, folder):
         number = None if row["partition"] == -1 else row["partition"]
         if row["damage"]:
             problems.append(row["damage"])
         if row["error"]:
-            problems.append(describe_failure(path, number, rules.kafka, row["error"]))
+            problems.append(describe_failure(path, number, dialect.kafka, row["error"]))
     return WrittenTables(rows, problems)
 
 
 def write_parquet(tables: Tables, names: Sequence[str], folder: str) -> dict[str, int]:
-    """Write `folder`/<table>/…parquet for the named tables, one pass over the log each; return their row counts.
+    """Write `folder`/<table>/…parquet for the tables in `names`, and return their row counts.
 
-    `folder` is a path, or a URI that Spark's Hadoop opens. A UsageError if it cannot be written.
+    Each table needs one pass over the log. `folder` is a path, or a URI that Spark's Hadoop can open. Raises a
+    UsageError if Spark cannot write to the folder.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import Observation, functions
 
     rows = {}
     conf = tables.session.conf
-    before = conf.get(TIMESTAMP_TYPE)
+    previous_type = conf.get(TIMESTAMP_TYPE)
     # Spark's default, INT96, has no time zone that other readers agree on.
     conf.set(TIMESTAMP_TYPE, "TIMESTAMP_MICROS")
     try:
@@ -60,16 +63,16 @@ def write_parquet(tables: Tables, names: Sequence[str], folder: str) -> dict[str
     except PySparkException as error:
         raise UsageError(f"{folder}: Spark cannot write to it: {str(error).splitlines()[0]}") from error
     finally:
-        conf.set(TIMESTAMP_TYPE, str(before))
+        conf.set(TIMESTAMP_TYPE, str(previous_type))
     return rows
 
 
-def bad_partitions(tables: Tables, folder: str) -> list[Row]:
-    """Return the written partitions that are damaged or fail to load, in order."""
-    written = tables.session.read.parquet(f"{_spark_path(folder)}/partitions")
-    return written.where("error is not null or damage is not null").orderBy("partition").collect()
+def find_bad_partitions(tables: Tables, folder: str) -> list[Row]:
+    """Return the rows of table `partitions`, as it was written, for partitions that are damaged or fail to load."""
+    partitions = tables.session.read.parquet(f"{_spark_path(folder)}/partitions")
+    return partitions.where("error is not null or damage is not null").orderBy("partition").collect()
 
 
 def _spark_path(folder: str) -> str:
-    name = local_path(folder)
-    return folder if name is None else f"file://{os.path.abspath(name)}"
+    path = local_path(folder)
+    return folder if path is None else f"file://{os.path.abspath(path)}"

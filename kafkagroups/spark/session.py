@@ -1,4 +1,4 @@
-"""The Spark session: quiet, with this interpreter's Python, with this package on every executor."""
+"""The Spark session: it prints no log, uses this interpreter, and sends this package to every executor."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ _sent_to: set[str] = set()
 
 
 def session(master: str | None = None, *, memory: str = "2g", conf: Mapping[str, str] | None = None) -> SparkSession:
-    """Return the Spark session that exists, or start a quiet one.
+    """Return the Spark session that exists, or start a session without log output.
 
     Parameters
     ----------
     master : str, optional
-        Spark's master (default: all cores of this machine). On another master than ``local[…]``, Spark sends this
+        Spark's master (default: all cores of this machine). If the master is not ``local[…]``, Spark sends this
         package to the executors. The executors need their own pyarrow, crc32c and cramjam, and must see the log's files
         under the same paths.
     memory : str
         The driver's memory.
     conf : mapping, optional
-        More settings. The arguments apply only to a new session.
+        More settings for Spark. All arguments are ignored if a session exists.
 
     Returns
     -------
@@ -65,22 +65,22 @@ def session(master: str | None = None, *, memory: str = "2g", conf: Mapping[str,
     if gateway.is_in_use():
         spark = SparkSession.builder.getOrCreate()
     else:
-        spark = _new(master or "local[*]", {"spark.driver.memory": memory, **(conf or {})})
+        spark = _start_session(master or "local[*]", {"spark.driver.memory": memory, **(conf or {})})
     _prepare(spark)
     return spark
 
 
-def _new(master: str, settings: Mapping[str, str]) -> SparkSession:
+def _start_session(master: str, settings: Mapping[str, str]) -> SparkSession:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
     folder = gateway.scratch_folder()
     conf = SparkConf().setMaster(master).setAppName("kafkagroups")
-    given = {**QUIET, "spark.sql.warehouse.dir": str(folder / "warehouse")}
+    defaults = {**QUIET, "spark.sql.warehouse.dir": str(folder / "warehouse")}
     if master.startswith("local"):
-        given |= LOOPBACK
+        defaults |= LOOPBACK
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    for name, value in {**given, **settings}.items():
+    for name, value in {**defaults, **settings}.items():
         conf.set(name, value)
     if _is_one_process(master):
         # Without these variables, the tasks run the first `python3` on the PATH.
@@ -98,7 +98,7 @@ def _new(master: str, settings: Mapping[str, str]) -> SparkSession:
         gateway.start(conf, java, log)
     try:
         return SparkSession.builder.config(conf=conf).getOrCreate()
-    except Exception as error:  # Java can throw anything; its cause becomes the message.
+    except Exception as error:  # Java can throw any exception. The message contains its cause.
         raise gateway.start_error(error, log) from error
 
 
@@ -120,7 +120,11 @@ def register(session: SparkSession) -> None:
     cores = session.sparkContext.defaultParallelism
 
     class SessionConsumerOffsets(ConsumerOffsets):
-        """A local class, because Spark pickles it whole: the planner has no session, but needs the number of cores."""
+        """The data source with this session's number of cores.
+
+        The class is local because Spark then pickles the whole class, with `tasks`. Spark plans a query in a process
+        that has no session, so the planner could not find out the number of cores.
+        """
 
         tasks = 2 * cores
 
@@ -139,12 +143,12 @@ def _prepare(session: SparkSession) -> None:
 
 @contextmanager
 def task_errors() -> Iterator[None]:
-    """Raise a task's UsageError again as a UsageError; Spark's own exception would contain it as text."""
+    """Turn Spark's exception into a UsageError if it contains the text of a UsageError that a task raised."""
     try:
         yield
     except Exception as error:
-        if found := re.findall(r"kafkagroups\.errors\.UsageError: (.+)", str(error)):
-            raise UsageError(found[-1]) from None
+        if messages := re.findall(r"kafkagroups\.errors\.UsageError: (.+)", str(error)):
+            raise UsageError(messages[-1]) from None
         raise
 
 

@@ -1,25 +1,26 @@
-"""The Spark data source `consumer_offsets`: a log's tables as DataFrames, read by tasks that own whole partitions.
+"""The Spark data source `consumer_offsets`: a log's tables as DataFrames, read by tasks that load whole partitions.
 
     spark.read.format("consumer_offsets").option("table", "offsets").load(path)
 
-    table            one of tables.columns.TABLES (offsets); a stream (stream.py) has records or batches
-    coordinator      classic or new (new)
-    kafka            the coordinator's Kafka version (3.9.2 or 4.3.1)
+    table            one of tables.columns.TABLES (default: offsets); a stream (stream.py) has records or batches
+    coordinator      classic or new (default: new)
+    kafka            the coordinator's Kafka version (default: 3.9.2 for classic, 4.3.1 for new)
     path, paths      partition directories, .log files or folders of them: the arguments of `.load(…)`,
                      on this machine or on another file system (log/locations.py)
-    cwd              the folder in which relative paths begin (the one in which Spark's Java was started)
+    cwd              the folder of relative paths (default: the folder in which Spark's Java was started)
     partitions       the topic's partition count; the new coordinator then answers a group from its home partition only
-    engine           auto, python or compiled, as in `kafkagroups.load` (auto: by the size of all logs)
-    tasks            the largest number of tasks (2 per core)
-    pushdown         true: filters on `partition` (and, with `partitions`, on `group`) select tasks (false)
+    engine           auto, python or compiled, as in `kafkagroups.load` (default: auto, by the size of all logs)
+    tasks            the largest number of tasks (default: 2 per core)
+    pushdown         true: filters on `partition` select the tasks to run, and if `partitions` is given, filters on
+                     `group` do so too (default: false)
 
-Use `pushdown` only for a frame that runs one query. Spark 4.3 keeps the filters that it pushed down with the frame. A
-second query on the frame, without filters or a union with itself, would read only the tasks of the first one.
+Use `pushdown` only for a frame that runs one query. Spark 4.3 stores the pushed-down filters in the frame. A second
+query on the frame, for example without filters or as a union with itself, would run only the tasks of the first query.
 
-One task loads each log partition, without the others. So a group with records in two partitions has rows from both.
-`kafkagroups.spark.load` answers this kind of group as a broker would. A log with damaged bytes, or whose load fails as
-that broker's load would, raises no exception. Its rows are those before the damage, and table `partitions` has the
-reason.
+Each log partition is loaded alone. So a group with records in two partitions has rows from both partitions.
+`kafkagroups.spark.load` answers this kind of group as a broker would. A log with damaged bytes raises no exception, and
+neither does a log whose load would fail on a broker. The tables have the rows before the damage, and table `partitions`
+has the reason.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ from kafkagroups.log.segments import Log
 from kafkagroups.spark.options import FORMAT, Options, check_schema, schema_ddl
 from kafkagroups.spark.stream import OffsetsStream
 from kafkagroups.spark.tasks import distribute, freeze_objects
-from kafkagroups.tables.rows import OF_GROUPS, partition_number
+from kafkagroups.tables.rows import GROUP_TABLES, partition_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 class ConsumerOffsets(DataSource):
-    """The format. Its options are checked when Spark asks for the schema or for a reader."""
+    """The data source. It checks its options when Spark requests the schema or a reader."""
 
     tasks = 2 * (os.cpu_count() or 1)
 
@@ -75,14 +76,14 @@ class ConsumerOffsets(DataSource):
 
 @dataclass
 class Task(InputPartition):
-    """The logs that one task loads; `size` is the number of bytes of all tasks together."""
+    """The logs that one task loads; `total_size` is the number of bytes of all tasks together."""
 
     logs: list[Log]
-    size: int
+    total_size: int
 
 
 class ConsumerOffsetsReader(DataSourceReader):
-    """The batch reader: it returns the columns of Spark's schema. Spark sends it to the tasks, pickled."""
+    """The batch reader: it returns the columns of Spark's schema. Spark pickles it and sends it to the tasks."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self.options = options
@@ -92,24 +93,25 @@ class ConsumerOffsetsReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return at most `tasks` tasks with about the same number of bytes."""
-        wanted = self._wanted_partitions()
+        selected = self._selected_partitions()
         found = find_all_logs(self.options.paths, self.options.cwd)
-        chosen = [log for log in found if wanted is None or partition_number(log.partition) in wanted]
-        total = sum(log.size for log in chosen)
-        return [Task(logs, total) for logs in distribute(((log.size, log) for log in chosen), self.options.tasks)]
+        logs = [log for log in found if selected is None or partition_number(log.partition) in selected]
+        total_size = sum(log.size for log in logs)
+        sized_logs = [(log.size, log) for log in logs]
+        return [Task(task_logs, total_size) for task_logs in distribute(sized_logs, self.options.tasks)]
 
-    def _wanted_partitions(self) -> set[int] | None:
+    def _selected_partitions(self) -> set[int] | None:
         """Return the log partitions that the filters select, or None for all."""
         options = self.options
-        # Only the new coordinator answers a group from its home partition alone.
-        is_home_enough = options.coordinator == "new" and options.table in OF_GROUPS
+        # Only the new coordinator answers a group from its home partition alone. The hash of the id chooses it.
+        is_home_enough = options.coordinator == "new" and options.table in GROUP_TABLES
         if self.only_groups is None or not options.partitions or not is_home_enough:
             return self.only_partitions
         homes = {partition_for(group, options.partitions) for group in self.only_groups}
         return _intersect(self.only_partitions, homes | {partition_number(None)})
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task's logs in batches. A UsageError if a file cannot be read."""
+        """Yield the rows of a task's logs in batches. Raises a UsageError if a file cannot be read."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -124,12 +126,12 @@ class ConsumerOffsetsReader(DataSourceReader):
                 kafka=self.options.kafka,
                 partitions=self.options.partitions,
                 columns=schema.names,
-                engine=choose_engine(self.options.engine, partition.size).name,
+                engine=choose_engine(self.options.engine, partition.total_size).name,
             )
             for batch in batches:
                 if groups is not None:
                     batch = batch.filter(pc.is_in(batch["group"], value_set=groups))
-                # Spark compares schemas, and in a user's own schema every column is nullable.
+                # Spark requires its own schema, which can differ: in a user's schema every column is nullable.
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
         freeze_objects()
 
@@ -138,18 +140,18 @@ class PushdownReader(ConsumerOffsetsReader):
     """The batch reader with the option `pushdown`: it accepts filters."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Accept `partition` or `group` equal to a value or in a list; yield the other filters back to Spark."""
-        for each in filters:
-            if not isinstance(each, EqualTo | In) or each.attribute not in (("partition",), ("group",)):
-                yield each
+        """Accept filters that compare `partition` or `group` with values; return the other filters to Spark."""
+        for condition in filters:
+            if not isinstance(condition, EqualTo | In) or condition.attribute not in (("partition",), ("group",)):
+                yield condition
                 continue
-            values = {each.value} if isinstance(each, EqualTo) else set(each.value)
+            values = {condition.value} if isinstance(condition, EqualTo) else set(condition.value)
             values.discard(None)
-            if each.attribute == ("partition",):
+            if condition.attribute == ("partition",):
                 self.only_partitions = _intersect(self.only_partitions, values)
             else:
                 self.only_groups = _intersect(self.only_groups, values)
 
 
-def _intersect(before: set[Any] | None, values: set[Any]) -> set[Any]:
-    return values if before is None else before & values
+def _intersect(selected: set[Any] | None, values: set[Any]) -> set[Any]:
+    return values if selected is None else selected & values

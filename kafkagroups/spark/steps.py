@@ -1,30 +1,32 @@
-"""The load as data-frame steps, written to be read: the new coordinator's answer, computed from table `records`.
+"""The load as data-frame steps, written for readers: the new coordinator's answer, computed from table `records`.
 
-    records ─┬▶ commits ──▶ with_fate ─┬─▶ newest ──┬▶ offsets
-             ├▶ markers ───────┘       └─▶ pending ─┼▶ pending
-             ├▶ tombstones ─────── (to both) ──▶    │
-             └▶ known_groups ───────────────────────┴▶ groups
+    records ─┬▶ commits ──▶ decided ─┬▶ newest commits ──┬▶ offsets
+             ├▶ markers ──────┘      └▶ pending commits ─┼▶ pending
+             ├▶ tombstones ─ (to newest and pending) ─▶  │
+             └▶ known groups ────────────────────────────┴▶ groups
 
-Each step is a function that states its rule. All rules hold inside one log partition, so `partition` is part of every
-key, and many logs can go through the steps together. The steps read record types 0 to 2 only; the newer groups (types 3
-to 23) have about as many rules again. A log whose load fails on a broker has no answer here either; table `partitions`
-names it.
+Each step is a function that states its rule. All rules hold inside one log partition. So `partition` is part of every
+key, and one run of the steps can read many logs. The steps read only the record types 0 to 2, because the groups of
+types 3 to 23 would need about as many rules again. If the load of a log fails on a broker, the steps have no answer for
+this log either; table `partitions` names it.
 
-Why `newest` can be split. The committed offset of a key is its newest change: the commit or tombstone whose own record
-has the largest offset. Of two changes, the older one can be dropped before a third one is read, in any order. In other
-words, a maximum is mergeable. Spark computes the maximum of each part of the records, sends these on, and computes the
-maximum of the maxima. Only the transactions' outcomes must be known before.
+Why Spark can split `find_newest_commits`. The committed offset of a key is its newest change: the commit or tombstone
+whose record has the largest offset. If two changes are compared, the older change can be dropped, no matter which
+changes are compared first. In other words, a maximum is mergeable. Spark computes the maximum of each part of the
+records, sends these maxima on, and computes the maximum of the maxima. Only the outcomes of the transactions must be
+known earlier.
 
-Why the classic coordinator needs an order. Its commit marker stores a pending commit if there is no offset yet, or if
-the stored one comes from an older batch. It compares the base offsets of the batches. Its tombstones delete the
-committed offset and leave pending commits alone. A tombstone inside a transaction deletes the pending commit of its
-producer and leaves the committed offset alone.
+Why the classic coordinator needs the order of the log. Its commit marker stores a pending commit if the key has no
+offset, or if the key's offset comes from an older batch. It compares the base offsets of the two batches. Its
+tombstones delete the committed offset and leave pending commits unchanged. A tombstone inside a transaction deletes the
+pending commit of its producer and leaves the committed offset unchanged.
 
-As an example, take a pending commit, a plain commit and a tombstone, in this order. If the marker of the pending commit
-comes last, no offset is stored when the marker is read, so the pending commit is the answer. If the marker comes before
-the tombstone, the plain commit is newer and stays. The tombstone then deletes it, and there is no answer. The records
-are the same in both cases: the answer depends on the position of the marker, and no maximum over the records gives it.
-The classic rule is a fold in the order of the log, so one task owns a whole log partition (source.py).
+For example, a log contains a pending commit, a plain commit (without a transaction) and a tombstone, in this order. If
+the marker of the pending commit comes last, no offset is stored when the marker is read, so the pending commit is the
+answer. If the marker comes before the tombstone, the plain commit is newer and stays. The tombstone then deletes the
+plain commit, and there is no answer. The commits and the tombstone are the same in both cases. The answer depends on
+the position of the marker, and no maximum over the records can compute it. The classic rule is a fold in the order of
+the log, so one task loads a whole log partition (source.py).
 """
 
 from __future__ import annotations
@@ -38,10 +40,10 @@ from kafkagroups.tables.columns import END_MS, FIRST_MS, columns_of
 JSON = """value struct<data struct<offset: long, leaderEpoch: int, metadata: string, commitTimestamp: long,
     expireTimestamp: long, topicId: string, protocolType: string, generation: int, protocol: string, leader: string,
     members: array<struct<memberId: string>>>>"""
-"""The fields of a record's JSON that the steps read."""
+"""The Spark type of a record's JSON, with only the fields that the steps read."""
 
 KEY = ("partition", "group", "topic", "topic_partition")
-"""The key of an offset. Key types 0 and 1 mean the same."""
+"""The key of an offset. Records of type 0 and type 1 have the same key."""
 
 COMMITTED = (
     "committed_offset",
@@ -64,20 +66,20 @@ class AnswerTables:
     groups: DataFrame
 
 
-def answer(records: DataFrame) -> AnswerTables:
-    """Run all steps."""
-    decided = with_fate(commits(records), markers(records))
-    deletions = tombstones(records)
-    groups = known_groups(records)
-    offsets = of_known_groups(newest(decided, deletions), groups)
-    pending_offsets = of_known_groups(pending(decided, deletions), groups)
-    return AnswerTables(offsets, pending_offsets, groups)
+def compute_answer(records: DataFrame) -> AnswerTables:
+    """Run all steps and return the tables of the answer."""
+    decided = add_fate(select_commits(records), select_markers(records))
+    tombstones = select_tombstones(records)
+    groups = find_known_groups(records)
+    offsets = keep_known_groups(find_newest_commits(decided, tombstones), groups)
+    pending = keep_known_groups(find_pending_commits(decided, tombstones), groups)
+    return AnswerTables(offsets, pending, groups)
 
 
-def commits(records: DataFrame) -> DataFrame:
-    """Return the offset records with a value. In a batch with a producer id, commits are transactional.
+def select_commits(records: DataFrame) -> DataFrame:
+    """Return the offset records with a value. A commit is transactional if its batch has a producer id.
 
-    The new coordinator ignores the transactional bit of the batch; the classic coordinator uses only the bit.
+    The new coordinator ignores the transactional bit of the batch. The classic coordinator uses only this bit.
     """
     parsed = records.where("type in (0, 1) and value is not null").withColumn("parsed", F.from_json("json", JSON))
     data = F.col("parsed.value.data")
@@ -94,71 +96,72 @@ def commits(records: DataFrame) -> DataFrame:
     )
 
 
-def markers(records: DataFrame) -> DataFrame:
-    """Return the ends of transactions. Epochs are not compared; other control records (KRaft's) end no transaction."""
+def select_markers(records: DataFrame) -> DataFrame:
+    """Return the ends of transactions. Producer epochs are not compared, and other control records are ignored."""
     ends = records.where("control in ('commit', 'abort')")
     return ends.select("partition", "producer_id", "control", F.col("offset").alias("record_offset"))
 
 
-def tombstones(records: DataFrame) -> DataFrame:
-    """Return the offset records without a value. They apply immediately, even inside a transaction."""
+def select_tombstones(records: DataFrame) -> DataFrame:
+    """Return the offset records without a value. A tombstone applies immediately, even inside a transaction."""
     return records.where("type in (0, 1) and value is null").select(*KEY, F.col("offset").alias("record_offset"))
 
 
-def with_fate(commits: DataFrame, markers: DataFrame) -> DataFrame:
-    """Add `fate`: `commit` or `abort`, as in the producer's next marker; null if there is no later marker.
+def add_fate(commits: DataFrame, markers: DataFrame) -> DataFrame:
+    """Add the column `fate` to commits: `commit` or `abort`, as in the producer's next marker; null without a marker.
 
-    A commit without a producer is committed when it is written. A window joins each transactional commit with the first
-    marker after it. Both are in one table, in the order of the log. Each commit looks ahead to the next marker.
+    A commit without a producer has the fate `commit`. Transactional commits and markers are put into one table, in the
+    order of the log. Then a window finds the first marker of the same producer after each commit.
     """
     plain = commits.where("producer_id is null").withColumn("fate", F.lit("commit"))
-    both = commits.where("producer_id is not null").unionByName(markers, allowMissingColumns=True)
-    in_order = Window.partitionBy("partition", "producer_id").orderBy("record_offset")
-    ahead = in_order.rowsBetween(Window.currentRow, Window.unboundedFollowing)
-    decided = both.withColumn("fate", F.first("control", ignorenulls=True).over(ahead)).where("control is null")
+    transactional = commits.where("producer_id is not null").unionByName(markers, allowMissingColumns=True)
+    producer_window = Window.partitionBy("partition", "producer_id").orderBy("record_offset")
+    following_rows = producer_window.rowsBetween(Window.currentRow, Window.unboundedFollowing)
+    next_marker = F.first("control", ignorenulls=True).over(following_rows)
+    decided = transactional.withColumn("fate", next_marker).where("control is null")
     return plain.unionByName(decided.drop("control"))
 
 
-def newest(decided: DataFrame, tombstones: DataFrame) -> DataFrame:
-    """Return each key's newest change, by the offset of the change's record, unless that change is a tombstone.
+def find_newest_commits(decided: DataFrame, tombstones: DataFrame) -> DataFrame:
+    """Return each key's newest commit, unless a tombstone of the key is newer.
 
-    The marker's position does not count: a tombstone deletes a commit that was written before it, even if the commit's
-    marker follows the tombstone.
+    The change whose record has the largest offset is the newest change. The position of the marker has no influence: a
+    tombstone deletes each commit that was written before the tombstone, even if the commit's marker comes later.
     """
     changes = decided.where("fate = 'commit'").unionByName(tombstones, allowMissingColumns=True)
-    return _last(changes, *KEY).where("committed_offset is not null")
+    return _take_last_change(changes, *KEY).where("committed_offset is not null")
 
 
-def pending(decided: DataFrame, tombstones: DataFrame) -> DataFrame:
-    """Return the newest commit without a marker of each key and producer, unless a tombstone of the key is newer."""
+def find_pending_commits(decided: DataFrame, tombstones: DataFrame) -> DataFrame:
+    """Return each key's and producer's newest commit without a marker, unless a tombstone of the key is newer."""
     deleted = tombstones.groupBy(*KEY).agg(F.max("record_offset").alias("deleted_at"))
-    undecided = _last(decided.where("fate is null"), *KEY, "producer_id").join(deleted, list(KEY), "left")
+    undecided = _take_last_change(decided.where("fate is null"), *KEY, "producer_id").join(deleted, list(KEY), "left")
     return undecided.where("deleted_at is null or record_offset > deleted_at").drop("deleted_at")
 
 
-def _last(commits: DataFrame, *key: str) -> DataFrame:
-    """Return the content of each key's record with the largest offset: the mergeable aggregate."""
+def _take_last_change(commits: DataFrame, *key: str) -> DataFrame:
+    """Return the content of each key's record with the largest offset. Spark can merge this aggregate."""
     last = F.max_by(F.struct(*COMMITTED), "record_offset").alias("last")
     return commits.groupBy(*key).agg(last).select(*key, "last.*")
 
 
-def known_groups(records: DataFrame) -> DataFrame:
-    """Return the groups that have a value after their last group tombstone: a group record or any commit.
+def find_known_groups(records: DataFrame) -> DataFrame:
+    """Return the groups that have a group record with a value, or any commit, after their last group tombstone.
 
-    So a group tombstone hides a group and its offsets until the next value shows both again; the offsets themselves
-    remain. If a group's newest group record is a value, that value describes the group. If not, the group is a simple
-    group: Empty, with generation 0.
+    So a group tombstone hides a group and its offsets until the next value. The offsets are not deleted: the next value
+    shows the group and its offsets again. If a group's newest group record has a value, the value describes the group.
+    If the newest group record is a tombstone or does not exist, the group is a simple group: Empty, with generation 0.
     """
-    own = F.when(F.col("type") == 2, F.col("offset"))
+    group_offset = F.when(F.col("type") == 2, F.col("offset"))
     is_value = F.col("value").isNotNull()
     parsed = records.where("type in (0, 1, 2)").withColumn("data", F.from_json("json", JSON)["value"]["data"])
     groups = parsed.groupBy("partition", "group").agg(
-        F.max(F.when(is_value, F.col("offset"))).alias("shown"),
-        F.max(F.when(~is_value, own)).alias("hidden"),
-        F.max_by(F.when(own.isNotNull(), F.col("data")), own).alias("data"),
+        F.max(F.when(is_value, F.col("offset"))).alias("last_value_offset"),
+        F.max(F.when(~is_value, group_offset)).alias("last_tombstone_offset"),
+        F.max_by(F.when(group_offset.isNotNull(), F.col("data")), group_offset).alias("data"),
     )
-    members = F.coalesce(F.size(F.array_distinct("data.members")), F.lit(0))  # A member can be listed twice.
-    return groups.where("shown > coalesce(hidden, -1)").select(
+    members = F.coalesce(F.size(F.array_distinct("data.members")), F.lit(0))  # A record can contain a member twice.
+    return groups.where("last_value_offset > coalesce(last_tombstone_offset, -1)").select(
         "partition",
         "group",
         F.when(members > 0, "Stable").otherwise("Empty").alias("state"),
@@ -170,8 +173,8 @@ def known_groups(records: DataFrame) -> DataFrame:
     )
 
 
-def of_known_groups(offsets: DataFrame, groups: DataFrame) -> DataFrame:
-    """Return the offsets of known groups, in the columns of tables `offsets` or `pending`, with readable times."""
+def keep_known_groups(offsets: DataFrame, groups: DataFrame) -> DataFrame:
+    """Return the offsets of known groups, with the columns of table `offsets` or `pending`."""
     table = "pending" if "producer_id" in offsets.columns else "offsets"
     known = offsets.join(groups, ["partition", "group"], "left_semi")
     times = {name: _timestamp(F.col(f"{name}_ms")) for name in ("commit_timestamp", "expire_timestamp")}

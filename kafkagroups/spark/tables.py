@@ -1,4 +1,4 @@
-"""A whole log loaded by Spark: its tables as DataFrames, or the package's own Groups."""
+"""A whole log that Spark loads: its tables as DataFrames, or the package's own Groups."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def load(
     Parameters
     ----------
     path : str or Path
-        A partition directory, a .log file, or a folder of partition directories; also a URI of a file system that
-        pyarrow opens (``kafkagroups.log.locations``).
+        A partition directory, a .log file, or a folder of partition directories. The path can be a URI of a file system
+        that pyarrow can open (``kafkagroups.log.locations``).
     coordinator : str
         ``"classic"`` or ``"new"``.
     kafka : str, optional
@@ -53,17 +53,17 @@ def load(
     Returns
     -------
     Tables
-        The tables as DataFrames. Each is created when you first use it.
+        The tables as DataFrames. Each DataFrame is created when you first use it.
 
     Raises
     ------
     UsageError
         There is no such path or no log in it, the coordinator or the engine is unknown, or the session does not start.
     """
-    logs, rules = _open_logs(path, coordinator, kafka, partitions, engine=engine)
+    logs, dialect = _open_logs(path, coordinator, kafka, partitions, engine=engine)
     session = session or get_session()
     register(session)
-    return Tables(session, logs, rules, partitions, engine)
+    return Tables(session, logs, dialect, partitions, engine)
 
 
 def _open_logs(
@@ -75,7 +75,7 @@ def _open_logs(
     *,
     engine: str,
 ) -> tuple[list[Log], Dialect]:
-    """Return logs whose paths also work in a worker, and after Python has changed its folder."""
+    """Return logs whose paths also work in a worker process, and after this process changes its working directory."""
     choose_engine(engine, 0)  # Raises a UsageError if there is no such engine.
     return open_for_load(path, coordinator, kafka, partitions, until, partial(find_logs, folder=os.getcwd()))
 
@@ -90,18 +90,19 @@ class Tables:
 
     Notes
     -----
-    A group has its records in one partition, so each task answers for its own partitions. If the topic's partition
-    count was changed, a group can have records in several partitions. The driver loads these partitions together, as
-    one broker would. To find them, the first table needs an additional pass over the log. The new coordinator needs no
-    additional pass if ``partitions`` is given. The data source itself (``source.py``) answers each partition alone.
+    Usually a group has its records in one partition, so each task computes the rows of its own partitions. If the
+    topic's partition count was changed, a group can have records in several partitions. The driver loads these
+    partitions together, as one broker would. To find these partitions, the first table needs an additional pass over
+    the log. The new coordinator needs no additional pass if ``partitions`` is given. The data source itself
+    (``source.py``) always loads each partition alone.
     """
 
     def __init__(
-        self, session: SparkSession, logs: list[Log], rules: Dialect, partitions: int | None, engine: str
+        self, session: SparkSession, logs: list[Log], dialect: Dialect, partitions: int | None, engine: str
     ) -> None:
         self.session = session
         self._logs = logs
-        self._rules = rules
+        self._dialect = dialect
         self._partitions = partitions
         self._engine = engine
 
@@ -132,32 +133,32 @@ class Tables:
     def _table(self, table: str) -> DataFrame:
         from kafkagroups.spark.options import schema_ddl
 
-        shared, folded = self._folded
-        alone = [log for log in self._logs if log not in shared]
-        if folded is None:
-            return self._read(table, alone)
-        rows = loaded_columns(folded, table).read_all()
+        shared_logs, shared_groups = self._shared
+        other_logs = [log for log in self._logs if log not in shared_logs]
+        if shared_groups is None:
+            return self._read(table, other_logs)
+        rows = loaded_columns(shared_groups, table).read_all()
         schema = schema_ddl(columns_of(table))
         # PySpark fails on a table that has list columns and no chunks.
-        together = self.session.createDataFrame(rows.combine_chunks() if rows.num_rows else [], schema)
-        return self._read(table, alone).union(together) if alone else together
+        shared_rows = self.session.createDataFrame(rows.combine_chunks() if rows.num_rows else [], schema)
+        return self._read(table, other_logs).union(shared_rows) if other_logs else shared_rows
 
     @cached_property
-    def _folded(self) -> tuple[list[Log], Groups | None]:
+    def _shared(self) -> tuple[list[Log], Groups | None]:
         """Return the logs that share groups with other logs, and their groups as one coordinator loads them."""
-        if len(self._logs) == 1 or _is_home_enough(self._rules, self._partitions):
+        if len(self._logs) == 1 or _is_home_enough(self._dialect, self._partitions):
             return [], None
         with task_errors():
-            named = self._read("ids", self._logs).select("group", "partition").collect()
-        shared = _logs_with_shared_groups(self._logs, [(group, number) for group, number in named])
+            ids = self._read("ids", self._logs).select("group", "partition").collect()
+        shared = _logs_with_shared_groups(self._logs, [(group, number) for group, number in ids])
         if not shared:
             return [], None
         engine = choose_engine_for(self._engine, self._logs)
-        return shared, load_logs(shared, self._rules, partitions=self._partitions, engine=engine)
+        return shared, load_logs(shared, self._dialect, partitions=self._partitions, engine=engine)
 
     def _read(self, table: str, logs: list[Log]) -> DataFrame:
         reader = self.session.read.format("consumer_offsets").option("table", table).option("engine", self._engine)
-        reader = reader.option("coordinator", self._rules.coordinator).option("kafka", self._rules.kafka)
+        reader = reader.option("coordinator", self._dialect.coordinator).option("kafka", self._dialect.kafka)
         if self._partitions:
             reader = reader.option("partitions", self._partitions)
         return reader.option("cwd", logs[0].folder).load([log.path for log in logs])
@@ -182,9 +183,9 @@ def load_groups(
     path, coordinator, kafka, partitions, engine, session
         As in :func:`load`.
     until : int, optional
-        Only batches whose base offset is below this offset. A batch is taken as a whole. Needs one partition.
+        Only batches whose base offset is below this offset are read, each as a whole. The log must have one partition.
     until_time : int, optional
-        Only batches before the first one with a record after this time (ms since 1970).
+        Only batches before the first batch with a record after this time (ms since 1970) are read.
     master : str, optional
         The master of a new session, if none exists and ``session`` is not given.
 
@@ -200,48 +201,46 @@ def load_groups(
     """
     from kafkagroups.spark.tasks import distribute, freeze_objects
 
-    logs, rules = _open_logs(path, coordinator, kafka, partitions, until, engine=engine)
+    logs, dialect = _open_logs(path, coordinator, kafka, partitions, until, engine=engine)
     session = session or get_session(master)
     register(session)
     context = session.sparkContext
-    sized = [(log.size, log) for log in logs]
-    tasks = distribute(sized, 2 * context.defaultParallelism)
-    total = sum(length for length, _ in sized)
-
+    sized_logs = [(log.size, log) for log in logs]
+    tasks = distribute(sized_logs, 2 * context.defaultParallelism)
+    total_size = sum(size for size, _ in sized_logs)
     stop = Stop(until, until_time)
 
-    def load_together(some: list[Log]) -> Groups:
-        chosen = choose_engine(engine, total)
-        return load_logs(some, rules, str(path), partitions=partitions, stop=stop, engine=chosen)
+    def load_together(task_logs: list[Log]) -> Groups:
+        chosen_engine = choose_engine(engine, total_size)
+        return load_logs(task_logs, dialect, str(path), partitions=partitions, stop=stop, engine=chosen_engine)
 
-    def run_task(some: list[Log]) -> list[Groups]:
-        parts = [load_together([log]) for log in some]
+    def run_task(task_logs: list[Log]) -> list[Groups]:
+        loaded = [load_together([log]) for log in task_logs]
         freeze_objects()
-        return parts
+        return loaded
 
     with task_errors():
-        parts = context.parallelize(tasks, len(tasks)).flatMap(run_task).collect()
+        loaded = context.parallelize(tasks, len(tasks)).flatMap(run_task).collect()
     shared: list[Log] = []
-    if not _is_home_enough(rules, partitions):
-        shared = _logs_with_shared_groups(
-            logs, [(group, number) for part in parts for group, where in part.named.items() for number in where]
-        )
+    if not _is_home_enough(dialect, partitions):
+        ids = [(group, number) for groups in loaded for group, numbers in groups.named.items() for number in numbers]
+        shared = _logs_with_shared_groups(logs, ids)
     if shared:
-        numbers = {log.partition for log in shared}
-        parts = [part for part in parts if not numbers & part.partitions.keys()]
-        parts.append(load_together(shared))
-    return join_groups(parts, str(path), partitions)
+        shared_numbers = {log.partition for log in shared}
+        loaded = [groups for groups in loaded if not shared_numbers & groups.partitions.keys()]
+        loaded.append(load_together(shared))
+    return join_groups(loaded, str(path), partitions)
 
 
-def _is_home_enough(rules: Dialect, partitions: int | None) -> bool:
+def _is_home_enough(dialect: Dialect, partitions: int | None) -> bool:
     """Return whether a group is answered from its home partition alone, so that no task needs another partition."""
-    return rules.coordinator == "new" and partitions is not None
+    return dialect.coordinator == "new" and partitions is not None
 
 
-def _logs_with_shared_groups(logs: list[Log], named: Iterable[tuple[str, int | None]]) -> list[Log]:
-    """Return the logs that have records of a group that also has records in another log, in order."""
-    where: dict[str, set[int | None]] = {}
-    for group, number in named:
-        where.setdefault(group, set()).add(number)
-    numbers = {number for numbers in where.values() if len(numbers) > 1 for number in numbers}
-    return [log for log in logs if log.partition in numbers]
+def _logs_with_shared_groups(logs: list[Log], ids: Iterable[tuple[str, int | None]]) -> list[Log]:
+    """Return the logs that share a group with another log. `ids` has each group and the number of each of its logs."""
+    numbers_of: dict[str, set[int | None]] = {}
+    for group, number in ids:
+        numbers_of.setdefault(group, set()).add(number)
+    shared_numbers = {number for numbers in numbers_of.values() if len(numbers) > 1 for number in numbers}
+    return [log for log in logs if log.partition in shared_numbers]

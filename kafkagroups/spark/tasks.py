@@ -1,4 +1,4 @@
-"""Spark tasks: how logs are distributed over them, and what each worker does when a task ends."""
+"""Spark tasks: how logs are distributed over them, and what each worker does once, after its first task."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def distribute(sized: Iterable[tuple[int, T]], most: int) -> list[list[T]]:
-    """Distribute (size, item) pairs over at most `most` lists of about the same total size.
+def distribute(sized_items: Iterable[tuple[int, T]], max_lists: int) -> list[list[T]]:
+    """Distribute (size, item) pairs over at most `max_lists` lists of about the same total size.
 
-    There is always at least one list. The largest item comes first; each goes to the list that is smallest then.
+    There is always at least one list. Items are taken from the largest to the smallest. Each item goes to the list that
+    has the smallest total at that moment.
     """
-    ordered = sorted(sized, key=lambda entry: -entry[0])
-    lists: list[list[T]] = [[] for _ in range(max(1, min(most, len(ordered))))]
-    filled = [(0, number) for number in range(len(lists))]
+    ordered = sorted(sized_items, key=lambda sized_item: -sized_item[0])
+    lists: list[list[T]] = [[] for _ in range(max(1, min(max_lists, len(ordered))))]
+    totals = [(0, number) for number in range(len(lists))]
     for size, item in ordered:
-        total, number = heappop(filled)
+        total, number = heappop(totals)
         lists[number].append(item)
-        heappush(filled, (total + size + 1, number))
+        # An empty log has a cost, too. Without the 1, all empty logs would go to the same list.
+        heappush(totals, (total + size + 1, number))
     return lists
 
 
 @cache
 def freeze_objects() -> None:
-    """Exclude what a worker has imported and compiled from garbage collection, once per worker.
+    """Exclude the objects that a worker has imported and compiled from garbage collection, once per worker.
 
-    PySpark collects garbage after every task; without this, each collection visits all of these objects.
+    PySpark collects garbage after every task. Without this call, each collection visits all of these objects.
     """
     gc.collect()
     gc.freeze()

@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 
 def read_table(groups: Groups, table: str, columns: Iterable[str] | None = None) -> pa.RecordBatchReader:
-    """Return one table of loaded groups. Every table except `records` is possible.
+    """Return one table of loaded groups; all tables except `records` are possible.
 
-    UsageError: there is no such table or column.
+    Raises UsageError if there is no such table or column.
     """
     import pyarrow as pa
 
-    chosen = columns_of(table, columns)
-    return pa.RecordBatchReader.from_batches(arrow_schema(chosen), _batches(groups, table, chosen))
+    chosen_columns = columns_of(table, columns)
+    return pa.RecordBatchReader.from_batches(arrow_schema(chosen_columns), _batches(groups, table, chosen_columns))
 
 
 def _batches(groups: Groups, table: str, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-    """Yield the table's rows. Offsets that the compiled engine keeps become columns directly."""
-    if table in rows.OF_GROUPS:
+    """Yield the table's rows. Offsets in the arrays of the compiled engine are copied column by column."""
+    if table in rows.GROUP_TABLES:
         parts = list(groups.parts())
         if table == "offsets":
             folded, parts = split_folded(parts)
             yield from folded_batches(folded, columns)
-        yield from record_batches(table, columns, rows.OF_GROUPS[table](parts))
+        yield from record_batches(table, columns, rows.GROUP_TABLES[table](parts))
     else:
         yield from record_batches(table, columns, _rows(groups, table))
 

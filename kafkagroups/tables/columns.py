@@ -1,13 +1,13 @@
 """The columns of a log's tables (`TABLES`), and rows as Arrow record batches.
 
 `TABLES` uses Spark's type names; `?` means that a column can be null. The Arrow schema and Spark's schema are made from
-it. Every table begins with `partition`, the number of the log partition (-1 if no folder gives a number).
+`TABLES`. Every table begins with `partition`, the number of the log partition (-1 if the folder's name has no number).
 
-A column `…_ms` has a time unchanged. The column with the same name without `_ms` has that time as a
-timestamp for people. It is null outside the years that pandas can hold.
+A column `…_ms` contains a time as it is in the log. The column with the same name without `_ms` contains the same time
+as a readable timestamp. The timestamp is null if pandas cannot store the year.
 
-A row (rows.py) is a tuple of the stored columns, without the timestamps for people. Arrow's strings are as Java would
-write them: half a surrogate pair (in a path, for example) becomes `?`. pyarrow is imported only when it is needed.
+A row (rows.py) is a tuple of the stored columns, without the readable timestamps. As in Java, half a surrogate pair in
+a string (a path, for example) becomes `?` in Arrow. pyarrow is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 BATCH_ROWS = 65_536
 """The largest number of rows in a record batch."""
 BATCH_BYTES = 64 * 1024 * 1024
-"""About how many bytes of strings a record batch can have. Arrow's limit is 2 GiB per column."""
+"""About how many bytes a record batch can have in its strings and lists. Arrow's limit is 2 GiB per column."""
 
 FIRST_MS = -9_214_560_000_000
-"""The beginning of 1678 in ms since the epoch. A pandas timestamp can hold the years from here to `END_MS`."""
+"""The beginning of 1678 in ms since the epoch. A pandas timestamp can store the years from `FIRST_MS` to `END_MS`."""
 END_MS = 9_214_646_400_000
 """The end of 2261 in ms since the epoch."""
 
 
 class Column(NamedTuple):
-    """A column of a table. `type` is Spark's name."""
+    """A column of a table. `type` is Spark's name of the type."""
 
     name: str
     type: str
@@ -43,11 +43,11 @@ class Column(NamedTuple):
 
 def _parse_columns(text: str) -> tuple[Column, ...]:
     pairs = (column.split() for column in text.split(","))
-    return tuple(Column(name, kind.rstrip("?"), kind.endswith("?")) for name, kind in pairs)
+    return tuple(Column(name, type_name.rstrip("?"), type_name.endswith("?")) for name, type_name in pairs)
 
 
 def _describe_offset() -> str:
-    """Return the columns of an offset: its place, and the fields of offset_fields.py."""
+    """Return the columns of an offset: its partitions, group and topic, and the fields of offset_fields.py."""
     columns = ["partition int", "group string", "topic string", "topic_partition int"]
     for field in OFFSET_FIELDS:
         columns.append(f"{field.column} {field.type}")
@@ -80,13 +80,13 @@ TABLES = {
     ),
     "ids": _parse_columns("partition int, group string"),
 }
-"""The columns of each table. Spark's load needs `ids`: every group with a record in a partition, known or not."""
+"""The columns of each table. Spark's load needs table `ids`: all group ids in a partition's records."""
 
 
 def columns_of(table: str, names: Iterable[str] | None = None) -> tuple[Column, ...]:
-    """Return the columns of a table, or those with these names, in the order of the names.
+    """Return the columns of a table, or only the columns in `names`, in the order of the names.
 
-    UsageError: there is no such table or column.
+    Raises UsageError if there is no such table or column.
 
     >>> columns_of("offsets", ["group"])
     (Column(name='group', type='string', nullable=False),)
@@ -94,11 +94,11 @@ def columns_of(table: str, names: Iterable[str] | None = None) -> tuple[Column, 
     if table not in TABLES:
         raise UsageError(f"the table is one of {', '.join(TABLES)}, not {table!r}")
     by_name = {column.name: column for column in TABLES[table]}
-    chosen = list(by_name if names is None else names)
-    for name in chosen:
+    chosen_names = list(by_name if names is None else names)
+    for name in chosen_names:
         if name not in by_name:
             raise UsageError(f"the table {table} has no column {name!r}; expected one of {', '.join(by_name)}")
-    return tuple(by_name[name] for name in chosen)
+    return tuple(by_name[name] for name in chosen_names)
 
 
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
@@ -119,35 +119,40 @@ def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
 
 
 def record_batches(table: str, columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a table as Arrow record batches with these of its columns."""
+    """Yield the rows of a table as Arrow record batches with the given columns."""
     import pyarrow as pa
 
     schema = arrow_schema(columns)
     stored = [column for column in TABLES[table] if column.type != "timestamp"]
-    places = {column.name: place for place, column in enumerate(stored)}
-    for chunk in _chunks(rows, [place for place, column in enumerate(stored) if column.type in _WIDE]):
+    indexes = {column.name: index for index, column in enumerate(stored)}
+    unlimited = [index for index, column in enumerate(stored) if column.type in _TYPES_OF_ANY_SIZE]
+    for chunk in _chunks(rows, unlimited):
         values = list(zip(*chunk, strict=True))
         arrays = []
         for column, field in zip(columns, schema, strict=True):
             if column.type == "timestamp":
-                times = values[places[f"{column.name}_ms"]]
+                times = values[indexes[f"{column.name}_ms"]]
                 arrays.append(array_of(field.type, [_microseconds(ms) for ms in times]))
             else:
-                arrays.append(array_of(field.type, values[places[column.name]]))
+                arrays.append(array_of(field.type, values[indexes[column.name]]))
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-_WIDE = ("string", "binary", "array<string>")
+_TYPES_OF_ANY_SIZE = ("string", "binary", "array<string>")
 
 
-def _chunks(rows: Iterable[tuple[Any, ...]], wide: list[int]) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield the rows in pieces that fit into a record batch. `wide` are the places of columns of any length."""
+def _chunks(rows: Iterable[tuple[Any, ...]], unlimited: list[int]) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield the rows in chunks that fit into a record batch.
+
+    `unlimited` contains the indexes of the columns whose values can have any size.
+    """
     chunk = []
     size = 0
     for row in rows:
         chunk.append(row)
-        for place in wide:
-            content = row[place]
+        for index in unlimited:
+            content = row[index]
+            # An element of a list (a topic or a partition) is counted as 32 bytes.
             size += len(content) * 32 if isinstance(content, list) else len(content or "")
         if len(chunk) == BATCH_ROWS or size > BATCH_BYTES:
             yield chunk
@@ -161,30 +166,30 @@ def _microseconds(ms: int | None) -> int | None:
     return None if ms is None or not FIRST_MS <= ms < END_MS else ms * 1000
 
 
-def array_of(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
-    """Return Python values as an Arrow array. It is built from buffers, because `pa.array` would import pandas."""
+def array_of(data_type: pa.DataType, values: Sequence[Any]) -> pa.Array:
+    """Return Python values as an Arrow array. The array is built from buffers, because `pa.array` imports pandas."""
     import numpy as np
     import pyarrow as pa
 
     present = np.array([value is not None for value in values])
     nulls = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
-    if pa.types.is_boolean(kind):
+    if pa.types.is_boolean(data_type):
         bits = np.packbits(np.array(values, bool), bitorder="little")
-        return pa.Array.from_buffers(kind, len(values), [nulls, pa.py_buffer(bits)])
-    if pa.types.is_primitive(kind):
-        numbers = np.array([0 if value is None else value for value in values], f"i{kind.bit_width // 8}")
-        return pa.Array.from_buffers(kind, len(values), [nulls, pa.py_buffer(numbers)])
-    if pa.types.is_list(kind):
-        elements = array_of(kind.value_type, [element for value in values if value for element in value])
-        return pa.Array.from_buffers(kind, len(values), [nulls, _end_offsets(values)], children=[elements])
-    if pa.types.is_string(kind):
+        return pa.Array.from_buffers(data_type, len(values), [nulls, pa.py_buffer(bits)])
+    if pa.types.is_primitive(data_type):
+        numbers = np.array([0 if value is None else value for value in values], f"i{data_type.bit_width // 8}")
+        return pa.Array.from_buffers(data_type, len(values), [nulls, pa.py_buffer(numbers)])
+    if pa.types.is_list(data_type):
+        elements = array_of(data_type.value_type, [element for value in values if value for element in value])
+        return pa.Array.from_buffers(data_type, len(values), [nulls, _end_offsets(values)], children=[elements])
+    if pa.types.is_string(data_type):
         values = [None if value is None else encode_utf8(value) for value in values]
     data = b"".join([value for value in values if value])
-    return pa.Array.from_buffers(kind, len(values), [nulls, _end_offsets(values), pa.py_buffer(data)])
+    return pa.Array.from_buffers(data_type, len(values), [nulls, _end_offsets(values), pa.py_buffer(data)])
 
 
 def _end_offsets(values: Sequence[Any]) -> pa.Buffer:
-    """Return the buffer with the end of each value, as Arrow's lists and strings have it."""
+    """Return Arrow's buffer for lists and strings: 0, and the position of the end of each value."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Table `offsets` from the arrays of a compiled fold to Arrow: no row is made, whatever the log's size."""
+"""Table `offsets` as Arrow, directly from the arrays of a compiled fold: no Python object per row is needed."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 
     from kafkagroups.kernels.columns import OffsetColumns, Texts
 
-Folded = dict[int, list[tuple[int | None, FoldedOffsets]]]
-"""For each fold (by its id): the log partition and the offsets of its groups."""
+OffsetsOfFolds = dict[int, list[tuple[int | None, FoldedOffsets]]]
+"""For each fold (by the object id of its arrays): the log partition and the offsets of each group."""
 
 
-def split_folded(groups: Iterable[tuple[str, GroupParts]]) -> tuple[Folded, list[tuple[str, GroupParts]]]:
-    """Separate the offsets that are in the arrays of a fold from the groups with other offsets."""
-    folded: Folded = {}
-    others = []
+def split_folded(groups: Iterable[tuple[str, GroupParts]]) -> tuple[OffsetsOfFolds, list[tuple[str, GroupParts]]]:
+    """Separate the groups whose offsets are in the arrays of a fold from the other groups."""
+    folded: OffsetsOfFolds = {}
+    other_groups = []
     for group_id, parts in groups:
         if isinstance(parts.offsets, FoldedOffsets):
             folded.setdefault(id(parts.offsets.arrays), []).append((parts.group.partition, parts.offsets))
         else:
-            others.append((group_id, parts))
-    return folded, others
+            other_groups.append((group_id, parts))
+    return folded, other_groups
 
 
-def folded_batches(folded: Folded, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-    """Yield record batches of these columns with everything that the groups have committed."""
+def folded_batches(folded: OffsetsOfFolds, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    """Yield record batches with the given columns of all offsets that the groups have committed."""
     for groups in folded.values():
-        partition, first = groups[0]
-        yield from _batches_of_fold(partition, first.arrays, [offsets for _, offsets in groups], columns)
+        partition, first_offsets = groups[0]
+        yield from _batches_of_fold(partition, first_offsets.arrays, [offsets for _, offsets in groups], columns)
 
 
 def _batches_of_fold(
@@ -46,20 +46,20 @@ def _batches_of_fold(
 
     from kafkagroups.kernels.columns import OffsetColumns
 
-    whole = OffsetColumns(arrays, np.concatenate([offsets.entries for offsets in groups]))
-    sizes = np.cumsum(whole.text_sizes())
+    all_rows = OffsetColumns(arrays, np.concatenate([offsets.entries for offsets in groups]))
+    cumulative_sizes = np.cumsum(all_rows.text_sizes())
     start = 0
-    while start < len(whole):
-        size_before = sizes[start - 1] if start else 0
-        end = min(start + BATCH_ROWS, int(np.searchsorted(sizes, size_before + BATCH_BYTES)) + 1)
-        rows = _ArrowColumns(whole.part(start, end), -1 if partition is None else partition)
+    while start < len(all_rows):
+        size_before = cumulative_sizes[start - 1] if start else 0
+        end = min(start + BATCH_ROWS, int(np.searchsorted(cumulative_sizes, size_before + BATCH_BYTES)) + 1)
+        rows = _ArrowColumns(all_rows.part(start, end), -1 if partition is None else partition)
         content = [getattr(rows, column.name)() for column in columns]
         yield pa.RecordBatch.from_arrays(content, schema=arrow_schema(columns))
         start = end
 
 
 class _ArrowColumns:
-    """Some rows of the table: a method for each column, named after it."""
+    """Some rows of the table. For each column, there is a method with the column's name."""
 
     def __init__(self, offsets: OffsetColumns, partition: int) -> None:
         self._offsets = offsets
@@ -112,34 +112,34 @@ class _ArrowColumns:
         return _numbers("int64", self._offsets.record_offset())
 
 
-def _strings(texts: Texts, is_there: Any = True) -> pa.Array:
+def _strings(texts: Texts, is_present: Any = True) -> pa.Array:
     import pyarrow as pa
 
-    buffers = [_nulls(is_there), pa.py_buffer(texts.ends), pa.py_buffer(texts.content)]
+    buffers = [_nulls(is_present), pa.py_buffer(texts.ends), pa.py_buffer(texts.content)]
     return pa.Array.from_buffers(pa.string(), len(texts.ends) - 1, buffers)
 
 
-def _numbers(kind: str, values: Any, is_there: Any = True) -> pa.Array:
+def _numbers(type_name: str, values: Any, is_present: Any = True) -> pa.Array:
     import pyarrow as pa
 
     return pa.Array.from_buffers(
-        pa.type_for_alias(kind), len(values), [_nulls(is_there), pa.py_buffer(values.astype(kind))]
+        pa.type_for_alias(type_name), len(values), [_nulls(is_present), pa.py_buffer(values.astype(type_name))]
     )
 
 
-def _times(ms: Any, is_there: Any) -> pa.Array:
-    """Return times for people; null outside the years that pandas can hold."""
+def _times(ms: Any, is_present: Any) -> pa.Array:
+    """Return times as timestamps; null if pandas cannot store the year."""
     import numpy as np
     import pyarrow as pa
 
-    is_there = is_there & (ms >= FIRST_MS) & (ms < END_MS)
-    microseconds = np.where(is_there, ms, 0) * 1000
-    buffers = [_nulls(is_there), pa.py_buffer(microseconds.astype("int64"))]
+    is_present = is_present & (ms >= FIRST_MS) & (ms < END_MS)
+    microseconds = np.where(is_present, ms, 0) * 1000
+    buffers = [_nulls(is_present), pa.py_buffer(microseconds.astype("int64"))]
     return pa.Array.from_buffers(pa.timestamp("us", "UTC"), len(ms), buffers)
 
 
-def _nulls(is_there: Any) -> pa.Buffer | None:
+def _nulls(is_present: Any) -> pa.Buffer | None:
     import numpy as np
     import pyarrow as pa
 
-    return None if np.all(is_there) else pa.py_buffer(np.packbits(is_there, bitorder="little"))
+    return None if np.all(is_present) else pa.py_buffer(np.packbits(is_present, bitorder="little"))

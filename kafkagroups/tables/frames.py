@@ -1,4 +1,4 @@
-"""Groups as pandas DataFrames: committed offsets and members.
+"""Groups as pandas DataFrames: one of committed offsets, one of members.
 
 pandas is imported only when a function is called.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.tables.group_json import described_json, subscribed_and_assigned
+from kafkagroups.tables.group_json import description_json, subscribed_and_assigned
 from kafkagroups.tables.offset_fields import NAMES, offset_values
 
 if TYPE_CHECKING:
@@ -43,20 +43,20 @@ def offsets_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
 
 
 def members_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
-    """Return a row for each member. Its topics and partitions are lists, or None if its bytes cannot be read.
+    """Return a row for each member. Topics and partitions are lists, or None if the member's bytes cannot be read.
 
-    `generation` belongs to classic groups, `member_epoch` to members of the newer types.
+    Only rows of classic groups have a `generation`. Only rows of the newer group types have a `member_epoch`.
     """
     import pandas as pd
 
     rows = []
     for group in groups:
-        shown = described_json(group)
-        for member in shown["members"]:
+        description = description_json(group)
+        for member in description["members"]:
             topics, partitions = subscribed_and_assigned(group, member)
             row = dict(member)
             row["group"] = group.group_id
-            row["generation"] = shown.get("generation")
+            row["generation"] = description.get("generation")
             row["subscribed_topics"] = topics
             row["assigned_partitions"] = partitions
             rows.append(row)

@@ -22,12 +22,12 @@ from kafkagroups.tables.offset_fields import offset_json
 
 
 def group_json(group: AnyGroup) -> dict[str, Any]:
-    """Return what a coordinator answers about a group. Members are sorted by id."""
-    return described_json(group) | {"offsets": offsets_json(group.offsets), "pending": pending_json(group.pending)}
+    """Return a group's description, offsets and pending commits. Members are sorted by id."""
+    return description_json(group) | {"offsets": offsets_json(group.offsets), "pending": pending_json(group.pending)}
 
 
-def described_json(group: AnyGroup) -> dict[str, Any]:
-    """Return what a coordinator answers about a group, without its offsets."""
+def description_json(group: AnyGroup) -> dict[str, Any]:
+    """Return what a coordinator answers to a request that describes a group."""
     return _classic_json(group) if isinstance(group, Group) else _modern_json(group)
 
 
@@ -45,7 +45,7 @@ def _classic_json(group: Group) -> dict[str, Any]:
 
 
 def _modern_json(group: ModernGroup) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+    description: dict[str, Any] = {
         "partition": group.partition,
         "type": group.type,
         "state": group.state.value,
@@ -57,19 +57,19 @@ def _modern_json(group: ModernGroup) -> dict[str, Any]:
         "members": [modern_member_json(group, group.members[member_id]) for member_id in sorted(group.members)],
     }
     if group.type == "streams":
-        shown["topology"] = _topology(group)
-    return shown
+        description["topology"] = _topology(group)
+    return description
 
 
 def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, Any]:
-    """Return a member of a consumer, share or streams group. Topics have ids, because the log has no names of them."""
+    """Return a member of a consumer, share or streams group. Topics are ids, because the log has no topic names."""
     metadata = member.metadata
     target = group.targets.get(member.member_id)
 
     def read_metadata(name: str, default: Any = None) -> Any:
         return getattr(metadata, name, default)
 
-    shown = {
+    member_fields = {
         "member_id": member.member_id,
         "group_instance_id": read_metadata("instance_id"),
         "rack_id": read_metadata("rack_id"),
@@ -80,62 +80,63 @@ def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, An
         "member_type": 0 if member.uses_classic_protocol else 1,
     }
     if group.type == "streams":
-        return shown | {
+        return member_fields | {
             "topology_epoch": read_metadata("topology_epoch"),
             "process_id": read_metadata("process_id"),
             "assignment": _tasks(member.assignment),
             "target_assignment": _tasks(target),
         }
-    no_regex = "" if group.type == "consumer" and not metadata else None
-    return shown | {
+    # The regex of a consumer member without metadata is an empty string. Other members without a regex have null.
+    default_regex = "" if group.type == "consumer" and not metadata else None
+    return member_fields | {
         "subscribed_topic_names": list(dict.fromkeys(read_metadata("subscribed_topic_names", ()))),
-        "subscribed_topic_regex": read_metadata("subscribed_topic_regex", no_regex),
+        "subscribed_topic_regex": read_metadata("subscribed_topic_regex", default_regex),
         "assignment": assigned_partitions(group, member),
         "target_assignment": partitions_by_topic(getattr(target, "topic_partitions", ())),
     }
 
 
 def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, list[int]]:
-    """Return the partitions that a member of a consumer or share group holds, by topic id.
+    """Return the partitions that are assigned to a member of a consumer or share group, by topic id.
 
-    Since 4.3 they include the partitions that the member still has to give back.
+    Since 4.3, the partitions that the member has not revoked yet are included.
     """
-    held = partitions_by_topic(getattr(member.assignment, "assigned_partitions", ()))
+    assigned = partitions_by_topic(getattr(member.assignment, "assigned_partitions", ()))
     if group.type == "consumer" and group.kafka >= (4, 3):
         revoking = partitions_by_topic(getattr(member.assignment, "partitions_pending_revocation", ()))
         for topic_id, partitions in revoking.items():
-            held[topic_id] = sorted({*held.get(topic_id, ()), *partitions})
-    return held
+            assigned[topic_id] = sorted({*assigned.get(topic_id, ()), *partitions})
+    return assigned
 
 
-def subscribed_and_assigned(group: AnyGroup, shown: dict[str, Any]) -> tuple[list[str] | None, list[str] | None]:
-    """Return the topics and the partitions of a member as texts. `shown` is the member's JSON.
+def subscribed_and_assigned(group: AnyGroup, member: dict[str, Any]) -> tuple[list[str] | None, list[str] | None]:
+    """Return the topics and the partitions of a member as texts. `member` is the member's JSON.
 
     A partition of a consumer or share group is `topic id-partition`. An active task of a streams group is
-    `subtopology_task`. None: the member's bytes cannot be read, or its group has no topics.
+    `subtopology_task`. A list is None if the member's bytes cannot be read. A streams group has no list of topics.
     """
-    assignment = shown["assignment"] or {}
+    assignment = member["assignment"] or {}
     if isinstance(group, Group):
-        return (shown["subscription"] or {}).get("topics"), assignment.get("partitions")
+        return (member["subscription"] or {}).get("topics"), assignment.get("partitions")
     if group.type == "streams":
-        return None, [f"{part}_{task}" for part, tasks in assignment["active"].items() for task in tasks]
-    partitions = [f"{topic_id}-{partition}" for topic_id, held in assignment.items() for partition in held]
-    return shown["subscribed_topic_names"], partitions
+        active_tasks = assignment["active"].items()
+        return None, [f"{subtopology}_{task}" for subtopology, tasks in active_tasks for task in tasks]
+    partitions = [f"{topic_id}-{number}" for topic_id, numbers in assignment.items() for number in numbers]
+    return member["subscribed_topic_names"], partitions
 
 
 def _tasks(assignment: Any) -> dict[str, dict[str, list[int]]]:
-    return {
-        kind: tasks_by_subtopology(getattr(assignment, f"{kind}_tasks", ())) for kind in ("active", "standby", "warmup")
-    }
+    roles = ("active", "standby", "warmup")
+    return {role: tasks_by_subtopology(getattr(assignment, f"{role}_tasks", ())) for role in roles}
 
 
 def _topology(group: ModernGroup) -> dict[str, Any] | None:
     if group.topology is None:
         return None
-    shown = to_json(group.topology, 0)
+    topology = to_json(group.topology, 0)
     return {
-        "epoch": shown["epoch"],
-        "subtopologies": sorted(shown["subtopologies"], key=lambda part: str(part["subtopologyId"])),
+        "epoch": topology["epoch"],
+        "subtopologies": sorted(topology["subtopologies"], key=lambda subtopology: str(subtopology["subtopologyId"])),
     }
 
 
@@ -200,7 +201,7 @@ def sorted_pending(pending: dict[int, PartitionOffsets]) -> list[tuple[TopicPart
 
 def pending_json(pending: dict[int, PartitionOffsets]) -> dict[str, Any]:
     """Return the commits whose transaction is open, by topic-partition, sorted."""
-    shown: dict[str, list[dict[str, Any]]] = {}
+    commits_of: dict[str, list[dict[str, Any]]] = {}
     for partition, producer_id, offset in sorted_pending(pending):
         commit = {
             "producer_id": producer_id,
@@ -208,8 +209,8 @@ def pending_json(pending: dict[int, PartitionOffsets]) -> dict[str, Any]:
             "metadata": offset.metadata,
             "record_offset": offset.record_offset,
         }
-        shown.setdefault(str(partition), []).append(commit)
-    return shown
+        commits_of.setdefault(str(partition), []).append(commit)
+    return commits_of
 
 
 def _partitions(topics: tuple[TopicPartitions, ...]) -> list[str]:

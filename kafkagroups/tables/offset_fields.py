@@ -1,6 +1,6 @@
 """The fields of a committed offset, for JSON, pandas, Arrow, Spark and Parquet.
 
-Every table, JSON object and row of an offset is made from this one description.
+Every table, JSON object and row of an offset is made from `OFFSET_FIELDS`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kafkagroups.groups.offsets import OffsetAndMetadata
 
 
 class OffsetField(NamedTuple):
-    """A field of OffsetAndMetadata. `column` and `type` describe its column; `?` means that it can be null."""
+    """A field of OffsetAndMetadata, and the name and type of its column; `?` means that the column can be null."""
 
     name: str
     column: str

@@ -1,6 +1,6 @@
 """The tables of loaded groups as Parquet files: `kafkagroups load --to parquet:DIR`.
 
-The files are DIR/<table>/part-0.parquet. `DIR` is a folder of this machine or a URI that pyarrow knows. With
+The files are DIR/<table>/part-0.parquet. `DIR` is a folder of this machine or a URI that pyarrow can open. With
 `--engine spark`, Spark's tasks write the files (spark/parquet.py).
 """
 
@@ -21,24 +21,24 @@ TABLES = ("offsets", "pending", "groups", "members", "partitions")
 
 @dataclass(frozen=True)
 class WrittenTables:
-    """How many rows each table has, and the problems of the load, a line each."""
+    """The number of rows in each table that was written, and the problems of the load, one line for each problem."""
 
     rows: dict[str, int]
     problems: list[str]
 
 
 def check_empty(folder: str) -> None:
-    """Raise a UsageError if the folder has content or cannot be created."""
-    name = local_path(folder)
-    if name is not None:
-        create_folder(Path(name))
+    """Raise a UsageError if the folder is not empty or cannot be created."""
+    path_here = local_path(folder)
+    if path_here is not None:
+        create_folder(Path(path_here))
         return
     from pyarrow.fs import FileSelector
 
     system, path = file_system(folder)
     with remote_errors(folder):
         if system.get_file_info(FileSelector(path, allow_not_found=True)):
-            raise UsageError(f"{public_uri(folder)}: a new or an empty folder was expected")
+            raise UsageError(f"{public_uri(folder)}: expected a new or empty folder, found files in it")
 
 
 def write_tables(groups: Groups, folder: str) -> WrittenTables:
@@ -46,8 +46,8 @@ def write_tables(groups: Groups, folder: str) -> WrittenTables:
     from pyarrow.fs import LocalFileSystem
     from pyarrow.parquet import ParquetWriter
 
-    name = local_path(folder)
-    system, path = (LocalFileSystem(), name) if name is not None else file_system(folder)
+    path_here = local_path(folder)
+    system, path = (LocalFileSystem(), path_here) if path_here is not None else file_system(folder)
     rows = {}
     with remote_errors(folder):
         for table in TABLES:

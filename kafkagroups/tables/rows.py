@@ -1,4 +1,4 @@
-"""The rows of the tables: the values of a record or group for each column."""
+"""The rows of the tables: for a record, a group, a member or an offset, the value of each column."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.records.record_json import to_json
 from kafkagroups.records.serde import decode
 from kafkagroups.records.versions import Dialect
-from kafkagroups.tables.group_json import described_json, sorted_pending, subscribed_and_assigned
+from kafkagroups.tables.group_json import description_json, sorted_pending, subscribed_and_assigned
 from kafkagroups.tables.offset_fields import offset_values
 
 Row = tuple[Any, ...]
 
-_GROUP_NAMES = ("type", "state", "protocol_type", "protocol", "generation", "leader", "group_epoch")
-_MEMBER_NAMES = (
+_GROUP_FIELDS = ("type", "state", "protocol_type", "protocol", "generation", "leader", "group_epoch")
+_MEMBER_FIELDS = (
     "member_id",
     "group_instance_id",
     "client_id",
@@ -30,11 +30,12 @@ _MEMBER_NAMES = (
     "session_timeout_ms",
     "rebalance_timeout_ms",
 )
-_NO_MEANING = (None,) * 8
+_NOT_DECODED = (None,) * 8
+"""The columns from `control` to `json` (without key and value) of a record that cannot be decoded."""
 
 
 def partition_number(partition: int | None) -> int:
-    """Return the column `partition`: -1 for a log whose folder has no number."""
+    """Return the value of column `partition`: -1 for a log whose folder name contains no number."""
     return -1 if partition is None else partition
 
 
@@ -62,26 +63,26 @@ def _offset_row(log_partition: int | None, group_id: str, partition: TopicPartit
 
 
 def group_rows(groups: PartsOfGroups) -> Iterator[Row]:
-    """Yield the table `groups`: what `load --json` shows, with numbers of members, offsets and pending partitions."""
+    """Yield the table `groups`: fields of `load --json`, and the counts of members, offsets and pending partitions."""
     for group_id, parts in groups:
         group = parts.decode_group()
-        shown = described_json(group)
-        waiting = {partition for offsets in parts.pending.values() for partition in offsets}
-        counts = (len(shown["members"]), len(parts.offsets), len(waiting))
-        yield (partition_number(group.partition), group_id, *map(shown.get, _GROUP_NAMES), *counts)
+        description = description_json(group)
+        pending_partitions = {partition for offsets in parts.pending.values() for partition in offsets}
+        counts = (len(description["members"]), len(parts.offsets), len(pending_partitions))
+        yield (partition_number(group.partition), group_id, *map(description.get, _GROUP_FIELDS), *counts)
 
 
 def member_rows(groups: PartsOfGroups) -> Iterator[Row]:
-    """Yield the table `members`: what `load --json` shows. Lists are null if the member's bytes cannot be read."""
+    """Yield the table `members`: fields of `load --json`. Lists are null if the member's bytes cannot be read."""
     for group_id, parts in groups:
         group = parts.decode_group()
-        for shown in described_json(group)["members"]:
-            lists = subscribed_and_assigned(group, shown)
-            named = map(shown.get, _MEMBER_NAMES)
-            yield (partition_number(group.partition), group_id, *named, *lists, shown.get("member_epoch"))
+        for member in description_json(group)["members"]:
+            lists = subscribed_and_assigned(group, member)
+            fields = map(member.get, _MEMBER_FIELDS)
+            yield (partition_number(group.partition), group_id, *fields, *lists, member.get("member_epoch"))
 
 
-OF_GROUPS: dict[str, Callable[[PartsOfGroups], Iterator[Row]]] = {
+GROUP_TABLES: dict[str, Callable[[PartsOfGroups], Iterator[Row]]] = {
     "offsets": offset_rows,
     "pending": pending_rows,
     "groups": group_rows,
@@ -90,40 +91,40 @@ OF_GROUPS: dict[str, Callable[[PartsOfGroups], Iterator[Row]]] = {
 """The tables whose rows come from loaded groups."""
 
 
-def record_rows(log: Log, rules: Dialect, *, with_json: bool = True) -> Iterator[Row]:
+def record_rows(log: Log, dialect: Dialect, *, with_json: bool = True) -> Iterator[Row]:
     """Yield the table `records`: every record of a log. A record that cannot be decoded has an `error`.
 
-    A batch whose records cannot be separated is one row, at its first offset.
+    If the records of a batch cannot be separated, the batch is one row, with the batch's first offset.
     """
     for batch in log:
         try:
             records = batch.records
         except InvalidLog as error:
             unreadable = LogRecord(batch.base_offset, batch.max_timestamp, None, None, magic=batch.magic)
-            yield _record_row(log, batch, unreadable, _NO_MEANING, str(error))
+            yield _record_row(log, batch, unreadable, _NOT_DECODED, str(error))
             continue
         for record in records:
             try:
-                yield _record_row(log, batch, record, _meaning(batch, record, rules, with_json), None)
+                yield _record_row(log, batch, record, _decode_columns(batch, record, dialect, with_json), None)
             except BadBytes as error:
-                yield _record_row(log, batch, record, _NO_MEANING, str(error))
+                yield _record_row(log, batch, record, _NOT_DECODED, str(error))
 
 
-def _meaning(batch: Batch, log_record: LogRecord, rules: Dialect, with_json: bool) -> Row:
+def _decode_columns(batch: Batch, log_record: LogRecord, dialect: Dialect, with_json: bool) -> Row:
     """Return control, type, name, group, topic, topic_partition, value_version and json of a record."""
     if batch.is_control:
-        kind = decode_control_key(log_record.key)
-        is_marker = kind in (ControlType.COMMIT, ControlType.ABORT)
-        return (kind.name.lower() if is_marker else kind.name, *(None,) * 7)
-    record = decode(log_record.key, log_record.value, rules)
+        control_type = decode_control_key(log_record.key)
+        is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
+        return (control_type.name.lower() if is_marker else control_type.name, *(None,) * 7)
+    record = decode(log_record.key, log_record.value, dialect)
     key = record.key
-    place = (key.topic, key.partition) if isinstance(key, OFFSET_KEYS) else (None, None)
-    text = json.dumps(to_json(record, rules)) if with_json else None
-    return (None, record.type, record.name, find_group_id(record), *place, record.value_version, text)
+    topic_partition = (key.topic, key.partition) if isinstance(key, OFFSET_KEYS) else (None, None)
+    text = json.dumps(to_json(record, dialect)) if with_json else None
+    return (None, record.type, record.name, find_group_id(record), *topic_partition, record.value_version, text)
 
 
-def _record_row(log: Log, batch: Batch, record: LogRecord, meaning: Row, error: str | None) -> Row:
-    control, kind, name, group, topic, topic_partition, value_version, text = meaning
+def _record_row(log: Log, batch: Batch, record: LogRecord, decoded: Row, error: str | None) -> Row:
+    control, record_type, name, group, topic, topic_partition, value_version, text = decoded
     has_producer = batch.producer_id != NO_PRODUCER_ID
     return (
         partition_number(log.partition),
@@ -134,7 +135,7 @@ def _record_row(log: Log, batch: Batch, record: LogRecord, meaning: Row, error: 
         batch.producer_epoch if has_producer else None,
         batch.is_transactional,
         control,
-        kind,
+        record_type,
         name,
         group,
         topic,

@@ -339,13 +339,13 @@ try:
     spark = kgs.session("local[2]")
     kgs.register(spark)
     table = spark.read.format("consumer_offsets").option("table", "records").load(nine).persist()
-    commits, markers, tombstones = steps.commits(table), steps.markers(table), steps.tombstones(table)
+    commits, markers, tombstones = steps.select_commits(table), steps.select_markers(table), steps.select_tombstones(table)
 
-    decided = steps.with_fate(commits, markers)
+    decided = steps.add_fate(commits, markers)
     for row in decided.where("group = 'fraud-check'").orderBy("record_offset").collect():
         print(f"{row.record_offset}: {row.topic}-{row.topic_partition} = {row.committed_offset}, fate: {row.fate}")
 
-    rows = steps.newest(decided, tombstones).collect()
+    rows = steps.find_newest_commits(decided, tombstones).collect()
     found = {(row.group, f"{row.topic}-{row.topic_partition}"): row.committed_offset for row in rows}
     course.compare_with_broker(found, {key: offset for key, offset in theirs.items() if key[0] in ("billing", "fraud-check")}, "4.3.1")
     spark.stop()

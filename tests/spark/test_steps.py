@@ -24,7 +24,7 @@ def test_the_steps_answer_as_the_loader(session, request, logs, kafka):
     failed = {row["partition"] for row in wanted["partitions"] if row["error"]}
     left_out = failed | {row["partition"] for row in newer}
     assert len(wanted["partitions"]) > 2 * len(left_out)
-    answer = steps.answer(records)
+    answer = steps.compute_answer(records)
     for table, columns in (("offsets", None), ("pending", None), ("groups", GROUPS)):
         found = getattr(answer, table).toArrow().to_pylist()
         rows = [{name: row[name] for name in columns or row} for row in wanted[table]]

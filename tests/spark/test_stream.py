@@ -169,7 +169,7 @@ def test_the_mistakes_of_a_stream_are_named(tmp_path):
     with pytest.raises(kg.UsageError, match="partition 9 was deleted; the query needs its offsets 3 to 5"):
         new_stream(tmp_path).partitions({"9": 3}, {"9": 5})
     twice = json.dumps([DATA, f"{DATA}/__consumer_offsets-9"])
-    with pytest.raises(kg.UsageError, match="partition 9 is in another folder, too"):
+    with pytest.raises(kg.UsageError, match="partition 9 is in two folders"):
         ConsumerOffsets({"paths": twice, "table": "batches"}).streamReader(SCHEMA).latestOffset({}, None)
 
 

@@ -161,14 +161,14 @@ course.compare_with_prediction(mailer_goes_on_the_days, (7, 11))
 # |---|---|
 # | `group.state` | `"Empty"`, `"Stable"`, `"PreparingRebalance"`, … |
 # | `group.type` | `"consumer"`, another one, or `""`: a simple group |
-# | `group.reads` | the topics that its members read |
-# | `group.since` | the day on which it entered its state |
+# | `group.read_topics` | the topics that its members read |
+# | `group.state_start` | the day on which it entered its state |
 # | `group.offsets` | `{"orders-0": (committed, until)}`: the day of the commit, and the day until which the client asked to keep it (`None`: it did not ask) |
 #
 # Ask two things of each offset, in this order:
 #
-# 1. **May it go at all?** While the group rebalances: no. Stable and `"consumer"`: only if its topic is not in `group.reads`. Stable of another type: no. Empty, or simple (type `""`): yes.
-# 2. **When?** If it has an `until`: on that day. Else, Empty with a type: `group.since` + retention. Else: `committed` + retention.
+# 1. **May it go at all?** While the group rebalances: no. Stable and `"consumer"`: only if its topic is not in `group.read_topics`. Stable of another type: no. Empty, or simple (type `""`): yes.
+# 2. **When?** If it has an `until`: on that day. Else, Empty with a type: `group.state_start` + retention. Else: `committed` + retention.
 #
 # A day counts in full: with a retention of 7, what began on day 0 goes on day 7.
 

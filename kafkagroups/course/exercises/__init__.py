@@ -1,1 +1,1 @@
-"""The exercises, a module per lesson: solutions, hints, cases and known mistakes."""
+"""The exercises, one module per lesson: solutions, hints, cases and known mistakes."""

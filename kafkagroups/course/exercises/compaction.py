@@ -1,4 +1,4 @@
-"""Exercises of lesson 08: the survivors of a pass, and where the cleaner stops."""
+"""Exercises of lesson 08: which records remain after a pass, and where the cleaner stops."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ from typing import Any
 from kafkagroups.course.exercises.exercise import Exercise
 
 Records = list[tuple[int, Any, Any]]
-"""Offset, key and value of each record."""
+"""The offset, key and value of each record."""
 
 
-# Exercise `survivors`: first the correct function, then wrong ones that learners write.
+# Exercise `survivors`: first the correct function, then wrong functions that learners write.
 
 
-def _survivors(records: Records, active: int) -> list[int]:
-    newest = {key: offset for offset, key, _ in records if offset < active}
-    return [offset for offset, key, _ in records if offset >= active or newest[key] == offset]
+def _list_survivors(records: Records, active: int) -> list[int]:
+    newest_offsets = {key: offset for offset, key, _ in records if offset < active}
+    return [offset for offset, key, _ in records if offset >= active or newest_offsets[key] == offset]
 
 
 def _keep_first(records: Records, active: int) -> list[int]:
-    first = {key: offset for offset, key, _ in reversed(records) if offset < active}
-    return [offset for offset, key, _ in records if offset >= active or first[key] == offset]
+    first_offsets = {key: offset for offset, key, _ in reversed(records) if offset < active}
+    return [offset for offset, key, _ in records if offset >= active or first_offsets[key] == offset]
 
 
 def _remove_tombstones(records: Records, active: int) -> list[int]:
     values = {offset: value for offset, _, value in records}
-    return [offset for offset in _survivors(records, active) if values[offset] is not None]
+    return [offset for offset in _list_survivors(records, active) if values[offset] is not None]
 
 
 def _map_active_segment(records: Records, active: int) -> list[int]:
-    newest = {key: offset for offset, key, _ in records}
-    return [offset for offset, key, _ in records if offset >= active or newest[key] == offset]
+    newest_offsets = {key: offset for offset, key, _ in records}
+    return [offset for offset, key, _ in records if offset >= active or newest_offsets[key] == offset]
 
 
 def _leave_out_active_segment(records: Records, active: int) -> list[int]:
-    return [offset for offset in _survivors(records, active) if offset < active]
+    return [offset for offset in _list_survivors(records, active) if offset < active]
 
 
 def _return_list_positions(records: Records, active: int) -> list[int]:
     offsets = [offset for offset, _, _ in records]
-    return [offsets.index(offset) for offset in _survivors(records, active)]
+    return [offsets.index(offset) for offset in _list_survivors(records, active)]
 
 
-# Exercise `removed_by`: first the correct function, then wrong ones that learners write.
+# Exercise `removed_by`: first the correct function, then wrong functions that learners write.
 
 
-def _removed_by(passes: list[int], retention: int) -> int | None:
+def _find_removing_pass(passes: list[int], retention: int) -> int | None:
     later_passes = enumerate(passes[1:], 2)
     return next((number for number, time in later_passes if time >= passes[0] + retention), None)
 
@@ -65,7 +65,7 @@ def _move_horizon(passes: list[int], retention: int) -> int | None:
 
 
 def _count_from_0(passes: list[int], retention: int) -> int | None:
-    number = _removed_by(passes, retention)
+    number = _find_removing_pass(passes, retention)
     return None if number is None else number - 1
 
 
@@ -79,7 +79,7 @@ def survivors(records, active):
 
 REMOVED_BY = """\
 def removed_by(passes, retention):
-    horizon = passes[0] + retention                # the first pass sets it, no pass changes it
+    horizon = passes[0] + retention                # the first pass sets the horizon, and no pass changes it
     for number, time in enumerate(passes[1:], 2):
         if time >= horizon:
             return number
@@ -88,12 +88,12 @@ def removed_by(passes, retention):
 EXERCISES = (
     Exercise(
         "survivors",
-        _survivors,
+        _list_survivors,
         SURVIVORS,
         (
-            "Use two loops. The first fills a dict: for each key, the offset of its newest record below `active`.",
-            "The second keeps each record at `active` or above, and each record whose offset the dict has for its key.",
-            "A tombstone is a record like any other here: its value is None, but the value does not matter.",
+            "Use two loops. The first loop fills a dict: for each key, the offset of its newest record below `active`.",
+            "The second loop keeps each record at `active` or above, and each record whose offset is in the dict.",
+            "Treat a tombstone like every other record: its value is None, but the value does not matter here.",
         ),
         cases=(
             ([(0, "a", "1"), (1, "b", "1"), (2, "a", "2")], 3),
@@ -103,16 +103,16 @@ EXERCISES = (
             ([], 0),
         ),
         known_mistakes={
-            "the newest record of a key stays, not the first": _keep_first,
+            "the newest record of a key stays, not the oldest record": _keep_first,
             "a tombstone is the newest record of its key, so this pass keeps it": _remove_tombstones,
-            "the map ends at `active`: a record in the active segment supersedes nothing yet": _map_active_segment,
+            "the map ends at `active`: records of the active segment supersede no record yet": _map_active_segment,
             "the cleaner does not touch the active segment: all its records stay": _leave_out_active_segment,
             "return the offsets, not their positions in the list": _return_list_positions,
         },
     ),
     Exercise(
         "removed_by",
-        _removed_by,
+        _find_removing_pass,
         REMOVED_BY,
         (
             "The first pass sets the horizon, passes[0] + retention, and removes nothing.",
@@ -126,9 +126,9 @@ EXERCISES = (
             ([0, 10], 60),
         ),
         known_mistakes={
-            "the pass that sets the horizon removes nothing, even if the horizon is now": _remove_in_first_pass,
-            "a pass at the time of the horizon removes it: >=, not >": _remove_after_horizon,
-            "the horizon is set once; later passes do not change it": _move_horizon,
+            "the pass that sets the horizon removes nothing, even if the retention is 0": _remove_in_first_pass,
+            "a pass at the time of the horizon removes the tombstone: >=, not >": _remove_after_horizon,
+            "the first pass sets the horizon; later passes do not change it": _move_horizon,
             "the first pass is number 1": _count_from_0,
         },
     ),
@@ -137,13 +137,13 @@ EXERCISES = (
         207,
         "cleaner_stops_at = 207",
         (
-            "The answer is not the last stable offset and not the active segment: a pass cleans whole segments.",
-            "Which segment holds the last stable offset? The pass ends where that segment begins.",
+            "A pass cleans whole segments, so the answer is an offset at which a segment begins.",
+            "Which segment contains the last stable offset? The pass ends where that segment begins.",
         ),
         known_mistakes={
-            "that is the last stable offset. A pass cleans whole segments: where does its segment begin?": 216,
-            "the active segment begins there. Something else stops the cleaner earlier": 474,
-            "the log ends there; the open transaction stops the cleaner much earlier": 500,
+            "that is the last stable offset. A pass cleans whole segments: where does this segment begin?": 216,
+            "the active segment begins there. An open transaction stops the cleaner earlier": 474,
+            "the log ends there; an open transaction stops the cleaner much earlier": 500,
         },
     ),
 )

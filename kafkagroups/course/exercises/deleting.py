@@ -23,7 +23,7 @@ from kafkagroups.records.serde import decode
 
 
 class _RecordingLogs:
-    """Logs that keep the appended records and contain nothing to read."""
+    """Logs that store the appended records in a list. A read of these logs returns no batches."""
 
     def __init__(self) -> None:
         self.records: list[tuple[bytes, bytes | None]] = []
@@ -31,17 +31,17 @@ class _RecordingLogs:
     def magic(self, partition: int) -> int | None:
         return 2
 
-    def append(self, partition: int, batch: NewBatch, appended: AppendCallback) -> None:
+    def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
         self.records += batch.records
 
     def read(self, partition: int) -> Iterable[Batch]:
         return ()
 
 
-# Exercise `tombstones`: first the correct function, then wrong ones that learners write.
+# Exercise `tombstones`: first the correct function, then wrong functions that learners write.
 
 
-def _tombstones(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
+def _list_tombstones(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
     logs = _RecordingLogs()
     manager = GroupMetadataManager(Settings("3.9.2"), logs, Clock(0))
     committed = {parse_partition(name): make_commit() for name in offsets}
@@ -53,49 +53,49 @@ def _tombstones(state: str, generation: int, offsets: list[str], to_delete: list
 
 
 def _delete_group_with_offsets_left(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
-    batch = _tombstones(state, generation, offsets, to_delete)
+    batch = _list_tombstones(state, generation, offsets, to_delete)
     if state == "Empty" and to_delete and set(to_delete) < set(offsets):
         batch.append("group")
     return batch
 
 
 def _delete_simple_group(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
-    return _tombstones(state, max(generation, 1), offsets, to_delete)
+    return _list_tombstones(state, max(generation, 1), offsets, to_delete)
 
 
 def _delete_group_with_members(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
-    return _tombstones("Empty", generation, offsets, to_delete)
+    return _list_tombstones("Empty", generation, offsets, to_delete)
 
 
 def _delete_uncommitted(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
-    deleted_offsets = len(set(to_delete) & set(offsets))
-    return [*to_delete, *_tombstones(state, generation, offsets, to_delete)[deleted_offsets:]]
+    deleted_count = len(set(to_delete) & set(offsets))
+    return [*to_delete, *_list_tombstones(state, generation, offsets, to_delete)[deleted_count:]]
 
 
 def _delete_group_first(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
-    return sorted(_tombstones(state, generation, offsets, to_delete), key=lambda name: name != "group")
+    return sorted(_list_tombstones(state, generation, offsets, to_delete), key=lambda name: name != "group")
 
 
 def _keep_group_without_offsets(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
-    return _tombstones(state, generation, offsets, to_delete) if offsets else []
+    return _list_tombstones(state, generation, offsets, to_delete) if offsets else []
 
 
 TOMBSTONES = """\
 def tombstones(state, generation, offsets, to_delete):
     batch = [name for name in to_delete if name in offsets]
-    left = [name for name in offsets if name not in to_delete]
-    if state == "Empty" and not left and generation > 0:
+    remaining = [name for name in offsets if name not in to_delete]
+    if state == "Empty" and not remaining and generation > 0:
         batch.append("group")
     return batch"""
 
 EXERCISES = (
     Exercise(
         "tombstones",
-        _tombstones,
+        _list_tombstones,
         TOMBSTONES,
         (
-            "First the partitions of `to_delete` that are in `offsets`, in the same order.",
-            'Then "group", if three things are true: the state is Empty, no offset is left, the generation is above 0.',
+            "First list the partitions of `to_delete` that are also in `offsets`, in the order of `to_delete`.",
+            'Then add "group" if the state is Empty, no offset is left, and the generation is above 0.',
         ),
         cases=(
             ("Empty", 2, ["a-0"], ["a-0"]),
@@ -106,12 +106,12 @@ EXERCISES = (
             ("Empty", 2, [], []),
         ),
         known_mistakes={
-            "an offset is left: the group stays": _delete_group_with_offsets_left,
-            "a simple group (generation 0) never had a record: there is nothing to delete": _delete_simple_group,
+            "the group stays while it has an offset": _delete_group_with_offsets_left,
+            "a simple group (generation 0) has no group record, so it gets no group tombstone": _delete_simple_group,
             "a group with members stays, even without offsets": _delete_group_with_members,
-            "only a committed offset gets a tombstone": _delete_uncommitted,
+            "only a partition with a committed offset gets a tombstone": _delete_uncommitted,
             "the group's tombstone comes last": _delete_group_first,
-            "an Empty group without offsets is deleted, too": _keep_group_without_offsets,
+            "an Empty group without offsets is deleted too": _keep_group_without_offsets,
         },
     ),
     EXPIRED_EXERCISE,
@@ -120,12 +120,12 @@ EXERCISES = (
         "dashboard",
         'weekend = "dashboard"',
         (
-            "Two of the three groups have members, at least at night. From which time does their retention count?",
-            "A group that assigns its partitions itself has no members, no matter how often it commits.",
+            "Two of the three groups have members, at least at night. When does the retention of these groups start?",
+            "A consumer that assigns its partitions itself is never a member, no matter how often it commits.",
         ),
         known_mistakes={
-            "it is Stable all the time and reads its topic: since 2.1 its offsets do not expire": "mailer",
-            "it is never Empty for a whole day: it joins again each night": "nightly",
+            "mailer is Stable all the time and reads its topic: since Kafka 2.1 its offsets do not expire": "mailer",
+            "nightly is never Empty for a whole day: a member joins each night": "nightly",
         },
     ),
 )

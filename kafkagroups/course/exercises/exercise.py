@@ -1,4 +1,4 @@
-"""What an exercise consists of: correct answer, solution, hints, cases, known mistakes."""
+"""The class `Exercise`: correct answer, solution, hints, cases and known mistakes."""
 
 from __future__ import annotations
 
@@ -9,30 +9,32 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise. The learner writes either a function or one value.
+    """One exercise. The learner writes a function or a value.
 
     Attributes
     ----------
     name
         The name that the learner gives to `course.check`.
     correct
-        The function that the learner's function must agree with, or the correct value. If several values are correct,
-        it is one of them.
+        The correct function or the correct value. The learner's function must return the same results as the correct
+        function. If several values are correct, `correct` is one of these values.
     solution
         The solution as a learner would write it. `course.solution` prints it, and the solved notebook contains it.
     hints
-        From the smallest to the largest.
+        The hints. The first hint helps least, and the last hint helps most.
     cases
-        Only for a function: the arguments of each call that is compared.
+        Only for a function: the arguments of each call whose results `course.check` compares.
     known_mistakes
-        A sentence that explains a mistake, with the wrong function or the wrong value that the mistake leads to.
-        For a function, `course.check` reads this after a case failed: it prints the sentence of a function that gives
-        the learner's result in that case. For a value, `course.check` reads this only if the learner's value has the
-        same type as `correct`. A value of another type gets a message about its type instead.
+        The keys are sentences that explain a mistake. The value of a sentence is the wrong function or the wrong value
+        that a learner with this mistake writes.
+        If a case fails, `course.check` looks for a wrong function that returns the learner's result in this case, and
+        prints its sentence. `course.check` compares the learner's value with the wrong values only if it has the same
+        type as `correct`. For a value of another type, `course.check` prints a message about the type instead.
     find_mistake
         Only for an exercise with several correct values: a function of the learner's value. It returns a sentence that
-        explains the mistake, or None if the value is correct. `course.check` calls it only if the value has the same
-        type as `correct`. It then does not read `known_mistakes`; the tests do.
+        explains the mistake, or None if the value is correct. `course.check` calls this function only if the value has
+        the same type as `correct`, and does not use `known_mistakes`. The tests use `known_mistakes` to check this
+        function.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Exercise of lesson 07: which offsets expire, and the wrong rules that learners use."""
+"""Exercise of lesson 07: which offsets of a group expire, with wrong rules of learners."""
 
 from __future__ import annotations
 
@@ -14,78 +14,83 @@ from kafkagroups.groups.states import ClassicState
 
 
 class ExpiringGroup(NamedTuple):
-    """A group as the expiration finds it. Times are days.
+    """A group and its offsets before the coordinator's expiration runs. Times are days.
 
     Attributes
     ----------
     state
         The group's state, for example "Stable".
     type
-        Its protocol type, for example "consumer"; "" for a simple group.
-    reads
-        The topics that its members read.
-    since
-        The day on which its state began.
+        The group's protocol type, for example "consumer". It is "" for a simple group.
+    read_topics
+        The topics that the group's members read.
+    state_start
+        The day on which the group entered its state.
     offsets
-        For each partition, the day of its commit and the day on which the client asked it to expire (None if it did
-        not ask).
+        Two days for each partition: the day of the commit, and the expiry day that the client requested. The second day
+        is None if the client did not request one.
     """
 
     state: str
     type: str
-    reads: tuple[str, ...]
-    since: int
+    read_topics: tuple[str, ...]
+    state_start: int
     offsets: dict[str, tuple[int, int | None]]
 
     def __repr__(self) -> str:
         offsets = ", ".join(f"{name}: {days}" for name, days in self.offsets.items())
-        return f"{self.state} {self.type!r} reads {','.join(self.reads) or '-'} since {self.since} {{{offsets}}}"
+        topics = ",".join(self.read_topics) or "-"
+        return f"{self.state} since {self.state_start}, type {self.type!r}, reads {topics}, {{{offsets}}}"
 
 
-def make_commit(committed: int = 0, expires: int | None = None) -> OffsetAndMetadata:
-    """Return a commit of offset 1 on a day, with its own expiry day or None."""
-    return OffsetAndMetadata(1, "", committed, -1, expires, None, -1, -1)
+def make_commit(commit_day: int = 0, expiry_day: int | None = None) -> OffsetAndMetadata:
+    """Return a commit of offset 1 on `commit_day`. `expiry_day` is the day that the client requested, or None."""
+    return OffsetAndMetadata(1, "", commit_day, -1, expiry_day, None, -1, -1)
 
 
-def _expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
-    classic = ClassicGroup("g", (3, 9, 2), group.since, ClassicState(group.state), protocol_type=group.type or None)
-    classic.offsets.committed = {parse_partition(name): make_commit(*days) for name, days in group.offsets.items()}
-    classic.subscribed_topics = frozenset(group.reads) if group.type == "consumer" else None
-    return [str(partition) for partition in find_expired_offsets(classic, now, retention)]
+def _list_expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
+    classic_group = ClassicGroup(
+        "g", (3, 9, 2), group.state_start, ClassicState(group.state), protocol_type=group.type or None
+    )
+    classic_group.offsets.committed = {
+        parse_partition(name): make_commit(*days) for name, days in group.offsets.items()
+    }
+    classic_group.subscribed_topics = frozenset(group.read_topics) if group.type == "consumer" else None
+    return [str(partition) for partition in find_expired_offsets(classic_group, now, retention)]
 
 
-def _starts_at(group: ExpiringGroup, committed: int) -> int:
-    """Return the day from which the retention counts."""
-    return group.since if group.state == "Empty" and group.type else committed
+def _find_retention_start(group: ExpiringGroup, commit_day: int) -> int:
+    """Return the day on which the retention of an offset starts."""
+    return group.state_start if group.state == "Empty" and group.type else commit_day
 
 
 def _is_kept(group: ExpiringGroup, topic: str) -> bool:
-    """Return whether an offset is kept no matter how old it is."""
+    """Return whether the offsets of a topic stay, no matter how old these offsets are."""
     if not group.type or group.state == "Empty":
         return False
-    return group.state != "Stable" or group.type != "consumer" or topic in group.reads
+    return group.state != "Stable" or group.type != "consumer" or topic in group.read_topics
 
 
-def _expired_with(
-    starts_at: Callable[[ExpiringGroup, int], int] = _starts_at,
+def _make_wrong_function(
+    find_start: Callable[[ExpiringGroup, int], int] = _find_retention_start,
     is_kept: Callable[[ExpiringGroup, str], bool] = _is_kept,
     *,
-    uses_own_day: bool = True,
-    on_the_day: bool = True,
+    uses_expiry_day: bool = True,
+    includes_last_day: bool = True,
 ) -> Callable[[ExpiringGroup, int, int], list[str]]:
-    """Return an `expired` with other rules.
+    """Return a function for the exercise in which one rule is wrong.
 
-    `uses_own_day`: an offset with its own expiry day expires on that day. `on_the_day`: an offset expires on its last
-    day, not after it.
+    `uses_expiry_day`: an offset expires on the expiry day that the client requested. `includes_last_day`: an offset
+    expires on the last day of its retention, not one day later.
     """
 
     def expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
         names = []
-        for name, (committed, expires) in group.offsets.items():
-            last_day = starts_at(group, committed) + retention
-            if expires is not None and uses_own_day:
-                last_day = expires
-            is_due = now >= last_day if on_the_day else now > last_day
+        for name, (commit_day, expiry_day) in group.offsets.items():
+            last_day = find_start(group, commit_day) + retention
+            if expiry_day is not None and uses_expiry_day:
+                last_day = expiry_day
+            is_due = now >= last_day if includes_last_day else now > last_day
             if is_due and not is_kept(group, name.rpartition("-")[0]):
                 names.append(name)
         return names
@@ -93,35 +98,38 @@ def _expired_with(
     return expired
 
 
-def _count_from_commit(group: ExpiringGroup, committed: int) -> int:
-    return committed
+def _count_from_commit(group: ExpiringGroup, commit_day: int) -> int:
+    return commit_day
 
 
-def _count_from_state_of_any_group(group: ExpiringGroup, committed: int) -> int:
-    return group.since if group.type else committed
+def _count_from_state_start_of_every_group(group: ExpiringGroup, commit_day: int) -> int:
+    return group.state_start if group.type else commit_day
 
 
-def _keep_nothing_of_stable_groups(group: ExpiringGroup, topic: str) -> bool:
+def _keep_no_offset_of_stable_groups(group: ExpiringGroup, topic: str) -> bool:
     return _is_kept(group, topic) and group.state != "Stable"
 
 
-def _keep_only_read_topics_in_a_rebalance(group: ExpiringGroup, topic: str) -> bool:
-    return _is_kept(group, topic) and not (group.state == "PreparingRebalance" and topic not in group.reads)
+def _keep_only_read_topics_in_rebalance(group: ExpiringGroup, topic: str) -> bool:
+    return _is_kept(group, topic) and not (group.state == "PreparingRebalance" and topic not in group.read_topics)
 
 
-def _keep_nothing_of_other_types(group: ExpiringGroup, topic: str) -> bool:
+def _keep_no_offset_of_other_types(group: ExpiringGroup, topic: str) -> bool:
     return _is_kept(group, topic) and group.type != "connect"
 
 
-def _keep_all_of_living_groups(group: ExpiringGroup, topic: str) -> bool:
+def _keep_every_offset_of_groups_with_members(group: ExpiringGroup, topic: str) -> bool:
     return bool(group.type) and group.state != "Empty"
 
 
-def _expire_on_own_day_always(group: ExpiringGroup, now: int, retention: int) -> list[str]:
-    expired = _expired(group, now, retention)
-    return [
-        name for name, (_, expires) in group.offsets.items() if (name in expired if expires is None else now >= expires)
-    ]
+def _always_expire_on_expiry_day(group: ExpiringGroup, now: int, retention: int) -> list[str]:
+    expired_names = _list_expired(group, now, retention)
+    names = []
+    for name, (_, expiry_day) in group.offsets.items():
+        is_due = name in expired_names if expiry_day is None else now >= expiry_day
+        if is_due:
+            names.append(name)
+    return names
 
 
 EXPIRED = """\
@@ -129,26 +137,26 @@ def expired(group, now, retention):
     due = []
     for name, (committed, until) in group.offsets.items():
         topic = name.rpartition("-")[0]
-        begins = committed                                      # for simple groups and for groups with members
+        start = committed                                       # for simple groups and for groups with members
         if group.type and group.state == "Empty":
-            begins = group.since
+            start = group.state_start
         elif group.type:
-            if group.state != "Stable" or group.type != "consumer" or topic in group.reads:
-                continue                                        # it rebalances, or its members may read this topic
-        if now >= (begins + retention if until is None else until):
+            if group.state != "Stable" or group.type != "consumer" or topic in group.read_topics:
+                continue                                        # a rebalance, or members may read this topic
+        if now >= (start + retention if until is None else until):
             due.append(name)
     return due"""
 
 
 EXPIRED_EXERCISE = Exercise(
     "expired",
-    _expired,
+    _list_expired,
     EXPIRED,
     (
-        "From which day does the retention count? group.since for an Empty group that has a type, else the commit.",
-        "A group with a type that is not Empty keeps all offsets. There is one exception: a Stable consumer group "
-        "keeps only the offsets of topics that it reads.",
-        "An offset with its own `until` ignores the retention: it expires if now >= until. Hint 2 still applies.",
+        "When does the retention start? For an Empty group with a type at group.state_start, otherwise at the commit.",
+        "A group that has a type and is not Empty keeps all offsets. There is one exception: a Stable consumer group "
+        "keeps only the offsets of topics that its members read.",
+        "If `until` is not None, ignore the retention: the offset expires if now >= until. Hint 2 still applies.",
     ),
     cases=(
         (ExpiringGroup("Empty", "", (), 0, {"a-0": (1, None), "a-1": (5, None)}), 8, 7),
@@ -162,26 +170,26 @@ EXPIRED_EXERCISE = Exercise(
         (ExpiringGroup("Stable", "consumer", ("a",), 0, {"a-0": (0, 2), "b-0": (0, 30)}), 20, 7),
     ),
     known_mistakes={
-        "the retention of an Empty group counts from the day it became Empty, not from the commit": _expired_with(
-            starts_at=_count_from_commit
+        "the retention of an Empty group starts when the group became Empty, not at the commit": _make_wrong_function(
+            find_start=_count_from_commit
         ),
-        "an offset expires on the last day of its retention: >=, not >": _expired_with(on_the_day=False),
-        "an offset stays while a member of the group reads its topic": _expired_with(
-            is_kept=_keep_nothing_of_stable_groups
+        "an offset expires on the last day of its retention: >=, not >": _make_wrong_function(includes_last_day=False),
+        "an offset stays while a member of the group reads its topic": _make_wrong_function(
+            is_kept=_keep_no_offset_of_stable_groups
         ),
-        "nothing expires while the group rebalances": _expired_with(is_kept=_keep_only_read_topics_in_a_rebalance),
-        "the coordinator cannot read what a group of another type reads: all of its offsets stay": _expired_with(
-            is_kept=_keep_nothing_of_other_types
+        "nothing expires while the group rebalances": _make_wrong_function(is_kept=_keep_only_read_topics_in_rebalance),
+        "a group of another type keeps all offsets: the coordinator cannot read its topics": _make_wrong_function(
+            is_kept=_keep_no_offset_of_other_types
         ),
-        "an offset with its own expiry day expires on that day": _expired_with(uses_own_day=False),
-        "first check what may expire at all: an offset that the group reads stays even after its own expiry day": (
-            _expire_on_own_day_always
+        "an offset expires on the day that the client requested": _make_wrong_function(uses_expiry_day=False),
+        "first check what may expire: an offset of a topic that the group reads stays, even after its expiry day": (
+            _always_expire_on_expiry_day
         ),
-        "a living group counts from the commit; only an Empty group counts from the start of its state": (
-            _expired_with(starts_at=_count_from_state_of_any_group)
+        "the retention starts at the commit if the group has members; only if it is Empty, with the state": (
+            _make_wrong_function(find_start=_count_from_state_start_of_every_group)
         ),
-        "a living group loses the offsets of topics that it does not read": _expired_with(
-            is_kept=_keep_all_of_living_groups
+        "a Stable consumer group does not keep the offsets of topics that it does not read": _make_wrong_function(
+            is_kept=_keep_every_offset_of_groups_with_members
         ),
     },
 )

@@ -1,4 +1,4 @@
-"""Exercises of lesson 05: a fetch's error, a fetch's offsets, the end of a leader epoch."""
+"""Exercises of lesson 05: the error and the offsets of an OffsetFetch, the end of an epoch."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kafkagroups.course.log_lines import parse_partition
 from kafkagroups.groups.offsets import OffsetAndMetadata
 from kafkagroups.log.partitioning import partition_for
 
-Offsets = Mapping[str, int]
-Fetched = dict[str, int | str]
+CommittedOffsets = Mapping[str, int]
+FetchedOffsets = dict[str, int | str]
 WhoAnswers = Callable[[str, Collection[int], Collection[int]], str]
-GetOffsets = Callable[[Offsets, Collection[str], str | Sequence[str], bool], Fetched]
+GetOffsets = Callable[[CommittedOffsets, Collection[str], str | Sequence[str], bool], FetchedOffsets]
 EndOfEpoch = Callable[[Sequence[tuple[int, int]], int, int], int]
 UNSTABLE = Errors.UNSTABLE_OFFSET_COMMIT.name
 
@@ -28,52 +28,54 @@ def _new_broker() -> GroupCoordinator:
     return GroupCoordinator(DiskLogs("nowhere"), Clock(), new_member_id=str)
 
 
-# Exercise `who_answers`: first the correct function, then wrong ones that learners write.
+# Exercise `who_answers`: first the correct function, then wrong functions that learners write.
 
 
-def _who_answers(group: str, owned: Collection[int], loading: Collection[int]) -> str:
+def _find_fetch_error(group: str, owned: Collection[int], loading: Collection[int]) -> str:
     broker = _new_broker()
     broker.manager.owned = set(owned)
     broker.manager.loading = set(loading)
     return broker.offset_fetch(group).error.name
 
 
-def _who_answers_with(
-    find_partition: Callable[[str], int], *, looks_at_loading: bool = True, loading_error: bool = True
+def _make_wrong_who_answers(
+    find_partition: Callable[[str], int], *, checks_loading: bool = True, has_loading_error: bool = True
 ) -> WhoAnswers:
     """Return a `who_answers` with another hash, or with a mistake about partitions that are being loaded."""
 
     def who_answers(group: str, owned: Collection[int], loading: Collection[int]) -> str:
         partition = find_partition(group)
-        if looks_at_loading and partition in loading:
-            return "COORDINATOR_LOAD_IN_PROGRESS" if loading_error else "NOT_COORDINATOR"
+        if checks_loading and partition in loading:
+            return "COORDINATOR_LOAD_IN_PROGRESS" if has_loading_error else "NOT_COORDINATOR"
         return "NONE" if partition in owned else "NOT_COORDINATOR"
 
     return who_answers
 
 
-def _java_partition(group: str) -> int:
+def _find_partition(group: str) -> int:
     return partition_for(group, 50)
 
 
-def _python_partition(group: str) -> int:
-    """Return a partition by a hash that is not Java's."""
+def _find_partition_with_other_hash(group: str) -> int:
+    """Return a partition by a hash that differs from Java's hash."""
     return sum(group.encode()) % 50
 
 
-def _block_all_while_loading(group: str, owned: Collection[int], loading: Collection[int]) -> str:
-    return "COORDINATOR_LOAD_IN_PROGRESS" if loading else _who_answers(group, owned, loading)
+def _block_every_group_while_loading(group: str, owned: Collection[int], loading: Collection[int]) -> str:
+    return "COORDINATOR_LOAD_IN_PROGRESS" if loading else _find_fetch_error(group, owned, loading)
 
 
-# Exercise `get_offsets`: first the correct function, then wrong ones that learners write.
+# Exercise `get_offsets`: first the correct function, then wrong functions that learners write.
 
 
-def _get_offsets(committed: Offsets, pending: Collection[str], asked: str | Sequence[str], stable: bool) -> Fetched:
+def _fetch_offsets(
+    committed: CommittedOffsets, pending: Collection[str], asked: str | Sequence[str], stable: bool
+) -> FetchedOffsets:
     broker = _new_broker()
     broker.manager.owned = {broker.manager.partition_for("g")}
     group = broker.manager.get_or_create("g")
-    group.offsets.committed = {parse_partition(name): _commit(offset) for name, offset in committed.items()}
-    group.offsets.pending = {parse_partition(name): _commit(0) for name in pending}
+    group.offsets.committed = {parse_partition(name): _make_commit(offset) for name, offset in committed.items()}
+    group.offsets.pending = {parse_partition(name): _make_commit(0) for name in pending}
     partitions = None if asked == "all" else [parse_partition(name) for name in asked]
     fetched = broker.offset_fetch("g", partitions, require_stable=stable).offsets
     return {
@@ -81,16 +83,18 @@ def _get_offsets(committed: Offsets, pending: Collection[str], asked: str | Sequ
     }
 
 
-def _commit(offset: int) -> OffsetAndMetadata:
+def _make_commit(offset: int) -> OffsetAndMetadata:
     return OffsetAndMetadata(offset, "", 0, -1, None, None, 0, 0)
 
 
-def _get_offsets_with(mistake: str) -> GetOffsets:
+def _make_wrong_get_offsets(mistake: str) -> GetOffsets:
     """Return a `get_offsets` that makes one mistake."""
 
-    def get_offsets(committed: Offsets, pending: Collection[str], asked: str | Sequence[str], stable: bool) -> Fetched:
+    def get_offsets(
+        committed: CommittedOffsets, pending: Collection[str], asked: str | Sequence[str], stable: bool
+    ) -> FetchedOffsets:
         all_names = {**committed, **dict.fromkeys(pending, -1)} if mistake == "lists pending" else committed
-        answers: Fetched = {}
+        answers: FetchedOffsets = {}
         for name in all_names if asked == "all" else asked:
             is_unstable = (stable or mistake == "always stable") and name in pending
             if is_unstable and not (mistake == "returns older offset" and name in committed):
@@ -106,29 +110,29 @@ def _get_offsets_with(mistake: str) -> GetOffsets:
     return get_offsets
 
 
-# Exercise `end_of_epoch`: first the correct function, then wrong ones that learners write.
+# Exercise `end_of_epoch`: first the correct function, then wrong functions that learners write.
 
 
-def _end_of_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> int:
+def _find_end_of_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> int:
     return offset_for_leader_epoch(epochs, log_end, epoch)[1]
 
 
-def _end_of_epoch_with(mistake: str) -> EndOfEpoch:
+def _make_wrong_end_of_epoch(mistake: str) -> EndOfEpoch:
     """Return an `end_of_epoch` that makes one mistake."""
 
     def end_of_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> int:
         starts = dict(epochs)
         if mistake == "returns the start":
-            return starts.get(epoch, _end_of_epoch(epochs, log_end, epoch))
+            return starts.get(epoch, _find_end_of_epoch(epochs, log_end, epoch))
         if mistake == "newer epoch ends at log end" and epoch > max(starts):
             return log_end
-        if mistake == "unlisted epoch is unknown" and epoch not in starts:
+        if mistake == "unlisted epoch has no end" and epoch not in starts:
             return -1
-        if mistake == "older epoch is unknown" and epoch < min(starts):
+        if mistake == "older epoch has no end" and epoch < min(starts):
             return -1
         if mistake == "next epoch is one larger" and epoch in starts:
             return starts.get(epoch + 1, log_end)
-        end = _end_of_epoch(epochs, log_end, epoch)
+        end = _find_end_of_epoch(epochs, log_end, epoch)
         if mistake == "returns the last record" and end > 0:
             return end - 1
         return end
@@ -158,10 +162,10 @@ def get_offsets(committed, pending, asked, stable):
 END_OF_EPOCH = """\
 def end_of_epoch(epochs, log_end, epoch):
     if epoch == epochs[-1][0]:
-        return log_end                             # it has not ended
-    for newer, start in epochs:
-        if newer > epoch:
-            return start                           # it ended where the next epoch begins
+        return log_end                             # the newest epoch has not ended
+    for next_epoch, start in epochs:
+        if next_epoch > epoch:
+            return start                           # an epoch ends where the next epoch begins
     return -1                                      # this leader does not know the epoch"""
 
 _SHOP = {"orders-0": 50, "orders-1": 51}
@@ -169,10 +173,10 @@ _SHOP = {"orders-0": 50, "orders-1": 51}
 EXERCISES = (
     Exercise(
         "who_answers",
-        _who_answers,
+        _find_fetch_error,
         WHO_ANSWERS,
         (
-            "kg.partition_for(group, 50) is the partition of the group: check whether *this partition* is in the sets.",
+            "kg.partition_for(group, 50) is the partition of the group: check whether this partition is in the sets.",
             "A partition that is being loaded is not owned yet. Check `loading` first.",
         ),
         cases=(
@@ -184,25 +188,25 @@ EXERCISES = (
             ("shipping", {8}, {8}),
         ),
         known_mistakes={
-            "look at `loading` first: a partition that is being loaded is not owned yet": _who_answers_with(
-                _java_partition, looks_at_loading=False
+            "check `loading` first: a partition that is being loaded is not owned yet": _make_wrong_who_answers(
+                _find_partition, checks_loading=False
             ),
-            "a partition that is being loaded has its own error: the client must not look elsewhere": _who_answers_with(
-                _java_partition, loading_error=False
+            "a partition that is being loaded has its own error: it is on this broker": _make_wrong_who_answers(
+                _find_partition, has_loading_error=False
             ),
-            "use Java's hash of the name, as in lesson 02: kg.partition_for(group, 50)": _who_answers_with(
-                _python_partition
+            "use Java's hash of the name, as in lesson 02: kg.partition_for(group, 50)": _make_wrong_who_answers(
+                _find_partition_with_other_hash
             ),
-            "one partition that is being loaded does not stop the others": _block_all_while_loading,
+            "a partition that is being loaded does not stop the other partitions": _block_every_group_while_loading,
         },
     ),
     Exercise(
         "get_offsets",
-        _get_offsets,
+        _fetch_offsets,
         GET_OFFSETS,
         (
-            'Which partitions are in the answer? All committed ones if asked == "all", otherwise those in `asked`.',
-            "A partition is unstable if `stable` is true and it is in `pending`. Otherwise return its offset, or -1.",
+            'Which partitions are in the answer? All of `committed` if asked == "all", otherwise `asked`.',
+            "A partition is unstable if `stable` is true and `pending` has it. Otherwise return its offset, or -1.",
         ),
         cases=(
             (_SHOP, set(), ["orders-0"], False),
@@ -216,28 +220,30 @@ EXERCISES = (
             ({}, {"orders-0"}, "all", True),
         ),
         known_mistakes={
-            "without requireStable, a client gets the committed offset": _get_offsets_with("always stable"),
-            "with requireStable, an older committed offset is not returned while a newer one is pending": (
-                _get_offsets_with("returns older offset")
+            "without requireStable, a client gets the committed offset": _make_wrong_get_offsets("always stable"),
+            "with requireStable, the committed offset is not returned while a newer offset is pending": (
+                _make_wrong_get_offsets("returns older offset")
             ),
-            "a fetch of all offsets does not list a partition that is only pending": _get_offsets_with("lists pending"),
-            "a partition that is asked for by name is in the answer, with -1 if it has no offset": _get_offsets_with(
+            "a fetch of all offsets does not list a partition that is only pending": _make_wrong_get_offsets(
+                "lists pending"
+            ),
+            "the answer contains every partition of `asked`, with -1 if it has no offset": _make_wrong_get_offsets(
                 "leaves out unknown"
             ),
-            "a partition without an offset is not an error: return -1": _get_offsets_with("error for unknown"),
-            "one unstable partition does not make the others unstable": _get_offsets_with(
+            "a partition without an offset is not an error: return -1": _make_wrong_get_offsets("error for unknown"),
+            "one unstable partition does not make other partitions unstable": _make_wrong_get_offsets(
                 "one unstable makes all unstable"
             ),
         },
     ),
     Exercise(
         "end_of_epoch",
-        _end_of_epoch,
+        _find_end_of_epoch,
         END_OF_EPOCH,
         (
             "The newest epoch ends where the log ends.",
-            "An older epoch ends where the next larger epoch in the list starts, even if nothing was written in it.",
-            "The leader does not know an epoch above its newest one: -1.",
+            "An older epoch ends where the next larger epoch in the list starts, even if it has no records.",
+            "The leader does not know an epoch that is larger than its newest epoch: -1.",
         ),
         cases=(
             ([(0, 0), (3, 20), (4, 40)], 60, 4),
@@ -248,15 +254,19 @@ EXERCISES = (
             ([(3, 20), (4, 40)], 60, 1),
         ),
         known_mistakes={
-            "that is where the epoch begins": _end_of_epoch_with("returns the start"),
-            "an epoch that this leader does not know has no end: -1": _end_of_epoch_with("newer epoch ends at log end"),
-            "an epoch in which nothing was written ends where the next one starts": _end_of_epoch_with(
-                "unlisted epoch is unknown"
+            "that is where the epoch begins": _make_wrong_end_of_epoch("returns the start"),
+            "an epoch that this leader does not know has no end: -1": _make_wrong_end_of_epoch(
+                "newer epoch ends at log end"
             ),
-            "the next epoch's number may be larger by more than one": _end_of_epoch_with("next epoch is one larger"),
-            "the end is the offset after the last record": _end_of_epoch_with("returns the last record"),
-            "an epoch older than all in the list ends where the first one begins": _end_of_epoch_with(
-                "older epoch is unknown"
+            "an epoch without records ends where the next epoch starts": _make_wrong_end_of_epoch(
+                "unlisted epoch has no end"
+            ),
+            "the number of the next epoch may be larger by more than one": _make_wrong_end_of_epoch(
+                "next epoch is one larger"
+            ),
+            "the end is the offset after the last record": _make_wrong_end_of_epoch("returns the last record"),
+            "an epoch older than all epochs in the list ends where the first epoch begins": _make_wrong_end_of_epoch(
+                "older epoch has no end"
             ),
         },
     ),

@@ -1,4 +1,4 @@
-"""Exercises of lesson 06: the vote for a protocol, the join phase, a copied member."""
+"""Exercises of lesson 06: the vote for a protocol, the join phase, a duplicate member."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.classic_member import ClassicMember
 
 ProtocolLists = list[list[str]]
-"""For each member, the names of its protocols, the preferred one first."""
+"""The names of each member's protocols. The first name is the preferred protocol."""
 Members = list[tuple[str, int, int | None, str | None]]
-"""For each member: name, rebalance timeout, time of its JoinGroup or None, group instance id or None."""
+"""Each member's name, rebalance timeout, time of its JoinGroup (or None), and group instance id (or None)."""
 JoinEnd = tuple[int, list[str]]
-"""When the join phase ends, and the names of the members that are removed."""
+"""The time at which the join phase ends, and the names of the removed members."""
 
-# Exercise `select_protocol`: first the correct function, then wrong ones that learners write.
+# Exercise `select_protocol`: first the correct function, then wrong functions that learners write.
 
 
 def _select_protocol(members: ProtocolLists) -> str:
@@ -27,7 +27,7 @@ def _select_protocol(members: ProtocolLists) -> str:
     return group.select_protocol()
 
 
-def _most_common(votes: Iterable[str]) -> str:
+def _find_most_common(votes: Iterable[str]) -> str:
     return Counter(votes).most_common(1)[0][0]
 
 
@@ -41,7 +41,7 @@ def _list_votes(members: ProtocolLists) -> Iterator[str]:
 
 
 def _accept_any_protocol(members: ProtocolLists) -> str:
-    return _most_common(names[0] for names in members)
+    return _find_most_common(names[0] for names in members)
 
 
 def _use_first_candidate(members: ProtocolLists) -> str:
@@ -51,17 +51,17 @@ def _use_first_candidate(members: ProtocolLists) -> str:
 def _count_first_choices_only(members: ProtocolLists) -> str:
     candidates = _list_candidates(members)
     votes = [names[0] for names in members if names[0] in candidates]
-    return _most_common(votes) if votes else candidates[0]
+    return _find_most_common(votes) if votes else candidates[0]
 
 
 def _return_vote_count(members: ProtocolLists) -> int:
     return max(Counter(_list_votes(members)).values())
 
 
-# Exercise `join_over`: first the correct function, then wrong ones that learners write.
+# Exercise `join_over`: first the correct function, then wrong functions that learners write.
 
 
-def _join_over(members: Members) -> JoinEnd:
+def _find_join_end(members: Members) -> JoinEnd:
     return _end_join_phase(members, max)
 
 
@@ -72,17 +72,17 @@ def _end_join_phase(
     ends_early: bool = True,
     keeps_static_members: bool = True,
 ) -> JoinEnd:
-    """Return the end of the join phase by Kafka's rules, or by other rules for the known mistakes."""
+    """Return the end of the join phase by Kafka's rules. Other arguments give the wrong rules of known mistakes."""
     end = choose_timeout([timeout for _, timeout, _, _ in members])
-    joined = [time for _, _, time, _ in members if time is not None and time <= end]
-    if ends_early and len(joined) == len(members):
-        end = max(joined)
-    removed = [
+    join_times = [time for _, _, time, _ in members if time is not None and time <= end]
+    if ends_early and len(join_times) == len(members):
+        end = max(join_times)
+    removed_names = [
         name
         for name, _, time, instance in members
         if (time is None or time > end) and not (keeps_static_members and instance is not None)
     ]
-    return end, removed
+    return end, removed_names
 
 
 def _always_wait_for_timeout(members: Members) -> JoinEnd:
@@ -94,8 +94,8 @@ def _use_smallest_timeout(members: Members) -> JoinEnd:
 
 
 def _use_timeouts_of_late_members(members: Members) -> JoinEnd:
-    late = [timeout for _, timeout, time, _ in members if time is None]
-    return _end_join_phase(members, lambda timeouts: max(late or timeouts))
+    late_timeouts = [timeout for _, timeout, time, _ in members if time is None]
+    return _end_join_phase(members, lambda timeouts: max(late_timeouts or timeouts))
 
 
 def _remove_static_members(members: Members) -> JoinEnd:
@@ -103,12 +103,12 @@ def _remove_static_members(members: Members) -> JoinEnd:
 
 
 def _keep_late_members(members: Members) -> JoinEnd:
-    end, _ = _join_over(members)
+    end, _ = _find_join_end(members)
     return end, [name for name, _, time, instance in members if time is None and instance is None]
 
 
 def _return_joined_members(members: Members) -> JoinEnd:
-    end, _ = _join_over(members)
+    end, _ = _find_join_end(members)
     return end, [name for name, _, time, _ in members if time is not None and time <= end]
 
 
@@ -123,12 +123,12 @@ def join_over(members):
     end = max(timeout for name, timeout, joined, instance in members)
     joins = [joined for name, timeout, joined, instance in members]
     if all(joined is not None and joined <= end for joined in joins):
-        end = max(joins)                           # every member has joined: no need to wait
-    out = []
+        end = max(joins)                           # every member has joined, so the wait ends
+    removed = []
     for name, timeout, joined, instance in members:
         if (joined is None or joined > end) and instance is None:
-            out.append(name)
-    return end, out"""
+            removed.append(name)
+    return end, removed"""
 
 EXERCISES = (
     Exercise(
@@ -138,7 +138,7 @@ EXERCISES = (
         (
             "First find the candidates: the names that every member's list contains.",
             "Then each member votes once, for the first name in its list that is a candidate.",
-            "max(candidates, key=votes.count) gives the one with the most votes.",
+            "max(candidates, key=votes.count) returns the candidate with the most votes.",
         ),
         cases=(
             ([["range"]],),
@@ -156,8 +156,8 @@ EXERCISES = (
         ),
         known_mistakes={
             "only a protocol that every member supports can be chosen": _accept_any_protocol,
-            "every member votes, not only the first member (or the leader)": _use_first_candidate,
-            "a member votes for its first *candidate*, even if that is not the first in its list": (
+            "every member votes, not only the first member or the leader": _use_first_candidate,
+            "a member votes for the first candidate in its list, even if another protocol comes first": (
                 _count_first_choices_only
             ),
             "return the name, not the number of votes": _return_vote_count,
@@ -165,11 +165,11 @@ EXERCISES = (
     ),
     Exercise(
         "join_over",
-        _join_over,
+        _find_join_end,
         JOIN_OVER,
         (
             "The wait lasts at most as long as the largest timeout.",
-            "If every member joins before that, the wait ends when the last one joins.",
+            "If every member joins before that, the wait ends when the last member joins.",
             "Return the members that have not joined by the end and have no instance id.",
         ),
         cases=(
@@ -181,12 +181,12 @@ EXERCISES = (
             ([("a", 300, 0, None), ("b", 300, None, "van-2"), ("c", 300, None, None)],),
         ),
         known_mistakes={
-            "it ends as soon as every member has joined": _always_wait_for_timeout,
-            "the *largest* timeout of all members counts, not the smallest": _use_smallest_timeout,
-            "the timeouts of all members count, not only those of late members": _use_timeouts_of_late_members,
-            "a static member stays: only its session timeout removes it": _remove_static_members,
-            "a member that joins after the end is removed as well": _keep_late_members,
-            "return the members that did *not* join": _return_joined_members,
+            "the join phase ends as soon as every member has joined": _always_wait_for_timeout,
+            "the largest timeout of all members counts, not the smallest timeout": _use_smallest_timeout,
+            "the timeouts of all members count, not only the timeouts of late members": _use_timeouts_of_late_members,
+            "a static member stays: only its session timeout can remove it": _remove_static_members,
+            "a member that joins after the end is removed too": _keep_late_members,
+            "return the members that did not join": _return_joined_members,
         },
     ),
     Exercise(
@@ -194,12 +194,12 @@ EXERCISES = (
         "van-2",
         'copied = "van-2"',
         (
-            "A record with the same generation: no rebalance wrote it. What differs from the record before it?",
+            "The records have the same generation, so there was no rebalance. What differs between two records?",
             "Which member has a new member id in each of these records?",
         ),
         known_mistakes={
-            "its member id is the same in every record: no other process takes its place": "van-1",
-            "it joined later, only once, and has kept its member id since then": "van-3",
+            "the member id of van-1 is the same in every record: no other process joins as van-1": "van-1",
+            "van-3 joined later, but only once, and its member id does not change": "van-3",
         },
     ),
 )

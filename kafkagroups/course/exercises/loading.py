@@ -1,4 +1,4 @@
-"""Exercises of lesson 09: replay, replay with transactions, and an incident."""
+"""Exercises of lesson 09: replay a log, replay it with transactions, and find a lost record."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.log_lines import Line, Lines, parse_partition
 from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets
 
-State = dict[Any, Any]
+CommittedOffsets = dict[Any, Any]
 """The committed offset of each (group, partition)."""
 
 
-def _key(line: Line) -> tuple[str | None, str | None]:
+def _key_of(line: Line) -> tuple[str | None, str | None]:
     return line.group, line.partition
 
 
-# Exercise `replay`: first the correct function, then wrong ones that learners write.
+# Exercise `replay`: first the correct function, then wrong functions that learners write.
 
 
-def _replay(lines: Lines) -> State:
+def _replay(lines: Lines) -> CommittedOffsets:
     return _replay_lines(lines, transactions=False)
 
 
-def _replay_transactions(lines: Lines) -> State:
+def _replay_transactions(lines: Lines) -> CommittedOffsets:
     return _replay_lines(lines, transactions=True)
 
 
-def _replay_lines(lines: Lines, transactions: bool) -> State:
+def _replay_lines(lines: Lines, transactions: bool) -> CommittedOffsets:
     offsets = Offsets()
-    for at, about, group, name, value, producer in lines:
-        if about in ("commit", "abort") and producer is not None:
-            offsets.end_transaction(producer, commits=about == "commit", by=at, whole_batches=False)
-        if about != "offset" or group is None or name is None:
+    for record_offset, record_type, group, name, value, producer in lines:
+        if record_type in ("commit", "abort") and producer is not None:
+            offsets.end_transaction(producer, commits=record_type == "commit", by=record_offset, whole_batches=False)
+        if record_type != "offset" or group is None or name is None:
             continue
         partition = parse_partition(name)
         if value is None:
-            offsets.remove(group, partition, at)
+            offsets.remove(group, partition, record_offset)
             continue
-        offset = OffsetAndMetadata(value, "", 0, -1, None, None, at, at)
+        offset = OffsetAndMetadata(value, "", 0, -1, None, None, record_offset, record_offset)
         if producer is None or not transactions:
             offsets.put(group, partition, offset)
         else:
@@ -51,11 +51,11 @@ def _replay_lines(lines: Lines, transactions: bool) -> State:
     }
 
 
-def _fold_offsets(put: Callable[[State, Line], None]) -> Callable[[Lines], State]:
-    """Return a replay without transactions that calls `put` for each line about an offset."""
+def _make_replay(put: Callable[[CommittedOffsets, Line], None]) -> Callable[[Lines], CommittedOffsets]:
+    """Return a `replay` that calls `put` for each line about an offset, and ignores transactions."""
 
-    def replay(lines: Lines) -> State:
-        offsets: State = {}
+    def replay(lines: Lines) -> CommittedOffsets:
+        offsets: CommittedOffsets = {}
         for line in lines:
             if line.record_type == "offset":
                 put(offsets, line)
@@ -64,52 +64,52 @@ def _fold_offsets(put: Callable[[State, Line], None]) -> Callable[[Lines], State
     return replay
 
 
-def _put(offsets: State, line: Line) -> None:
-    offsets.pop(_key(line), None)
+def _put(offsets: CommittedOffsets, line: Line) -> None:
+    offsets.pop(_key_of(line), None)
     if line.value is not None:
-        offsets[_key(line)] = line.value
+        offsets[_key_of(line)] = line.value
 
 
-def _put_by_partition(offsets: State, line: Line) -> None:
+def _put_by_partition(offsets: CommittedOffsets, line: Line) -> None:
     offsets.pop(line.partition, None)
     if line.value is not None:
         offsets[line.partition] = line.value
 
 
-def _put_largest(offsets: State, line: Line) -> None:
+def _put_largest(offsets: CommittedOffsets, line: Line) -> None:
     if line.value is None:
-        offsets.pop(_key(line), None)
+        offsets.pop(_key_of(line), None)
     else:
-        offsets[_key(line)] = max(line.value, offsets.get(_key(line), line.value))
+        offsets[_key_of(line)] = max(line.value, offsets.get(_key_of(line), line.value))
 
 
-def _put_oldest(offsets: State, line: Line) -> None:
+def _put_oldest(offsets: CommittedOffsets, line: Line) -> None:
     if line.value is None:
-        offsets.pop(_key(line), None)
+        offsets.pop(_key_of(line), None)
     else:
-        offsets.setdefault(_key(line), line.value)
+        offsets.setdefault(_key_of(line), line.value)
 
 
-def _put_no_tombstone(offsets: State, line: Line) -> None:
+def _put_no_tombstone(offsets: CommittedOffsets, line: Line) -> None:
     if line.value is not None:
-        offsets[_key(line)] = line.value
+        offsets[_key_of(line)] = line.value
 
 
-def _put_none_for_tombstone(offsets: State, line: Line) -> None:
-    offsets[_key(line)] = line.value
+def _put_none_for_tombstone(offsets: CommittedOffsets, line: Line) -> None:
+    offsets[_key_of(line)] = line.value
 
 
-def _replay_group_lines_too(lines: Lines) -> State:
-    offsets: State = {}
+def _replay_every_line(lines: Lines) -> CommittedOffsets:
+    offsets: CommittedOffsets = {}
     for line in lines:
         _put(offsets, line)
     return offsets
 
 
-# Exercise `replay_transactions`: first the correct function, then wrong ones that learners write.
+# Exercise `replay_transactions`: first the correct function, then wrong functions that learners write.
 
 
-def _replay_transactions_with(mistake: str) -> Callable[[Lines], State]:
+def _make_wrong_replay_transactions(mistake: str) -> Callable[[Lines], CommittedOffsets]:
     """Return a replay of transactions that makes one mistake."""
 
     def is_newer(at: int, committed: tuple[int, int] | None) -> bool:
@@ -117,23 +117,23 @@ def _replay_transactions_with(mistake: str) -> Callable[[Lines], State]:
             return True
         return mistake != "plain commit wins" and committed[0] < at
 
-    def replay(lines: Lines) -> State:
-        offsets: State = {}
-        pending: dict[Any, State] = {}
+    def replay(lines: Lines) -> CommittedOffsets:
+        offsets: CommittedOffsets = {}
+        pending: dict[Any, CommittedOffsets] = {}
         for line in lines:
             if line.record_type == "offset":
                 if line.value is None:
-                    offsets.pop(_key(line), None)
+                    offsets.pop(_key_of(line), None)
                 elif line.producer is None or mistake == "counts without marker":
-                    offsets[_key(line)] = line.record_offset, line.value
+                    offsets[_key_of(line)] = line.record_offset, line.value
                 else:
                     producer = None if mistake == "one transaction for all" else line.producer
-                    pending.setdefault(producer, {})[_key(line)] = line.record_offset, line.value
+                    pending.setdefault(producer, {})[_key_of(line)] = line.record_offset, line.value
             elif line.record_type in ("commit", "abort"):
                 producer = None if mistake == "one transaction for all" else line.producer
-                waiting = pending.get(producer, {})
+                waiting_offsets = pending.get(producer, {})
                 if line.record_type == "commit" or mistake == "abort counts":
-                    for key, (at, value) in waiting.items():
+                    for key, (at, value) in waiting_offsets.items():
                         if is_newer(at, offsets.get(key)):
                             offsets[key] = at, value
                 if line.record_type == "commit" or mistake != "abort stays pending":
@@ -178,14 +178,14 @@ def replay_transactions(lines):
     return {key: value for key, (at, value) in offsets.items()}"""
 
 
-def _offset(
-    at: int, value: int | None, producer: int | None = None, partition: str = "orders-0", group: str = "a"
+def _make_offset(
+    record_offset: int, value: int | None, producer: int | None = None, partition: str = "orders-0", group: str = "a"
 ) -> Line:
-    return Line(at, "offset", group, partition, value, producer)
+    return Line(record_offset, "offset", group, partition, value, producer)
 
 
-def _marker(at: int, about: str, producer: int = 7) -> Line:
-    return Line(at, about, producer=producer)
+def _make_marker(record_offset: int, record_type: str, producer: int = 7) -> Line:
+    return Line(record_offset, record_type, producer=producer)
 
 
 EXERCISES = (
@@ -194,26 +194,26 @@ EXERCISES = (
         _replay,
         REPLAY,
         (
-            "Use a dictionary by (line.group, line.partition): later lines overwrite earlier ones.",
+            "Use a dictionary with the keys (line.group, line.partition). Later lines overwrite earlier lines.",
             "offsets.pop(key, None) removes a key. It raises no error if the key is absent.",
         ),
         cases=(
-            (Lines([_offset(0, 5), _offset(1, 9)]),),
-            (Lines([_offset(0, 5), _offset(1, 7, group="b")]),),
-            (Lines([_offset(0, 30), _offset(1, 25)]),),
-            (Lines([_offset(0, 5), _offset(1, 6, partition="orders-1"), _offset(2, None)]),),
-            (Lines([_offset(0, None), Line(1, "group", "a", value=1), _offset(2, 5)]),),
-            (Lines([_offset(0, 5), _offset(1, None), _offset(2, 3)]),),
+            (Lines([_make_offset(0, 5), _make_offset(1, 9)]),),
+            (Lines([_make_offset(0, 5), _make_offset(1, 7, group="b")]),),
+            (Lines([_make_offset(0, 30), _make_offset(1, 25)]),),
+            (Lines([_make_offset(0, 5), _make_offset(1, 6, partition="orders-1"), _make_offset(2, None)]),),
+            (Lines([_make_offset(0, None), Line(1, "group", "a", value=1), _make_offset(2, 5)]),),
+            (Lines([_make_offset(0, 5), _make_offset(1, None), _make_offset(2, 3)]),),
         ),
         known_mistakes={
-            "two groups may read the same partition: the key is (group, partition)": _fold_offsets(_put_by_partition),
-            "the newest line counts, not the oldest": _fold_offsets(_put_oldest),
-            "an offset may go back: the newest line counts, not the largest number": _fold_offsets(_put_largest),
-            "a line without a value removes the offset": _fold_offsets(_put_no_tombstone),
-            "after a tombstone the key is absent; it does not have the value None": _fold_offsets(
+            "two groups may read the same partition: the key is (group, partition)": _make_replay(_put_by_partition),
+            "the newest line counts, not the oldest line": _make_replay(_put_oldest),
+            "a newer offset may be smaller: the newest line counts, not the largest number": _make_replay(_put_largest),
+            "a line without a value removes the offset": _make_replay(_put_no_tombstone),
+            "after a tombstone the key is absent; the key does not have the value None": _make_replay(
                 _put_none_for_tombstone
             ),
-            "only lines about an offset count": _replay_group_lines_too,
+            "only lines about an offset count": _replay_every_line,
         },
     ),
     Exercise(
@@ -221,34 +221,47 @@ EXERCISES = (
         _replay_transactions,
         REPLAY_TRANSACTIONS,
         (
-            "Keep a second dictionary for waiting offsets, by producer. A marker removes those of its producer.",
-            "To find out which of two records is newer, keep line.record_offset with each value, in both dictionaries.",
-            "At a commit, a waiting (at, value) counts if its key has no offset or an offset with a smaller at.",
+            "Keep a second dictionary for waiting offsets, by producer. A marker removes its producer's offsets.",
+            "Store line.record_offset with each value in both dictionaries. The larger record_offset is newer.",
+            "At a commit, a waiting (at, value) counts if its key has no offset, or an offset with a smaller `at`.",
         ),
         cases=(
-            (Lines([_offset(0, 10, 7), _marker(1, "commit")]),),
-            (Lines([_offset(0, 10, 7), _marker(1, "abort")]),),
-            (Lines([_offset(0, 5), _offset(1, 10, 7)]),),
-            (Lines([_offset(0, 30, 7), _offset(1, 25), _marker(2, "commit")]),),
-            (Lines([_offset(0, 25), _offset(1, 30, 7), _marker(2, "commit")]),),
-            (Lines([_offset(0, 10, 7), _offset(1, 20, 8, "orders-1"), _marker(2, "commit", 8)]),),
-            (Lines([_offset(0, 10, 7), _marker(1, "abort"), _offset(2, 20, 7, "orders-1"), _marker(3, "commit")]),),
-            (Lines([_offset(0, 10, 7), _offset(1, 20, 7), _marker(2, "commit"), _offset(3, None)]),),
+            (Lines([_make_offset(0, 10, 7), _make_marker(1, "commit")]),),
+            (Lines([_make_offset(0, 10, 7), _make_marker(1, "abort")]),),
+            (Lines([_make_offset(0, 5), _make_offset(1, 10, 7)]),),
+            (Lines([_make_offset(0, 30, 7), _make_offset(1, 25), _make_marker(2, "commit")]),),
+            (Lines([_make_offset(0, 25), _make_offset(1, 30, 7), _make_marker(2, "commit")]),),
+            (Lines([_make_offset(0, 10, 7), _make_offset(1, 20, 8, "orders-1"), _make_marker(2, "commit", 8)]),),
+            (
+                Lines(
+                    [
+                        _make_offset(0, 10, 7),
+                        _make_marker(1, "abort"),
+                        _make_offset(2, 20, 7, "orders-1"),
+                        _make_marker(3, "commit"),
+                    ]
+                ),
+            ),
+            (
+                Lines(
+                    [_make_offset(0, 10, 7), _make_offset(1, 20, 7), _make_marker(2, "commit"), _make_offset(3, None)]
+                ),
+            ),
         ),
         known_mistakes={
-            "an offset in a transaction waits for its marker": _replay_transactions_with("counts without marker"),
-            "an abort removes the offsets that wait": _replay_transactions_with("abort counts"),
-            "the position of the offset's own line decides which is newer, not the marker's": _replay_transactions_with(
+            "an offset in a transaction waits for its marker": _make_wrong_replay_transactions("counts without marker"),
+            "an abort removes the waiting offsets of its producer": _make_wrong_replay_transactions("abort counts"),
+            "the position of the offset's line decides, not the marker's": _make_wrong_replay_transactions(
                 "marker decides"
             ),
-            "a committed transaction's offset counts if it is newer than the plain commit": _replay_transactions_with(
+            "a transaction's offset counts if it is newer than the plain commit": _make_wrong_replay_transactions(
                 "plain commit wins"
             ),
-            "a marker ends the transaction of its own producer only": _replay_transactions_with(
+            "a marker ends only the transaction of its own producer": _make_wrong_replay_transactions(
                 "one transaction for all"
             ),
             "after an abort, the next commit of that producer must not find the aborted offsets": (
-                _replay_transactions_with("abort stays pending")
+                _make_wrong_replay_transactions("abort stays pending")
             ),
         },
     ),
@@ -257,14 +270,14 @@ EXERCISES = (
         29,
         "taken_away = 29",
         (
-            "The cleaner keeps the newest line of each key. For committed transactions it has no other rule.",
-            "The board's answer comes from the line *before* 30, which the marker at 31 commits.",
+            "The cleaner keeps the newest line of each key. This rule is the same for committed transactions.",
+            "The board's answer comes from the line before 30. The marker at 31 commits that line.",
         ),
         known_mistakes={
-            "that is the newest line of its key: it stays": 30,
-            "that is the marker; without its offsets it commits nothing": 31,
-            "that line is about payments-1, and it is the newest one": 28,
-            "it is removed as well, but 29 had already replaced it": 23,
+            "that is the newest line of its key, so it stays": 30,
+            "that is the marker; it stays, but it does not contain the offset": 31,
+            "that line is the newest line of payments-1, so it stays": 28,
+            "line 23 is removed too, but line 29 had already replaced it": 23,
         },
     ),
 )

@@ -1,4 +1,4 @@
-"""Exercises of lesson 03: varints, checksums, a marker and a tombstone in a hexdump."""
+"""Exercises of lesson 03: a varint, a checksum, a marker and a tombstone in a hexdump."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _read_high_bits_first(data: bytes, position: int) -> Any:
 
 
 def _count_read_bytes(data: bytes, position: int) -> Any:
-    """Return how many bytes were read instead of the position after them; always 1 if `position` is 0."""
+    """Return the number of bytes instead of the position after these bytes. Return 1 if `position` is 0."""
     value, end = read_varint(data, position)
     return value, end - position if position else 1
 
@@ -38,8 +38,8 @@ def _crc_is_right(batch: bytes) -> bool:
     return int.from_bytes(batch[17:21], "big") == crc32c(batch[21:])
 
 
-def _encode_header(seed: int, changed_byte: int | None = None) -> tuple[bytes]:
-    """Return a batch header with a correct checksum, or with one byte changed afterwards, as a case's arguments."""
+def _make_header_case(seed: int, changed_byte: int | None = None) -> tuple[bytes]:
+    """Return the arguments of a case: a batch header whose checksum is correct before one byte is changed."""
     body = b"\x00\x00" + bytes(range(seed, seed + 38)) + b"\x00\x00\x00\x00"
     batch = bytearray(bytes(8) + (len(body) + 9).to_bytes(4, "big") + bytes(4) + b"\x02")
     batch += crc32c(body).to_bytes(4, "big") + body
@@ -72,8 +72,8 @@ EXERCISES = (
         _read_varint,
         READ_VARINT,
         (
-            "Read bytes until one is below 0x80. Each has seven bits of the number, and the first byte has the lowest.",
-            "0x36 is 54, which is even: the value is its half, 27. 01 is odd: the value is -(1 + 1) // 2, which is -1.",
+            "Read bytes until a byte is below 0x80. Each byte has seven bits of the number, the lowest bits first.",
+            "0x36 is 54, an even number: the value is 54 // 2 = 27. 0x01 is odd: the value is -(1 + 1) // 2 = -1.",
         ),
         cases=(
             (b"\x36", 0),
@@ -84,8 +84,8 @@ EXERCISES = (
             (b"\xf3\xc4\x15", 0),
         ),
         known_mistakes={
-            "undo zigzag at the end: an even number n is n // 2, an odd one is -(n + 1) // 2": _forget_zigzag,
-            "the first byte holds the lowest seven bits, not the highest": _read_high_bits_first,
+            "undo zigzag at the end: an even n becomes n // 2, an odd n becomes -(n + 1) // 2": _forget_zigzag,
+            "the first byte has the lowest seven bits, not the highest bits": _read_high_bits_first,
             "return the position after the varint, counted from the start of data": _count_read_bytes,
         },
     ),
@@ -94,20 +94,20 @@ EXERCISES = (
         _crc_is_right,
         CRC_IS_RIGHT,
         (
-            "Bytes 17 to 20 hold the checksum, big-endian.",
-            "It covers everything after itself: crc32c(batch[21:]).",
+            "Bytes 17 to 20 are the checksum, big-endian.",
+            "The checksum covers all bytes after it: crc32c(batch[21:]).",
         ),
         cases=(
-            _encode_header(1),
-            _encode_header(7),
-            _encode_header(1, changed_byte=40),
-            _encode_header(7, changed_byte=18),
-            _encode_header(3, changed_byte=5),
-            _encode_header(3, changed_byte=14),
+            _make_header_case(1),
+            _make_header_case(7),
+            _make_header_case(1, changed_byte=40),
+            _make_header_case(7, changed_byte=18),
+            _make_header_case(3, changed_byte=5),
+            _make_header_case(3, changed_byte=14),
         ),
         known_mistakes={
-            "this function never returns True. Check three things: which four bytes hold the checksum, which bytes it "
-            "covers, and that the four bytes become an unsigned number before you compare": lambda batch: False,
+            "this function never returns True. Check three things: which four bytes are the checksum, which bytes it "
+            "covers, and whether you convert the four bytes to an unsigned number": lambda batch: False,
             "compare the two numbers: some of these batches are damaged": lambda batch: True,
         },
     ),
@@ -116,14 +116,14 @@ EXERCISES = (
         2914,
         "commit_marker = 2914",
         (
-            "A marker's batch is short: 78 bytes. Its byte 22, the attributes, is 30: transactional and control.",
-            "Its record has the key 00 00 00 01: version 0, type 1. Type 0 is an abort.",
+            "The batch of a marker has only 78 bytes. Its byte 22 (attributes) is 0x30: transactional and control.",
+            "The key of its record is 00 00 00 01: version 0, type 1 (commit). Type 0 is an abort.",
         ),
         known_mistakes={
-            "that marker's key ends in 00: an abort": 3203,
+            "that marker is an abort: its key ends with 00": 3203,
             "the record begins there; the batch begins 61 bytes earlier": 2975,
-            "that is its offset in the partition; give the byte where the batch begins": 24,
-            "that batch is transactional but not a control batch: it holds the offsets": 2713,
+            "that is the marker's offset in the partition; the answer is the position where the batch begins": 24,
+            "that batch is transactional, but it is not a control batch: it contains the offsets": 2713,
         },
     ),
     Exercise(
@@ -132,13 +132,13 @@ EXERCISES = (
         "tombstone = 4",
         (
             "A tombstone has a key and no value. The length of its value is -1, which is the varint 01.",
-            "The first one deletes an offset: its key begins with 00 01. The other deletes the group.",
+            "The first tombstone deletes an offset: its key begins with 00 01. The second tombstone deletes the group.",
         ),
         known_mistakes={
-            "that one deletes the group: its key begins with 00 02": 5,
-            "that is a byte of the file; give the record's offset": 719,
-            "the batch begins there; give the record's offset": 658,
-            "that record has a value: promo's last group record, with no members": 3,
+            "that tombstone deletes the group: its key begins with 00 02": 5,
+            "that is a position in the file; the answer is the record's offset": 719,
+            "the batch begins there; the answer is the record's offset": 658,
+            "that record has a value: it is the last group record of promo, without members": 3,
         },
     ),
 )

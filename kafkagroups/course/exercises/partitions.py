@@ -1,4 +1,4 @@
-"""Exercises of lesson 02: Java's hash of a group's name, and the group's partition."""
+"""Exercises of lesson 02: Java's hash of a group id, and the partition of a group."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ PARTITION_OF = """\
 def partition_of(group, partitions):
     value = hash_of(group)
     if value == -2**31:
-        return 0                                   # its absolute value does not fit into Java's int
+        return 0                                   # Java's int cannot represent its absolute value
     return abs(value) % partitions"""
 
 EXERCISES = (
@@ -80,8 +80,8 @@ EXERCISES = (
         JAVA_HASH,
         (
             "Begin with 0. For each unit of the text: value = 31 * value + unit.",
-            "Java's int has 32 bits: keep them with & 0xFFFFFFFF. A result of 2**31 or more is a negative int.",
-            "Units are UTF-16 units, not characters: ☕ is one unit, 🥐 is two. "
+            "Java's int has 32 bits: keep 32 bits with & 0xFFFFFFFF. A result of 2**31 or more is a negative int.",
+            "Units are UTF-16 units, not characters: ☕ is one unit, 🥐 is two units. "
             'text.encode("utf-16-be") has 2 bytes for each unit.',
         ),
         cases=(("billing",), ("",), ("dashboard",), ("fraud-check",), ("café-☕",), ("🥐",), ("polygenelubricants",)),
@@ -97,14 +97,14 @@ EXERCISES = (
         partition_for,
         PARTITION_OF,
         (
-            "Take the hash's absolute value, then the remainder after a division by the number of partitions.",
-            "The int -2**31 has no absolute value in Java. Kafka uses 0 for it.",
+            "Take the absolute value of the hash. Then take the remainder of a division by the number of partitions.",
+            "Java's int cannot represent the absolute value of -2**31. Kafka uses 0 in this case.",
         ),
         cases=(("billing", 50), ("dashboard", 50), ("café-☕", 50), ("mailer", 7), ("polygenelubricants", 50)),
         known_mistakes={
             "use `partitions`, not 50": _always_use_50,
             "& 0x7FFFFFFF also removes the sign, but it does not give the absolute value": _mask_sign_bit,
-            "take the absolute value first: Python's % of a negative number is not Java's": _forget_abs,
+            "take the absolute value first: Python's % of a negative number differs from Java's %": _forget_abs,
             "abs(-2**31) does not fit into Java's int; Kafka uses 0": _use_python_abs,
         },
     ),

@@ -1,4 +1,4 @@
-"""Exercises of lessons 00 and 01: the next record, strings, commits, compact strings."""
+"""Exercises of lessons 00 and 01: read strings, commits and compact strings from bytes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kafkagroups.records.versions import NEWEST
 from kafkagroups.records.wire import STRING
 from kafkagroups.records.wire_base import MessageFormat
 
-_read_plain = STRING.reader(MessageFormat(0, False, NEWEST), True)
-_read_flexible = STRING.reader(MessageFormat(0, True, NEWEST), True)
+_read_kafka_string = STRING.reader(MessageFormat(0, False, NEWEST), True)
+_read_compact_string = STRING.reader(MessageFormat(0, True, NEWEST), True)
 
 
 # The correct functions
 
 
 def _read_string(data: bytes, position: int) -> Any:
-    return _read_plain(data, position)
+    return _read_kafka_string(data, position)
 
 
 def _decode_commit(key: bytes, value: bytes | None) -> Any:
@@ -32,7 +32,7 @@ def _decode_commit(key: bytes, value: bytes | None) -> Any:
 
 
 def _read_compact(data: bytes, position: int) -> Any:
-    return _read_flexible(data, position)
+    return _read_compact_string(data, position)
 
 
 # Exercise `read_string`: wrong functions that learners write.
@@ -44,7 +44,7 @@ def _read_unsigned_length(data: bytes, position: int) -> Any:
 
 
 def _forget_length_bytes(data: bytes, position: int) -> Any:
-    text, end = _read_plain(data, position)
+    text, end = _read_kafka_string(data, position)
     return text, end - 2
 
 
@@ -56,14 +56,14 @@ def _read_little_endian(data: bytes, position: int) -> Any:
 
 
 def _read_null_as_empty(data: bytes, position: int) -> Any:
-    text, end = _read_plain(data, position)
+    text, end = _read_kafka_string(data, position)
     return text or "", end
 
 
 # Exercise `decode_commit`: wrong functions that learners write.
 
 
-def _skip_no_record_type(key: bytes, value: bytes | None) -> Any:
+def _forget_record_type(key: bytes, value: bytes | None) -> Any:
     def read(position: int) -> tuple[str, int]:
         length = int.from_bytes(key[position : position + 2], "big", signed=True)
         return key[position + 2 : position + 2 + length].decode(), position + 2 + length
@@ -74,17 +74,17 @@ def _skip_no_record_type(key: bytes, value: bytes | None) -> Any:
     return group, topic, partition, _decode_commit(key, value)[3]
 
 
-def _read_short_partition(key: bytes, value: bytes | None) -> Any:
+def _read_partition_as_int16(key: bytes, value: bytes | None) -> Any:
     group, topic, _, offset = _decode_commit(key, value)
     return group, topic, int.from_bytes(key[-4:-2], "big", signed=True), offset
 
 
-def _read_half_an_offset(key: bytes, value: bytes | None) -> Any:
+def _read_offset_as_int32(key: bytes, value: bytes | None) -> Any:
     group, topic, partition, _ = _decode_commit(key, value)
     return group, topic, partition, None if value is None else int.from_bytes(value[2:6], "big", signed=True)
 
 
-def _skip_no_version(key: bytes, value: bytes | None) -> Any:
+def _forget_version(key: bytes, value: bytes | None) -> Any:
     group, topic, partition, _ = _decode_commit(key, value)
     return group, topic, partition, None if value is None else int.from_bytes(value[:8], "big", signed=True)
 
@@ -104,7 +104,7 @@ def _forget_minus_one(data: bytes, position: int) -> Any:
     return data[position : position + length].decode(errors="replace"), position + length
 
 
-def _read_one_length_byte(data: bytes, position: int) -> Any:
+def _read_length_as_one_byte(data: bytes, position: int) -> Any:
     length = data[position] - 1
     end = position + 1 + max(length, 0)
     text = None if length < 0 else data[position + 1 : end].decode(errors="replace")
@@ -125,16 +125,16 @@ def _read_high_bits_first(data: bytes, position: int) -> Any:
 
 
 def _read_compact_null_as_empty(data: bytes, position: int) -> Any:
-    text, end = _read_flexible(data, position)
+    text, end = _read_compact_string(data, position)
     return text or "", end
 
 
 # The bytes on which the functions are compared
 
 
-def _text(length: str, *rest: str) -> bytes:
-    """Return the length, given in hex, and the text after it."""
-    return bytes.fromhex(length) + b"".join(part.encode() for part in rest)
+def _encode_text(length: str, *texts: str) -> bytes:
+    """Return bytes that begin with a length, given in hex. The texts follow the length."""
+    return bytes.fromhex(length) + b"".join(text.encode() for text in texts)
 
 
 _COMMIT_KEY = bytes.fromhex("0001000762696c6c696e6700066f726465727300000002")
@@ -181,18 +181,18 @@ EXERCISES = (
         "next_record = 17",
         ("A committed offset is the offset of the *next* record to read.",),
         known_mistakes={
-            "16 is the last record that was read; a committed offset is the next one": 16,
-            "with 18, record 17 would never be read": 18,
+            "16 is the last record that was read; a committed offset is the next record to read": 16,
+            "with 18, the group would never read record 17": 18,
         },
     ),
     Exercise(
         "home_of_promo",
         37,
         'home_of_promo = kg.partition_for("promo")',
-        ('kg.partition_for("billing") gave 9. Ask the same for "promo".',),
+        ('kg.partition_for("billing") gave 9. Call it with "promo".',),
         known_mistakes={
             "that is the partition of billing": 9,
-            "the group's name is promo, in small letters": partition_for("Promo"),
+            "the group id is promo, in lower case": partition_for("Promo"),
         },
     ),
     Exercise(
@@ -202,19 +202,19 @@ EXERCISES = (
         (
             'Two bytes of length come first: int.from_bytes(…, "big", signed=True).',
             "A negative length means null: return None and the position after the length.",
-            "Otherwise the text is the next `length` bytes; return it with the position after it.",
+            "Otherwise the next `length` bytes are the text. Return the text and the position after the text.",
         ),
         cases=(
-            (_text("0007", "billing", "rest"), 0),
+            (_encode_text("0007", "billing", "rest"), 0),
             (_COMMIT_KEY, 2),
             (_COMMIT_KEY, 11),
             (_CAFE_KEY, 2),
-            (_text("0000", "x"), 0),
-            (_text("ffff", "x"), 0),
+            (_encode_text("0000", "x"), 0),
+            (_encode_text("ffff", "x"), 0),
         ),
         known_mistakes={
             "the length is signed: ffff is -1, which means null": _read_unsigned_length,
-            "the position after the text must count the two bytes of the length, too": _forget_length_bytes,
+            "the position after the text must include the two bytes of the length": _forget_length_bytes,
             "Kafka's numbers are big-endian: the high byte comes first": _read_little_endian,
             "null and the empty text are different: return None for a negative length": _read_null_as_empty,
         },
@@ -224,16 +224,16 @@ EXERCISES = (
         _decode_commit,
         DECODE_COMMIT,
         (
-            "The key: 2 bytes of record type, then group, topic (read_string twice), then 4 bytes of partition.",
-            "The value: 2 bytes of version, then 8 bytes of offset. All versions have the offset there.",
-            "No value (None) is a tombstone: it has no offset, so return None for the offset.",
+            "The key: 2 bytes of record type, then group and topic (use read_string), then 4 bytes of partition.",
+            "The value: 2 bytes for the version, then 8 bytes for the offset. The offset is there in all versions.",
+            "If the value is None, the record is a tombstone without an offset: return None for the offset.",
         ),
         cases=((_COMMIT_KEY, _VALUE_V3), (_COMMIT_KEY, _VALUE_V1), (_CAFE_KEY, _VALUE_V3), (_COMMIT_KEY, None)),
         known_mistakes={
-            "a key begins with 2 bytes of record type; the group comes after them": _skip_no_record_type,
-            "a partition is an int32, and an int32 has 4 bytes": _read_short_partition,
-            "an offset is an int64, and an int64 has 8 bytes": _read_half_an_offset,
-            "a value begins with 2 bytes of version; the offset comes after them": _skip_no_version,
+            "a key begins with 2 bytes of record type; the group comes after them": _forget_record_type,
+            "a partition is an int32, and an int32 has 4 bytes": _read_partition_as_int16,
+            "an offset is an int64, and an int64 has 8 bytes": _read_offset_as_int32,
+            "a value begins with 2 bytes of version; the offset comes after them": _forget_version,
             "a tombstone does not mean offset 0: return None": _read_tombstone_as_zero,
         },
     ),
@@ -241,9 +241,9 @@ EXERCISES = (
         "on_paper",
         50,
         "on_paper = 0x32    # = 50",
-        ("The first two bytes are the version. The eight after them are the offset.", "0x32 is 3 * 16 + 2."),
+        ("The first two bytes are the version. The next eight bytes are the offset.", "0x32 is 3 * 16 + 2."),
         known_mistakes={
-            "32 are its hex digits; as a number they are 3 * 16 + 2": 32,
+            "32 are the hex digits; the number is 3 * 16 + 2": 32,
             "that is the version; the offset comes after it": 3,
         },
     ),
@@ -253,8 +253,8 @@ EXERCISES = (
         READ_COMPACT,
         (
             "First the varint: add (byte & 0x7f) << shift for each byte and increase shift by 7. A byte below 0x80 is "
-            "the last one.",
-            "The varint is the length plus one; 0 means null: return None and the position after it.",
+            "the last byte.",
+            "The varint is the length plus one. If the varint is 0, return None and the position after the varint.",
         ),
         cases=(
             (bytes.fromhex("066372c3a86d"), 0),
@@ -265,7 +265,7 @@ EXERCISES = (
         ),
         known_mistakes={
             "the varint is the length plus one": _forget_minus_one,
-            "if a byte of the varint is 0x80 or more, another byte follows": _read_one_length_byte,
+            "if a byte of the varint is 0x80 or more, another byte follows": _read_length_as_one_byte,
             "a varint has its low seven bits first": _read_high_bits_first,
             "0 means null, and 1 means the empty text": _read_compact_null_as_empty,
         },

@@ -1,4 +1,4 @@
-"""Exercises of lesson 10: merging parts of a log, a counterexample, a straight line."""
+"""Exercises of lesson 10: merge parts of a log, find a counterexample, estimate a time."""
 
 from __future__ import annotations
 
@@ -6,94 +6,95 @@ from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.small_logs import load_small_log
 
 Key = tuple[str, str]
-Newest = dict[Key, tuple[int, int | None]]
-"""For each key of a part of a log: where its newest line is, and its offset (None for a tombstone)."""
+NewestLines = dict[Key, tuple[int, int | None]]
+"""For each key: the position of its newest line in the log, and the committed offset (None for a tombstone)."""
 Point = tuple[int, int]
-"""A number of records and the milliseconds that they took."""
+"""A number of records, and the milliseconds in which these records were loaded."""
 _LETTERS = "CXTMA"
-_MOST_LETTERS = 4
+"""C: commit, X: commit in a transaction, T: tombstone, M: commit marker, A: abort marker (see small_logs.py)."""
+_MAX_LETTERS = 4
 
-# Exercise `merge`: first the correct function, then wrong ones that learners write.
+# Exercise `merge`: first the correct function, then wrong functions that learners write.
 
 
-def _merge(left: Newest, right: Newest) -> Newest:
+def _merge_parts(left: NewestLines, right: NewestLines) -> NewestLines:
     both = dict(left)
-    for key, newest in right.items():
-        if key not in both or both[key][0] < newest[0]:
-            both[key] = newest
+    for key, line in right.items():
+        if key not in both or both[key][0] < line[0]:
+            both[key] = line
     return both
 
 
-def _prefer_right(left: Newest, right: Newest) -> Newest:
+def _prefer_right(left: NewestLines, right: NewestLines) -> NewestLines:
     return {**left, **right}
 
 
-def _prefer_left(left: Newest, right: Newest) -> Newest:
+def _prefer_left(left: NewestLines, right: NewestLines) -> NewestLines:
     return {**right, **left}
 
 
-def _prefer_larger_offset(left: Newest, right: Newest) -> Newest:
+def _prefer_larger_offset(left: NewestLines, right: NewestLines) -> NewestLines:
     both = dict(left)
-    for key, newest in right.items():
-        if key not in both or (both[key][1] or 0) < (newest[1] or 0):
-            both[key] = newest
+    for key, line in right.items():
+        if key not in both or (both[key][1] or 0) < (line[1] or 0):
+            both[key] = line
     return both
 
 
-def _drop_tombstones(left: Newest, right: Newest) -> Newest:
-    return {key: newest for key, newest in _merge(left, right).items() if newest[1] is not None}
+def _drop_tombstones_after_merge(left: NewestLines, right: NewestLines) -> NewestLines:
+    return {key: line for key, line in _merge_parts(left, right).items() if line[1] is not None}
 
 
-def _ignore_tombstones(left: Newest, right: Newest) -> Newest:
-    return _merge(_drop_tombstones(left, {}), _drop_tombstones(right, {}))
+def _drop_tombstones_before_merge(left: NewestLines, right: NewestLines) -> NewestLines:
+    return _merge_parts(_drop_tombstones_after_merge(left, {}), _drop_tombstones_after_merge(right, {}))
 
 
-def _keep_keys_of_left(left: Newest, right: Newest) -> Newest:
-    return {key: newest for key, newest in _merge(left, right).items() if key in left}
+def _keep_only_keys_of_left(left: NewestLines, right: NewestLines) -> NewestLines:
+    return {key: line for key, line in _merge_parts(left, right).items() if key in left}
 
 
 # Exercise `counterexample`: the function that finds a mistake.
 
 
-def _find_mistake_in_log(letters: str) -> str | None:
-    """Return why the classic coordinator and the merge agree on this log, or None if they disagree."""
+def _find_mistake_in_letters(letters: str) -> str | None:
+    """Return None if the classic and the new coordinator disagree on this log, else a hint why both agree."""
     if not set(letters) <= set(_LETTERS):
         return f"use only the letters {', '.join(_LETTERS)}"
-    if len(letters) > _MOST_LETTERS:
-        return f"{_MOST_LETTERS} letters are enough"
-    classic = load_small_log(letters, "classic", passes=0)[0]
-    newest = load_small_log(letters, "new", passes=0)[0]
-    if classic != newest:
+    if len(letters) > _MAX_LETTERS:
+        return f"use at most {_MAX_LETTERS} letters"
+    classic_offset = load_small_log(letters, "classic", passes=0)[0]
+    new_offset = load_small_log(letters, "new", passes=0)[0]
+    if classic_offset != new_offset:
         return None
     if "M" not in letters or "X" not in letters:
-        return "without a committed transaction both give the same answer: use X, and M after it"
+        return "without a committed transaction, both coordinators give the same answer: use X, and M after X"
     if "T" not in letters:
-        return "two commits are not enough, because both choose the newer one: a tombstone must remove the newer one"
-    return f"both answer {classic}. Put the tombstone between X and its M: does it remove X there?"
+        return "two commits are not enough: both coordinators choose the newer commit. Let T remove that commit"
+    return f"both coordinators answer {classic_offset}. Put T between X and M: which coordinator removes X at T?"
 
 
-# Exercise `milliseconds`: first the correct function, then wrong ones that learners write.
+# Exercise `milliseconds`: first the correct function, then wrong functions that learners write.
 
 
-def _milliseconds(small: Point, large: Point, records: int) -> int:
+def _estimate_milliseconds(small: Point, large: Point, records: int) -> int:
     slope = (large[1] - small[1]) / (large[0] - small[0])
     return round(small[1] + slope * (records - small[0]))
 
 
-def _scale_large(small: Point, large: Point, records: int) -> int:
+def _scale_large_log(small: Point, large: Point, records: int) -> int:
     return round(large[1] / large[0] * records)
 
 
-def _scale_small(small: Point, large: Point, records: int) -> int:
+def _scale_small_log(small: Point, large: Point, records: int) -> int:
     return round(small[1] / small[0] * records)
 
 
-def _forget_start(small: Point, large: Point, records: int) -> int:
+def _leave_out_start_time(small: Point, large: Point, records: int) -> int:
     return round((large[1] - small[1]) / (large[0] - small[0]) * records)
 
 
-def _count_start_twice(small: Point, large: Point, records: int) -> int:
-    return _forget_start(small, large, records) + small[1]
+def _count_start_time_twice(small: Point, large: Point, records: int) -> int:
+    return _leave_out_start_time(small, large, records) + small[1]
 
 
 MERGE = """\
@@ -101,16 +102,16 @@ def merge(left, right):
     both = dict(left)
     for key, (at, value) in right.items():
         if key not in both or both[key][0] < at:
-            both[key] = at, value                  # also a tombstone: a third part may hold something older
+            both[key] = at, value                  # also a tombstone: a third part may contain an older line
     return both"""
 
 COUNTEREXAMPLE = 'counterexample = "CXTM"'
 
 MILLISECONDS = """\
 def milliseconds(small, large, records):
-    each = (large[1] - small[1]) / (large[0] - small[0])
-    start = small[1] - each * small[0]
-    return round(start + each * records)"""
+    per_record = (large[1] - small[1]) / (large[0] - small[0])
+    start = small[1] - per_record * small[0]
+    return round(start + per_record * records)"""
 
 _A = ("a", "orders-0")
 _B = ("b", "orders-0")
@@ -118,11 +119,11 @@ _B = ("b", "orders-0")
 EXERCISES = (
     Exercise(
         "merge",
-        _merge,
+        _merge_parts,
         MERGE,
         (
-            "Begin with a copy of one part, dict(left), and loop over the other.",
-            "If both have a key, the larger `at` wins, no matter what the values are. None is a value like any other.",
+            "Begin with a copy of one part, dict(left), and loop over the other part.",
+            "If both parts have a key, the line with the larger `at` wins. The value does not matter, not even None.",
         ),
         cases=(
             ({_A: (3, 30)}, {_B: (5, 50)}),
@@ -134,12 +135,12 @@ EXERCISES = (
             ({}, {_A: (5, None)}),
         ),
         known_mistakes={
-            "the parts come in any order: the larger `at` wins, not the right part": _prefer_right,
-            "the parts come in any order: the larger `at` wins, not the left part": _prefer_left,
-            "an offset may go back: the larger `at` decides, not the larger offset": _prefer_larger_offset,
-            "a tombstone must stay, because a third part may hold something older": _drop_tombstones,
-            "a tombstone is newer or older like any other line": _ignore_tombstones,
-            "keys that only the right part has belong to the answer": _keep_keys_of_left,
+            "the parts have no fixed order: the larger `at` wins, not always `right`": _prefer_right,
+            "the parts have no fixed order: the larger `at` wins, not always `left`": _prefer_left,
+            "a newer offset may be smaller: the larger `at` decides, not the larger offset": _prefer_larger_offset,
+            "a tombstone must stay, because a third part may contain an older line": _drop_tombstones_after_merge,
+            "a tombstone has a position too: compare it like every other line": _drop_tombstones_before_merge,
+            "the result also contains the keys that only `right` has": _keep_only_keys_of_left,
         },
     ),
     Exercise(
@@ -147,27 +148,25 @@ EXERCISES = (
         "CXTM",
         COUNTEREXAMPLE,
         (
-            "The maximum compares the positions of all commits and tombstones. When does the classic one look at an X?",
-            "At M. It compares X with the offset that it has *then*. If a tombstone removed that offset, it has none.",
+            "The merge compares positions of commits and tombstones. When does the classic coordinator look at an X?",
+            "At M. It compares X with the offset that is cached at that moment. After a tombstone there is none.",
         ),
         known_mistakes={
             "use only the letters C, X, T, M, A": "CXKM",
-            "4 letters are enough": "CXXTM",
-            "without a committed transaction both give the same answer: use X, and M after it": "CXTA",
-            "two commits are not enough, because both choose the newer one: a tombstone must remove the newer one": (
-                "CXCM"
-            ),
-            "both answer None. Put the tombstone between X and its M: does it remove X there?": "XMT",
+            "use at most 4 letters": "CXXTM",
+            "without a committed transaction, both coordinators give the same answer: use X, and M after X": "CXTA",
+            "two commits are not enough: both coordinators choose the newer commit. Let T remove that commit": ("CXCM"),
+            "both coordinators answer None. Put T between X and M: which coordinator removes X at T?": "XMT",
         },
-        find_mistake=_find_mistake_in_log,
+        find_mistake=_find_mistake_in_letters,
     ),
     Exercise(
         "milliseconds",
-        _milliseconds,
+        _estimate_milliseconds,
         MILLISECONDS,
         (
-            "How many more records and how many more milliseconds has `large`? Divide: that is the time of one record.",
-            "Subtract the time of its records from `small`. The rest is the start, which every log has once.",
+            "How many more records and milliseconds does `large` have than `small`? Divide these numbers.",
+            "Subtract the time of the records of `small` from its total time. The difference is the start time.",
         ),
         cases=(
             ((1, 400), (10, 1300), 100),
@@ -176,10 +175,10 @@ EXERCISES = (
             ((1, 250), (10, 2500), 40),
         ),
         known_mistakes={
-            "the start costs the same for every log, so it must not grow with the number of records": _scale_large,
-            "the small log's time is mostly its start: use both points": _scale_small,
-            "add the time of the start": _forget_start,
-            "the time of `small` already contains its records": _count_start_twice,
+            "the start time does not grow with the number of records, it is the same for every log": _scale_large_log,
+            "most of the small log's time is the start time: use both points": _scale_small_log,
+            "add the start time": _leave_out_start_time,
+            "the time of `small` already contains its records": _count_start_time_twice,
         },
     ),
 )

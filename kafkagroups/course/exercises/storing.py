@@ -1,4 +1,4 @@
-"""Exercises of lesson 04: metadata length, append errors, two commits in flight."""
+"""Exercises of lesson 04: the metadata limit, append errors, two commits in flight."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.records.text import utf16_length
 
 Events = list[tuple[Any, ...]]
-"""("commit", offset), ("stored", offset, position in the log) or ("failed", offset)."""
-State = tuple[int | None, int | None]
+"""Each event is ("commit", offset), ("stored", offset, position in the log) or ("failed", offset)."""
+CachedAndPending = tuple[int | None, int | None]
 """The cached and the pending offset of one partition."""
 _PARTITION = TopicPartition("orders", 0)
 
-# Exercise `fits`: first the correct function, then wrong ones that learners write.
+# Exercise `fits`: first the correct function, then wrong functions that learners write.
 
 
-def _fits(metadata: str, limit: int) -> bool:
+def _check_metadata_length(metadata: str, limit: int) -> bool:
     return utf16_length(metadata) <= limit
 
 
@@ -36,10 +36,10 @@ def _count_utf8_bytes(metadata: str, limit: int) -> bool:
     return len(metadata.encode()) <= limit
 
 
-# Exercise `commit_error`: first the correct function, then wrong ones that learners write.
+# Exercise `commit_error`: first the correct function, then wrong functions that learners write.
 
 
-def _commit_error(error: str) -> str:
+def _convert_error(error: str) -> str:
     return convert_commit_append_error(Errors[error], verifies_transactions=True).name
 
 
@@ -47,43 +47,43 @@ def _convert_as_group_append(error: str) -> str:
     return convert_group_append_error(Errors[error]).name
 
 
-def _with_errors(**wrong: str) -> Callable[[str], str]:
+def _make_wrong_commit_error(**wrong_errors: str) -> Callable[[str], str]:
     """Return a function that is wrong for some errors of the log and correct for the others."""
-    return lambda error: wrong.get(error, _commit_error(error))
+    return lambda error: wrong_errors.get(error, _convert_error(error))
 
 
-# Exercise `in_flight`: first the correct function, then wrong ones that learners write.
+# Exercise `in_flight`: first the correct function, then wrong functions that learners write.
 
 
-def _in_flight(events: Events) -> State:
+def _track_commits(events: Events) -> CachedAndPending:
     offsets = GroupOffsets()
-    prepared = {}
-    for what, offset, *position in events:
-        if what == "commit":
-            prepared[offset] = OffsetAndMetadata(offset, "", 0, -1, None, None, -1, -1)
-            offsets.prepare({_PARTITION: prepared[offset]})
-        elif what == "stored":
-            offsets.complete(_PARTITION, prepared[offset], position[0])
+    prepared_commits = {}
+    for event_type, offset, *position in events:
+        if event_type == "commit":
+            prepared_commits[offset] = OffsetAndMetadata(offset, "", 0, -1, None, None, -1, -1)
+            offsets.prepare({_PARTITION: prepared_commits[offset]})
+        elif event_type == "stored":
+            offsets.complete(_PARTITION, prepared_commits[offset], position[0])
         else:
-            offsets.drop_pending(_PARTITION, prepared[offset])
-    return _offset_of(offsets.committed.get(_PARTITION)), _offset_of(offsets.pending.get(_PARTITION))
+            offsets.drop_pending(_PARTITION, prepared_commits[offset])
+    return _get_offset(offsets.committed.get(_PARTITION)), _get_offset(offsets.pending.get(_PARTITION))
 
 
-def _offset_of(commit: OffsetAndMetadata | None) -> int | None:
+def _get_offset(commit: OffsetAndMetadata | None) -> int | None:
     return None if commit is None else commit.offset
 
 
-def _in_flight_with(mistake: str) -> Callable[[Events], State]:
+def _make_wrong_in_flight(mistake: str) -> Callable[[Events], CachedAndPending]:
     """Return an `in_flight` that makes one mistake."""
 
-    def in_flight(events: Events) -> State:
+    def in_flight(events: Events) -> CachedAndPending:
         cached: tuple[int, int] | None = None
         pending: int | None = None
-        for what, offset, *position in events:
-            if what == "commit":
+        for event_type, offset, *position in events:
+            if event_type == "commit":
                 if mistake != "keeps the first pending" or pending is None:
                     pending = offset
-            elif what == "stored":
+            elif event_type == "stored":
                 is_newer = cached is None or cached[0] < position[0]
                 if mistake == "last answer wins":
                     is_newer = True
@@ -124,40 +124,40 @@ def in_flight(events):
     cached = None
     cached_at = -1
     pending = None
-    for what, offset, *place in events:
-        if what == "commit":
+    for event, offset, *position in events:
+        if event == "commit":
             pending = offset
-        elif what == "stored":
-            if pending is not None and cached_at < place[0]:
+        elif event == "stored":
+            if pending is not None and cached_at < position[0]:
                 cached = offset
-                cached_at = place[0]
-        if what != "commit" and pending == offset:
-            pending = None                         # only the entry of this commit
+                cached_at = position[0]
+        if event != "commit" and pending == offset:
+            pending = None                         # remove only the entry of this commit
     return cached, pending"""
 
 EXERCISES = (
     Exercise(
         "fits",
-        _fits,
+        _check_metadata_length,
         FITS,
         (
-            "Java counts UTF-16 units: most characters are one unit, characters above U+FFFF such as 𝄞 are two.",
+            "Java counts UTF-16 units: most characters are one unit. Characters above U+FFFF (𝄞) are two.",
             'metadata.encode("utf-16-le") has two bytes for each unit.',
         ),
         cases=(("till", 4), ("tills", 4), ("", 0), ("ü" * 4, 4), ("𝄞𝄞", 4), ("𝄞𝄞𝄞", 4)),
         known_mistakes={
-            'the limit itself still fits: <=, not <; and "utf-16" begins with a mark': _exclude_the_limit,
-            "that counts characters; 𝄞 is one character and two units": _count_characters,
-            "that counts bytes of UTF-8; ü is two bytes and one unit": _count_utf8_bytes,
+            'exactly `limit` units still fit: <=, not <. And "utf-16" adds a byte order mark': _exclude_the_limit,
+            "your function counts characters; 𝄞 is one character and two units": _count_characters,
+            "your function counts UTF-8 bytes; ü is two bytes and one unit": _count_utf8_bytes,
         },
     ),
     Exercise(
         "commit_error",
-        _commit_error,
+        _convert_error,
         COMMIT_ERROR,
         (
             "Sort the errors by what the client should do: try again later, look for another coordinator, or give up.",
-            "An error that the table does not name is returned unchanged. This includes NONE.",
+            "Return an error unchanged if the table does not contain it. NONE is one of these errors.",
         ),
         cases=tuple(
             (name,)
@@ -177,27 +177,27 @@ EXERCISES = (
             )
         ),
         known_mistakes={
-            "that is the log's error; the client would think that its own partition failed": lambda error: error,
-            "that is the answer if a *group's* record cannot be appended": _convert_as_group_append,
-            "a broker that is no longer the leader will refuse again: the client must look for another": _with_errors(
+            "that is the log's error; a client would conclude that its own partition failed": lambda error: error,
+            "that is the answer if the append of a group's record fails": _convert_as_group_append,
+            "this broker is no longer the leader: the client must find another broker": _make_wrong_commit_error(
                 NOT_LEADER_OR_FOLLOWER="COORDINATOR_NOT_AVAILABLE", KAFKA_STORAGE_ERROR="COORDINATOR_NOT_AVAILABLE"
             ),
-            "a time-out is returned to the client unchanged: it may commit again": _with_errors(
+            "a time-out is returned unchanged: the client may commit again": _make_wrong_commit_error(
                 REQUEST_TIMED_OUT="COORDINATOR_NOT_AVAILABLE"
             ),
-            "all three errors that mean too large get the same answer": _with_errors(
+            "all three errors for too large records get the same answer": _make_wrong_commit_error(
                 RECORD_LIST_TOO_LARGE="RECORD_LIST_TOO_LARGE", INVALID_FETCH_SIZE="INVALID_FETCH_SIZE"
             ),
         },
     ),
     Exercise(
         "in_flight",
-        _in_flight,
+        _track_commits,
         IN_FLIGHT,
         (
-            "Keep three things: the cached offset, its place in the log, and the pending offset.",
-            '"stored": cache it if something is pending and its place in the log is after that of the cached offset.',
-            '"stored" and "failed" clear `pending`, but only if it holds the same offset.',
+            "Keep three variables: the cached offset, its position in the log, and the pending offset.",
+            '"stored": cache the offset if an offset is pending and the position is above the cached one.',
+            '"stored" and "failed" clear `pending`, but only if `pending` is the same offset.',
         ),
         cases=(
             ([("commit", 5), ("stored", 5, 0)],),
@@ -210,21 +210,21 @@ EXERCISES = (
             ([("commit", 5), ("stored", 5, 0), ("commit", 6), ("commit", 7), ("failed", 7), ("stored", 6, 1)],),
         ),
         known_mistakes={
-            "the commit that is later in the log is newer, no matter which one is answered last": _in_flight_with(
+            "the commit that is later in the log is newer, even if it is answered first": _make_wrong_in_flight(
                 "last answer wins"
             ),
-            "an offset may go back: its position in the log decides, not its size": _in_flight_with(
+            "a newer offset may be smaller: its position in the log decides, not its value": _make_wrong_in_flight(
                 "largest offset wins"
             ),
-            "an answer clears its own pending entry, not that of a later commit": _in_flight_with(
+            "an answer clears the pending entry of its own commit, not of a later commit": _make_wrong_in_flight(
                 "success clears any pending"
             ),
-            "a failure removes its own pending entry, not that of a later commit": _in_flight_with(
+            "a failure removes the pending entry of its own commit, not of a later commit": _make_wrong_in_flight(
                 "failure clears any pending"
             ),
-            "a failed commit is not cached": _in_flight_with("caches failed commits"),
-            "pending holds the latest commit": _in_flight_with("keeps the first pending"),
-            "the classic coordinator caches a commit only while something is pending": _in_flight_with(
+            "a failed commit is not cached": _make_wrong_in_flight("caches failed commits"),
+            "pending holds the latest commit": _make_wrong_in_flight("keeps the first pending"),
+            "the classic coordinator caches a commit only while an offset is pending": _make_wrong_in_flight(
                 "ignores pending"
             ),
         },

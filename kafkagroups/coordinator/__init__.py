@@ -1,4 +1,4 @@
-"""One broker's classic group coordinator, on a given clock and a given log.
+"""One broker's classic group coordinator. The caller supplies its clock and its log.
 
 coordinator = start_broker(folder, Clock(now_ms), Settings("3.9.2"))
 response = coordinator.join_group("billing", protocols=[("range", subscription)])

@@ -1,6 +1,7 @@
-"""The coordinator's cache of groups: how a partition is loaded into it and unloaded.
+"""The coordinator's cache of groups: partitions are loaded into the cache and unloaded from it.
 
-Requests are answered from `groups` (Kafka's groupMetadataCache). The topic is read only when a partition is loaded.
+The coordinator answers requests from `groups` (Kafka's groupMetadataCache). It reads the topic only when it loads a
+partition.
 
 Simpler than Kafka: there are no threads, so a load has finished when `load_partition` returns. To test a request during
 a load, put the partition into `loading`.
@@ -29,15 +30,16 @@ from kafkagroups.records.versions import dialect
 logger = logging.getLogger("kafkagroups.coordinator")
 
 
-def _ignore(group: ClassicGroup) -> None:
+def _ignore_group(group: ClassicGroup) -> None:
     pass
 
 
 class GroupCache:
     """The groups of the partitions that this broker owns.
 
-    `owned` and `loading` are partitions of the offsets topic, `epochs` their newest coordinator epochs. `open_groups`
-    has the group ids of each open transaction, by producer id.
+    `owned` and `loading` are partitions of the offsets topic: those that this broker owns, and those that it loads at
+    this moment. `epochs` has the newest coordinator epoch of each partition. `open_groups` has, for each producer id,
+    the groups whose offsets are part of its open transaction.
     """
 
     def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:
@@ -49,7 +51,7 @@ class GroupCache:
         self.loading: set[int] = set()
         self.open_groups: dict[int, set[str]] = {}
         self.epochs: dict[int, int] = {}
-        self.rules = dialect("classic", settings.kafka)
+        self.dialect = dialect("classic", settings.kafka)
 
     def partition_for(self, group_id: str) -> int:
         """Return the partition of the offsets topic that stores the group."""
@@ -69,15 +71,15 @@ class GroupCache:
         return self.is_local(group_id) and (group is None or group.state is ClassicState.DEAD)
 
     def get_group(self, group_id: str) -> ClassicGroup | None:
-        """Return the group, or None if it was neither created nor loaded."""
+        """Return the group, or None if it is not in the cache."""
         return self.groups.get(group_id)
 
     def get_or_create(self, group_id: str) -> ClassicGroup:
-        """Return the group, or a new Empty one. No record is written for a new group."""
+        """Return the group. If it is not in the cache, add an Empty group, for which no record is written."""
         return self.add_group(ClassicGroup(group_id, self.settings.version, self.clock.now_ms))
 
     def add_group(self, group: ClassicGroup) -> ClassicGroup:
-        """Add the group, unless one with its id exists; return the one that is in the cache."""
+        """Add the group, unless the cache contains a group with this id. Return the group that is in the cache."""
         return self.groups.setdefault(group.group_id, group)
 
     def current_groups(self) -> list[ClassicGroup]:
@@ -87,11 +89,11 @@ class GroupCache:
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
         """Commit or abort the producer's pending offsets in groups of these partitions of the offsets topic.
 
-        A group that moved to another broker is completed there, from the log.
+        If a group has moved to another broker, that broker completes the transaction when it reads the marker.
         """
-        completed = set(partitions)
+        marked_partitions = set(partitions)
         for group_id in sorted(self.open_groups.get(producer_id, ())):
-            if self.partition_for(group_id) not in completed:
+            if self.partition_for(group_id) not in marked_partitions:
                 continue
             group = self.groups.get(group_id)
             if group is not None and group.state is not ClassicState.DEAD:
@@ -106,36 +108,40 @@ class GroupCache:
             self.open_groups.pop(producer_id, None)
 
     def load_partition(
-        self, partition: int, epoch: int = 0, on_loaded: Callable[[ClassicGroup], None] = _ignore
+        self, partition: int, epoch: int = 0, on_loaded: Callable[[ClassicGroup], None] = _ignore_group
     ) -> None:
         """Read the partition's log into the cache, as `kg.load` does, and call `on_loaded` for each group.
 
-        The call is ignored if the partition is owned, or if a newer coordinator epoch was seen. If the load fails, the
-        groups that were loaded stay in the cache and the broker owns the partition, as in Kafka.
+        The call is ignored if this broker already owns the partition, or if `epoch` is older than the partition's
+        newest coordinator epoch. If the load fails, the groups that were loaded before the error stay in the cache,
+        and the broker owns the partition, as in Kafka.
         """
-        if self._is_old(partition, epoch) or partition in self.owned:
+        if self._is_old_epoch(partition, epoch) or partition in self.owned:
             return
         self.loading.add(partition)
-        cache = ClassicCache(self.rules)
+        cache = ClassicCache(self.dialect)
         try:
-            cache.add(fold_batches(partition, self.logs.read(partition), self.rules))
+            cache.add(fold_batches(partition, self.logs.read(partition), self.dialect))
         except (BadBytes, LoadFailed) as error:
             logger.error("Error loading offsets from __consumer_offsets-%d: %s", partition, error)
-        for parts in cache.groups.values():
-            group = parts.build()
+        for group_parts in cache.groups.values():
+            group = group_parts.build()
             assert isinstance(group, Group)
-            for producer in group.pending:
-                self.open_groups.setdefault(producer, set()).add(group.group_id)
+            for producer_id in group.pending:
+                self.open_groups.setdefault(producer_id, set()).add(group.group_id)
             on_loaded(self.add_group(build_classic_group(group, self.settings.version, self.clock.now_ms)))
         self.owned.add(partition)
         self.loading.discard(partition)
         logger.info("Finished loading offsets and group metadata from __consumer_offsets-%d", partition)
 
     def unload_partition(
-        self, partition: int, epoch: int | None = None, on_unloaded: Callable[[ClassicGroup], None] = _ignore
+        self, partition: int, epoch: int | None = None, on_unloaded: Callable[[ClassicGroup], None] = _ignore_group
     ) -> None:
-        """Call `on_unloaded` for each group of the partition and remove it. An old epoch is ignored."""
-        if epoch is not None and self._is_old(partition, epoch):
+        """Remove each group of the partition, after a call of `on_unloaded` with the group.
+
+        The call is ignored if `epoch` is older than the partition's newest coordinator epoch.
+        """
+        if epoch is not None and self._is_old_epoch(partition, epoch):
             return
         self.owned.discard(partition)
         self.loading.discard(partition)
@@ -144,8 +150,8 @@ class GroupCache:
         for group in groups:
             on_unloaded(group)
             del self.groups[group.group_id]
-            for producer in list(self.open_groups):
-                self.close_transaction(producer, group.group_id)
+            for producer_id in list(self.open_groups):
+                self.close_transaction(producer_id, group.group_id)
             offset_count += len(group.offsets.committed)
         logger.info(
             "Finished unloading __consumer_offsets-%d. Removed %d cached offsets and %d cached groups.",
@@ -154,7 +160,8 @@ class GroupCache:
             len(groups),
         )
 
-    def _is_old(self, partition: int, epoch: int) -> bool:
-        newest = max(epoch, self.epochs.get(partition, epoch))
-        self.epochs[partition] = newest
-        return epoch < newest
+    def _is_old_epoch(self, partition: int, epoch: int) -> bool:
+        """Return whether the partition has had a newer epoch; otherwise store this epoch."""
+        newest_epoch = max(epoch, self.epochs.get(partition, epoch))
+        self.epochs[partition] = newest_epoch
+        return epoch < newest_epoch

@@ -1,8 +1,8 @@
-"""A clock that only its caller advances, and the timers that it runs on the way.
+"""A clock that only its caller advances, and the timers that run when they are due.
 
-Kafka's coordinator keeps delayed operations in "purgatories" (DelayedHeartbeat, DelayedJoin, DelayedSync). There, an
-operation is completed early or expires. Here, completing early is `Timer.cancel`, and expiring is the timer's action.
-The clock runs actions in the order of their times; actions with the same time run in the order of their creation.
+Kafka's coordinator keeps delayed operations in "purgatories" (DelayedHeartbeat, DelayedJoin, DelayedSync). A delayed
+operation either is completed early or expires. Here `Timer.cancel` completes it early; if it expires, the timer's
+action runs. Timers run in the order of their times. Timers with the same time run in the order of their creation.
 Source: DelayedOperation.scala, SystemTimer.java (3.9).
 """
 
@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 
 @dataclass(order=True)
 class Timer:
-    """An action that is due at `at_ms`. `order` is the number of timers created before it."""
+    """An action that runs at the time `due_ms`. `number` counts the timers that were created before it."""
 
-    at_ms: int
-    order: int
+    due_ms: int
+    number: int
     action: Callable[[], None] | None = field(compare=False)
 
     def cancel(self) -> None:
-        """Drop the action."""
+        """Make sure that the action does not run."""
         self.action = None
 
 
@@ -32,7 +32,7 @@ class Clock:
     Parameters
     ----------
     now_ms
-        The time at the beginning, in ms since the epoch. The attribute of the same name is the current time.
+        The time at the start, in ms since the epoch. The attribute `now_ms` is the current time.
 
     Examples
     --------
@@ -45,12 +45,12 @@ class Clock:
     def __init__(self, now_ms: int = 0) -> None:
         self.now_ms = now_ms
         self._timers: list[Timer] = []
-        self._created = 0
+        self._timer_count = 0
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
         """Run the action in `delay_ms`, or immediately if the delay is 0 or negative."""
-        timer = Timer(self.now_ms + max(delay_ms, 0), self._created, action)
-        self._created += 1
+        timer = Timer(self.now_ms + max(delay_ms, 0), self._timer_count, action)
+        self._timer_count += 1
         if delay_ms <= 0:
             timer.action = None
             action()
@@ -59,11 +59,11 @@ class Clock:
         return timer
 
     def advance_to(self, now_ms: int) -> None:
-        """Advance to `now_ms` and run each action that is due on the way, at its own time. Never go back."""
-        while self._timers and self._timers[0].at_ms <= now_ms:
+        """Advance to `now_ms`. Each timer that is due by then runs at its own time. An earlier `now_ms` is ignored."""
+        while self._timers and self._timers[0].due_ms <= now_ms:
             timer = heapq.heappop(self._timers)
             if timer.action is not None:
-                self.now_ms = max(self.now_ms, timer.at_ms)
+                self.now_ms = max(self.now_ms, timer.due_ms)
                 timer.action()
         self.now_ms = max(self.now_ms, now_ms)
 
@@ -72,5 +72,5 @@ class Clock:
         self.advance_to(self.now_ms + ms)
 
     def clear_timers(self) -> None:
-        """Drop all timers, as a crash does."""
+        """Remove all timers, as a crash does."""
         self._timers.clear()

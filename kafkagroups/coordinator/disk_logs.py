@@ -1,4 +1,4 @@
-"""The offsets topic's partitions as folders of segment files, as a broker writes them.
+"""The partitions of the offsets topic as folders with segment files, in a broker's format.
 
 Source: ReplicaManager.appendRecords, ProducerAppendInfo.checkProducerEpoch (3.9).
 """
@@ -19,33 +19,33 @@ from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 
 AppendListener = Callable[[int, int, int], None]
-"""Called after each append with the partition and the batch's first and last offset."""
+"""A function that is called after each append with the partition and the batch's first and last offset."""
 
 
-def ignore_append(partition: int, first: int, last: int) -> None:
+def ignore_append(partition: int, first_offset: int, last_offset: int) -> None:
     """Do nothing."""
 
 
 class DiskLogs:
-    """The folders `__consumer_offsets-N` in `folder`, written in Kafka's format (magic 2).
+    """The partition folders `__consumer_offsets-N` in `folder`, in Kafka's format (magic 2).
 
-    An append is answered immediately.
+    Each append is answered immediately.
 
     Parameters
     ----------
     folder
-        The folder of the partition folders. It need not exist.
+        The folder that contains the partition folders. If it does not exist, the first append creates it.
     compression
         The codec of appended batches. Markers are never compressed.
-    fences
-        Whether an append with an older producer epoch than the partition's newest one is refused. `open_logs` sets it
-        by `Settings.fences_producers`.
+    fences_producers
+        Whether an append is refused if its producer epoch is older than the producer's newest epoch in the partition.
+        `open_logs` sets this to `Settings.fences_producers`.
     max_message_bytes
-        The largest batch. A larger one is refused with MESSAGE_TOO_LARGE.
+        The size of the largest batch. A larger batch is refused with MESSAGE_TOO_LARGE.
     segment_bytes
         The size at which a new segment begins.
     on_append
-        Called after each append with partition, first and last offset.
+        A function that is called after each append.
     """
 
     def __init__(
@@ -53,19 +53,19 @@ class DiskLogs:
         folder: str | Path,
         compression: CompressionType = CompressionType.NONE,
         *,
-        fences: bool = True,
+        fences_producers: bool = True,
         max_message_bytes: int = 1_048_588,
         segment_bytes: int = SEGMENT_BYTES,
         on_append: AppendListener = ignore_append,
     ) -> None:
         self.folder = Path(folder)
         self.compression = compression
-        self.fences = fences
+        self.fences_producers = fences_producers
         self.max_message_bytes = max_message_bytes
         self.segment_bytes = segment_bytes
         self.on_append = on_append
         self._writers: dict[int, LogWriter] = {}
-        self._epochs: dict[tuple[int, int], int] = {}
+        self._newest_epochs: dict[tuple[int, int], int] = {}
 
     def magic(self, partition: int) -> int | None:
         """Return 2, the message format of every partition."""
@@ -73,7 +73,7 @@ class DiskLogs:
 
     def read(self, partition: int) -> Iterable[Batch]:
         """Return all batches of the partition."""
-        folder = self._folder(partition)
+        folder = self._partition_folder(partition)
         if partition in self._writers:
             self._writers[partition].flush()
         return open_log(folder) if folder.is_dir() and has_segments(folder) else ()
@@ -81,7 +81,7 @@ class DiskLogs:
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
         """Append a batch and call `callback` immediately.
 
-        The error is INVALID_PRODUCER_EPOCH or MESSAGE_TOO_LARGE if the batch is refused.
+        If the batch is refused, the error is INVALID_PRODUCER_EPOCH or MESSAGE_TOO_LARGE.
         """
         error, offset = self._append(partition, batch)
         callback(error, offset)
@@ -89,7 +89,10 @@ class DiskLogs:
     def append_marker(
         self, partition: int, producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int, epoch: int = 0
     ) -> int:
-        """Append the marker that ends a transaction; return its offset. `epoch` is the transaction coordinator's."""
+        """Append the marker that ends a transaction; return the marker's offset.
+
+        `epoch` is the epoch of the transaction coordinator.
+        """
         key = encode_control_key(ControlType.COMMIT if commits else ControlType.ABORT)
         record = (key, encode_end_transaction_marker(epoch))
         marker = NewBatch([record], timestamp, -1, producer_id, producer_epoch, TRANSACTIONAL | CONTROL)
@@ -103,14 +106,18 @@ class DiskLogs:
         self._writers.clear()
 
     def _append(self, partition: int, batch: NewBatch) -> tuple[Errors, int]:
-        writer = self._writer(partition)
+        writer = self._open_writer(partition)
         producer = (partition, batch.producer_id)
         is_control = bool(batch.attributes & CONTROL)
-        if self.fences and batch.producer_epoch < self._epochs.get(producer, -1) and not is_control:
+        is_fenced = batch.producer_epoch < self._newest_epochs.get(producer, -1) and not is_control
+        if self.fences_producers and is_fenced:
             return Errors.INVALID_PRODUCER_EPOCH, -1
-        first = writer.next_offset
+        first_offset = writer.next_offset
         data = encode_batch(
-            [LogRecord(first + at, batch.timestamp, key, value) for at, (key, value) in enumerate(batch.records)],
+            [
+                LogRecord(offset, batch.timestamp, key, value)
+                for offset, (key, value) in enumerate(batch.records, first_offset)
+            ],
             attributes=batch.attributes | (CompressionType.NONE if is_control else self.compression),
             producer_id=batch.producer_id,
             producer_epoch=batch.producer_epoch,
@@ -120,17 +127,17 @@ class DiskLogs:
             return Errors.MESSAGE_TOO_LARGE, -1
         writer.append(data)
         if batch.producer_id != NO_PRODUCER_ID:
-            self._epochs[producer] = batch.producer_epoch
-        self.on_append(partition, first, writer.next_offset - 1)
-        return Errors.NONE, first
+            self._newest_epochs[producer] = batch.producer_epoch
+        self.on_append(partition, first_offset, writer.next_offset - 1)
+        return Errors.NONE, first_offset
 
-    def _folder(self, partition: int) -> Path:
+    def _partition_folder(self, partition: int) -> Path:
         return self.folder / f"__consumer_offsets-{partition}"
 
-    def _writer(self, partition: int) -> LogWriter:
+    def _open_writer(self, partition: int) -> LogWriter:
         if partition not in self._writers:
             for batch in self.read(partition):
                 if batch.producer_id != NO_PRODUCER_ID:
-                    self._epochs[partition, batch.producer_id] = batch.producer_epoch
-            self._writers[partition] = LogWriter(self._folder(partition), self.segment_bytes)
+                    self._newest_epochs[partition, batch.producer_id] = batch.producer_epoch
+            self._writers[partition] = LogWriter(self._partition_folder(partition), self.segment_bytes)
         return self._writers[partition]

@@ -1,11 +1,11 @@
-"""OffsetForLeaderEpoch: where a partition leader's epoch ended.
+"""OffsetForLeaderEpoch: the offset at which a leader epoch of a partition ends.
 
 A commit contains the leader epoch of the last consumed record (KIP-320). If a leader fails and the next leader has a
 shorter log, the committed offset may be past the end of that log, or point to other records. A consumer that starts at
-a committed offset therefore asks the partition's leader where that epoch ended. If it ended below the offset, the log
-was truncated, and the consumer resets its position or reports the truncation.
-The leader of the data partition answers this request, not the group coordinator. It is in this package because the
-offset is.
+a committed offset therefore asks the partition's leader where the commit's leader epoch ends. If this end is below the
+committed offset, the log was truncated, and the consumer resets its position or reports the truncation.
+The leader of the data partition answers this request, not the group coordinator. The rule is in this package because it
+protects committed offsets.
 Source: LeaderEpochFileCache.endOffsetFor (3.9).
 """
 
@@ -17,7 +17,7 @@ UNDEFINED = -1
 
 
 def offset_for_leader_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> tuple[int, int]:
-    """Return the largest epoch up to `epoch` in the log, and the offset after its last record.
+    """Return the largest epoch in the log that is not above `epoch`, and the offset after its last record.
 
     Parameters
     ----------
@@ -42,5 +42,5 @@ def offset_for_leader_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epo
         return UNDEFINED, UNDEFINED
     if epoch == epochs[-1][0]:
         return epoch, log_end
-    end = next(start for newer, start in epochs if newer > epoch)
-    return max((older for older, _ in epochs if older <= epoch), default=epoch), end
+    end_offset = next(start_offset for log_epoch, start_offset in epochs if log_epoch > epoch)
+    return max((log_epoch for log_epoch, _ in epochs if log_epoch <= epoch), default=epoch), end_offset

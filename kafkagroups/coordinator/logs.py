@@ -1,7 +1,7 @@
-"""The log that a coordinator appends to (interface), and logs that delay their answers.
+"""The interface of the log that a coordinator appends to, and a log that delays its answers.
 
-An append is answered later: in a broker, when the replicas have the batch (acks=all). It therefore takes a callback and
-may fail. disk_logs.py has the logs that write files.
+A broker answers an append when all replicas have the batch (acks=all). An append can also fail. The answer is therefore
+passed to a callback, now or later. disk_logs.py has the logs that write files.
 Source: ReplicaManager.appendRecords (3.9).
 """
 
@@ -15,7 +15,10 @@ from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
 
 AppendCallback = Callable[[Errors, int], None]
-"""Receives the answer to an append: its error, and the offset of the batch's first record (-1 with an error)."""
+"""A function that receives the answer to an append: an error, and the offset of the batch's first record.
+
+If the append failed, the offset is -1.
+"""
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class NewBatch:
     Parameters
     ----------
     records
-        Keys and values. A value of None is a tombstone.
+        The key and the value of each record. The value None makes a tombstone.
     timestamp
         The time of all records, in ms since the epoch.
     base_sequence, producer_id, producer_epoch, attributes
@@ -44,7 +47,7 @@ class OffsetsLogs(Protocol):
     """The partitions of the offsets topic on one broker."""
 
     def magic(self, partition: int) -> int | None:
-        """Return the message format that is written, or None if the partition is not on this broker."""
+        """Return the magic of the batches that are written, or None if the partition is not on this broker."""
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
         """Append a batch and call `callback` with the answer, now or later."""
@@ -54,7 +57,7 @@ class OffsetsLogs(Protocol):
 
 
 class HeldAppend(NamedTuple):
-    """An append whose answer is delayed: the answer that the log gave, and the callback that waits for it."""
+    """An append whose answer is delayed: the log's answer (error and offset), and the callback that will receive it."""
 
     error: Errors
     offset: int
@@ -63,19 +66,19 @@ class HeldAppend(NamedTuple):
 
 @dataclass
 class HeldLogs:
-    """Logs that delay the answers to appends until `release`.
+    """Logs that hold back the answers to appends until `release`.
 
-    A batch reaches the log immediately, and only its answer is delayed. `release` may give an error although the record
+    A batch is written immediately; only the answer is held back. `release` may answer with an error although the record
     is in the log, as a broker does when its replicas are late.
 
     Parameters
     ----------
     logs
-        The logs that receive the batches.
+        The logs to which the batches are appended.
     holds_answers
-        Whether answers are delayed. If False, each append is answered immediately.
+        Whether answers are held back. If False, each append is answered immediately.
     append_error
-        If not NONE, appends are answered with this error and do not reach the log.
+        If not NONE, each append is answered with this error, and its batch is not written.
     held_appends
         The appends without an answer, the oldest first.
     """
@@ -86,15 +89,15 @@ class HeldLogs:
     held_appends: list[HeldAppend] = field(default_factory=list)
 
     def magic(self, partition: int) -> int | None:
-        """Return the message format of the log."""
+        """Return the magic of the log's batches."""
         return self.logs.magic(partition)
 
     def read(self, partition: int) -> Iterable[Batch]:
-        """Return all batches of the log, also those whose answer is delayed."""
+        """Return all batches of the log, also batches whose answer is held back."""
         return self.logs.read(partition)
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
-        """Append a batch, and keep its answer until `release`."""
+        """Append a batch, and hold back the answer until `release`."""
 
         def hold(error: Errors, offset: int) -> None:
             self.held_appends.append(HeldAppend(error, offset, callback))
@@ -107,6 +110,9 @@ class HeldLogs:
             self.release(-1)
 
     def release(self, number: int = 0, error: Errors = Errors.NONE) -> None:
-        """Answer one of the held appends, with this error if it is not NONE."""
-        held = self.held_appends.pop(number)
-        held.callback(error or held.error, -1 if error else held.offset)
+        """Answer the append at index `number` of `held_appends`.
+
+        An `error` other than NONE replaces the log's answer.
+        """
+        append = self.held_appends.pop(number)
+        append.callback(error or append.error, -1 if error else append.offset)

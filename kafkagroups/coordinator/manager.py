@@ -248,7 +248,7 @@ class GroupMetadataManager(GroupCache):
     ) -> _KeyAndValue:
         """Return key and value bytes in the value version that this Kafka writes."""
         version = value_version(record_type, self.settings.kafka, expires=expires)
-        return encode(Record(record_type, key, value, version), self.rules)
+        return encode(Record(record_type, key, value, version), self.dialect)
 
 
 def _complete_commit(group: ClassicGroup, offsets: OffsetsToStore, producer_id: int, first_offset: int) -> None:

@@ -1,4 +1,4 @@
-"""The responses to JoinGroup and SyncGroup, and how a waiting request is answered."""
+"""The results of JoinGroup and SyncGroup for a member, and the answers to its waiting requests."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ def build_join_result(
     Parameters
     ----------
     leader
-        The leader to name, if it is not the group's current one.
+        The leader in the result. None: the group's current leader.
     with_members
-        Whether to list the members, which only the leader receives.
+        Whether the result contains the members. Only the leader receives them.
+    skip_assignment
+        Whether the leader must not compute a new assignment.
     """
     members = group.ordered_members() if with_members else []
     return JoinGroupResult(
@@ -36,7 +38,8 @@ def build_join_result(
         leader=(group.leader or "") if leader is None else leader,
         skip_assignment=skip_assignment,
         members=tuple(
-            JoinedMember(each.member_id, each.group_instance_id, each.metadata(group.protocol)) for each in members
+            JoinedMember(member.member_id, member.group_instance_id, member.metadata(group.protocol))
+            for member in members
         ),
     )
 
@@ -47,7 +50,7 @@ def build_sync_result(group: ClassicGroup, member: ClassicMember) -> SyncGroupRe
 
 
 def answer_join(member: ClassicMember, result: JoinGroupResult) -> None:
-    """Answer the member's JoinGroup, if one waits."""
+    """Answer the member's JoinGroup, if it waits for a response."""
     callback = member.awaiting_join
     member.awaiting_join = None
     if callback is not None:
@@ -55,7 +58,7 @@ def answer_join(member: ClassicMember, result: JoinGroupResult) -> None:
 
 
 def answer_sync(member: ClassicMember, result: SyncGroupResult) -> None:
-    """Answer the member's SyncGroup, if one waits."""
+    """Answer the member's SyncGroup, if it waits for a response."""
     callback = member.awaiting_sync
     member.awaiting_sync = None
     if callback is not None:

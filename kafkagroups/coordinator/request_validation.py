@@ -1,4 +1,4 @@
-"""Checks before every request: authorization, a valid group id, a local partition.
+"""The checks before every request: authorization, the group id, and the group's partition.
 
     the client may not use the group or topic    GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
     the group id is invalid                      INVALID_GROUP_ID
@@ -20,9 +20,12 @@ from kafkagroups.coordinator.results import CommitErrors
 from kafkagroups.groups.offsets import TopicPartition
 
 Authorizer = Callable[[str, str, str], bool]
-"""Returns whether the client may do an operation (READ, DESCRIBE, …) on a resource of a kind (GROUP, …) and name."""
+"""A function (operation, resource type, resource name) that returns whether the client is allowed to do it.
 
-APIS_THAT_NEED_A_GROUP_ID = (
+Operations are READ, DESCRIBE, …; resource types are GROUP, TOPIC, …
+"""
+
+APIS_WITH_REQUIRED_GROUP_ID = (
     "JOIN_GROUP",
     "SYNC_GROUP",
     "HEARTBEAT",
@@ -30,18 +33,21 @@ APIS_THAT_NEED_A_GROUP_ID = (
     "TXN_OFFSET_COMMIT",
     "OFFSET_DELETE",
 )
-"""Requests that refuse the group id "". Other requests accept it, because old clients committed offsets under it."""
+"""The requests that do not accept the group id "".
+
+The other requests accept it, because old clients committed offsets of a group with this id.
+"""
 
 
-def allow_all(operation: str, kind: str, name: str) -> bool:
-    """Return True: every client may do everything."""
+def allow_all(operation: str, resource_type: str, name: str) -> bool:
+    """Return True, because every client is allowed to do everything."""
     return True
 
 
 class RequestValidator:
-    """The checks that do not depend on a member. `topics` maps each existing topic to its partition count.
+    """The checks that do not depend on a member.
 
-    If `topics` is None, every topic exists.
+    `topics` has the partition count of each topic that exists. If `topics` is None, every topic exists.
     """
 
     def __init__(self, manager: GroupMetadataManager, topics: Mapping[str, int] | None, authorize: Authorizer) -> None:
@@ -52,15 +58,15 @@ class RequestValidator:
         self.is_running = True
 
     def check_request(self, group_id: str, api: str, operation: str) -> Errors:
-        """Return why the request is refused, or NONE: first authorization, then `check_group`."""
+        """Return NONE if the client is authorized and `check_group` finds no error, otherwise the error."""
         if not self.authorize(operation, "GROUP", group_id):
             return Errors.GROUP_AUTHORIZATION_FAILED
         return self.check_group(group_id, api)
 
     def check_group(self, group_id: str, api: str) -> Errors:
-        """Return why this broker cannot answer for the group, or NONE."""
+        """Return NONE if this broker can answer requests for the group, otherwise the error."""
         is_before_2_0 = self.settings.is_before(2, 0)
-        needs_group_id = api == "JOIN_GROUP" if is_before_2_0 else api in APIS_THAT_NEED_A_GROUP_ID
+        needs_group_id = api == "JOIN_GROUP" if is_before_2_0 else api in APIS_WITH_REQUIRED_GROUP_ID
         if not group_id and needs_group_id:
             return Errors.INVALID_GROUP_ID
         if not self.is_running:
@@ -72,17 +78,17 @@ class RequestValidator:
         return Errors.NONE if self.manager.is_local(group_id) else Errors.NOT_COORDINATOR
 
     def find_refused_partitions(self, partitions: Iterable[TopicPartition]) -> CommitErrors:
-        """Return the partitions that the client may not read or that do not exist, with the error of each.
+        """Return an error for each partition that the client may not read or that does not exist.
 
         Up to 1.1 Kafka checks only that the topic exists, not the partition number.
         """
-        refused = {}
+        errors = {}
         for partition in partitions:
             if not self.authorize("READ", "TOPIC", partition.topic):
-                refused[partition] = Errors.TOPIC_AUTHORIZATION_FAILED
+                errors[partition] = Errors.TOPIC_AUTHORIZATION_FAILED
             elif not self._exists(partition):
-                refused[partition] = Errors.UNKNOWN_TOPIC_OR_PARTITION
-        return refused
+                errors[partition] = Errors.UNKNOWN_TOPIC_OR_PARTITION
+        return errors
 
     def choose_missing_group_error(self, group_id: str) -> Errors:
         """Return the error for a request about a group that is not in the cache."""
@@ -91,7 +97,7 @@ class RequestValidator:
     def _exists(self, partition: TopicPartition) -> bool:
         if self.topics is None:
             return True
-        count = self.topics.get(partition.topic)
-        if count is None:
+        partition_count = self.topics.get(partition.topic)
+        if partition_count is None:
             return False
-        return self.settings.is_before(2, 0) or 0 <= partition.partition < count
+        return self.settings.is_before(2, 0) or 0 <= partition.partition < partition_count

@@ -1,4 +1,4 @@
-"""A response that may come later: a JoinGroup waits until the rebalance is over."""
+"""A response that may arrive later. A JoinGroup, for example, is answered when the rebalance is over."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class ResponseFuture(Generic[T]):
-    """The response to a request, present now (`done`) or later. Only the first value counts.
+    """The response to a request. `done` is True as soon as the request is answered.
 
     Examples
     --------
@@ -28,13 +28,13 @@ class ResponseFuture(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The response. Raises RuntimeError while the request is not answered."""
+        """The response. Raises RuntimeError if the request is not answered yet."""
         if self._value is None:
             raise RuntimeError("the request is not answered yet; advance the clock or complete what it waits for")
         return self._value
 
     def complete(self, value: T) -> None:
-        """Answer the request and call its listeners. Later calls change nothing."""
+        """Answer the request and call the listeners. If the request is already answered, nothing changes."""
         if self.done:
             return
         self.done = True
@@ -43,7 +43,7 @@ class ResponseFuture(Generic[T]):
             listener(value)
 
     def then(self, listener: Callable[[T], None]) -> None:
-        """Call the listener with the response, now or when it comes."""
+        """Call the listener with the response: now if the request is answered, otherwise as soon as it is."""
         if self.done:
             listener(self.value)
         else:

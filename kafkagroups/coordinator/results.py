@@ -1,4 +1,4 @@
-"""The results of the coordinator's requests, as plain data."""
+"""The results of the coordinator's requests, as dataclasses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CommitErrors = dict[TopicPartition, Errors]
 
 @dataclass(frozen=True)
 class JoinedMember:
-    """A member as the leader receives it, to compute the assignment."""
+    """A member as the leader receives it. The leader computes the assignment from all members."""
 
     member_id: str
     group_instance_id: str | None
@@ -25,8 +25,8 @@ class JoinedMember:
 class JoinGroupResult:
     """The result of JoinGroup.
 
-    `members` is empty for everyone except the leader. `skip_assignment` tells a static leader that returned to keep the
-    current assignment.
+    `members` is empty, except for the leader. `skip_assignment` is True for a static leader that has returned and must
+    not compute a new assignment.
     """
 
     error: Errors
@@ -51,7 +51,7 @@ class SyncGroupResult:
 
 @dataclass(frozen=True)
 class MemberIdentity:
-    """A member that leaves: a member id, or the instance id of a static member with member id ""."""
+    """A member that leaves. For a static member, the instance id is enough; the member id may then be ""."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -59,7 +59,7 @@ class MemberIdentity:
 
 @dataclass(frozen=True)
 class LeaveGroupResult:
-    """The result of LeaveGroup: `error` is the request's, and `members` has an error for each member."""
+    """The result of LeaveGroup. `error` is the error of the request, and `members` has the error of each member."""
 
     error: Errors
     members: tuple[tuple[MemberIdentity, Errors], ...] = ()
@@ -69,7 +69,8 @@ class LeaveGroupResult:
 class OffsetCommit:
     """An offset to commit.
 
-    `timestamp` is in ms; -1 means now (only OffsetCommit v1 could send another time). Metadata None is stored as "".
+    `timestamp` is in ms. -1 means the time of the commit; only OffsetCommit version 1 can send another time. Metadata
+    None is stored as "".
     """
 
     offset: int
@@ -80,7 +81,7 @@ class OffsetCommit:
 
 @dataclass(frozen=True)
 class FetchedOffset:
-    """A fetched offset. Offset -1 with error NONE: nothing is stored, or -1 was committed."""
+    """A fetched offset. Offset -1 with error NONE means that no offset is stored, or that -1 was committed."""
 
     offset: int = -1
     metadata: str = ""
@@ -90,7 +91,7 @@ class FetchedOffset:
 
 @dataclass(frozen=True)
 class OffsetFetchResult:
-    """The result of OffsetFetch. If `error` is not NONE, it is the group's and there are no offsets."""
+    """The result of OffsetFetch. `error` is the error of the group. If it is not NONE, `offsets` is empty."""
 
     error: Errors
     offsets: Mapping[TopicPartition, FetchedOffset] = field(default_factory=dict)
@@ -134,7 +135,7 @@ class ListedGroup:
 
 @dataclass(frozen=True)
 class OffsetDeleteResult:
-    """The result of OffsetDelete. If `error` is not NONE, it is the group's and there are no partitions."""
+    """The result of OffsetDelete. `error` is the error of the group. If it is not NONE, `partitions` is empty."""
 
     error: Errors
     partitions: Mapping[TopicPartition, Errors] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Session timers: a member that sends no heartbeat for its session timeout is removed.
+"""Session timers: a member is removed if it sends no heartbeat within its session timeout.
 
 Source: GroupCoordinator.completeAndScheduleNextHeartbeatExpiration, onExpireHeartbeat (3.9); shouldKeepMemberAlive
 (1.0.1); DelayedHeartbeat.scala.
@@ -26,17 +26,20 @@ class Sessions:
         self.remove_member = remove_member
 
     def restart(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
-        """Restart the member's timer, with its session timeout or another one."""
+        """Restart the member's timer. `timeout_ms` replaces the member's session timeout."""
         if member.session_timer:
             member.session_timer.cancel()
         delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         member.session_timer = self.clock.after(delay_ms, partial(self._expire, group, member))
 
     def _expire(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Remove the member, unless it is already gone or waits for a response: then it is alive."""
-        is_gone = group.members.get(member.member_id) is not member
+        """Remove the member, unless it is already removed or waits for a response.
+
+        A member that waits for a response sends no heartbeats, but its connection is open, so it counts as alive.
+        """
+        is_removed = group.members.get(member.member_id) is not member
         is_alive = member.is_waiting and not member.is_new
-        if group.state is ClassicState.DEAD or is_gone or is_alive:
+        if group.state is ClassicState.DEAD or is_removed or is_alive:
             return
         logger.info("Member %s in group %s has failed, removing it from the group", member.member_id, group.group_id)
         self.remove_member(group, member)

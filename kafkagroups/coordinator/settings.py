@@ -1,4 +1,4 @@
-"""A broker's settings (server.properties), and the Kafka version whose rules it follows."""
+"""A broker's settings (server.properties), and the Kafka version whose rules the broker follows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Settings:
     offsets_retention_ms
         How long an offset is kept, in ms.
     offsets_retention_check_interval_ms
-        The time between two expiration passes, in ms.
+        The time between two runs of the task that deletes expired offsets, in ms.
     group_min_session_timeout_ms, group_max_session_timeout_ms
         The limits of a member's session timeout, in ms.
     group_initial_rebalance_delay_ms

@@ -1,4 +1,4 @@
-"""Start a broker: open its logs, make its coordinator, and load every partition."""
+"""The start of a broker: open its logs, build its coordinator, and load every partition."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from kafkagroups.coordinator.storing import TransactionVerifier, ZooKeeperOffset
 
 
 def open_logs(folder: str | Path, settings: Settings, *, on_append: AppendListener = ignore_append) -> DiskLogs:
-    """Open the logs in a folder as a broker with these settings does.
+    """Open the logs in a folder as a broker with these settings opens them.
 
     The settings decide the compression, and whether an append with an old producer epoch is refused.
     """
     return DiskLogs(
         folder,
         settings.offsets_topic_compression_codec,
-        fences=settings.fences_producers,
+        fences_producers=settings.fences_producers,
         on_append=on_append,
     )
 
@@ -46,7 +46,8 @@ def start_broker(
     logs
         The partitions of the offsets topic, or the folder that contains or will contain them.
     new_member_id
-        Makes member ids. None: the client id and a number, so that every run has the same ids.
+        A function that returns the id of a new member. None: an id consists of the client id and a number, so that
+        every run has the same ids.
     clock, settings, topics, authorize, verify, zookeeper
         See `GroupCoordinator`.
 
@@ -75,6 +76,6 @@ def start_broker(
 
 
 def number_member_ids() -> Callable[[str], str]:
-    """Return a function that makes member ids with increasing numbers: `a-1`, `b-2`, …"""
+    """Return a function that returns a new member id for each call, with increasing numbers: `a-1`, `b-2`, …"""
     numbers = count(1)
-    return lambda name: f"{name}-{next(numbers)}"
+    return lambda prefix: f"{prefix}-{next(numbers)}"

@@ -198,7 +198,7 @@ def _describe_member(life: GroupLife, group: ClassicGroup, member: ClassicMember
 
 
 def _format_deadline(life: GroupLife, timer: Cancellable | None) -> str:
-    return f"{(timer.at_ms - life.start_ms) / 1000:.1f} s" if isinstance(timer, Timer) else "an unknown time"
+    return f"{(timer.due_ms - life.start_ms) / 1000:.1f} s" if isinstance(timer, Timer) else "an unknown time"
 
 
 def _format_html(lines: list[str]) -> str:

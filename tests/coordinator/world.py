@@ -183,7 +183,7 @@ class World:
     def _append(self, batch):
         made = Append(None, "", batch.producer_id, {}, [], False)
         for key, value in batch.records:
-            record = kg.decode(key, value, self.coordinator.manager.rules)
+            record = kg.decode(key, value, self.coordinator.manager.dialect)
             made.group_id = record.key.group
             if isinstance(record.key, GroupMetadataKey):
                 made.writes_group = True

@@ -210,7 +210,7 @@ class Broker:
 
     def _appended(self, partition, first, last):
         batch = next(each for each in self.disk.read(partition) if each.base_offset == first)
-        self._print(texts.batch(partition, batch, self.coordinator.manager.rules))
+        self._print(texts.batch(partition, batch, self.coordinator.manager.dialect))
 
     def log(self):
         """Show the coordinator's log lines from now on."""

@@ -38,8 +38,8 @@ class GroupCache:
     """The groups of the partitions that this broker owns.
 
     `owned` and `loading` are partitions of the offsets topic: those that this broker owns, and those that it loads at
-    this moment. `epochs` has the newest coordinator epoch of each partition. `open_groups` has, for each producer id,
-    the groups whose offsets are part of its open transaction.
+    this moment. `epochs` has the newest coordinator epoch of each partition. `open_groups` maps each producer id to
+    the groups that have offsets in the producer's open transaction.
     """
 
     def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:

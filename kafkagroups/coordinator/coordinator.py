@@ -1,8 +1,8 @@
 """The classic group coordinator: one method for each client request.
 
-`GroupCoordinator` only composes and delegates. Each kind of request has its own module: joining, membership, storing,
-fetching, deleting. They share one manager (the cache and its log) and the checks of request_validation and
-member_validation.
+`GroupCoordinator` only passes each request to the module that handles it: joining.py, membership.py, storing.py,
+fetching.py or deleting.py. These modules share one manager (the cache and its log, manager.py) and the checks of
+request_validation.py and member_validation.py.
 Source: GroupCoordinator.scala, KafkaApis.scala, GroupCoordinatorAdapter.scala (3.9; tags 2.8.2 and 1.0.1).
 """
 
@@ -54,19 +54,21 @@ class GroupCoordinator:
     logs
         The partitions of the offsets topic.
     clock
-        The time. Advance it to let timers run.
+        The coordinator's time. Timers run when the caller advances the clock.
     settings
-        The broker's settings; `settings.kafka` chooses the rules of 1.0.1, 2.8.2 or 3.9.2.
+        The broker's settings. With `settings.kafka` the coordinator follows the rules of 1.0.1, 2.8.2 or 3.9.2.
     new_member_id
-        Makes the id of a new member from its client id, or from its instance id if it is static.
+        A function that returns the id of a new member. Its argument is the member's client id, or the instance id of a
+        static member.
     topics
-        The partition counts of the topics that exist. None: every topic exists.
+        The partition count of each topic that exists. None: every topic exists.
     authorize
-        Returns whether the client may do an operation on a resource, given operation, kind and name.
+        A function (operation, resource type, resource name) that returns whether the client is allowed to do it.
     verify
-        Asks the transaction coordinator whether a transaction includes a partition (since 3.6).
+        A function that replaces the transaction coordinator: it returns NONE if a transaction includes a partition of
+        the offsets topic, otherwise an error. Kafka asks since 3.6.
     zookeeper
-        The offsets of version 0 requests, by group, topic and partition.
+        The offsets that version 0 requests store, by group, topic and partition.
     """
 
     def __init__(
@@ -113,21 +115,23 @@ class GroupCoordinator:
         require_known_member_id: bool | None = None,
         skips_assignment: bool | None = None,
     ) -> ResponseFuture[JoinGroupResult]:
-        """Add a member to the group; the response comes when the next generation begins.
+        """Add a member to the group. The response arrives when the next generation begins.
 
         Parameters
         ----------
         protocols
-            The assignors that the member supports, the preferred one first, each with its subscription bytes.
+            The name of each assignor that the member supports, with the bytes of the subscription. The member prefers
+            the first assignor.
         member_id
             "" for a new member.
         group_instance_id
-            The name of a static member. Kafka versions before 2.3 ignore it.
+            The instance id of a static member. Kafka versions before 2.3 ignore it.
         require_known_member_id
             Whether a new dynamic member first gets MEMBER_ID_REQUIRED and its id (request v4 and later, KIP-394).
-            None: as this Kafka's newest request version.
+            None: as in the newest request version of this Kafka.
         skips_assignment
-            Whether a static leader that returns leads again, but keeps the assignment (v9 and later). None: as above.
+            Whether a static leader that returns leads again, but keeps the assignment (request v9 and later). None: as
+            in the newest request version of this Kafka.
 
         Returns
         -------
@@ -135,11 +139,11 @@ class GroupCoordinator:
             Errors: INVALID_SESSION_TIMEOUT outside the broker's limits, UNKNOWN_MEMBER_ID for an unknown member id,
             GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL if the members have no protocol in common,
             FENCED_INSTANCE_ID if another process has the instance id, and UNKNOWN_SERVER_ERROR if a static member
-            uses an id that was handed out to a dynamic one.
+            uses a member id that was given to a dynamic member.
 
         Notes
         -----
-        A new group is created even if the member is then refused. Source: GroupCoordinator.handleJoinGroup.
+        A new group is created even if its first member is refused. Source: GroupCoordinator.handleJoinGroup.
         """
         joining = ClassicMember(
             member_id,
@@ -169,21 +173,21 @@ class GroupCoordinator:
         protocol_type: str | None = None,
         protocol: str | None = None,
     ) -> ResponseFuture[SyncGroupResult]:
-        """Return the member's assignment, as soon as the leader has sent it.
+        """Return the member's assignment. The response arrives when the leader has sent the assignments.
 
         Parameters
         ----------
         assignments
             The assignments by member id. Only the leader sends them.
         protocol_type, protocol
-            The names that the member received in JoinGroup. None: not checked.
+            The protocol type and the protocol that the member received in JoinGroup. None: they are not checked.
 
         Returns
         -------
         ResponseFuture[SyncGroupResult]
-            Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL if the names
-            are not the group's (KIP-559), and REBALANCE_IN_PROGRESS while members join again. While the group is
-            loading the answer is also REBALANCE_IN_PROGRESS, because the rebalance is lost.
+            Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL if protocol
+            type or protocol differ from the group's (KIP-559), and REBALANCE_IN_PROGRESS while members join again.
+            While the group is loading, the error is also REBALANCE_IN_PROGRESS, because the load ends the rebalance.
 
         Notes
         -----
@@ -208,7 +212,7 @@ class GroupCoordinator:
         -------
         Errors
             REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or
-            ILLEGAL_GENERATION. While the group is loading, NONE without any check.
+            ILLEGAL_GENERATION. While the group is loading, the answer is NONE, and nothing is checked.
 
         Notes
         -----
@@ -222,12 +226,12 @@ class GroupCoordinator:
         Parameters
         ----------
         members
-            Member ids, or identities with the instance id of a static member.
+            A member id for each dynamic member, and a `MemberIdentity` for each static member.
 
         Returns
         -------
         LeaveGroupResult
-            An error for each member. For a Dead group the whole request is refused.
+            An error for each member. If the group is Dead, the whole request gets an error.
 
         Notes
         -----
@@ -247,19 +251,19 @@ class GroupCoordinator:
         group_instance_id: str | None = None,
         retention_ms: int = -1,
     ) -> ResponseFuture[CommitErrors]:
-        """Commit offsets of a member, or of any client (generation below 0) for an Empty group.
+        """Commit offsets of a member. In an Empty group, any client may commit with a generation below 0.
 
         Parameters
         ----------
         retention_ms
-            How long the offsets are kept (OffsetCommit v2 to v4). -1: as long as the broker's setting says.
+            How long the offsets are kept, in ms (OffsetCommit v2 to v4). -1: the broker's `offsets_retention_ms`.
 
         Returns
         -------
         ResponseFuture[CommitErrors]
-            For all partitions: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS.
-            For one partition: UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED, OFFSET_METADATA_TOO_LARGE.
-            Errors of the append: see `GroupMetadataManager.store_offsets`.
+            All partitions can get ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS.
+            A single partition can get UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED,
+            OFFSET_METADATA_TOO_LARGE. `GroupMetadataManager.store_offsets` lists the errors of the append.
 
         Notes
         -----
@@ -277,7 +281,7 @@ class GroupCoordinator:
     def offset_commit_to_zookeeper(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetCommit]
     ) -> ResponseFuture[CommitErrors]:
-        """Commit with version 0 of the request: the offset goes to ZooKeeper, and no record is written.
+        """Commit with version 0 of the request: the offset is stored in ZooKeeper, and no record is written.
 
         Returns
         -------
@@ -303,18 +307,20 @@ class GroupCoordinator:
         group_instance_id: str | None = None,
         knows_abortable: bool = True,
     ) -> ResponseFuture[CommitErrors]:
-        """Commit offsets in a producer's transaction: they are pending until its marker arrives.
+        """Commit offsets in a producer's transaction. The offsets are pending until the transaction's marker arrives.
 
         Parameters
         ----------
         knows_abortable
-            Whether the client knows TRANSACTION_ABORTABLE (request v4 and later). Others get INVALID_TXN_STATE.
+            Whether the client supports the error TRANSACTION_ABORTABLE (request v4 and later). If not, it gets
+            INVALID_TXN_STATE instead.
 
         Returns
         -------
         ResponseFuture[CommitErrors]
-            The errors of `offset_commit`. A commit that names no member is always accepted. Since 3.6 the transaction
-            must be known and open: INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_EPOCH, TRANSACTION_ABORTABLE.
+            The errors of `offset_commit`; but the member is not checked if the commit contains none. Since 3.6 the
+            transaction must exist and be open, otherwise the error is INVALID_PRODUCER_ID_MAPPING,
+            INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE.
 
         Notes
         -----
@@ -333,7 +339,14 @@ class GroupCoordinator:
         )
 
     def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort pending offsets: the producer's marker is in these partitions of the offsets topic.
+        """Commit or abort pending offsets, after the producer's marker was written.
+
+        Parameters
+        ----------
+        partitions
+            The partitions of the offsets topic that contain the marker.
+        commits
+            Whether the marker commits the transaction.
 
         Raises
         ------
@@ -349,7 +362,7 @@ class GroupCoordinator:
     def offset_fetch(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
     ) -> OffsetFetchResult:
-        """Return committed offsets from the cache, in any state of the group.
+        """Return committed offsets from the cache. The group may be in any state.
 
         Parameters
         ----------
@@ -361,7 +374,8 @@ class GroupCoordinator:
         Returns
         -------
         OffsetFetchResult
-            A named partition that the client may not read gets TOPIC_AUTHORIZATION_FAILED; otherwise it is left out.
+            A partition that the client may not read gets TOPIC_AUTHORIZATION_FAILED. If `partitions` is None, it is
+            left out instead.
 
         Notes
         -----
@@ -386,7 +400,7 @@ class GroupCoordinator:
     # Groups
 
     def describe_groups(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
-        """Return state and members of each group; a group that does not exist is "Dead".
+        """Return the state and the members of each group. The state of a group that does not exist is "Dead".
 
         Notes
         -----
@@ -402,12 +416,13 @@ class GroupCoordinator:
         Parameters
         ----------
         states, types
-            If not empty, only groups in these states (since 2.6) or of these types (since 3.8; all are classic).
+            If not empty, only groups in these states (since 2.6) and of these types (since 3.8) are returned. Every
+            group of this coordinator has the type classic.
 
         Returns
         -------
         Errors
-            COORDINATOR_LOAD_IN_PROGRESS while a partition is loading; the groups are returned as well.
+            COORDINATOR_LOAD_IN_PROGRESS while a partition is loading. Groups that are already loaded are returned.
         list[ListedGroup]
             The groups.
 
@@ -437,9 +452,9 @@ class GroupCoordinator:
         Returns
         -------
         OffsetDeleteResult
-            For one partition: GROUP_SUBSCRIBED_TO_TOPIC if a member of a consumer group subscribes to its topic,
-            UNKNOWN_TOPIC_OR_PARTITION. For the group: NON_EMPTY_GROUP if it has members and another protocol type,
-            GROUP_ID_NOT_FOUND.
+            A partition gets UNKNOWN_TOPIC_OR_PARTITION, or GROUP_SUBSCRIBED_TO_TOPIC if a member of a consumer group
+            subscribes to the topic. The group gets GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if it has members and its
+            protocol type is not "consumer".
 
         Notes
         -----
@@ -450,27 +465,27 @@ class GroupCoordinator:
     # The broker
 
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> int:
-        """Delete every group's offsets of partitions whose topic was deleted; return how many were committed.
+        """Delete all groups' offsets of partitions whose topic was deleted; return the number of committed offsets.
 
         Notes
         -----
-        Each group that is Empty without offsets is deleted as well. Source: GroupCoordinator.handleDeletedPartitions.
+        A group that is then Empty and has no offsets is deleted too. Source: GroupCoordinator.handleDeletedPartitions.
         """
         return self.deletions.delete_partitions(partitions)
 
     def start_expiration(self, first_ms: int = 0) -> None:
-        """Delete expired offsets in `first_ms`, and then every offsets.retention.check.interval.ms."""
+        """Delete expired offsets after `first_ms`, and then again every offsets.retention.check.interval.ms."""
         self.deletions.start_expiration(first_ms)
 
     def find_coordinator(self, group_id: str) -> tuple[Errors, int]:
-        """Return the partition whose leader coordinates the group.
+        """Return the partition of the offsets topic whose leader coordinates the group.
 
         Returns
         -------
         Errors
-            COORDINATOR_NOT_AVAILABLE if this broker is not that leader.
+            COORDINATOR_NOT_AVAILABLE if this broker is not the leader of the partition.
         int
-            The partition, or -1 without authorization.
+            The partition of the offsets topic. -1 if the client is not authorized.
         """
         if not self.validator.authorize("DESCRIBE", "GROUP", group_id):
             return Errors.GROUP_AUTHORIZATION_FAILED, -1
@@ -479,11 +494,11 @@ class GroupCoordinator:
         return Errors.NONE if is_leader else Errors.COORDINATOR_NOT_AVAILABLE, partition
 
     def elect(self, partition: int, epoch: int = 0) -> None:
-        """Make this broker the partition's leader: load its log and answer for its groups."""
+        """Make this broker the leader of the partition: load the partition's groups and answer their requests."""
         self.manager.load_partition(partition, epoch, self._start_group)
 
     def resign(self, partition: int, epoch: int | None = None) -> None:
-        """End this broker's leadership of the partition, because another broker leads it now."""
+        """End this broker's leadership of the partition, because another broker is the leader now."""
         self.manager.unload_partition(partition, epoch, self._stop_group)
 
     def shut_down(self) -> None:
@@ -491,7 +506,7 @@ class GroupCoordinator:
         self.validator.is_running = False
 
     def _start_group(self, group: ClassicGroup) -> None:
-        """Start the sessions of a loaded group's members. A group that is too large must rebalance."""
+        """Start the session timers of a loaded group. A group that is larger than group.max.size must rebalance."""
         logger.info("Loading group metadata for %s with generation %d", group.group_id, group.generation)
         if len(group.members) > self.settings.group_max_size:
             self.rebalances.prepare(group)
@@ -501,7 +516,8 @@ class GroupCoordinator:
     def _stop_group(self, group: ClassicGroup) -> None:
         """Answer waiting requests with NOT_COORDINATOR and cancel the group's timers.
 
-        In Stable, the JoinGroup of a static member is answered by its append instead.
+        In a Stable group a JoinGroup can wait too: it comes from a static member and waits for an append. The callback
+        of that append answers it.
         """
         logger.info("Unloading group metadata for %s with generation %d", group.group_id, group.generation)
         answers_joins = group.state is ClassicState.PREPARING_REBALANCE

@@ -1,4 +1,4 @@
-"""DeleteGroups, OffsetDelete, deleted topics, and the deletion of expired offsets.
+"""DeleteGroups and OffsetDelete, and the deletion of expired offsets and of deleted topics' offsets.
 
 Each deletion appends tombstones, one batch per group (GroupMetadataManager.cleanupGroupMetadata).
 Source: GroupCoordinator.handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions (3.9).
@@ -17,7 +17,7 @@ from kafkagroups.groups.states import ClassicState
 
 
 class DeleteRequests:
-    """The requests that delete groups and offsets, and the sweeps that delete what has expired."""
+    """The requests that delete groups and offsets, and the task that deletes expired offsets."""
 
     def __init__(self, validator: RequestValidator) -> None:
         self.validator = validator
@@ -26,9 +26,9 @@ class DeleteRequests:
         self.clock = validator.manager.clock
 
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
-        """Delete Empty groups with their offsets; return an error for each group."""
+        """Delete the groups that are Empty, and their offsets; return an error for each group."""
         errors = {}
-        deleted = []
+        deleted_groups = []
         for group_id in dict.fromkeys(group_ids):
             error = self.validator.check_request(group_id, "DELETE_GROUPS", "DELETE")
             group = self.manager.get_group(group_id)
@@ -37,15 +37,15 @@ class DeleteRequests:
             elif error is Errors.NONE and group is not None:
                 if group.state is ClassicState.EMPTY:
                     group.transition_to(ClassicState.DEAD, self.clock.now_ms)
-                    deleted.append(group)
+                    deleted_groups.append(group)
                 else:
                     error = Errors.NON_EMPTY_GROUP
             errors[group_id] = error
-        self.manager.delete_offsets_and_empty_groups(deleted, lambda group: list(group.offsets.committed))
+        self.manager.delete_offsets_and_empty_groups(deleted_groups, lambda group: list(group.offsets.committed))
         return errors
 
     def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> OffsetDeleteResult:
-        """Delete offsets of a group; in a living consumer group only those of topics that no member subscribes to."""
+        """Delete offsets of a group. If a consumer group has members, offsets of subscribed topics are not deleted."""
         if not self.validator.authorize("DELETE", "GROUP", group_id):
             return OffsetDeleteResult(Errors.GROUP_AUTHORIZATION_FAILED)
         errors = self.validator.find_refused_partitions(partitions)
@@ -57,7 +57,7 @@ class DeleteRequests:
             return OffsetDeleteResult(error)
         if group.state is not ClassicState.EMPTY and group.protocol_type != CONSUMER:
             return OffsetDeleteResult(Errors.NON_EMPTY_GROUP)
-        deleted = []
+        deleted_partitions = []
         for partition in partitions:
             if partition in errors:
                 continue
@@ -65,26 +65,26 @@ class DeleteRequests:
                 errors[partition] = Errors.GROUP_SUBSCRIBED_TO_TOPIC
             else:
                 errors[partition] = Errors.NONE
-                deleted.append(partition)
-        if deleted:
-            self.manager.delete_offsets_and_empty_groups([group], lambda _: deleted)
+                deleted_partitions.append(partition)
+        if deleted_partitions:
+            self.manager.delete_offsets_and_empty_groups([group], lambda _: deleted_partitions)
         return OffsetDeleteResult(Errors.NONE, errors)
 
     def delete_partitions(self, partitions: Collection[TopicPartition]) -> int:
-        """Delete every group's offsets of partitions that were deleted; return how many were committed."""
+        """Delete all groups' offsets of these partitions; return how many offsets were committed."""
         return self.manager.delete_offsets_and_empty_groups(self.manager.current_groups(), lambda _: partitions)
 
     def start_expiration(self, first_ms: int) -> None:
-        """Delete expired offsets in `first_ms`, and then at every check interval."""
-        self.clock.after(max(first_ms, 1), self._sweep)
+        """Delete expired offsets after `first_ms`, and then again every check interval."""
+        self.clock.after(max(first_ms, 1), self._delete_expired)
 
-    def _sweep(self) -> None:
+    def _delete_expired(self) -> None:
         self.manager.delete_expired()
-        self.clock.after(self.settings.offsets_retention_check_interval_ms, self._sweep)
+        self.clock.after(self.settings.offsets_retention_check_interval_ms, self._delete_expired)
 
 
 def _is_subscribed(group: ClassicGroup, topic: str) -> bool:
-    """Return whether a member subscribes to the topic. If the subscriptions are unknown, every topic counts."""
+    """Return whether a member subscribes to the topic. If the subscriptions cannot be read, the result is True."""
     if group.state is ClassicState.EMPTY:
         return False
     return group.subscribed_topics is None or topic in group.subscribed_topics

@@ -1,4 +1,4 @@
-"""OffsetFetch, DescribeGroups and ListGroups, all answered from the cache.
+"""OffsetFetch, DescribeGroups and ListGroups, which are answered from the cache.
 
 Source: GroupCoordinator.handleFetchOffsets, handleDescribeGroup, handleListGroups; KafkaApis (3.9; tags 2.8.2, 1.0.1).
 """
@@ -34,16 +34,16 @@ class FetchRequests:
     def fetch(
         self, group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
     ) -> OffsetFetchResult:
-        """Return committed offsets: of the named partitions, or of all (None)."""
+        """Return committed offsets of the requested partitions. If `partitions` is None, return all offsets."""
         error = self.validator.check_request(group_id, "OFFSET_FETCH", "DESCRIBE")
         if error is not Errors.NONE:
             return OffsetFetchResult(error)
-        named = None if partitions is None else list(partitions)
-        offsets = self.manager.get_offsets(group_id, require_stable, named)
+        requested_partitions = None if partitions is None else list(partitions)
+        offsets = self.manager.get_offsets(group_id, require_stable, requested_partitions)
         for partition in list(offsets):
             if self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
                 continue
-            if named is None:
+            if requested_partitions is None:
                 del offsets[partition]
             else:
                 offsets[partition] = FetchedOffset(error=Errors.TOPIC_AUTHORIZATION_FAILED)
@@ -53,10 +53,10 @@ class FetchRequests:
         """Return offsets that version 0 requests stored."""
         if not self.validator.authorize("DESCRIBE", "GROUP", group_id):
             return OffsetFetchResult(Errors.GROUP_AUTHORIZATION_FAILED)
-        found = {partition: self._fetch_one_from_zookeeper(group_id, partition) for partition in partitions}
-        return OffsetFetchResult(Errors.NONE, found)
+        offsets = {partition: self._fetch_offset_from_zookeeper(group_id, partition) for partition in partitions}
+        return OffsetFetchResult(Errors.NONE, offsets)
 
-    def _fetch_one_from_zookeeper(self, group_id: str, partition: TopicPartition) -> FetchedOffset:
+    def _fetch_offset_from_zookeeper(self, group_id: str, partition: TopicPartition) -> FetchedOffset:
         topics = self.validator.topics
         exists = topics is None or partition.topic in topics
         offset = self.zookeeper.get((group_id, *partition)) if exists else None
@@ -78,37 +78,38 @@ class FetchRequests:
             return DescribedGroup(error, group_id, ClassicState.DEAD.value)
         protocol = group.protocol if group.state is ClassicState.STABLE else None
         if protocol is None and group.state is ClassicState.STABLE:
-            # Only an unusual log contains such a group. Kafka answers with an exception.
+            # No broker writes a Stable group without a protocol. If a log contains one, Kafka throws an exception.
             return DescribedGroup(Errors.UNKNOWN_SERVER_ERROR, group_id)
         return DescribedGroup(
             error,
             group_id,
-            self._name_state(group),
+            self._state_name(group),
             group.protocol_type or "",
             protocol or "",
             tuple(_describe_member(member, protocol) for member in group.ordered_members()),
         )
 
     def list_groups(self, states: Collection[str], types: Collection[str]) -> tuple[Errors, list[ListedGroup]]:
-        """Return all groups, or those of certain states (since 2.6) and types (since 3.8; all groups are classic)."""
+        """Return the groups with one of these states and one of these types. An empty filter selects all groups."""
         may_see_all = self.validator.authorize("DESCRIBE", "CLUSTER", "kafka-cluster")
         if not may_see_all and self.settings.is_before(2, 0):
             return Errors.CLUSTER_AUTHORIZATION_FAILED, []
         if not self.validator.is_running:
             return Errors.COORDINATOR_NOT_AVAILABLE, []
-        fold_case = str.lower if self.settings.is_at_least(3, 7) else str
-        wanted_states = {fold_case(state) for state in states}
-        is_wanted_type = not types or "classic" in {each.lower() for each in types}
+        # Since 3.7 the case of a state's name is ignored.
+        convert_case = str.lower if self.settings.is_at_least(3, 7) else str
+        state_filter = {convert_case(state) for state in states}
+        selects_classic = not types or "classic" in {group_type.lower() for group_type in types}
         groups = []
-        for group in self.manager.current_groups() if is_wanted_type else []:
-            state = self._name_state(group)
-            is_wanted_state = not wanted_states or fold_case(state) in wanted_states
-            if is_wanted_state and (may_see_all or self.validator.authorize("DESCRIBE", "GROUP", group.group_id)):
+        for group in self.manager.current_groups() if selects_classic else []:
+            state = self._state_name(group)
+            is_selected = not state_filter or convert_case(state) in state_filter
+            if is_selected and (may_see_all or self.validator.authorize("DESCRIBE", "GROUP", group.group_id)):
                 groups.append(ListedGroup(group.group_id, group.protocol_type or "", state))
         return Errors.COORDINATOR_LOAD_IN_PROGRESS if self.manager.loading else Errors.NONE, groups
 
-    def _name_state(self, group: ClassicGroup) -> str:
-        """Return the state's name. Before 1.1 CompletingRebalance was called AwaitingSync."""
+    def _state_name(self, group: ClassicGroup) -> str:
+        """Return the name of the group's state. Before 1.1 the state CompletingRebalance was called AwaitingSync."""
         if group.state is ClassicState.COMPLETING_REBALANCE and self.settings.is_before(1, 1):
             return "AwaitingSync"
         return group.state.value

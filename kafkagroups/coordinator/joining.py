@@ -1,4 +1,4 @@
-"""JoinGroup: who may join, who gets a member id first, and when a rebalance starts.
+"""JoinGroup: which members may join, which members first get a member id, and when a rebalance starts.
 
 Source: GroupCoordinator.handleJoinGroup, doNewMemberJoinGroup, doCurrentMemberJoinGroup, acceptJoiningMember (3.9);
 doJoinGroup (2.8.2, 1.0.1).
@@ -22,7 +22,7 @@ from kafkagroups.groups.states import ClassicState
 
 
 class JoinRequests:
-    """The JoinGroup requests of all groups. `new_member_id` makes a member id from a client id or an instance id."""
+    """The JoinGroup requests of all groups. `new_member_id` returns a member id for a client id or an instance id."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class JoinRequests:
     ) -> ResponseFuture[JoinGroupResult]:
         """Answer a JoinGroup of a new member (member id "") or of a member that joins again.
 
-        A new member's group is created even if the member is then refused.
+        The group of a new member is created even if the member is refused.
         """
         response: ResponseFuture[JoinGroupResult] = ResponseFuture()
-        if self.settings.is_before(2, 3):  # older brokers have no static members (KIP-345)
+        if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
             joining.group_instance_id = None
         group: ClassicGroup | None = None
         error = self.validator.check_request(group_id, "JOIN_GROUP", "READ")
@@ -64,9 +64,9 @@ class JoinRequests:
             error = Errors.UNKNOWN_MEMBER_ID if group is None else self._check_member(group, joining)
         if error is not Errors.NONE or group is None:
             hides_member_id = error in (Errors.GROUP_AUTHORIZATION_FAILED, Errors.GROUP_MAX_SIZE_REACHED)
-            response.complete(self._refuse("" if hides_member_id else joining.member_id, error))
+            response.complete(self._build_error_result("" if hides_member_id else joining.member_id, error))
         elif not joining.member_id:
-            self._join_new(
+            self._join_new_member(
                 group,
                 joining,
                 response,
@@ -74,10 +74,10 @@ class JoinRequests:
                 skip_assignment=skip_assignment and self.settings.is_at_least(3, 2),
             )
         elif joining.member_id in group.members:
-            self._join_again(group, group.members[joining.member_id], joining, response)
+            self._rejoin_member(group, group.members[joining.member_id], joining, response)
         elif joining.group_instance_id is not None:
-            # A member id that was handed out belongs to a dynamic member: Kafka throws an IllegalStateException.
-            response.complete(self._refuse("", Errors.UNKNOWN_SERVER_ERROR))
+            # The member id was given to a dynamic member, so Kafka throws an IllegalStateException.
+            response.complete(self._build_error_result("", Errors.UNKNOWN_SERVER_ERROR))
         else:
             self.rebalances.add_member(group, joining, response)
         if group is not None:
@@ -85,9 +85,10 @@ class JoinRequests:
         return response
 
     def _check_session_timeout(self, joining: ClassicMember) -> Errors:
-        least = self.settings.group_min_session_timeout_ms
-        most = self.settings.group_max_session_timeout_ms
-        return Errors.NONE if least <= joining.session_timeout_ms <= most else Errors.INVALID_SESSION_TIMEOUT
+        min_timeout_ms = self.settings.group_min_session_timeout_ms
+        max_timeout_ms = self.settings.group_max_session_timeout_ms
+        is_valid = min_timeout_ms <= joining.session_timeout_ms <= max_timeout_ms
+        return Errors.NONE if is_valid else Errors.INVALID_SESSION_TIMEOUT
 
     def _check_member(self, group: ClassicGroup, joining: ClassicMember) -> Errors:
         member_id = joining.member_id
@@ -103,15 +104,18 @@ class JoinRequests:
         return self.member_validator.validate_member(group, member_id, joining.group_instance_id, is_join_request=True)
 
     def _accepts_member(self, group: ClassicGroup, member_id: str) -> bool:
-        """Return whether group.max.size leaves room (KIP-389). While members join, the first ones get the places."""
+        """Return whether group.max.size allows one more member (KIP-389).
+
+        During a rebalance the limit applies to the members that have already joined, so the first members are accepted.
+        """
         if group.state in (ClassicState.EMPTY, ClassicState.DEAD):
             return True
         if group.state is ClassicState.PREPARING_REBALANCE:
-            joined = [each.member_id for each in group.members.values() if each.awaiting_join]
-            return member_id in joined or len(joined) < self.settings.group_max_size
+            joined_ids = [member.member_id for member in group.members.values() if member.awaiting_join]
+            return member_id in joined_ids or len(joined_ids) < self.settings.group_max_size
         return member_id in group.members or len(group.members) < self.settings.group_max_size
 
-    def _join_new(
+    def _join_new_member(
         self,
         group: ClassicGroup,
         joining: ClassicMember,
@@ -126,20 +130,20 @@ class JoinRequests:
             self.static_members.replace(group, instance_id, joining, response, skip_assignment=skip_assignment)
         elif require_known_member_id and instance_id is None:
             self.rebalances.add_pending(group, joining.member_id, joining.session_timeout_ms)
-            response.complete(self._refuse(joining.member_id, Errors.MEMBER_ID_REQUIRED))
+            response.complete(self._build_error_result(joining.member_id, Errors.MEMBER_ID_REQUIRED))
         else:
             self.rebalances.add_member(group, joining, response)
 
-    def _join_again(
+    def _rejoin_member(
         self,
         group: ClassicGroup,
         member: ClassicMember,
         joining: ClassicMember,
         response: ResponseFuture[JoinGroupResult],
     ) -> None:
-        """Answer with the current generation if the member changed nothing; otherwise start a rebalance.
+        """Answer with the current generation if the member's protocols are unchanged; otherwise start a rebalance.
 
-        In a Stable group the leader always starts one.
+        In a Stable group a JoinGroup of the leader always starts a rebalance.
         """
         is_unchanged = member.protocols == joining.protocols
         is_leader = group.leader == member.member_id
@@ -150,13 +154,16 @@ class JoinRequests:
         else:
             self.rebalances.update_member(group, member, joining, response)
 
-    def _refuse(self, member_id: str, error: Errors) -> JoinGroupResult:
-        """Return the result for an error. Its generation is -1; before 2.4 it is 0, except without authorization."""
-        before_2_4 = self.settings.is_before(2, 4)
-        has_generation_0 = before_2_4 and error is not Errors.GROUP_AUTHORIZATION_FAILED
+    def _build_error_result(self, member_id: str, error: Errors) -> JoinGroupResult:
+        """Return the result for an error.
+
+        The generation is -1. Before 2.4 the generation is 0, except for GROUP_AUTHORIZATION_FAILED.
+        """
+        is_before_2_4 = self.settings.is_before(2, 4)
+        has_generation_0 = is_before_2_4 and error is not Errors.GROUP_AUTHORIZATION_FAILED
         return JoinGroupResult(
             error,
             member_id,
             generation=0 if has_generation_0 else -1,
-            protocol="" if before_2_4 else None,
+            protocol="" if is_before_2_4 else None,
         )

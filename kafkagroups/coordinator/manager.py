@@ -1,9 +1,9 @@
-"""The operations on cache and log: store, fetch and delete group records and offsets.
+"""The operations on the cache and the log: store, fetch and delete group records and offsets.
 
-A change that must survive a crash is first appended to the log and then put into the cache. Each store therefore has
-three steps: prepare, append, and a callback that completes the change or takes it back. One group lives in one
-partition and changes in one thread (in Kafka: under the group's lock). The order of its records is therefore the order
-of its changes.
+A change that must survive a crash is first appended to the log and then put into the cache. Each change therefore has
+three steps: prepare, append, and a callback that completes the change or drops it. All records of a group are in one
+partition, and only one thread changes the group (in Kafka, the thread that has the group's lock). The order of the
+records is therefore the order of the changes.
 Source: GroupMetadataManager.scala (3.9; tag 1.0.1 where the version matters).
 """
 
@@ -42,7 +42,8 @@ class GroupMetadataManager(GroupCache):
     ) -> None:
         """Append the group's record with these assignments (by member id), and call `complete` with the result.
 
-        The error is NOT_COORDINATOR if the partition is not here, or the one that `convert_group_append_error` returns.
+        The error is NOT_COORDINATOR if the partition is not on this broker. If the append fails,
+        `convert_group_append_error` returns the error.
         """
         partition = self.partition_for(group.group_id)
         if self.logs.magic(partition) is None:
@@ -67,8 +68,9 @@ class GroupMetadataManager(GroupCache):
 
         `complete` is called with an error for each partition:
 
-        - OFFSET_METADATA_TOO_LARGE if the metadata exceeds the limit, counted in UTF-16 units; the others are written.
-        - NOT_COORDINATOR if the partition of the offsets topic is not here.
+        - OFFSET_METADATA_TOO_LARGE if the metadata exceeds the limit, counted in UTF-16 units. The other offsets are
+          written.
+        - NOT_COORDINATOR if the partition of the offsets topic is not on this broker.
         - UNSUPPORTED_FOR_MESSAGE_FORMAT for a transaction below magic 2.
         - The error that `convert_commit_append_error` returns if the append fails.
         """
@@ -78,16 +80,18 @@ class GroupMetadataManager(GroupCache):
                 group.group_id,
             )
         limit = self.settings.offset_metadata_max_bytes
-        fitting = {each: offset for each, offset in offsets.items() if utf16_length(offset.metadata) <= limit}
+        valid_offsets = {
+            partition: offset for partition, offset in offsets.items() if utf16_length(offset.metadata) <= limit
+        }
         is_transactional = producer_id != NO_PRODUCER_ID
-        partition = self.partition_for(group.group_id)
-        magic = self.logs.magic(partition)
+        log_partition = self.partition_for(group.group_id)
+        magic = self.logs.magic(log_partition)
 
         def answer(error: Errors) -> None:
             too_large = Errors.OFFSET_METADATA_TOO_LARGE
-            complete({each: error if each in fitting else too_large for each in offsets})
+            complete({partition: error if partition in valid_offsets else too_large for partition in offsets})
 
-        if not fitting:
+        if not valid_offsets:
             answer(Errors.NONE)
             return
         if magic is None:
@@ -100,29 +104,29 @@ class GroupMetadataManager(GroupCache):
         def complete_append(error: Errors, first_offset: int) -> None:
             if group.state is not ClassicState.DEAD:
                 if error is Errors.NONE:
-                    _complete_commit(group, fitting, producer_id, first_offset)
+                    _complete_commit(group, valid_offsets, producer_id, first_offset)
                 else:
-                    self._take_back_commit(group, fitting, producer_id)
+                    self._drop_pending_commit(group, valid_offsets, producer_id)
             answer(convert_commit_append_error(error, verifies_transactions=self.settings.is_at_least(3, 6)))
 
         # Up to 3.7 Kafka also prepares the offsets whose metadata is too large, and never takes them back.
-        prepared = fitting if self.settings.is_at_least(3, 8) else offsets
+        prepared_offsets = valid_offsets if self.settings.is_at_least(3, 8) else offsets
         if is_transactional:
             self.open_groups.setdefault(producer_id, set()).add(group.group_id)
-            group.offsets.prepare_txn_commit(producer_id, prepared)
+            group.offsets.prepare_txn_commit(producer_id, prepared_offsets)
         else:
-            group.offsets.prepare(prepared)
+            group.offsets.prepare(prepared_offsets)
         batch = NewBatch(
-            [self._encode_offset(group.group_id, each, offset) for each, offset in fitting.items()],
+            [self._encode_offset(group.group_id, partition, offset) for partition, offset in valid_offsets.items()],
             self.clock.now_ms,
             base_sequence=0,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             attributes=TRANSACTIONAL if is_transactional else 0,
         )
-        self.logs.append(partition, batch, complete_append)
+        self.logs.append(log_partition, batch, complete_append)
 
-    def _take_back_commit(self, group: ClassicGroup, offsets: OffsetsToStore, producer_id: int) -> None:
+    def _drop_pending_commit(self, group: ClassicGroup, offsets: OffsetsToStore, producer_id: int) -> None:
         if producer_id not in group.offsets.transactions:
             self.close_transaction(producer_id, group.group_id)
         for partition, offset in offsets.items():
@@ -136,11 +140,11 @@ class GroupMetadataManager(GroupCache):
     def get_offsets(
         self, group_id: str, require_stable: bool = False, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, FetchedOffset]:
-        """Return the group's offsets from the cache: of the named partitions, or of all (None).
+        """Return the group's offsets from the cache. If `partitions` is None, return all committed offsets.
 
-        An unknown or Dead group has no offsets: each named partition gets -1 and no error. With `require_stable`, a
-        partition with an unfinished commit gets UNSTABLE_OFFSET_COMMIT. If all partitions are asked for, only those
-        with a committed offset are checked.
+        A Dead group, or one that does not exist, has no offsets: each requested partition gets offset -1 and no error.
+        With `require_stable`, a requested partition with an unfinished commit gets UNSTABLE_OFFSET_COMMIT. If
+        `partitions` is None, only partitions with a committed offset are checked.
         """
         group = self.groups.get(group_id)
         if group is None or group.state is ClassicState.DEAD:
@@ -160,14 +164,14 @@ class GroupMetadataManager(GroupCache):
     # Deleting
 
     def delete_expired(self) -> int:
-        """Delete expired offsets, and groups that are then Empty without offsets; return the number of offsets.
+        """Delete expired offsets, and groups that are then Empty and have no offsets; return the number of offsets.
 
         A broker does this every offsets.retention.check.interval.ms.
         """
         now_ms = self.clock.now_ms
         retention_ms = self.settings.offsets_retention_ms
         return self.delete_offsets_and_empty_groups(
-            self.current_groups(), lambda group: find_expired_offsets(group, now_ms, retention_ms), sweep=True
+            self.current_groups(), lambda group: find_expired_offsets(group, now_ms, retention_ms), is_expiration=True
         )
 
     def delete_offsets_and_empty_groups(
@@ -175,34 +179,34 @@ class GroupMetadataManager(GroupCache):
         groups: Iterable[ClassicGroup],
         select: Callable[[ClassicGroup], Iterable[TopicPartition]],
         *,
-        sweep: bool = False,
+        is_expiration: bool = False,
     ) -> int:
-        """Delete the selected offsets of each group, and each group that is then Empty without offsets.
+        """Delete the selected offsets of each group, and each group that is then Empty and has no offsets.
 
-        Each group gets one batch of tombstones: first for the offsets that were committed, then for the group if its
-        generation is above 0 (a simple group has no record). Kafka does not wait for the append (acks=0). If a
-        tombstone is lost, the next sweep writes it again. With `sweep`, unfinished commits stay.
+        Each group gets one batch of tombstones: first for the committed offsets, then for the group. A group with
+        generation 0 has no record and needs no tombstone. Kafka does not wait for the append (acks=0). If a tombstone
+        is lost, the next expiration writes it again. With `is_expiration`, unfinished commits are kept.
 
         Returns the number of offsets whose tombstones were appended.
         """
-        removed = 0
+        removed_count = 0
         start_ms = self.clock.now_ms
         for group in groups:
-            remove = group.offsets.expire if sweep else group.offsets.remove
+            remove = group.offsets.expire if is_expiration else group.offsets.remove
             offsets = remove(select(group))
             if group.state is ClassicState.EMPTY and not group.offsets:
                 logger.info("Group %s transitioned to Dead in generation %d", group.group_id, group.generation)
                 group.transition_to(ClassicState.DEAD, self.clock.now_ms)
             if self.logs.magic(self.partition_for(group.group_id)) is None:
                 continue
-            is_appended = self._append_tombstones(group, offsets, deletes_group=self._forget_if_dead(group))
-            removed += len(offsets) if is_appended else 0
-        if (sweep and removed) or self.settings.is_before(2, 0):
-            logger.info("Removed %d expired offsets in %d milliseconds.", removed, self.clock.now_ms - start_ms)
-        return removed
+            is_appended = self._append_tombstones(group, offsets, deletes_group=self._remove_dead_group(group))
+            removed_count += len(offsets) if is_appended else 0
+        if (is_expiration and removed_count) or self.settings.is_before(2, 0):
+            logger.info("Removed %d expired offsets in %d milliseconds.", removed_count, self.clock.now_ms - start_ms)
+        return removed_count
 
-    def _forget_if_dead(self, group: ClassicGroup) -> bool:
-        """Remove a Dead group from the cache; return whether it was there."""
+    def _remove_dead_group(self, group: ClassicGroup) -> bool:
+        """Remove the group from the cache if it is Dead; return whether the group was removed."""
         if group.state is not ClassicState.DEAD or self.groups.get(group.group_id) is not group:
             return False
         del self.groups[group.group_id]
@@ -213,9 +217,9 @@ class GroupMetadataManager(GroupCache):
     def _append_tombstones(
         self, group: ClassicGroup, partitions: Iterable[TopicPartition], *, deletes_group: bool
     ) -> bool:
-        """Append one batch of tombstones, if there is one to write; return whether no error was answered."""
+        """Append the tombstones as one batch. Return False if the log has already answered with an error."""
         group_id = group.group_id
-        keys = [OffsetCommitKey(group_id, each.topic, each.partition) for each in partitions]
+        keys = [OffsetCommitKey(group_id, partition.topic, partition.partition) for partition in partitions]
         records = [encode(Record(1, key, None, None)) for key in keys]
         if deletes_group and group.generation > 0:
             records.append(encode(Record(2, GroupMetadataKey(group_id), None, None)))
@@ -246,7 +250,7 @@ class GroupMetadataManager(GroupCache):
         *,
         expires: bool = False,
     ) -> _KeyAndValue:
-        """Return key and value bytes in the value version that this Kafka writes."""
+        """Return the bytes of key and value. The value has the version that this Kafka writes."""
         version = value_version(record_type, self.settings.kafka, expires=expires)
         return encode(Record(record_type, key, value, version), self.dialect)
 

@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup, each checked in Kafka's order.
+"""SyncGroup, Heartbeat and LeaveGroup, with the checks in the order of Kafka's checks.
 
 Source: GroupCoordinator.handleSyncGroup, validateSyncGroup, handleHeartbeat, validateHeartbeat, handleLeaveGroup (3.9;
 tags 2.8.2 and 1.0.1 where the version matters).
@@ -20,7 +20,7 @@ from kafkagroups.groups.states import ClassicState
 
 
 class MemberRequests:
-    """The requests of members of all groups."""
+    """The SyncGroup, Heartbeat and LeaveGroup requests of all groups."""
 
     def __init__(self, validator: RequestValidator, member_validator: MemberValidator, rebalances: Rebalances) -> None:
         self.validator = validator
@@ -40,7 +40,7 @@ class MemberRequests:
         protocol_type: str | None,
         protocol: str | None,
     ) -> ResponseFuture[SyncGroupResult]:
-        """Answer a SyncGroup: now in a Stable group, later while the leader's assignment is missing."""
+        """Answer a SyncGroup. If the leader has not sent the assignments yet, the answer comes later."""
         response: ResponseFuture[SyncGroupResult] = ResponseFuture()
         error = self.validator.check_request(group_id, "SYNC_GROUP", "READ")
         group = self.manager.get_group(group_id)
@@ -63,10 +63,10 @@ class MemberRequests:
         return response
 
     def heartbeat(self, group_id: str, generation: int, member_id: str, group_instance_id: str | None) -> Errors:
-        """Restart the member's session. REBALANCE_IN_PROGRESS tells it to join again.
+        """Restart the member's session timer. If the answer is REBALANCE_IN_PROGRESS, the member must join again.
 
-        Before 2.6.1 the answer is REBALANCE_IN_PROGRESS also while the leader's assignment is missing (before 2.3 for
-        any generation), and the heartbeat does not restart the session.
+        Before 2.6.1 the answer is REBALANCE_IN_PROGRESS also while the group waits for the leader's assignment, and the
+        heartbeat does not restart the session timer. Before 2.3 the generation is not checked in this case.
         """
         error = self.validator.check_request(group_id, "HEARTBEAT", "READ")
         if error is Errors.COORDINATOR_LOAD_IN_PROGRESS:
@@ -86,7 +86,7 @@ class MemberRequests:
         return Errors.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING_REBALANCE else Errors.NONE
 
     def leave(self, group_id: str, members: Iterable[MemberIdentity | str]) -> LeaveGroupResult:
-        """Remove members. Each has its own error, but for a Dead group the whole request is refused."""
+        """Remove members. Each member gets an error code; if the group is Dead, the whole request gets the error."""
         error = self.validator.check_request(group_id, "LEAVE_GROUP", "READ")
         group = self.manager.get_group(group_id)
         if error is Errors.NONE and group is not None and group.state is ClassicState.DEAD:
@@ -95,17 +95,17 @@ class MemberRequests:
             return LeaveGroupResult(error)
         results = []
         for member in members:
-            leaving = MemberIdentity(member) if isinstance(member, str) else member
-            results.append((leaving, Errors.UNKNOWN_MEMBER_ID if group is None else self._remove(group, leaving)))
+            identity = MemberIdentity(member) if isinstance(member, str) else member
+            results.append((identity, Errors.UNKNOWN_MEMBER_ID if group is None else self._remove(group, identity)))
         return LeaveGroupResult(error, tuple(results))
 
-    def _remove(self, group: ClassicGroup, leaving: MemberIdentity) -> Errors:
-        if leaving.member_id in group.pending_members:
-            self.rebalances.remove_pending(group, leaving.member_id)
+    def _remove(self, group: ClassicGroup, identity: MemberIdentity) -> Errors:
+        if identity.member_id in group.pending_members:
+            self.rebalances.remove_pending(group, identity.member_id)
             return Errors.NONE
-        instance_id = leaving.group_instance_id
-        if leaving.member_id:
-            member_id = leaving.member_id
+        instance_id = identity.group_instance_id
+        if identity.member_id:
+            member_id = identity.member_id
             error = self.member_validator.validate_member(group, member_id, instance_id)
         else:
             member_id = "" if instance_id is None else group.static_members.get(instance_id, "")
@@ -116,9 +116,9 @@ class MemberRequests:
 
 
 def _check_protocol(group: ClassicGroup, protocol_type: str | None, protocol: str | None) -> Errors:
-    """Return an error if the named protocol is not the group's (KIP-559) or if the members are joining again."""
-    names_other_type = protocol_type is not None and protocol_type != group.protocol_type
-    names_other_protocol = protocol is not None and protocol != group.protocol
-    if names_other_type or names_other_protocol:
+    """Return an error if the protocol is not the group's protocol (KIP-559), or if members must join again."""
+    has_other_type = protocol_type is not None and protocol_type != group.protocol_type
+    has_other_protocol = protocol is not None and protocol != group.protocol
+    if has_other_type or has_other_protocol:
         return Errors.INCONSISTENT_GROUP_PROTOCOL
     return Errors.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING_REBALANCE else Errors.NONE

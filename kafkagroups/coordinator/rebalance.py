@@ -1,16 +1,16 @@
 """The rebalance of a group, from the first JoinGroup to Stable, with its timers.
 
-    a member joins, leaves     PreparingRebalance: all members must join again within the largest of their rebalance
-    or fails                   timeouts. An Empty group first waits group.initial.rebalance.delay.ms, and again if a
-                               member came in that time.
-    all joined, or the time    Members that did not join are removed, and the generation grows by 1. If no member is
-    is over                    left, the group is Empty and its record is written. Otherwise it is in
+    a member joins, leaves     The state is PreparingRebalance. All members must join again within the largest of their
+    or fails                   rebalance timeouts. A group that was Empty first waits group.initial.rebalance.delay.ms,
+                               and waits again if a member joined during this delay.
+    all members have joined,   Members that did not join are removed, and the generation grows by 1. If no member
+    or the timeout is over     remains, the group is Empty and its record is written. Otherwise the state is
                                CompletingRebalance, and every JoinGroup is answered.
-    the leader's SyncGroup     The group's record with the assignments is appended. Then the group is Stable, and every
-                               SyncGroup is answered. If the append fails, all members must join again.
+    the leader's SyncGroup     The group's record with the assignments is appended. Then the state is Stable, and every
+    arrives                    SyncGroup is answered. If the append fails, all members must join again.
 
-Only the result of a rebalance is written. If the coordinator dies between Join and Sync, the log contains the previous
-generation.
+Only the result of a rebalance is written. If the coordinator crashes between JoinGroup and SyncGroup, the log contains
+the previous generation.
 Source: GroupCoordinator.scala (3.9; tags 2.8.2 and 1.0.1 where the version matters), DelayedJoin.scala.
 """
 
@@ -36,7 +36,7 @@ from kafkagroups.groups.classic_member import ClassicMember
 from kafkagroups.groups.states import ClassicState
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""How long a new member may wait for its first generation."""
+"""How long a new member waits for its first generation, before it is removed."""
 
 logger = logging.getLogger("kafkagroups.coordinator")
 
@@ -50,12 +50,12 @@ class Rebalances:
         self.clock = manager.clock
         self.sessions = Sessions(manager.clock, self.remove_member)
 
-    # Members that come and go
+    # Members that join, leave or fail
 
     def add_member(self, group: ClassicGroup, member: ClassicMember, response: ResponseFuture[JoinGroupResult]) -> None:
         """Add a new member and start a rebalance.
 
-        Since 2.2 the member may wait five minutes for its first generation, before that without a limit.
+        Since 2.2 a new member waits at most five minutes for its first generation. Before 2.2 there is no limit.
         """
         if group.state is ClassicState.PREPARING_REBALANCE and group.generation == 0:
             group.new_member_added = True
@@ -73,14 +73,14 @@ class Rebalances:
         joining: ClassicMember,
         response: ResponseFuture[JoinGroupResult],
     ) -> None:
-        """Take what a member sends when it joins again, and start a rebalance."""
+        """Store the protocols and timeouts of a member that joins again, and start a rebalance."""
         self.update_subscription(member, joining, response)
         self.maybe_prepare(group)
 
     def update_subscription(
         self, member: ClassicMember, joining: ClassicMember, response: ResponseFuture[JoinGroupResult]
     ) -> None:
-        """Copy the protocols of the joining member, and since 3.4 also its timeouts."""
+        """Store the protocols of a member that joins again, and since 3.4 also the timeouts."""
         member.protocols = joining.protocols
         member.awaiting_join = response.complete
         if self.settings.is_at_least(3, 4):
@@ -88,7 +88,7 @@ class Rebalances:
             member.session_timeout_ms = joining.session_timeout_ms
 
     def remove_member(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Remove a member that left or timed out. The group rebalances, or its rebalance may now be complete."""
+        """Remove a member that left or timed out. Then start a rebalance, or try to complete it."""
         if self.settings.is_at_least(2, 2):
             answer_join(member, JoinGroupResult(Errors.UNKNOWN_MEMBER_ID, ""))
         group.remove(member.member_id)
@@ -97,12 +97,12 @@ class Rebalances:
         self.try_complete_join(group)
 
     def add_pending(self, group: ClassicGroup, member_id: str, session_timeout_ms: int) -> None:
-        """Remember a member id that was handed out (KIP-394), for one session timeout."""
-        remove = partial(self.remove_pending, group, member_id)
-        group.pending_members[member_id] = self.clock.after(session_timeout_ms, remove)
+        """Store a member id that was given to a new member (KIP-394). It is removed after one session timeout."""
+        expire = partial(self.remove_pending, group, member_id)
+        group.pending_members[member_id] = self.clock.after(session_timeout_ms, expire)
 
     def remove_pending(self, group: ClassicGroup, member_id: str) -> None:
-        """Forget a member id that was handed out."""
+        """Remove a member id that was given to a new member and not used."""
         group.remove_pending_member(member_id)
         self.try_complete_join(group)
 
@@ -133,7 +133,7 @@ class Rebalances:
             self._wait_for_joins(group)
 
     def _wait_for_first_joins(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
-        """Wait for the first members; wait again if new ones came and the rebalance timeout allows it."""
+        """Wait for the first members. Wait again if members have joined and the rebalance timeout is not over."""
 
         def expire() -> None:
             if group.new_member_added and remaining_ms:
@@ -157,15 +157,15 @@ class Rebalances:
         group.delayed_join = self.clock.after(timeout_ms, partial(self.complete_join, group))
 
     def try_complete_join(self, group: ClassicGroup) -> None:
-        """End the wait if all members have joined. The initial delay never ends early."""
+        """Complete the join phase if all members have joined. The initial delay never ends early."""
         is_preparing = group.state is ClassicState.PREPARING_REBALANCE
         if is_preparing and group.join_may_end_early and group.all_joined:
             self.complete_join(group)
 
     def complete_join(self, group: ClassicGroup) -> None:
-        """End the wait: remove members that did not join, and begin the next generation.
+        """Complete the join phase: remove members that did not join, and begin the next generation.
 
-        Since 2.3 only its session timeout removes a static member.
+        Since 2.3 static members stay, until their session times out.
         """
         if group.delayed_join:
             group.delayed_join.cancel()
@@ -200,12 +200,15 @@ class Rebalances:
             group.pending_sync.add(member.member_id)
         if self.settings.is_at_least(2, 8, 1):
             group.delayed_sync = self.clock.after(group.rebalance_timeout_ms, partial(self._expire_syncs, group))
-        for callback, result in answers:  # This is the last step, because a member may sync in its callback.
+        for callback, result in answers:  # This is the last step, because a callback may send the SyncGroup.
             if callback is not None:
                 callback(result)
 
     def _warn_if_not_stored(self, group: ClassicGroup, error: Errors) -> None:
-        """Log a failed append. After a crash the previous generation would be active again, and then time out."""
+        """Log a failed append.
+
+        After a crash, the log still contains the previous generation. Its members are in the group until they time out.
+        """
         if error is not Errors.NONE:
             logger.warning("Failed to write empty metadata for group %s: %s", group.group_id, error.name)
 
@@ -218,7 +221,7 @@ class Rebalances:
         assignments: Mapping[str, bytes],
         response: ResponseFuture[SyncGroupResult],
     ) -> None:
-        """Let the member wait for its assignment. If it is the leader, store the assignments that it brings."""
+        """Let the member wait for its assignment. If the member is the leader, store its assignments."""
         member.awaiting_sync = response.complete
         self.mark_synced(group, member)
         if group.leader != member.member_id:
@@ -229,7 +232,7 @@ class Rebalances:
             group.group_id,
             group.generation,
         )
-        all_assignments = {each: assignments.get(each, b"") for each in group.members}
+        all_assignments = {member_id: assignments.get(member_id, b"") for member_id in group.members}
         generation = group.generation
 
         def complete(error: Errors) -> None:
@@ -245,7 +248,7 @@ class Rebalances:
         self.manager.store_group(group, all_assignments, complete)
 
     def mark_synced(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Note that the member sent its SyncGroup. After the last one the sync timer ends."""
+        """Record that the member has sent its SyncGroup. If all members have, cancel the sync timer."""
         group.pending_sync.discard(member.member_id)
         if not group.pending_sync:
             self._stop_waiting_for_syncs(group)
@@ -256,7 +259,7 @@ class Rebalances:
             group.delayed_sync.cancel()
 
     def _expire_syncs(self, group: ClassicGroup) -> None:
-        """Remove the members that sent no SyncGroup within the rebalance timeout, and start over (since 2.8.1)."""
+        """Remove the members that sent no SyncGroup within the rebalance timeout, and rebalance again (since 2.8.1)."""
         has_generation = group.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
         if has_generation and group.pending_sync:
             for member_id in list(group.pending_sync):
@@ -264,7 +267,10 @@ class Rebalances:
             self.prepare(group)
 
     def _propagate_assignments(self, group: ClassicGroup, assignments: Mapping[str, bytes], error: Errors) -> None:
-        """Give each member its assignment (none with an error) and answer the SyncGroups that wait."""
+        """Set the assignment of each member and answer the SyncGroups that wait.
+
+        If there is an error, the assignments are empty.
+        """
         for member in group.ordered_members():
             member.assignment = assignments.get(member.member_id, b"")
             if member.awaiting_sync is not None:

@@ -43,7 +43,7 @@ class ResponseFuture(Generic[T]):
             listener(value)
 
     def then(self, listener: Callable[[T], None]) -> None:
-        """Call the listener with the response: now if the request is answered, otherwise as soon as it is."""
+        """Call the listener with the response: now, or when the request is answered."""
         if self.done:
             listener(self.value)
         else:

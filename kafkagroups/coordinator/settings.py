@@ -94,7 +94,7 @@ class Settings:
     def fences_producers(self) -> bool:
         """Whether an append with an old producer epoch is refused with INVALID_PRODUCER_EPOCH.
 
-        Up to 2.4 a broker checks the epoch of a client's append, but not the epoch of its own coordinator's append. In
+        Up to 2.4 a broker checks the epoch of a client's append, but not the epoch of an append by its coordinator. In
         the recorded conversation 1.0.1-txnodd, a commit with a fenced epoch is appended, and then the marker of the new
         epoch commits it. In the conversations of 2.8.2 and 3.9.2 this append is refused.
         Source: ProducerStateManager.prepareUpdate, ReplicaManager.appendRecords with isFromClient = false (1.0.1);

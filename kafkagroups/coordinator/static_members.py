@@ -1,4 +1,4 @@
-"""Static members that return: a new member id in the old place (KIP-345).
+"""The replacement of a static member: a new member id gets the instance id (KIP-345).
 
 Source: GroupCoordinator.updateStaticMemberAndRebalance, GroupMetadata.replaceStaticMember (3.9); replaceGroupInstance
 (2.8.2).
@@ -32,7 +32,7 @@ class StaticMembers:
         *,
         skip_assignment: bool,
     ) -> None:
-        """Give the instance id to the joining member. The process that has the old member id is fenced.
+        """Give the instance id to the joining member. The process with the old member id is fenced.
 
         If the group is Stable and its protocol stays the same, there is no rebalance.
         """
@@ -50,9 +50,11 @@ class StaticMembers:
         elif group.state is ClassicState.STABLE and group.select_protocol() != group.protocol:
             self.rebalances.maybe_prepare(group)
         elif group.state is ClassicState.STABLE:
-            self._store(group, member, old_id, old_leader, old_timeouts, response, skip_assignment=skip_assignment)
+            self._store_new_member_id(
+                group, member, old_id, old_leader, old_timeouts, response, skip_assignment=skip_assignment
+            )
 
-    def _store(
+    def _store_new_member_id(
         self,
         group: ClassicGroup,
         member: ClassicMember,
@@ -63,32 +65,32 @@ class StaticMembers:
         *,
         skip_assignment: bool,
     ) -> None:
-        """Write the group's record with the new member id, in the same generation; then answer the JoinGroup.
+        """Write the group's record with the new member id, without a new generation. Then answer the JoinGroup.
 
-        If the append fails, the old member id returns.
+        If the append fails, the static member gets its old member id again.
         """
         new_id = member.member_id
         instance_id = member.group_instance_id or ""
 
         def complete(error: Errors) -> None:
             if error is not Errors.NONE:
-                # Kafka's revert keeps the new protocols, because it reads the old ones too late.
+                # Kafka's revert keeps the new protocols, because it reads the member's protocols after their change.
                 member.awaiting_join = None
                 member.rebalance_timeout_ms, member.session_timeout_ms = old_timeouts
-                if new_id not in group.members:  # It was replaced again: IllegalArgumentException in Kafka.
-                    return
+                if new_id not in group.members:
+                    return  # The member was replaced again. Kafka throws an IllegalArgumentException here.
                 group.replace_static_member(instance_id, new_id, old_id)
                 self.rebalances.sessions.restart(group, member)
                 response.complete(build_join_result(group, error, "", leader=old_leader))
                 return
-            skips = skip_assignment and group.leader == member.member_id
+            skips_assignment = skip_assignment and group.leader == member.member_id
             result = build_join_result(
                 group,
                 Errors.NONE,
                 member.member_id,
                 leader=None if skip_assignment else old_leader,
-                with_members=skips,
-                skip_assignment=skips,
+                with_members=skips_assignment,
+                skip_assignment=skips_assignment,
             )
             answer_join(member, result)
 

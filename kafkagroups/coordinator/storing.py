@@ -1,7 +1,7 @@
-"""OffsetCommit and TxnOffsetCommit, checked and stored; and the end of a transaction.
+"""OffsetCommit and TxnOffsetCommit: the checks and the storing; and the end of a transaction.
 
-The checks are: may the client commit, do the topics exist, is the member right. Then the manager prepares the commit,
-appends it, and puts it into the cache. Version 0 of OffsetCommit stores offsets in ZooKeeper.
+The checks are: may the client commit, do the topics exist, is the client a member of the group? Then the manager
+prepares the commit, appends it, and puts it into the cache. Version 0 of OffsetCommit stores offsets in ZooKeeper.
 Source: KafkaApis.handleOffsetCommitRequest, handleTxnOffsetCommitRequest, GroupCoordinator.handleCommitOffsets,
 handleTxnCommitOffsets (3.9; tags 2.8.2 and 1.0.1).
 """
@@ -21,21 +21,24 @@ from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.text import utf16_length
 
 TransactionVerifier = Callable[[str, int, int, int], Errors]
-"""Asks whether a transaction (its id, producer id and epoch) includes a partition of the offsets topic."""
+"""A function (transactional id, producer id, producer epoch, partition of the offsets topic).
+
+It returns NONE if the transaction includes the partition, otherwise an error.
+"""
 
 ZooKeeperOffsets = MutableMapping[tuple[str, str, int], int]
-"""Offsets of version 0 requests, by group, topic and partition."""
+"""The offsets that version 0 requests store, by group, topic and partition."""
 
 _Commits = dict[TopicPartition, OffsetCommit]
 
 
 def verify_all(transactional_id: str, producer_id: int, producer_epoch: int, partition: int) -> Errors:
-    """Return NONE: every transaction includes every partition."""
+    """Return NONE, because every transaction includes every partition."""
     return Errors.NONE
 
 
 class CommitRequests:
-    """The commits of all groups. `verify` asks the transaction coordinator, which happens since Kafka 3.6."""
+    """The commits of all groups. `verify` asks the transaction coordinator; it is called since Kafka 3.6."""
 
     def __init__(
         self,
@@ -64,9 +67,9 @@ class CommitRequests:
         group_instance_id: str | None,
         retention_ms: int,
     ) -> ResponseFuture[CommitErrors]:
-        """Store a plain commit. A commit without a generation creates the group if it does not exist."""
+        """Store a commit without a transaction. A commit with a generation below 0 creates a missing group."""
 
-        def store(accepted: _Commits, response: ResponseFuture[CommitErrors]) -> None:
+        def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
             error = self.validator.check_group(group_id, "OFFSET_COMMIT")
             group = self.manager.get_group(group_id)
             if error is Errors.NONE and group is None and generation < 0:
@@ -76,23 +79,29 @@ class CommitRequests:
                 if group is not None:
                     error = self.member_validator.validate_commit(group, generation, member_id, group_instance_id)
             if error is not Errors.NONE or group is None:
-                response.complete(dict.fromkeys(accepted, error))
+                response.complete(dict.fromkeys(accepted_offsets, error))
                 return
             if group.state is not ClassicState.EMPTY:
                 self.sessions.restart(group, group.members[member_id])
-            staged = {partition: self._stage(offset, retention_ms) for partition, offset in accepted.items()}
-            self.manager.store_offsets(group, staged, response.complete)
+            stored_offsets = {
+                partition: self._build_stored_offset(offset, retention_ms)
+                for partition, offset in accepted_offsets.items()
+            }
+            self.manager.store_offsets(group, stored_offsets, response.complete)
 
         return self._store_accepted(group_id, offsets, store)
 
     def commit_to_zookeeper(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetCommit]
     ) -> ResponseFuture[CommitErrors]:
-        """Store a commit of version 0: only the offset, and no record."""
+        """Store a commit of version 0. Only the offset is stored, and no record is written."""
 
-        def store(accepted: _Commits, response: ResponseFuture[CommitErrors]) -> None:
+        def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
             response.complete(
-                {each: self._store_in_zookeeper(group_id, each, offset) for each, offset in accepted.items()}
+                {
+                    partition: self._store_in_zookeeper(group_id, partition, offset)
+                    for partition, offset in accepted_offsets.items()
+                }
             )
 
         return self._store_accepted(group_id, offsets, store)
@@ -110,32 +119,37 @@ class CommitRequests:
         group_instance_id: str | None,
         knows_abortable: bool,
     ) -> ResponseFuture[CommitErrors]:
-        """Store a commit that waits for its producer's marker. It creates the group before the other checks."""
+        """Store a commit that is pending until its producer's marker arrives.
 
-        def store(accepted: _Commits, response: ResponseFuture[CommitErrors]) -> None:
+        The group is created before the transaction and the member are checked.
+        """
+
+        def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
             error = self.validator.check_group(group_id, "TXN_OFFSET_COMMIT")
             if error is not Errors.NONE:
-                response.complete(dict.fromkeys(accepted, error))
+                response.complete(dict.fromkeys(accepted_offsets, error))
                 return
             group = self.manager.get_or_create(group_id)
-            partition = self.manager.partition_for(group_id)
+            log_partition = self.manager.partition_for(group_id)
             error = self._verify(
-                transactional_id, producer_id, producer_epoch, partition, knows_abortable=knows_abortable
+                transactional_id, producer_id, producer_epoch, log_partition, knows_abortable=knows_abortable
             ) or self.member_validator.validate_txn_commit(group, generation, member_id, group_instance_id, producer_id)
             if error is not Errors.NONE:
-                response.complete(dict.fromkeys(accepted, error))
+                response.complete(dict.fromkeys(accepted_offsets, error))
                 return
-            staged = {each: self._stage_in_transaction(offset) for each, offset in accepted.items()}
-            self.manager.store_offsets(group, staged, response.complete, producer_id, producer_epoch)
+            pending_offsets = {
+                partition: self._build_pending_offset(offset) for partition, offset in accepted_offsets.items()
+            }
+            self.manager.store_offsets(group, pending_offsets, response.complete, producer_id, producer_epoch)
 
         if not self.validator.authorize("WRITE", "TRANSACTIONAL_ID", transactional_id):
-            denied: ResponseFuture[CommitErrors] = ResponseFuture()
-            denied.complete(dict.fromkeys(offsets, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-            return denied
+            denied_response: ResponseFuture[CommitErrors] = ResponseFuture()
+            denied_response.complete(dict.fromkeys(offsets, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+            return denied_response
         return self._store_accepted(group_id, offsets, store)
 
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort what waits for the producer's marker."""
+        """Commit or abort the producer's pending offsets."""
         self.manager.complete_transaction(producer_id, partitions, commits=commits)
 
     def _store_accepted(
@@ -144,22 +158,27 @@ class CommitRequests:
         offsets: Mapping[TopicPartition, OffsetCommit],
         store: Callable[[_Commits, ResponseFuture[CommitErrors]], None],
     ) -> ResponseFuture[CommitErrors]:
-        """Store the partitions that exist and that the client may read. The others get their error."""
+        """Call `store` with the offsets of the accepted partitions. The response has an error for every partition.
+
+        A partition is accepted if it exists and the client may read its topic.
+        """
         response: ResponseFuture[CommitErrors] = ResponseFuture()
         if not self.validator.authorize("READ", "GROUP", group_id):
             response.complete(dict.fromkeys(offsets, Errors.GROUP_AUTHORIZATION_FAILED))
             return response
-        refused = self.validator.find_refused_partitions(offsets)
-        accepted = {partition: offset for partition, offset in offsets.items() if partition not in refused}
+        refused_partitions = self.validator.find_refused_partitions(offsets)
+        accepted_offsets = {
+            partition: offset for partition, offset in offsets.items() if partition not in refused_partitions
+        }
 
-        def add_refused(errors: CommitErrors) -> None:
-            all_errors = {**errors, **refused}
+        def answer_all_partitions(errors: CommitErrors) -> None:
+            all_errors = {**errors, **refused_partitions}
             response.complete({partition: all_errors[partition] for partition in offsets})
 
         accepted_response: ResponseFuture[CommitErrors] = ResponseFuture()
-        accepted_response.then(add_refused)
-        if accepted:
-            store(accepted, accepted_response)
+        accepted_response.then(answer_all_partitions)
+        if accepted_offsets:
+            store(accepted_offsets, accepted_response)
         else:
             accepted_response.complete({})
         return response
@@ -175,7 +194,10 @@ class CommitRequests:
     def _verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int, *, knows_abortable: bool
     ) -> Errors:
-        """Ask the transaction coordinator, since 3.6. A client that does not know TRANSACTION_ABORTABLE gets 48."""
+        """Ask the transaction coordinator (since 3.6).
+
+        A client that does not support TRANSACTION_ABORTABLE gets INVALID_TXN_STATE instead.
+        """
         if self.settings.is_before(3, 6):
             return Errors.NONE
         error = self.verify(transactional_id, producer_id, producer_epoch, partition)
@@ -183,8 +205,8 @@ class CommitRequests:
             error = Errors.INVALID_TXN_STATE
         return convert_commit_append_error(error, verifies_transactions=True)
 
-    def _stage(self, offset: OffsetCommit, retention_ms: int) -> OffsetAndMetadata:
-        """Return what a plain commit stores. Since 2.1 only an explicit retention gives an expire timestamp."""
+    def _build_stored_offset(self, offset: OffsetCommit, retention_ms: int) -> OffsetAndMetadata:
+        """Return the offset that a commit stores. Since 2.1 only a commit with a retention has an expire timestamp."""
         now = self.clock.now_ms
         sent_at = now if offset.timestamp == -1 else offset.timestamp
         if self.settings.is_at_least(2, 1):
@@ -193,7 +215,7 @@ class CommitRequests:
         retention = self.settings.offsets_retention_ms if retention_ms == -1 else retention_ms
         return _build_offset(offset, now, sent_at + retention)
 
-    def _stage_in_transaction(self, offset: OffsetCommit) -> OffsetAndMetadata:
+    def _build_pending_offset(self, offset: OffsetCommit) -> OffsetAndMetadata:
         now = self.clock.now_ms
         expire_timestamp = None if self.settings.is_at_least(2, 1) else now + self.settings.offsets_retention_ms
         return _build_offset(offset, now, expire_timestamp)

@@ -32,8 +32,8 @@ class RecordedMemberIds:
     def supply(self, prefix: str) -> str:
         """Return the id for a new member.
 
-        The id comes from the recorded response. If there is none, it is a recorded id with this prefix that no
-        response contains and that no member has. If there is no such id either, a new id is created.
+        The id comes from the recorded response to the request. Without a response, the id is another recorded id with
+        this prefix that is still unused. If all recorded ids are used, a new id is created.
         """
         if not self._next_id:
             unused_ids = (

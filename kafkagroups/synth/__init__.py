@@ -1,24 +1,24 @@
-"""Synthetic `__consumer_offsets` topics of any size, with a few busy groups and many quiet ones.
+"""Synthetic `__consumer_offsets` topics of any size, with a few busy groups and many quiet groups.
 
-A batch is the result of one request. A group commits some of its topic-partitions, or these offsets expire, or the
-group enters a new generation. Transactions of several groups overlap. A marker ends a transaction, unless it hangs.
-Every group is in the partition that Kafka stores it in. The same arguments give the same bytes.
+A batch is the result of one request. A group commits some of its offsets, or some of its offsets expire, or the group
+gets a new generation. Transactions of several groups overlap. A marker ends each transaction that does not hang. Every
+group is in the partition in which Kafka stores it. The same arguments give the same bytes.
 
-Names have a fixed width, so all batches of a kind differ only in a few places. Each kind is encoded once, as a
-template; numpy copies the template and fills in the places.
+Names have a fixed length, so all batches of the same type and width differ only in a few values. Each such batch is
+encoded once, as a template. numpy copies the template and fills in the values.
 
-    settings.py    the arguments                    events.py     a partition's batches, with markers
-    names.py       group names and their partitions templates.py  one batch of each kind, and its places
-    requests.py    random requests                  files.py      bytes and segments
+    settings.py    the arguments                     events.py     a partition's batches, with markers
+    names.py       group names and their partitions  templates.py  one batch of each type, and its variables
+    requests.py    random requests                   files.py      bytes and segments
 
-Simpler than Kafka, so that the summary is exact and both coordinators agree on it:
+Simpler than Kafka, so that the counts that `write` returns are exact and both coordinators agree on them:
 
-- A transaction is one batch of commits. It ends before its group writes again.
-- A hanging transaction has its own producer, and its group writes no tombstones after it.
+- A transaction is one batch of commits. It ends before its group sends another request.
+- A hanging transaction has its own producer. After a hanging transaction, its group writes no tombstones.
 - Groups are never deleted. A group's members, topics and assignment are the same in all generations.
 - Producer epochs are 0. There is one request per millisecond.
 
-numpy is imported when a topic is written.
+numpy is imported only when a topic is written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.log.writer import create_folder
-from kafkagroups.synth.settings import WIDTH, Settings, check
+from kafkagroups.synth.settings import WIDTH, Settings, check_settings
 
 __all__ = ["WIDTH", "Settings", "write"]
 
@@ -44,9 +44,9 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
     folder
         A new or empty folder.
     records
-        How many records all partitions contain, markers included.
+        The number of records in all partitions together, including markers.
     progress
-        Called after each part with the number of records that were written and the number of all records.
+        Called after about every 64 MiB with the number of records that were written and the number of all records.
     **settings
         The other fields of `Settings`: partitions, groups, keys, width, tombstones, transactional, codec, seed, …
 
@@ -55,51 +55,54 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
     dict
         `{"partitions": {"0": {"segments", "batches", "records", "bytes"}}, "groups", "live_offsets", "transactions":
         {"committed", "aborted", "open"}}`. `groups` counts the groups that have records. `live_offsets` counts the
-        offsets that a load finds.
+        offsets that a coordinator has after it has loaded the topic.
 
     Raises
     ------
     UsageError
         A number is out of range, or the folder is not empty.
     """
-    chosen = Settings(records, **settings)
-    check(chosen)
+    all_settings = Settings(records, **settings)
+    check_settings(all_settings)
     import numpy as np
 
     from kafkagroups.synth import events, files, names, requests
 
-    digits, partition_of_group = names.choose_groups(chosen)
+    group_digits, partition_of_group = names.choose_groups(all_settings)
     create_folder(Path(folder))
-    drawn = requests.draw_requests(chosen)
-    partition = partition_of_group[drawn["group"]]
-    order = np.argsort(partition, kind="stable")
-    numbers, first = np.unique(partition[order], return_index=True)
-    del partition
-    live = np.zeros((chosen.groups, chosen.keys), bool)
-    written = {}
-    done = 0
+    all_requests = requests.draw_requests(all_settings)
+    partitions = partition_of_group[all_requests["group"]]
+    # A request's index is also its time in ms.
+    times_by_partition = np.argsort(partitions, kind="stable")
+    numbers, first_index = np.unique(partitions[times_by_partition], return_index=True)
+    del partitions
+    is_live = np.zeros((all_settings.groups, all_settings.keys), bool)
+    partition_sizes = {}
+    records_written = 0
 
-    def count_written(many: int) -> None:
-        nonlocal done
-        done += many
+    def report_records(record_count: int) -> None:
+        nonlocal records_written
+        records_written += record_count
         if progress:
-            progress(done, records)
+            progress(records_written, records)
 
-    # Without records there are no numbers, but np.split still gives one part.
-    for number, time in zip(numbers.tolist(), np.split(order, first[1:]), strict=False):
-        own_requests = drawn[time]
-        events.mark_live(chosen, own_requests, live)
-        batches = events.build_events(chosen, time, own_requests, number)
-        place = Path(folder, f"__consumer_offsets-{number}")
-        written[str(number)] = files.write_partition(place, chosen, batches, digits, count_written)
-    ends = np.bincount(drawn["end"], minlength=requests.OPEN + 1)
+    # If there are no requests, `numbers` is empty, but np.split returns one empty array. Therefore strict is False.
+    for number, request_times in zip(numbers.tolist(), np.split(times_by_partition, first_index[1:]), strict=False):
+        partition_requests = all_requests[request_times]
+        events.mark_live(all_settings, partition_requests, is_live)
+        batches = events.build_events(all_settings, request_times, partition_requests, number)
+        partition_folder = Path(folder, f"__consumer_offsets-{number}")
+        partition_sizes[str(number)] = files.write_partition(
+            partition_folder, all_settings, batches, group_digits, report_records
+        )
+    marker_counts = np.bincount(all_requests["marker"], minlength=requests.NO_MARKER + 1)
     return {
-        "partitions": written,
-        "groups": len(np.unique(drawn["group"])),
-        "live_offsets": int(live.sum()),
+        "partitions": partition_sizes,
+        "groups": len(np.unique(all_requests["group"])),
+        "live_offsets": int(is_live.sum()),
         "transactions": {
-            "committed": int(ends[requests.COMMITTED]),
-            "aborted": int(ends[requests.ABORTED]),
-            "open": int(ends[requests.OPEN]),
+            "committed": int(marker_counts[requests.COMMIT_MARKER]),
+            "aborted": int(marker_counts[requests.ABORT_MARKER]),
+            "open": int(marker_counts[requests.NO_MARKER]),
         },
     }

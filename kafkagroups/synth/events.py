@@ -6,14 +6,14 @@ import numpy as np
 
 from kafkagroups.synth.names import Array
 from kafkagroups.synth.requests import (
-    ABORTED,
-    COMMITTED,
-    EMPTY,
+    ABORT_MARKER,
+    COMMIT_MARKER,
+    EMPTY_GENERATION,
     GENERATION,
-    MODERN,
-    OPEN,
+    NEW_EPOCH,
+    NO_MARKER,
     TOMBSTONES,
-    TXN,
+    TXN_BIT,
 )
 from kafkagroups.synth.settings import Settings
 
@@ -22,82 +22,91 @@ EVENT = np.dtype(
         ("time", "i8"),
         ("producer", "i8"),
         ("group", "i4"),
-        ("start", "i4"),
+        ("first_key", "i4"),
         ("generation", "i4"),
         ("width", "i2"),
-        ("what", "i1"),
+        ("batch_type", "i1"),
     ]
 )
 """One batch: its time (ms since the first request), the producer of its transaction, its group, the first of its keys,
-its generation, its number of offsets, and its kind (requests.py)."""
-_PRODUCERS = 1_000
+its generation, its number of offsets, and its type (requests.py)."""
+_FIRST_PRODUCER_ID = 1_000
 """The producer id of the first group."""
-_HANGING_PRODUCERS = 10_000_000
+_FIRST_HANGING_PRODUCER_ID = 10_000_000
 """The first producer id of the hanging transactions."""
-_LONGEST_MS = 1000
+_MAX_TXN_MS = 1000
 """A transaction takes less time than this, and it ends before the group's next request."""
 _EMPTY_EVERY = 10
-"""One of so many generations has no members. The first one always has members. Groups differ in which one it is."""
+"""One of 10 generations of a group has no members. It is never the first one, and it differs from group to group."""
 
 
-def build_events(settings: Settings, time: Array, requests: Array, partition: int) -> Array:
-    """Return the EVENTs of a partition's requests; `time` contains their times in ascending order."""
-    out = np.zeros(len(requests), EVENT)
-    out["time"] = time
-    for column in ("group", "start", "width", "what"):
-        out[column] = requests[column]
-    _number_generations(out)
-    out["producer"] = np.where(requests["end"] == OPEN, _HANGING_PRODUCERS + time, _PRODUCERS + requests["group"])
-    ending = np.flatnonzero((requests["end"] == COMMITTED) | (requests["end"] == ABORTED))
-    if not len(ending):
-        return out
+def build_events(settings: Settings, request_times: Array, requests: Array, partition: int) -> Array:
+    """Return the EVENTs of a partition's requests. `request_times` contains their times in ascending order."""
+    events = np.zeros(len(requests), EVENT)
+    events["time"] = request_times
+    for column in ("group", "first_key", "width", "batch_type"):
+        events[column] = requests[column]
+    _number_generations(events)
+    hanging_producer = _FIRST_HANGING_PRODUCER_ID + request_times
+    group_producer = _FIRST_PRODUCER_ID + requests["group"]
+    events["producer"] = np.where(requests["marker"] == NO_MARKER, hanging_producer, group_producer)
+    with_marker = np.flatnonzero((requests["marker"] == COMMIT_MARKER) | (requests["marker"] == ABORT_MARKER))
+    if not len(with_marker):
+        return events
     random = np.random.default_rng([settings.seed, 3, partition])
-    markers = out[ending]
-    markers["what"] = requests["end"][ending]
+    markers = events[with_marker]
+    markers["batch_type"] = requests["marker"][with_marker]
     markers["width"] = 0
-    end_time = time[ending] + random.integers(_LONGEST_MS, size=len(ending))
-    markers["time"] = np.minimum(end_time, _find_next_times(time, requests["group"])[ending] - 1)
-    out = np.concatenate([out, markers])
-    return out[np.argsort(2 * out["time"] + (np.arange(len(out)) >= len(time)), kind="stable")]
+    end_times = request_times[with_marker] + random.integers(_MAX_TXN_MS, size=len(with_marker))
+    next_times = _find_next_times(request_times, requests["group"])[with_marker]
+    markers["time"] = np.minimum(end_times, next_times - 1)
+    events = np.concatenate([events, markers])
+    # If a marker and a request have the same time, the request comes first.
+    is_marker = np.arange(len(events)) >= len(requests)
+    return events[np.argsort(2 * events["time"] + is_marker, kind="stable")]
 
 
 def count_records(settings: Settings, events: Array) -> Array:
     """Return the number of records of each batch."""
-    count: Array = np.maximum(events["width"], 1).astype(np.int64)
-    count[events["what"] == MODERN] = settings.modern_records
-    return count
+    counts: Array = np.maximum(events["width"], 1).astype(np.int64)
+    counts[events["batch_type"] == NEW_EPOCH] = settings.modern_records
+    return counts
 
 
-def mark_live(settings: Settings, requests: Array, live: Array) -> None:
-    """Mark in `live` (groups × keys) which offsets exist after these requests."""
-    what = requests["what"]
-    end = requests["end"]
-    takes_effect = (what <= TOMBSTONES) & ((what & TXN == 0) | (end == COMMITTED))
-    for chosen in np.array_split(np.flatnonzero(takes_effect), 1 + len(requests) // 500_000):
-        part = requests[chosen]
-        width = part["width"].astype(np.int64)
-        record = np.repeat(part, width)
-        lane = np.arange(len(record)) - np.repeat(np.cumsum(width) - width, width)
-        key = (record["start"] + lane) % settings.keys
-        live[record["group"], key] = record["what"] != TOMBSTONES  # The last record of a key counts.
+def mark_live(settings: Settings, requests: Array, is_live: Array) -> None:
+    """Set in `is_live` (groups × keys) which offsets exist after these requests."""
+    batch_type = requests["batch_type"]
+    is_committed = (batch_type & TXN_BIT == 0) | (requests["marker"] == COMMIT_MARKER)
+    effective = np.flatnonzero((batch_type <= TOMBSTONES) & is_committed)
+    # About 500,000 requests at a time limit the memory for the arrays of records.
+    for part in np.array_split(effective, 1 + len(requests) // 500_000):
+        part_requests = requests[part]
+        widths = part_requests["width"].astype(np.int64)
+        records = np.repeat(part_requests, widths)
+        index_in_batch = np.arange(len(records)) - np.repeat(np.cumsum(widths) - widths, widths)
+        keys = (records["first_key"] + index_in_batch) % settings.keys
+        # If a key occurs several times, numpy keeps the last value, as a load does.
+        is_live[records["group"], keys] = records["batch_type"] != TOMBSTONES
 
 
-def _number_generations(out: Array) -> None:
-    """Number each group's generations in order, and make some of them empty."""
-    own = np.flatnonzero((out["what"] == GENERATION) | (out["what"] == MODERN))
-    order = np.argsort(out["group"][own], kind="stable")
-    group = out["group"][own][order]
-    first = np.searchsorted(group, group)
-    number = 1 + np.arange(len(own)) - first
-    out["generation"][own[order]] = number
-    empty = own[order][(number > 1) & ((group + number) % _EMPTY_EVERY == 0)]
-    out["what"][empty[out["what"][empty] == GENERATION]] = EMPTY
+def _number_generations(events: Array) -> None:
+    """Number each group's generations and epochs in order, and make some of the generations empty."""
+    generations = np.flatnonzero((events["batch_type"] == GENERATION) | (events["batch_type"] == NEW_EPOCH))
+    by_group = generations[np.argsort(events["group"][generations], kind="stable")]
+    group = events["group"][by_group]
+    group_start = np.searchsorted(group, group)
+    number = 1 + np.arange(len(by_group)) - group_start
+    events["generation"][by_group] = number
+    empty = by_group[(number > 1) & ((group + number) % _EMPTY_EVERY == 0)]
+    events["batch_type"][empty[events["batch_type"][empty] == GENERATION]] = EMPTY_GENERATION
 
 
-def _find_next_times(time: Array, group: Array) -> Array:
-    """Return for each request the time of the same group's next request."""
-    following = np.full(len(time), np.iinfo(np.int64).max)
-    order = np.argsort(group, kind="stable")
-    same = group[order[1:]] == group[order[:-1]]
-    following[order[:-1][same]] = time[order[1:][same]]
-    return following
+def _find_next_times(request_times: Array, groups: Array) -> Array:
+    """Return for each request the time of the same group's next request; the largest int64 if there is none."""
+    next_times = np.full(len(request_times), np.iinfo(np.int64).max)
+    by_group = np.argsort(groups, kind="stable")
+    requests = by_group[:-1]
+    following = by_group[1:]
+    is_same_group = groups[requests] == groups[following]
+    next_times[requests[is_same_group]] = request_times[following[is_same_group]]
+    return next_times

@@ -1,4 +1,4 @@
-"""The segments of a partition: batches are copied from templates, compressed and written."""
+"""The segments of a partition: the batches are copied from templates, compressed and written to files."""
 
 from __future__ import annotations
 
@@ -14,100 +14,107 @@ from kafkagroups.log.record_batch import ATTRIBUTES_AT, CRC_AT, CRC_FROM, HEADER
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.synth.events import count_records
 from kafkagroups.synth.names import TOPICS, Array, format_digits
-from kafkagroups.synth.requests import COMMITTED, TOMBSTONES
+from kafkagroups.synth.requests import COMMIT_MARKER, TOMBSTONES
 from kafkagroups.synth.settings import TOPIC_PARTITIONS, Settings
 from kafkagroups.synth.templates import Template, build_template
 
-FIRST_TIME = 1_700_000_000_000
+FIRST_TIMESTAMP_MS = 1_700_000_000_000
+"""The timestamp of the first request."""
 _PART_BYTES = 64 * 1024 * 1024
-"""How many bytes of batches are in memory."""
-_KINDS = 64
-"""The number of a kind of batch is `what * _KINDS + width`."""
+"""About this many bytes of batches are built in memory at a time."""
+_WIDTH_LIMIT = 64
+"""All widths are below this limit. Batches with the same template have the id `batch_type * _WIDTH_LIMIT + width`."""
 _TOPIC_DIGITS = format_digits(np.arange(TOPICS), 4)
 
 
 def write_partition(
-    folder: Path, settings: Settings, events: Array, names: Array, report: Callable[[int], None]
+    folder: Path, settings: Settings, events: Array, group_digits: Array, report: Callable[[int], None]
 ) -> dict[str, int]:
     """Write the segments of one partition, and return their sizes.
 
-    `names` contains the digits of the groups' names. `report` is called with the number of records of each part.
+    `group_digits` contains the digits in each group's name. `report` is called with the number of records of each part.
     """
     folder.mkdir()
-    count = count_records(settings, events)
-    base = np.cumsum(count) - count
-    size = _calculate_sizes(settings, events)
-    written = {"segments": 0, "batches": len(events), "records": int(count.sum()), "bytes": 0}
-    used = 0
+    counts = count_records(settings, events)
+    base_offsets = np.cumsum(counts) - counts
+    sizes = _calculate_sizes(settings, events)
+    written = {"segments": 0, "batches": len(events), "records": int(counts.sum()), "bytes": 0}
+    segment_size = 0
     file = None
     try:
-        for part in _split_parts(size):
-            data, ends = _build_batches(settings, events[part], base[part], size[part], names)
+        for part in _split_parts(sizes):
+            data, ends = _build_batches(settings, events[part], base_offsets[part], sizes[part], group_digits)
             first = 0
             while first < len(ends):
                 start = int(ends[first - 1]) if first else 0
-                last = int(np.searchsorted(ends, start + settings.segment_bytes - used, "right"))
-                if file is None or (last <= first and used):
+                # The batches from `first` up to, not including, `stop` fit into the segment.
+                stop = int(np.searchsorted(ends, start + settings.segment_bytes - segment_size, "right"))
+                if file is None or (stop <= first and segment_size):
                     if file:
                         file.close()
-                    file = open(folder / segment_name(int(base[part][first])), "wb")  # noqa: SIM115  # The file stays open until the roll.
+                    file = open(folder / segment_name(int(base_offsets[part][first])), "wb")  # noqa: SIM115  # The file stays open until the roll.
                     written["segments"] += 1
-                    used = 0
+                    segment_size = 0
                     continue
-                last = max(last, first + 1)
-                file.write(data[start : int(ends[last - 1])])
-                used += int(ends[last - 1]) - start
-                first = last
+                stop = max(stop, first + 1)  # A segment contains at least one batch, even a larger one.
+                end = int(ends[stop - 1])
+                file.write(data[start:end])
+                segment_size += end - start
+                first = stop
             written["bytes"] += len(data)
-            report(int(count[part].sum()))
+            report(int(counts[part].sum()))
     finally:
         if file:
             file.close()
     return written
 
 
-def _split_parts(size: Array) -> Iterator[slice]:
-    """Yield parts of the batches that have about _PART_BYTES bytes."""
-    ends = np.cumsum(size)
+def _split_parts(sizes: Array) -> Iterator[slice]:
+    """Yield slices of the list of batches. The batches in each slice have about _PART_BYTES bytes together."""
+    ends = np.cumsum(sizes)
     first = 0
-    while first < len(size):
-        last = int(np.searchsorted(ends, ends[first] + _PART_BYTES, "right"))
-        yield slice(first, last)
-        first = last
+    while first < len(sizes):
+        stop = int(np.searchsorted(ends, ends[first] + _PART_BYTES, "right"))
+        yield slice(first, stop)
+        first = stop
 
 
-def _number_kinds(events: Array) -> Array:
-    kinds: Array = events["what"].astype(np.int16) * _KINDS + events["width"]
-    return kinds
+def _calculate_template_ids(events: Array) -> Array:
+    """Return for each batch the id of its template."""
+    template_ids: Array = events["batch_type"].astype(np.int16) * _WIDTH_LIMIT + events["width"]
+    return template_ids
 
 
 def _calculate_sizes(settings: Settings, events: Array) -> Array:
-    """Return the bytes of each batch before compression."""
-    kinds = _number_kinds(events)
-    table = np.zeros(16 * _KINDS, np.int64)
-    for kind in np.unique(kinds).tolist():
-        table[kind] = len(build_template(*divmod(kind, _KINDS), settings).data)
-    return table[kinds]
+    """Return the size in bytes of each batch before compression."""
+    template_ids = _calculate_template_ids(events)
+    size_of_template = np.zeros(16 * _WIDTH_LIMIT, np.int64)
+    for template_id in np.unique(template_ids).tolist():
+        batch_type, width = divmod(template_id, _WIDTH_LIMIT)
+        size_of_template[template_id] = len(build_template(batch_type, width, settings).data)
+    return size_of_template[template_ids]
 
 
 def _build_batches(
-    settings: Settings, events: Array, base: Array, size: Array, names: Array
+    settings: Settings, events: Array, base_offsets: Array, sizes: Array, group_digits: Array
 ) -> tuple[memoryview, Array]:
-    """Return the bytes of the batches, and where each batch ends."""
-    ends = np.cumsum(size)
-    starts = ends - size
+    """Return the bytes of the batches, and the position where each batch ends."""
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
     out = np.empty(ends[-1], "u1")
-    kinds = _number_kinds(events)
-    for kind in np.unique(kinds).tolist():
-        of_kind = np.flatnonzero(kinds == kind)
-        what, width = divmod(kind, _KINDS)
-        template = build_template(what, width, settings)
+    template_ids = _calculate_template_ids(events)
+    for template_id in np.unique(template_ids).tolist():
+        chosen = np.flatnonzero(template_ids == template_id)
+        batch_type, width = divmod(template_id, _WIDTH_LIMIT)
+        template = build_template(batch_type, width, settings)
         row_type = f"V{len(template.data)}"
-        rows = _fill_template(template, _build_columns(settings, events[of_kind], base[of_kind], names, width))
-        _view_unaligned(out, row_type)[starts[of_kind]] = rows.view(row_type)
+        columns = _build_columns(settings, events[chosen], base_offsets[chosen], group_digits, width)
+        rows = _fill_template(template, columns)
+        _view_unaligned(out, row_type)[starts[chosen]] = rows.view(row_type)
     codec = CompressionType[settings.codec.upper()]
     if codec:
-        out, ends = _compress_batches(codec, out.data, starts, ends, events["what"] < COMMITTED)
+        are_data = events["batch_type"] < COMMIT_MARKER
+        out, ends = _compress_batches(codec, out.data, starts, ends, are_data)
         starts = np.concatenate([[0], ends[:-1]])
     data = out.data
     bounds = zip(starts.tolist(), ends.tolist(), strict=True)
@@ -116,54 +123,64 @@ def _build_batches(
 
 
 def _view_unaligned(out: Array, dtype: str) -> Array:
-    """Return a view of the bytes: element n is the value of this type that begins at byte n."""
+    """Return a view of the bytes whose element n is the value of this type that begins at byte n."""
     return np.ndarray((len(out) - np.dtype(dtype).itemsize + 1,), dtype, out, strides=(1,))
 
 
-def _build_columns(settings: Settings, events: Array, base: Array, names: Array, width: int) -> dict[str, list[Array]]:
-    """Return the values for the places of these events' template: one list of slots per column."""
+def _build_columns(
+    settings: Settings, events: Array, base_offsets: Array, group_digits: Array, width: int
+) -> dict[str, list[Array]]:
+    """Return the values to fill into the template of these events.
+
+    For each column there is a list with one array of values per slot, because a column can occur several times in a
+    template. For example, the n-th offset of a batch is slot n of the column "offset".
+    """
     group = events["group"]
     time = events["time"]
     columns = {
-        "base_offset": [base],
-        "time": [FIRST_TIME + time],
+        "base_offset": [base_offsets],
+        "time": [FIRST_TIMESTAMP_MS + time],
         "producer": [events["producer"]],
         "generation": [events["generation"]],
-        "group": [names[group]],
+        "group": [group_digits[group]],
     }
-    if events["what"][0] <= TOMBSTONES:
-        keys = [(events["start"] + lane) % settings.keys for lane in range(width)]
+    if events["batch_type"][0] <= TOMBSTONES:
+        keys = [(events["first_key"] + slot) % settings.keys for slot in range(width)]
         columns["topic"] = [_TOPIC_DIGITS[(group + key // TOPIC_PARTITIONS) % TOPICS] for key in keys]
         columns["partition"] = [key % TOPIC_PARTITIONS for key in keys]
-        columns["offset"] = [10 * time + lane % 10 for lane in range(width)]  # The offsets of each key rise.
+        columns["offset"] = [10 * time + slot % 10 for slot in range(width)]  # Later commits have larger offsets.
     else:
-        slots = range(-(-settings.keys // TOPIC_PARTITIONS))
-        columns["topic"] = [_TOPIC_DIGITS[(group + slot) % TOPICS] for slot in slots]
+        topic_count = -(-settings.keys // TOPIC_PARTITIONS)
+        columns["topic"] = [_TOPIC_DIGITS[(group + slot) % TOPICS] for slot in range(topic_count)]
     return columns
 
 
 def _fill_template(template: Template, columns: dict[str, list[Array]]) -> Array:
-    """Return copies of the template, one for each row of the columns, with the values in its places."""
-    rows = np.tile(template.data, len(columns["time"][0]))
+    """Return one copy of the template for each row of the columns, with the row's values filled in."""
+    row_count = len(columns["time"][0])
     size = len(template.data)
-    for column, slot, at, dtype in template.places:
-        np.ndarray(len(rows) // size, dtype, rows, at, (size,))[:] = columns[column][slot]
-    return rows
+    copies = np.tile(template.data, row_count)
+    for column, slot, position, dtype in template.variables:
+        np.ndarray(row_count, dtype, copies, position, (size,))[:] = columns[column][slot]
+    return copies
 
 
 def _compress_batches(
-    codec: CompressionType, data: memoryview, starts: Array, ends: Array, is_data: Array
+    codec: CompressionType, data: memoryview, starts: Array, ends: Array, are_data: Array
 ) -> tuple[Array, Array]:
-    """Return the batches with their records compressed, and where each batch ends. Markers stay uncompressed."""
+    """Compress the records of each batch. Return the bytes of the batches, and the position where each batch ends.
+
+    `are_data` says which batches are not markers. Markers stay uncompressed.
+    """
     out = bytearray()
     new_ends = []
-    for start, end, compresses in zip(starts.tolist(), ends.tolist(), is_data.tolist(), strict=True):
-        head = bytearray(data[start : start + HEADER_SIZE])
+    for start, end, is_data in zip(starts.tolist(), ends.tolist(), are_data.tolist(), strict=True):
+        header = bytearray(data[start : start + HEADER_SIZE])
         body = bytes(data[start + HEADER_SIZE : end])
-        if compresses:
+        if is_data:
             body = compress(codec, body)
-            head[SIZE_AT : SIZE_AT + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(body)).to_bytes(4, "big")
-            head[ATTRIBUTES_AT + 1] |= codec
-        out += head + body
+            header[SIZE_AT : SIZE_AT + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(body)).to_bytes(4, "big")
+            header[ATTRIBUTES_AT + 1] |= codec
+        out += header + body
         new_ends.append(len(out))
     return np.frombuffer(out, "u1"), np.array(new_ends)

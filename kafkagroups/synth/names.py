@@ -1,6 +1,6 @@
-"""Names of groups and topics, and the groups' partitions. All names of a kind have the same width:
+"""Names of groups and topics, and the partitions that store the groups.
 
-<prefix>group-000000, <prefix>topic-0000
+The names are <prefix>group-000000 and <prefix>topic-0000. So all group names have the same length, and all topic names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from kafkagroups.errors import UsageError
 from kafkagroups.records.text import java_hash
-from kafkagroups.synth.settings import MOST_GROUPS, Settings
+from kafkagroups.synth.settings import MAX_GROUPS, Settings
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -19,42 +19,49 @@ GROUP = "group-"
 TOPIC = "topic-"
 GROUP_DIGITS = 6
 TOPICS = 10_000
+"""The number of topic names with four digits."""
 
 
 def format_digits(numbers: Array, width: int) -> Array:
-    """Return the numbers as text of `width` digits."""
+    """Return the numbers as texts of `width` digits."""
     powers = 10 ** np.arange(width - 1, -1, -1)
     return (numbers[:, None] // powers % 10 + ord("0")).astype("u1").view(f"S{width}")[:, 0]
 
 
 def choose_groups(settings: Settings) -> tuple[Array, Array]:
-    """Return the digits of each group's name, and the group's partition.
+    """Return the digits in each group's name, and the partition that stores each group.
 
-    UsageError if too few names belong to the hot partition, or to the others.
+    Raises UsageError if there are not enough names for the hot partition or for the other partitions.
     """
-    many = settings.groups
-    numbers = np.arange(many)
+    numbers = np.arange(settings.groups)
     if settings.hot and settings.partitions > 1:
-        partitions = find_partitions(format_digits(np.arange(MOST_GROUPS), GROUP_DIGITS), settings)
-        is_in_hot = partitions == partitions[0]
-        is_hot = np.floor(np.arange(1, many + 1) * settings.hot) > np.floor(np.arange(many) * settings.hot)
-        for is_candidate, wanted in ((is_in_hot, is_hot), (~is_in_hot, ~is_hot)):
-            names = np.flatnonzero(is_candidate)
-            if len(names) < wanted.sum():
+        partitions = find_partitions(format_digits(np.arange(MAX_GROUPS), GROUP_DIGITS), settings)
+        # The partition of the first name is the hot partition.
+        is_name_hot = partitions == partitions[0]
+        # The hot groups are spread evenly, so that busy and quiet groups are among them.
+        hot_counts = np.floor(np.arange(settings.groups + 1) * settings.hot)
+        is_group_hot = hot_counts[1:] > hot_counts[:-1]
+        for is_candidate, is_member in ((is_name_hot, is_group_hot), (~is_name_hot, ~is_group_hot)):
+            candidates = np.flatnonzero(is_candidate)
+            group_count = is_member.sum()
+            if len(candidates) < group_count:
                 raise UsageError(
-                    f"hot: expected {wanted.sum()} names in these partitions, found {len(names)} of {MOST_GROUPS}; "
+                    f"hot: expected {group_count} names in these partitions, found {len(candidates)} of {MAX_GROUPS}; "
                     "choose fewer groups"
                 )
-            numbers[wanted] = names[: wanted.sum()]
-    texts = format_digits(numbers, GROUP_DIGITS)
-    return texts, find_partitions(texts, settings)
+            numbers[is_member] = candidates[:group_count]
+    group_digits = format_digits(numbers, GROUP_DIGITS)
+    return group_digits, find_partitions(group_digits, settings)
 
 
-def find_partitions(texts: Array, settings: Settings) -> Array:
-    """Return the partitions of the groups with these digits, as `partition_for` does for one group."""
-    value = np.full(len(texts), java_hash(settings.prefix + GROUP) & 0xFFFFFFFF, np.uint32)
-    for column in texts.view("u1").reshape(len(texts), -1).T:
-        value = value * np.uint32(31) + column
-    positive = np.abs(value.view(np.int32).astype(np.int64))
-    positive[positive == 2**31] = 0
-    return positive % settings.partitions
+def find_partitions(group_digits: Array, settings: Settings) -> Array:
+    """Return the partitions that store groups, given by the digits in their names.
+
+    The result for one group is that of `partition_for`.
+    """
+    hashes = np.full(len(group_digits), java_hash(settings.prefix + GROUP) & 0xFFFFFFFF, np.uint32)
+    for digit in group_digits.view("u1").reshape(len(group_digits), -1).T:
+        hashes = hashes * np.uint32(31) + digit
+    absolute = np.abs(hashes.view(np.int32).astype(np.int64))
+    absolute[absolute == 2**31] = 0
+    return absolute % settings.partitions

@@ -1,132 +1,150 @@
-"""Random requests of all groups in order of time, drawn from a seed. Request n comes at n ms."""
+"""Random requests of all groups in order of time. Request n is sent at n ms; a seed determines all requests."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from kafkagroups.synth.names import Array
-from kafkagroups.synth.settings import WIDEST, Settings
+from kafkagroups.synth.settings import MAX_VARIED_WIDTH, Settings
 
 COMMIT = 0
-NOTED = 1
-TXN = 2
-"""Kinds of commits. NOTED has a metadata string, TXN is in a transaction, NOTED | TXN is both."""
-TOMBSTONES, GENERATION, EMPTY, MODERN, COMMITTED, ABORTED, OPEN = range(4, 11)
-"""Other kinds of batches.
+METADATA_BIT = 1
+TXN_BIT = 2
+"""The batch types of commits are COMMIT with any of two bits: the commits have metadata, or are in a transaction."""
+TOMBSTONES, GENERATION, EMPTY_GENERATION, NEW_EPOCH, COMMIT_MARKER, ABORT_MARKER, NO_MARKER = range(4, 11)
+"""The other batch types.
 
-EMPTY is a generation without members. MODERN is a new epoch of a group with the new consumer protocol. COMMITTED and
-ABORTED are markers; OPEN means that the transaction has no marker."""
-REQUEST = np.dtype([("group", "i4"), ("start", "i4"), ("width", "i2"), ("what", "i1"), ("end", "i1")])
-"""One request: its group, the first of its keys, the number of its offsets, the kind of its batch, and how its
-transaction ends (0: there is no transaction)."""
+EMPTY_GENERATION is a generation without members. NEW_EPOCH is a new epoch of a group with the new consumer protocol.
+NO_MARKER is not a batch type: it is the `marker` of a transaction that hangs."""
+REQUEST = np.dtype([("group", "i4"), ("first_key", "i4"), ("width", "i2"), ("batch_type", "i1"), ("marker", "i1")])
+"""One request: its group, the first of its keys, the number of its offsets, the type of its batch, and the marker that
+ends its transaction (0: there is no transaction)."""
 _ROUND = 1 << 20
-"""How many requests are drawn in one step."""
+"""The number of requests that are generated in one step."""
 
 
 def draw_requests(settings: Settings) -> Array:
-    """Return the REQUESTs that give `settings.records` records."""
-    s = settings
-    random = np.random.default_rng(s.seed)
-    busy = 1 / np.arange(1, s.groups + 1) ** s.skew  # With a skew of 1, the second group commits half as often.
-    busy /= busy.sum()
-    transactional = _choose_fraction(s, 1, s.transactional)
-    modern = _choose_fraction(s, 2, s.modern)
-    tombstone_chance, generation_chance = _calculate_chances(s)
-    hanging = np.zeros(s.groups, bool)
+    """Return random REQUESTs that have `settings.records` records together."""
+    random = np.random.default_rng(settings.seed)
+    group_chances = 1 / np.arange(1, settings.groups + 1) ** settings.skew
+    group_chances /= group_chances.sum()
+    transactional = _choose_fraction(settings, 1, settings.transactional)
+    modern = _choose_fraction(settings, 2, settings.modern)
+    tombstone_chance, generation_chance = _calculate_chances(settings)
+    hanging = np.zeros(settings.groups, bool)
     rounds = [np.empty(0, REQUEST)]
-    left = s.records
-    while left:
-        drawn = np.zeros(min(_ROUND, -(-left // (s.widest if s.width else 1))), REQUEST)
-        group = random.choice(s.groups, len(drawn), p=busy)
-        drawn["group"] = group
-        chance = random.random(len(drawn))
-        what = np.where(chance < tombstone_chance + generation_chance, GENERATION, COMMIT)
-        what[chance < tombstone_chance] = TOMBSTONES
-        what[(what == GENERATION) & modern[group]] = MODERN
-        if s.metadata:
-            what[(what == COMMIT) & (random.random(len(what)) < s.metadata)] = NOTED
-        drawn["what"] = what
-        drawn["width"] = np.where((what == GENERATION) | (what == MODERN), 1, _draw_widths(s, len(what), random))
-        if s.width is None or s.widest < s.keys:
-            drawn["start"] = random.integers(s.keys, size=len(what))
-        if s.transactional:
-            _add_transactions(s, drawn, transactional, hanging, random)
-        drawn = _cut(s, drawn, left)
-        left -= int(count_records(s, drawn).sum())
-        rounds.append(drawn)
+    missing_records = settings.records
+    while missing_records:
+        # This is enough if all batches have the largest width. If they do not, another round follows.
+        request_count = -(-missing_records // (settings.max_width if settings.width else 1))
+        requests = np.zeros(min(_ROUND, request_count), REQUEST)
+        group = random.choice(settings.groups, len(requests), p=group_chances)
+        requests["group"] = group
+        chance = random.random(len(requests))
+        batch_type = np.where(chance < tombstone_chance + generation_chance, GENERATION, COMMIT)
+        batch_type[chance < tombstone_chance] = TOMBSTONES
+        batch_type[(batch_type == GENERATION) & modern[group]] = NEW_EPOCH
+        if settings.metadata:
+            has_metadata = random.random(len(requests)) < settings.metadata
+            batch_type[(batch_type == COMMIT) & has_metadata] = METADATA_BIT
+        requests["batch_type"] = batch_type
+        is_group_record = (batch_type == GENERATION) | (batch_type == NEW_EPOCH)
+        requests["width"] = np.where(is_group_record, 1, _draw_widths(settings, len(requests), random))
+        if settings.width is None or settings.max_width < settings.keys:
+            requests["first_key"] = random.integers(settings.keys, size=len(requests))
+        if settings.transactional:
+            _add_transactions(settings, requests, transactional, hanging, random)
+        requests = _cut_requests(settings, requests, missing_records)
+        missing_records -= int(count_records(settings, requests).sum())
+        rounds.append(requests)
     return np.concatenate(rounds)
 
 
 def count_records(settings: Settings, requests: Array) -> Array:
-    """Return the number of records of each request, with its transaction's marker."""
-    has_marker = (requests["end"] == COMMITTED) | (requests["end"] == ABORTED)
-    count: Array = requests["width"] + has_marker.astype(np.int64)
-    count[requests["what"] == MODERN] = settings.modern_records
-    return count
+    """Return the number of records of each request, including its transaction's marker."""
+    has_marker = (requests["marker"] == COMMIT_MARKER) | (requests["marker"] == ABORT_MARKER)
+    counts: Array = requests["width"] + has_marker.astype(np.int64)
+    counts[requests["batch_type"] == NEW_EPOCH] = settings.modern_records
+    return counts
 
 
-def _choose_fraction(settings: Settings, number: int, fraction: float) -> Array:
-    """Return which groups belong to a random fraction of all groups; `number` makes two choices independent."""
-    order = np.random.default_rng([settings.seed, number]).permutation(settings.groups)
+def _choose_fraction(settings: Settings, choice: int, fraction: float) -> Array:
+    """Choose a random fraction of the groups. Return for each group whether it is chosen.
+
+    Different numbers `choice` give choices that are independent of each other.
+    """
+    order = np.random.default_rng([settings.seed, choice]).permutation(settings.groups)
     return order < round(fraction * settings.groups)
 
 
 def _calculate_chances(settings: Settings) -> tuple[float, float]:
-    """Return the chances that a request writes tombstones, and that it writes a generation.
+    """Return the chance that a request writes tombstones, and the chance that it writes a generation.
 
-    They follow from the fractions of the records that the settings give to both.
+    The settings contain fractions of the records. Requests have different numbers of records, so the chances differ
+    from these fractions.
     """
-    s = settings
-    mean_width = s.widest if s.width else (1 + np.arange(5, WIDEST + 1).clip(max=s.keys).mean()) / 2
-    commit_records = mean_width + s.transactional * (1 - s.hanging)
-    generation_records = 1 + s.modern * (s.modern_records - 1)
-    tombstones = s.tombstones / mean_width
-    generations = s.generation_fraction / generation_records
-    commits = 1 - s.tombstones - s.generation_fraction
+    mean_width = float(settings.max_width)
+    if not settings.width:
+        mean_wide = np.arange(5, MAX_VARIED_WIDTH + 1).clip(max=settings.keys).mean()
+        mean_width = (1 + mean_wide) / 2
+    commit_records = mean_width + settings.transactional * (1 - settings.hanging)
+    generation_records = 1 + settings.modern * (settings.modern_records - 1)
+    tombstones = settings.tombstones / mean_width
+    generations = settings.generation_fraction / generation_records
+    commits = 1 - settings.tombstones - settings.generation_fraction
     mean_records = commit_records / (commits + commit_records * (tombstones + generations))
     return float(tombstones * mean_records), float(generations * mean_records)
 
 
-def _draw_widths(settings: Settings, many: int, random: np.random.Generator) -> Array:
+def _draw_widths(settings: Settings, count: int, random: np.random.Generator) -> Array:
+    """Return the widths of `count` batches of offsets."""
     if settings.width:
-        return np.full(many, settings.widest)
-    wide = random.integers(5, WIDEST + 1, many).clip(max=settings.keys)
-    return np.where(random.random(many) < 0.5, 1, wide)
+        return np.full(count, settings.max_width)
+    wide = random.integers(5, MAX_VARIED_WIDTH + 1, count).clip(max=settings.keys)
+    return np.where(random.random(count) < 0.5, 1, wide)
 
 
 def _add_transactions(
-    s: Settings, drawn: Array, transactional: Array, hanging: Array, random: np.random.Generator
+    settings: Settings, requests: Array, transactional: Array, hanging: Array, random: np.random.Generator
 ) -> None:
-    """Put commits into transactions and draw how they end. Mark in `hanging` the groups with a hanging transaction.
+    """Put the commits of transactional groups into transactions, and choose the markers of these transactions.
 
-    These groups write no tombstones after that, because the two coordinators treat a tombstone of a pending offset
-    differently.
+    Mark in `hanging` the groups that have a hanging transaction. After its hanging transaction, a group writes no
+    tombstones, because the two coordinators treat a tombstone of a pending offset differently.
     """
-    group = drawn["group"]
-    what = drawn["what"]
-    own = np.flatnonzero((what <= NOTED) & transactional[group])
-    what[own] |= TXN
-    chance = random.random(len(own))
-    end = np.where(chance < s.hanging + s.aborts, ABORTED, COMMITTED)
-    end[chance < s.hanging] = OPEN
-    drawn["end"][own] = end
-    hangs_since = np.where(hanging, -1, len(drawn))
-    newly_hanging = np.flatnonzero(drawn["end"] == OPEN)
-    np.minimum.at(hangs_since, group[newly_hanging], newly_hanging)
-    what[(what == TOMBSTONES) & (np.arange(len(drawn)) > hangs_since[group])] = COMMIT
-    hanging[group[newly_hanging]] = True
+    group = requests["group"]
+    batch_type = requests["batch_type"]
+    commits = np.flatnonzero((batch_type <= METADATA_BIT) & transactional[group])
+    batch_type[commits] |= TXN_BIT
+    chance = random.random(len(commits))
+    marker = np.where(chance < settings.hanging + settings.aborts, ABORT_MARKER, COMMIT_MARKER)
+    marker[chance < settings.hanging] = NO_MARKER
+    requests["marker"][commits] = marker
+    # By group: the index of its first request with a hanging transaction. -1 means an earlier round.
+    first_hanging = np.where(hanging, -1, len(requests))
+    hanging_requests = np.flatnonzero(requests["marker"] == NO_MARKER)
+    np.minimum.at(first_hanging, group[hanging_requests], hanging_requests)
+    is_after_hanging = np.arange(len(requests)) > first_hanging[group]
+    batch_type[(batch_type == TOMBSTONES) & is_after_hanging] = COMMIT
+    hanging[group[hanging_requests]] = True
 
 
-def _cut(settings: Settings, drawn: Array, left: int) -> Array:
-    """Return the requests that give the first `left` records; the last requests become smaller."""
-    ends = np.cumsum(count_records(settings, drawn))
-    whole = int(np.searchsorted(ends, left, "right"))
-    if whole == len(drawn):
-        return drawn
-    rest = left - int(ends[whole - 1] if whole else 0)
-    widths = [settings.widest] * (rest // settings.widest) + [rest % settings.widest] * (rest % settings.widest > 0)
-    last = np.repeat(drawn[whole : whole + 1], len(widths))
-    last["width"] = widths
-    last["end"] = 0
-    last["what"] = np.where(last["what"] == TOMBSTONES, TOMBSTONES, COMMIT)
-    return np.concatenate([drawn[:whole], last])
+def _cut_requests(settings: Settings, requests: Array, record_count: int) -> Array:
+    """Return the first requests, with `record_count` records together.
+
+    If a request does not fit, smaller requests of the same group replace it. They are in no transaction.
+    """
+    ends = np.cumsum(count_records(settings, requests))
+    fitting = int(np.searchsorted(ends, record_count, "right"))
+    if fitting == len(requests):
+        return requests
+    missing = record_count - int(ends[fitting - 1] if fitting else 0)
+    full_count, remainder = divmod(missing, settings.max_width)
+    widths = [settings.max_width] * full_count
+    if remainder:
+        widths.append(remainder)
+    replacement = np.repeat(requests[fitting : fitting + 1], len(widths))
+    replacement["width"] = widths
+    replacement["marker"] = 0
+    replacement["batch_type"] = np.where(replacement["batch_type"] == TOMBSTONES, TOMBSTONES, COMMIT)
+    return np.concatenate([requests[:fitting], replacement])

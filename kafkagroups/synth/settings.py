@@ -11,16 +11,16 @@ from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segment_file import SEGMENT_BYTES
 
 WIDTH = 8
-"""The default number of records in a batch."""
-MOST_GROUPS = 1_000_000
-MOST_KEYS = 10_000
-MOST_OFFSETS = 100_000_000
-"""The most offsets that a topic can have: groups × keys."""
-MOST_WIDTH = 50
+"""The default number of records in a batch of offsets."""
+MAX_GROUPS = 1_000_000
+MAX_KEYS = 10_000
+MAX_OFFSETS = 100_000_000
+"""The limit of groups × keys, the number of offsets that can be live."""
+MAX_WIDTH = 50
 TOPIC_PARTITIONS = 100
-"""The partitions of each topic. A group with more keys than this reads several topics."""
-WIDEST = 15
-"""The most records in a batch of varied width: half of them have one record, the others 5 to 15."""
+"""The number of partitions of each topic. A group with more keys than this consumes several topics."""
+MAX_VARIED_WIDTH = 15
+"""The largest batch of varied width: half of the batches have one record, the others have 5 to 15 records."""
 
 
 @dataclass(frozen=True)
@@ -30,36 +30,37 @@ class Settings:
     Parameters
     ----------
     records
-        How many records the topic contains, markers included.
+        The number of records in the topic, including markers.
     partitions
-        How many partitions the topic has.
+        The number of partitions of the topic.
     groups
-        How many groups there are.
+        The number of groups.
     keys
-        How many topic-partitions each group commits. Up to groups × keys offsets can be live.
+        The number of topic-partitions that each group commits. Up to groups × keys offsets can be live.
     width
-        Records in a batch, at most `keys`. None varies the width.
+        The number of records in a batch of offsets, at most `keys`. None means that the width varies.
     skew
-        How unequal the groups are. The n-th group sends requests in proportion to 1 / n^skew: 1 is Zipf's law, and with
-        0 all groups are equally busy.
+        How unequal the groups are. The n-th group sends requests in proportion to 1 / n^skew. A skew of 1 is Zipf's
+        law. With a skew of 0, all groups are equally busy.
     hot
-        The fraction of the groups that are in one partition.
+        The fraction of the groups that are stored in one partition, the hot partition.
     tombstones
         The fraction of the records that are tombstones of offsets.
     generations
-        The fraction of the records that are group records. None means 0, or 0.01 if there are modern groups.
+        The fraction of the records that belong to new generations or epochs of groups. None means 0, or 0.01 if there
+        are modern groups.
     members
-        How many members each group has.
+        The number of members of each group.
     transactional
         The fraction of the groups that commit in transactions.
     aborts
         The fraction of the transactions that are aborted.
     hanging
-        The fraction of the transactions that never end.
+        The fraction of the transactions that hang, i.e. never end.
     modern
         The fraction of the groups that use the new consumer protocol (KIP-848).
     metadata
-        The fraction of the batches of commits that have a metadata string.
+        The fraction of the commit batches whose offsets have a metadata string.
     codec
         The compression codec of the batches: none, gzip, snappy, lz4 or zstd.
     segment_bytes
@@ -91,49 +92,49 @@ class Settings:
     seed: int = 0
 
     @property
-    def widest(self) -> int:
-        """The most records in a batch of offsets."""
-        return min(self.width or WIDEST, self.keys)
+    def max_width(self) -> int:
+        """The largest number of records in a batch of offsets."""
+        return min(self.width or MAX_VARIED_WIDTH, self.keys)
 
     @property
     def generation_fraction(self) -> float:
-        """The fraction of the records that are group records."""
+        """The value of `generations`, or its default."""
         if self.generations is not None:
             return self.generations
         return 0.01 if self.modern else 0.0
 
     @property
     def modern_records(self) -> int:
-        """The records of a modern group's new epoch: two for the group and three for each member."""
+        """The number of records of a modern group's new epoch: two of the group and three of each member."""
         return 2 + 3 * self.members
 
 
-def check(settings: Settings) -> None:
+def check_settings(settings: Settings) -> None:
     """Raise UsageError if a setting is out of range."""
-    s = settings
-    partition_for("", s.partitions)
-    _check_range("partitions", s.partitions, 1, 2**31 - 1)
-    _check_range("records", s.records, 0, 2**40)
-    _check_range("groups", s.groups, 1, MOST_GROUPS)
-    _check_range("keys of a group", s.keys, 1, min(MOST_KEYS, MOST_OFFSETS // s.groups))
-    if s.width is not None:
-        _check_range("records in a batch", s.width, 1, MOST_WIDTH)
-    _check_range("the skew", s.skew, 0, 10)
-    _check_range("members", s.members, 1, 50)
-    _check_range("bytes of a segment", s.segment_bytes, 1, 2**31 - 1)
-    _check_range("the seed", s.seed, 0, 2**63 - 1)
+    partition_for("", settings.partitions)
+    _check_range("partitions", settings.partitions, 1, 2**31 - 1)
+    _check_range("records", settings.records, 0, 2**40)
+    _check_range("groups", settings.groups, 1, MAX_GROUPS)
+    _check_range("keys of a group", settings.keys, 1, min(MAX_KEYS, MAX_OFFSETS // settings.groups))
+    if settings.width is not None:
+        _check_range("records in a batch", settings.width, 1, MAX_WIDTH)
+    _check_range("the skew", settings.skew, 0, 10)
+    _check_range("members", settings.members, 1, 50)
+    _check_range("bytes of a segment", settings.segment_bytes, 1, 2**31 - 1)
+    _check_range("the seed", settings.seed, 0, 2**63 - 1)
     for name in ("hot", "tombstones", "transactional", "aborts", "hanging", "modern", "metadata"):
-        _check_range(f"the fraction {name!r}", getattr(s, name), 0, 1)
-    _check_range("the fraction 'generations'", s.generation_fraction, 0, 1)
-    _check_range("the fractions of tombstones and generations together", s.tombstones + s.generation_fraction, 0, 1)
-    _check_range("the fractions of aborts and hanging transactions together", s.aborts + s.hanging, 0, 1)
+        _check_range(f"the fraction {name!r}", getattr(settings, name), 0, 1)
+    _check_range("the fraction 'generations'", settings.generation_fraction, 0, 1)
+    not_commits = settings.tombstones + settings.generation_fraction
+    _check_range("the fractions of tombstones and generations together", not_commits, 0, 1)
+    _check_range("the fractions of aborts and hanging transactions together", settings.aborts + settings.hanging, 0, 1)
     codecs = ", ".join(codec.name.lower() for codec in CompressionType)
-    if s.codec.upper() not in CompressionType.__members__:
-        raise UsageError(f"codec: expected one of {codecs}, found {s.codec!r}")
-    if not re.fullmatch(r"[A-Za-z0-9._-]{0,100}", s.prefix):
-        raise UsageError(f"prefix: expected at most 100 letters, digits, '.', '_' and '-', found {s.prefix!r}")
+    if settings.codec.upper() not in CompressionType.__members__:
+        raise UsageError(f"codec: expected one of {codecs}, found {settings.codec!r}")
+    if not re.fullmatch(r"[A-Za-z0-9._-]{0,100}", settings.prefix):
+        raise UsageError(f"prefix: expected at most 100 letters, digits, '.', '_' and '-', found {settings.prefix!r}")
 
 
-def _check_range(name: str, value: float, least: float, most: float) -> None:
-    if not least <= value <= most:
-        raise UsageError(f"{name}: expected {least} to {most}, found {value}")
+def _check_range(name: str, value: float, minimum: float, maximum: float) -> None:
+    if not minimum <= value <= maximum:
+        raise UsageError(f"{name}: expected {minimum} to {maximum}, found {value}")

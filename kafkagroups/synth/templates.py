@@ -1,6 +1,7 @@
-"""Templates: one batch of each kind as a coordinator writes it, and the places that differ from batch to batch.
+"""Templates: a batch of each type as a coordinator writes it, with the positions of its variables.
 
-A template contains numbers and names that occur nowhere else in it. So a search finds its places.
+A template contains placeholders for the variables: numbers and names that occur nowhere else in it. So a search finds
+the positions of the variables.
 """
 
 from __future__ import annotations
@@ -29,76 +30,85 @@ from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.text import uuid_text
 from kafkagroups.synth.names import GROUP, TOPIC, Array
-from kafkagroups.synth.requests import ABORTED, COMMITTED, EMPTY, GENERATION, MODERN, NOTED, TOMBSTONES, TXN
+from kafkagroups.synth.requests import (
+    ABORT_MARKER,
+    COMMIT_MARKER,
+    EMPTY_GENERATION,
+    GENERATION,
+    METADATA_BIT,
+    NEW_EPOCH,
+    TOMBSTONES,
+    TXN_BIT,
+)
 from kafkagroups.synth.settings import TOPIC_PARTITIONS, Settings
 
-_BASE = 0x71A5_0000_0000_0001
+# The placeholders in templates. Slot n of a column has the placeholder + n.
+_BASE_OFFSET = 0x71A5_0000_0000_0001
 _TIME = 0x72A5_0000_0000_0002
 _PRODUCER = 0x73A5_0000_0000_0003
 _OFFSET = 0x74A5 << 48
 _GENERATION = 0x75A5_0001
 _PARTITION = 0x76A5_0000
 _UUID = "5e0f3b9a-7c41-4d2e-9b8a-facade"
-"""The start of the UUIDs in member ids; the six digits of the group follow."""
+"""The first part of the UUIDs in member ids. The last part is the six digits of the group."""
 
 
-class Place(NamedTuple):
-    """Where a value of a column is in the bytes. `slot` is its number if a batch has several of them."""
+class Variable(NamedTuple):
+    """The position of a column's value in a template. If a column occurs several times, `slot` is the occurrence."""
 
     column: str
     slot: int
-    at: int
+    position: int
     dtype: str
 
 
 class Template(NamedTuple):
-    """The bytes of a batch, the number of its records, and its places."""
+    """The bytes of a batch, and the positions of its variable values."""
 
     data: Array
-    records: int
-    places: tuple[Place, ...]
+    variables: tuple[Variable, ...]
 
 
 @lru_cache(256)
-def build_template(what: int, width: int, settings: Settings) -> Template:
-    """Return the template of a kind of batch; `width` is the number of records in a batch of offsets."""
+def build_template(batch_type: int, width: int, settings: Settings) -> Template:
+    """Return the template of a type of batch. `width` is the number of records in a batch of offsets."""
     attributes = 0
     producer = NO_PRODUCER_ID
     epoch = -1
     sequence = -1
-    if what in (COMMITTED, ABORTED):
+    if batch_type in (COMMIT_MARKER, ABORT_MARKER):
         attributes = TRANSACTIONAL | CONTROL
         producer = _PRODUCER
         epoch = 0
-        kind = ControlType.COMMIT if what == COMMITTED else ControlType.ABORT
-        pairs: list[tuple[bytes, bytes | None]] = [(encode_control_key(kind), encode_end_transaction_marker(0))]
+        marker_type = ControlType.COMMIT if batch_type == COMMIT_MARKER else ControlType.ABORT
+        pairs: list[tuple[bytes, bytes | None]] = [(encode_control_key(marker_type), encode_end_transaction_marker(0))]
     else:
-        if what < TOMBSTONES and what & TXN:
+        if batch_type < TOMBSTONES and batch_type & TXN_BIT:
             attributes = TRANSACTIONAL
             producer = _PRODUCER
             epoch = 0
             sequence = 0
-        pairs = [encode(record) for record in _build_records(what, width, settings)]
-    records = [LogRecord(_BASE + number, _TIME, key, value) for number, (key, value) in enumerate(pairs)]
+        pairs = [encode(record) for record in _build_records(batch_type, width, settings)]
+    records = [LogRecord(_BASE_OFFSET + number, _TIME, key, value) for number, (key, value) in enumerate(pairs)]
     data = encode_batch(
         records, attributes=attributes, producer_id=producer, producer_epoch=epoch, base_sequence=sequence
     )
-    return Template(np.frombuffer(data, "u1"), len(records), tuple(_find_places(data, width, settings)))
+    return Template(np.frombuffer(data, "u1"), tuple(_find_variables(data, width, settings)))
 
 
-def _build_records(what: int, width: int, settings: Settings) -> list[Record]:
+def _build_records(batch_type: int, width: int, settings: Settings) -> list[Record]:
     group = settings.prefix + GROUP + "000000"
-    if what == MODERN:
+    if batch_type == NEW_EPOCH:
         return _build_epoch(group, settings)
-    if what in (GENERATION, EMPTY):
-        return [Record(2, GroupMetadataKey(group), _build_generation(what, settings), 3)]
+    if batch_type in (GENERATION, EMPTY_GENERATION):
+        return [Record(2, GroupMetadataKey(group), _build_generation(batch_type, settings), 3)]
     value = None
     records = []
-    for lane in range(width):
-        if what != TOMBSTONES:
-            note = f"committed by {group}" if what & NOTED else ""
-            value = OffsetCommitValue(_OFFSET + lane, 0, note, _TIME)
-        key = OffsetCommitKey(group, _topic_name(lane, settings), _PARTITION + lane)
+    for slot in range(width):
+        if batch_type != TOMBSTONES:
+            metadata = f"committed by {group}" if batch_type & METADATA_BIT else ""
+            value = OffsetCommitValue(_OFFSET + slot, 0, metadata, _TIME)
+        key = OffsetCommitKey(group, _topic_name(slot, settings), _PARTITION + slot)
         records.append(Record(1, key, value, None if value is None else 3))
     return records
 
@@ -114,14 +124,16 @@ def _assign_partitions(settings: Settings, member: int) -> Iterator[tuple[int, t
         yield slot, tuple(range(member, partition_count, settings.members))
 
 
-def _build_generation(what: int, settings: Settings) -> GroupMetadataValue:
-    if what == EMPTY:
+def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue:
+    if batch_type == EMPTY_GENERATION:
         return GroupMetadataValue("consumer", _GENERATION, None, None, _TIME, ())
     members = []
     for number in range(settings.members):
-        topics = [(_topic_name(slot, settings), own) for slot, own in _assign_partitions(settings, number)]
+        topics = [
+            (_topic_name(slot, settings), partitions) for slot, partitions in _assign_partitions(settings, number)
+        ]
         subscription = ConsumerProtocolSubscription(tuple(topic for topic, _ in topics), None, (), -1, None)
-        assigned = tuple(TopicPartitions(topic, own) for topic, own in topics if own)
+        assigned = tuple(TopicPartitions(topic, partitions) for topic, partitions in topics if partitions)
         members.append(
             MemberMetadata(
                 f"consumer-{number}-{_UUID}000000",
@@ -145,18 +157,18 @@ def _build_epoch(group: str, settings: Settings) -> list[Record]:
     assignments = []
     for number in range(settings.members):
         member = f"consumer-{number}-{_UUID}000000"
-        own = [(_topic_id(slot), parts) for slot, parts in _assign_partitions(settings, number) if parts]
+        assigned = [(_topic_id(slot), parts) for slot, parts in _assign_partitions(settings, number) if parts]
         metadata = consumer_group.ConsumerGroupMemberMetadataValue(
             None, None, f"consumer-{number}", "/127.0.0.1", topics, "", 300_000, None, None
         )
         target = consumer_group.ConsumerGroupTargetAssignmentMemberValue(
-            tuple(consumer_group.TopicPartition(topic, parts) for topic, parts in own)
+            tuple(consumer_group.TopicPartition(topic, parts) for topic, parts in assigned)
         )
         assignment = consumer_group.ConsumerGroupCurrentMemberAssignmentValue(
             _GENERATION,
             _GENERATION,
             0,
-            tuple(consumer_group.TopicPartitions(topic, parts, None) for topic, parts in own),
+            tuple(consumer_group.TopicPartitions(topic, parts, None) for topic, parts in assigned),
             (),
         )
         members.append(Record(5, consumer_group.ConsumerGroupMemberMetadataKey(group, member), metadata, 0))
@@ -164,35 +176,37 @@ def _build_epoch(group: str, settings: Settings) -> list[Record]:
         assignments.append(
             Record(8, consumer_group.ConsumerGroupCurrentMemberAssignmentKey(group, member), assignment, 0)
         )
-    changed = Record(
+    new_epoch = Record(
         3, consumer_group.ConsumerGroupMetadataKey(group), consumer_group.ConsumerGroupMetadataValue(_GENERATION), 0
     )
-    computed = consumer_group.ConsumerGroupTargetAssignmentMetadataValue(_GENERATION, _TIME)
-    key = consumer_group.ConsumerGroupTargetAssignmentMetadataKey(group)
-    return [*members, changed, *targets, Record(6, key, computed, 0), *assignments]
+    target_key = consumer_group.ConsumerGroupTargetAssignmentMetadataKey(group)
+    target_epoch = consumer_group.ConsumerGroupTargetAssignmentMetadataValue(_GENERATION, _TIME)
+    return [*members, new_epoch, *targets, Record(6, target_key, target_epoch, 0), *assignments]
 
 
 def _topic_id(slot: int) -> str:
     return uuid_text(f"id-of-topic-{slot:04}".encode())
 
 
-def _find_places(data: bytes, width: int, settings: Settings) -> Iterator[Place]:
-    slots = max(width, -(-settings.keys // TOPIC_PARTITIONS))
+def _find_variables(data: bytes, width: int, settings: Settings) -> Iterator[Variable]:
+    """Search a template for all placeholders."""
+    topic_count = -(-settings.keys // TOPIC_PARTITIONS)
     patterns = [
-        ("base_offset", 0, struct.pack(">q", _BASE), ">i8"),
+        ("base_offset", 0, struct.pack(">q", _BASE_OFFSET), ">i8"),
         ("time", 0, struct.pack(">q", _TIME), ">i8"),
         ("producer", 0, struct.pack(">q", _PRODUCER), ">i8"),
         ("generation", 0, struct.pack(">i", _GENERATION), ">i4"),
         ("group", 0, f"{settings.prefix}{GROUP}000000".encode(), "S6"),
         ("group", 0, f"{_UUID}000000".encode(), "S6"),
     ]
-    for slot in range(slots):
+    for slot in range(max(width, topic_count)):
         patterns += [
             ("topic", slot, _topic_name(slot, settings).encode(), "S4"),
             ("topic", slot, f"id-of-topic-{slot:04}".encode(), "S4"),
             ("partition", slot, struct.pack(">i", _PARTITION + slot), ">i4"),
             ("offset", slot, struct.pack(">q", _OFFSET + slot), ">i8"),
         ]
-    for column, slot, text, dtype in patterns:
-        for found in re.finditer(re.escape(text), data):
-            yield Place(column, slot, found.end() - np.dtype(dtype).itemsize, dtype)
+    for column, slot, placeholder, dtype in patterns:
+        for match in re.finditer(re.escape(placeholder), data):
+            # A name is longer than its digits: the digits are its end.
+            yield Variable(column, slot, match.end() - np.dtype(dtype).itemsize, dtype)

@@ -1,4 +1,4 @@
-"""What can go wrong: bad bytes, wrong calls, failed loads, and Kafka's own error codes."""
+"""The errors of this package: bad bytes, wrong calls, failed loads, Kafka's own error codes."""
 
 from __future__ import annotations
 
@@ -29,33 +29,35 @@ class UsageError(KafkagroupsError):
         return f"{self.field}: {self.reason}" if self.field else self.reason
 
     def prefix_field(self, field: str) -> UsageError:
-        """Put the name of the struct or array around the field in front of its path. Return the same error."""
+        """Put the name of an outer struct or array in front of the field's path. Return the same error."""
         self.field = join_path(field, self.field)
         return self
 
 
 def join_path(outer: str, inner: str | None) -> str:
-    """Return the path of a field inside a field: `members[2]`, `[2].memberId`."""
+    """Return the path of a field inside an outer field: `members[2]`, `[2].memberId`."""
     if not inner:
         return outer
     return outer + inner if inner.startswith("[") else f"{outer}.{inner}"
 
 
 class BadBytes(KafkagroupsError):
-    """Bytes that are not what they should be.
+    """Bytes that do not have the expected content.
 
     Attributes
     ----------
     reason
         What was expected, and what was found.
-    file, position
-        The file, and the byte in it. Without a file: the byte in the key or value.
+    file
+        The path of the file.
+    position
+        The byte position in the file. If `file` is None, it is the byte position in the key or the value.
     offset
         The offset of the record or batch in the log.
     field
         The path of the field: `value.members[2].memberId`.
 
-    An unknown attribute is None.
+    An attribute that is not known is None.
     """
 
     def __init__(
@@ -79,10 +81,10 @@ class BadBytes(KafkagroupsError):
 
 
 def _locate(reason: str, file: str | None, offset: int | None, position: int | None, field: str | None) -> str:
-    """Return a reason with the place in front of it."""
-    places = (("", file), ("offset ", offset), ("byte ", position), ("", field))
-    where = ", ".join(f"{name}{value}" for name, value in places if value is not None)
-    return f"{where}: {reason}" if where else reason
+    """Return a reason with its location in front: file, offset, byte position and field."""
+    parts = (("", file), ("offset ", offset), ("byte ", position), ("", field))
+    location = ", ".join(f"{name}{value}" for name, value in parts if value is not None)
+    return f"{location}: {reason}" if location else reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class Deviation:
     Attributes
     ----------
     field, position
-        Where it is, as in BadBytes.
+        The location of the encoding, as in BadBytes.
     reason
         What is not canonical.
     """
@@ -106,10 +108,10 @@ class Deviation:
 
 
 class InvalidRecord(BadBytes):
-    """A key or a value that a Kafka reader refuses, or that a strict reader refuses for its `deviations`.
+    """A key or a value that a Kafka reader refuses, or that a strict reader refuses because of its `deviations`.
 
-    `cause` is a kind and its numbers. Kafka's own messages are made from it (kafka_tools/error_messages.py).
-    It is empty if the bytes just end.
+    `cause` is a short name of the problem with its numbers, such as ("version", 9, 1). kafka_tools/error_messages.py
+    builds Kafka's own message from the cause. The cause is empty if the bytes end too early.
     """
 
     deviations: tuple[Deviation, ...] = ()
@@ -126,9 +128,9 @@ class InvalidLog(BadBytes):
 
 
 class LoadFailed(KafkagroupsError):
-    """The reason why a broker's load of a partition fails.
+    """A broker's load of a partition fails; `reason` says why.
 
-    `offset` is the record's offset. It is None if the load fails after the last record.
+    `offset` is the offset of the record that fails. It is None if the load fails after the last record.
     """
 
     def __init__(self, reason: str, offset: int | None = None) -> None:
@@ -143,7 +145,7 @@ class LoadFailed(KafkagroupsError):
 class ApiError(KafkagroupsError):
     """An error code of Kafka's protocol.
 
-    `code` is its number, `name` its constant in Kafka's class Errors.
+    `code` is the number of the error. `name` is its constant in Kafka's class Errors.
     """
 
     def __init__(self, code: int, name: str, message: str | None = None) -> None:

@@ -1,11 +1,11 @@
 """A living classic group in a coordinator's cache: states, members, votes and timers.
 
-Hard state, which the group record contains: generation, protocol type, protocol, leader, the members with metadata and
-assignments, the time of the last state change, and the offsets.
-Soft state, which no record contains: the exact state, the member ids that were only handed out (KIP-394), the members
-that have not synced, and the requests that wait.
-A group changes only by the operations below. The coordinator decides when to call them (coordinator/rebalance.py).
-Source: GroupMetadata.scala (3.9; tag 1.0.1 where `kafka` matters).
+Hard state is in records: generation, protocol type, protocol, leader, the members with metadata and assignments, the
+time of the last state change, and the offsets.
+Soft state is in no record: the exact state, the pending member ids (the coordinator returned them, but no member has
+joined with them yet, KIP-394), the members that have not synced, and the requests that wait for a response.
+Only the methods below change a group. The coordinator decides when to call them (coordinator/rebalance.py).
+Source: GroupMetadata.scala (3.9; tag 1.0.1 for rules that depend on `kafka`).
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ class IllegalTransition(Exception):
 
 @dataclass(eq=False)
 class ClassicGroup:
-    """A group. `kafka` is the broker's version, times are in ms since the epoch, `members` is keyed by member id.
+    """A living classic group.
 
-    `state_timestamp` is None if an old group record does not contain it. `subscribed_topics` is None if a subscription
-    cannot be read; then every topic counts as subscribed. `delayed_join` and `delayed_sync` are the timers of a
-    rebalance.
+    `kafka` is the broker's version. Times are in ms since the epoch. The keys of `members` and `pending_members` are
+    member ids. `state_timestamp` is None if the group record is too old to contain it. `subscribed_topics` is None if a
+    subscription cannot be read; then every topic counts as subscribed. `pending_sync` contains the ids of members that
+    have not synced. `delayed_join` and `delayed_sync` are the timers of a rebalance.
     """
 
     group_id: str
@@ -47,7 +48,7 @@ class ClassicGroup:
     leader: str | None = None
     members: dict[str, ClassicMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
-    """The member ids of static members by instance id (KIP-345)."""
+    """The member id of each static member, by instance id (KIP-345)."""
     offsets: GroupOffsets = field(default_factory=GroupOffsets)
     subscribed_topics: frozenset[str] | None = None
     pending_members: dict[str, Cancellable] = field(default_factory=dict)
@@ -69,7 +70,7 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """Whether every member waits for a new generation, and no member id is only handed out."""
+        """Whether every member waits for a new generation, and no member id is pending."""
         return all(member.awaiting_join for member in self.members.values()) and not self.pending_members
 
     @property
@@ -85,7 +86,7 @@ class ClassicGroup:
         self.state_timestamp = now_ms
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Return whether a member with these protocols may join: all members support at least one of them."""
+        """Return whether a member with these protocols may join: all members must support one of them."""
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type and protocols)
         return self.protocol_type == protocol_type and any(
@@ -93,7 +94,7 @@ class ClassicGroup:
         )
 
     def candidate_protocols(self, *names: str) -> set[str]:
-        """Return the protocols that all members support, among these names (without names: among all)."""
+        """Return those of the named protocols that all members support. Without names, all protocols are compared."""
         votes = Counter(name for member in self.members.values() for name, _ in member.protocols)
         return {name for name in names or votes if votes[name] == len(self.members)}
 
@@ -107,7 +108,7 @@ class ClassicGroup:
         return max(immutable_map_order(votes, self.kafka), key=votes.__getitem__)
 
     def add(self, member: ClassicMember) -> None:
-        """Add a member. The first member decides the protocol type and leads."""
+        """Add a member. The first member decides the protocol type and becomes the leader."""
         if not self.members:
             self.protocol_type = member.protocol_type
         self.leader = self.leader or member.member_id
@@ -117,7 +118,7 @@ class ClassicGroup:
         self.remove_pending_member(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member or a pending member id. If the leader is removed, the first member in map order leads."""
+        """Remove a member or a pending member id. If it was the leader, the first one in map order leads."""
         member = self.members.pop(member_id, None)
         if member is not None:
             if member.session_timer:
@@ -125,20 +126,20 @@ class ClassicGroup:
             if member.group_instance_id is not None:
                 self.static_members.pop(member.group_instance_id, None)
         if self.leader == member_id:
-            self.leader = next((other.member_id for other in self.ordered_members()), None)
+            self.leader = next((follower.member_id for follower in self.ordered_members()), None)
         self.pending_sync.discard(member_id)
-        # Up to 2.8 a member id that was refused because of the group's size stays pending.
+        # Up to 2.8, if a member was refused because of the group's size, its member id stays pending.
         if self.kafka >= (3, 0):
             self.remove_pending_member(member_id)
 
     def remove_pending_member(self, member_id: str) -> None:
-        """Forget a member id that was handed out and not used."""
+        """Remove a pending member id and cancel its timer."""
         timer = self.pending_members.pop(member_id, None)
         if timer is not None:
             timer.cancel()
 
     def replace_static_member(self, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
-        """Give a static member a new member id. It keeps its place, and if it led the group, it leads again."""
+        """Give a static member a new member id. A leader stays the leader."""
         member = self.members.pop(old_id)
         member.member_id = new_id
         self.members[new_id] = member
@@ -147,12 +148,12 @@ class ClassicGroup:
         return member
 
     def elect_joined_leader(self) -> bool:
-        """Make the first joined member the leader if the leader did not join; return whether a joined member leads."""
+        """Make the first joined member the leader if the leader did not join. Return whether the leader has joined."""
         if self.leader is None or self.members[self.leader].awaiting_join:
             return self.leader is not None
-        joined = next((member.member_id for member in self.ordered_members() if member.awaiting_join), None)
-        self.leader = joined or self.leader
-        return joined is not None
+        first_joined_id = next((member.member_id for member in self.ordered_members() if member.awaiting_join), None)
+        self.leader = first_joined_id or self.leader
+        return first_joined_id is not None
 
     def start_next_generation(self, now_ms: int) -> None:
         """End a rebalance: enter CompletingRebalance if the group has members, otherwise Empty."""
@@ -166,7 +167,7 @@ class ClassicGroup:
         self.pending_sync.clear()
 
     def compute_subscribed_topics(self) -> None:
-        """Read the topics that a consumer group subscribes to from the oldest layout of its subscriptions (KIP-496)."""
+        """Set `subscribed_topics` from the members' subscriptions, which are read in their oldest layout (KIP-496)."""
         self.subscribed_topics = None
         if self.protocol_type != CONSUMER:
             return
@@ -177,7 +178,7 @@ class ClassicGroup:
             self.subscribed_topics = subscribed_topics(metadata)
 
     def build_record_value(self, assignments: Mapping[str, bytes]) -> GroupMetadataValue:
-        """Return the value of the group's record, with these assignments by member id."""
+        """Return the value of the group's record. The keys of `assignments` are member ids."""
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,

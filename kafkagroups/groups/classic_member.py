@@ -1,7 +1,7 @@
-"""A member of a living classic group: its subscription, its waiting requests, its timer.
+"""A member of a living classic group: its subscription, its unanswered requests, its timer.
 
-The subscription, assignment and timeouts are hard state, because the group record contains them. Waiting requests and
-timers are soft state, and a crash loses them.
+The subscription, assignment and timeouts are hard state, because the group record contains them. Unanswered
+requests and timers are soft state: they are lost in a crash.
 Source: MemberMetadata.scala (3.9).
 """
 
@@ -14,22 +14,23 @@ from typing import Any, Protocol
 from kafkagroups.records.group_metadata import MemberMetadata
 
 Protocols = list[tuple[str, bytes]]
-"""The protocols (assignors) that a member supports, the preferred one first: a name and the metadata for it."""
+"""The name and the metadata of each protocol (assignor) that a member supports, the preferred one first."""
 
 
 class Cancellable(Protocol):
     """A timer that can be cancelled."""
 
     def cancel(self) -> None:
-        """Drop the timer's action."""
+        """Cancel the timer, so that its action never runs."""
 
 
 @dataclass(eq=False)
 class ClassicMember:
-    """A member. Timeouts are in ms.
+    """A member of a living classic group. Timeouts are in ms.
 
-    `awaiting_join` and `awaiting_sync` are the callbacks of a request that waits for its response (None: no request
-    waits). `is_new`: the member has no member id yet and cannot send heartbeats, so it may time out while it waits.
+    `awaiting_join` and `awaiting_sync` are the callbacks that answer the member's JoinGroup and SyncGroup requests.
+    They are None if no request waits. `is_new` is True while the member's first JoinGroup waits. Then the member has
+    not received its member id, so it cannot send heartbeats, and it may time out while it waits.
     """
 
     member_id: str
@@ -48,18 +49,18 @@ class ClassicMember:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the member waits for the response to a JoinGroup or SyncGroup."""
+        """Whether the member waits for the response to a JoinGroup or SyncGroup request."""
         return self.awaiting_join is not None or self.awaiting_sync is not None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return the metadata that the member sent for that protocol. Raises KeyError if it does not support it."""
+        """Return the member's metadata for a protocol. Raises KeyError if the member does not support the protocol."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         raise KeyError(protocol)
 
     def vote(self, candidates: Collection[str]) -> str:
-        """Return the member's most preferred protocol among the candidates."""
+        """Return the protocol among the candidates that the member prefers."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def build_record(self, protocol: str, assignment: bytes) -> MemberMetadata:

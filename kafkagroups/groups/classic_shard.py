@@ -1,4 +1,4 @@
-"""Replay under the classic coordinator: what each record of a partition changes.
+"""The classic coordinator's shard: what each record of a partition changes.
 
 Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older rules).
 """
@@ -23,16 +23,16 @@ from kafkagroups.records.versions import Dialect
 
 
 def keeps_offsets_apart(dialect: Dialect) -> bool:
-    """Return whether this Kafka has one cache of offsets for all partitions, which even a failed load fills."""
+    """Return whether this Kafka version has one cache of offsets for all partitions. A failed load fills it too."""
     return not dialect.since(0, 10, 1)
 
 
 @dataclass
 class ClassicShard(Shard):
-    """A partition under the classic coordinator.
+    """What one partition's log contains, as the classic coordinator reads it.
 
     `removed_groups` are the groups whose last group record is a tombstone, in the order of the tombstones.
-    `removed_offsets` are the (group, partition) pairs of offset tombstones. Only Kafka before 0.10.1 needs them.
+    `removed_offsets` are the (group, partition) pairs of offset tombstones. Only the rules before 0.10.1 need them.
     """
 
     removed_groups: dict[str, None] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class ClassicShard(Shard):
                     observer.group(group_id, record, log_record.offset, was_known, group_id in self.groups)
 
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
-        """Replay a classic group's record. Other record types are skipped."""
+        """Replay a record of a classic group. The classic coordinator skips all other types."""
         if not isinstance(record.key, GroupMetadataKey):
             return
         if record.value is None:
@@ -88,7 +88,7 @@ class ClassicShard(Shard):
 
     def _end_transaction(self, offsets: Offsets, batch: Batch) -> None:
         if not batch.records:
-            # The cleaner removed the marker and left its batch.
+            # The log cleaner removed the marker but kept its empty batch.
             if self.dialect.since(2, 0, 1):
                 return
             raise LoadFailed(f"Kafka {self.dialect.kafka} expects a record in every control batch", batch.base_offset)

@@ -1,16 +1,19 @@
-"""The rules that decide which offsets of a group expire, before and after KIP-211.
+"""The rules by which the offsets of a group expire, before and after KIP-211.
 
-Up to 2.0 each offset has an expire timestamp, and it expires after that time in any group. Since 2.1 the group decides:
+Up to 2.0 each offset has an expire timestamp. The offset expires after that time, in any group. Since 2.1 the state of
+the group decides:
 
     group                             offsets that expire
-    Empty, with a protocol type       all of them, when the retention has passed since the group became Empty. If an
-                                      old group record does not contain that time, the retention begins at the commit
-    Stable, protocol type "consumer"  those of topics without a subscription; the retention begins at the commit
-    simple (no protocol type)         each one; the retention begins at its commit
-    any other                         none: a group that rebalances, or a living group of another protocol type
+    Empty, with a protocol type       all offsets; the retention begins when the group became Empty. If an old group
+                                      record does not contain that time, the retention begins at each commit
+    Stable, protocol type "consumer"  the offsets of topics that no member subscribes to; the retention begins at each
+                                      commit
+    simple (no protocol type)         all offsets; the retention begins at each commit
+    any other group                   no offset: the group rebalances, or has members and another protocol type
 
 An offset with its own expire timestamp (OffsetCommit v2 to v4 with a retention time) expires at that time.
-An offset with an unfinished plain commit stays. A pending transactional commit does not keep it (in 4.x it does).
+An offset with a pending plain commit does not expire. With a pending transactional commit it does expire (since 4.0
+it does not).
 Source: GroupMetadata.removeExpiredOffsets (3.9; tag 1.0.1); KIP-211.
 """
 
@@ -22,7 +25,7 @@ from kafkagroups.groups.states import ClassicState
 
 
 def find_expired_offsets(group: ClassicGroup, now_ms: int, retention_ms: int) -> list[TopicPartition]:
-    """Return the partitions whose offsets have expired at `now_ms` (since the epoch) with this retention."""
+    """Return the partitions whose offsets have expired at `now_ms`. The time is in ms since the epoch."""
     before_kip_211 = group.kafka < (2, 1)
     subscribed: frozenset[str] = frozenset()
     empty_since = None
@@ -38,7 +41,7 @@ def find_expired_offsets(group: ClassicGroup, now_ms: int, retention_ms: int) ->
     def has_expired(offset: OffsetAndMetadata) -> bool:
         if offset.expire_timestamp is not None:
             return now_ms > offset.expire_timestamp if before_kip_211 else now_ms >= offset.expire_timestamp
-        if before_kip_211:  # The value was written by another version: every 1.x value has an expire timestamp.
+        if before_kip_211:  # Every value of Kafka 1.x has an expire timestamp, so another version wrote this value.
             return now_ms > offset.commit_timestamp + retention_ms
         retention_begin = offset.commit_timestamp if empty_since is None else empty_since
         return now_ms - retention_begin >= retention_ms
@@ -51,5 +54,5 @@ def find_expired_offsets(group: ClassicGroup, now_ms: int, retention_ms: int) ->
 
 
 def can_read_subscriptions(group: ClassicGroup) -> bool:
-    """Return whether the coordinator can read the members' subscriptions, which it does since 2.4 (KIP-496)."""
+    """Return whether the coordinator can read the members' subscriptions. Before 2.4 it never reads them (KIP-496)."""
     return group.subscribed_topics is not None and group.kafka >= (2, 4)

@@ -1,26 +1,30 @@
-"""The readable engine: fold one log into a shard, batch by batch. Lists how the two coordinators differ.
+"""The readable engine: fold one log into a shard. How the two coordinators differ.
 
-Two coordinators read the same bytes, each in its own way. Both apply records in the order of the log. These are their
-differences, as they are in Kafka:
+A shard is what one partition's log contains, as one coordinator reads it (shard.py). To fold a log means to apply its
+records to a shard in the order of the log. The table shows how Kafka's two coordinators differ:
 
                                   classic (Scala, up to 3.9)            new (Java, from 4.0)
     a commit is transactional     its batch has the transactional bit   its batch has a producer id
     a group tombstone             keeps the offsets: the group becomes  hides the offsets until a later record
                                   a simple group                        of the group makes it known again
-    all offsets removed           a group without record is unknown     the group stays, Empty
+    all offsets removed           a group that has no group record is   the group stays, Empty
+                                  unknown
     groups are built              when the log has been read            record by record
-    a control batch               its first record counts               each record counts
-    a load that fails             serves what was in the cache: nothing serves nothing: NOT_COORDINATOR
-                                  while reading, all at its last step
-    an id in two partitions       one cache: the first one loaded stays each partition has its own groups
-    consumer, share, streams      are skipped                           modern.py
+    a control batch               only its first record is a marker     each record is a marker
+    a load that fails             the broker serves nothing if reading  the broker serves nothing: NOT_COORDINATOR
+                                  fails, and everything if the last
+                                  step after reading fails
+    a group id in two partitions  one cache for all partitions: the     each partition has its own groups
+                                  group that was loaded first stays
+    records of consumer, share    are skipped                           are loaded (modern.py)
+    and streams groups
 
-A marker decides everything pending of its producer id; epochs are not compared. A pending commit becomes the group's
-offset only if the committed offset is older. Group records ignore transactions. Under the new coordinator a tombstone
-of type 2 deletes a group of any type, and a value of type 2 replaces it.
+A marker commits or aborts all pending commits of its producer id; epochs are not compared. A pending commit becomes the
+group's offset only if the committed offset is older. A group record takes effect immediately, also in a transaction.
+In the new coordinator a tombstone of type 2 deletes a group of any type, and a value of type 2 replaces it.
 
-Simpler than Kafka: the log is complete when it is read (no high watermark, no coordinator epochs). Nothing runs
-afterwards: sessions, expiry and group.max.size belong to a living broker.
+Simpler than Kafka: the log is complete when it is read, so there is no high watermark and no coordinator epoch. Nothing
+runs after the load: sessions, expiration and group.max.size belong to a running broker.
 Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older rules),
 CoordinatorLoaderImpl, OffsetMetadataManager.replay, GroupMetadataManager.replay (trunk of October 2024).
 """
@@ -50,14 +54,14 @@ def fold(
     count_bytes: CountBytes = ignore_bytes,
     observer: Observer = NO_OBSERVER,
 ) -> Shard:
-    """Fold a log, up to a stop, into a shard.
+    """Return the shard of a log. `stop` is where reading ends.
 
-    With a `base`, batches below its next offset are skipped and the others are replayed onto a copy of it.
-    `count_bytes` gets the size of each batch. The observer gets what becomes of each record.
+    With a `base`, the batches below its next offset are skipped, and the other batches are replayed onto a copy of the
+    base. `count_bytes` receives the size of each batch. The observer receives what happens to each record.
     """
     shard = create_shard(log, dialect) if base is None else resume_shard(base, log, Offsets.copy_of(base.offsets))
-    since = None if base is None else base.loaded.next_offset
-    batches = _read(batches_until(log, stop), shard, since, count_bytes, observer)
+    first_offset = None if base is None else base.loaded.next_offset
+    batches = _read(batches_until(log, stop), shard, first_offset, count_bytes, observer)
     replay_batches(shard, batches, observer)
     shard.loaded.damage = log.damage
     return shard
@@ -66,26 +70,29 @@ def fold(
 def fold_batches(
     partition: int | None, batches: Iterable[Batch], dialect: Dialect, observer: Observer = NO_OBSERVER
 ) -> Shard:
-    """Fold batches that are in no log on disk into a shard."""
+    """Return the shard of batches in memory, without a log on disk."""
     shard = _shard_class(dialect)(partition, dialect)
     replay_batches(shard, batches, observer)
     return shard
 
 
 def replay_batches(shard: Shard, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
-    """Replay batches onto a shard. If that broker's load fails, keep the failure and only read the rest."""
-    rest = iter(batches)
+    """Replay batches onto a shard.
+
+    If the load fails as it would on a broker, the error becomes `shard.failure`. The batches after it are only read.
+    """
+    unread_batches = iter(batches)
     try:
-        shard.replay(rest, observer)
+        shard.replay(unread_batches, observer)
     except (LoadFailed, BadBytes) as error:
         # A traceback would keep the whole load in memory.
         shard.failure = error.with_traceback(None)
-        for _ in rest:
+        for _ in unread_batches:
             pass
 
 
 def create_shard(log: Log, dialect: Dialect, offsets: ShardOffsets | None = None) -> Shard:
-    """Return the shard of a log of which nothing has been read."""
+    """Return an empty shard for a log: nothing has been read yet."""
     start = log.start_offset
     loaded = LoadedPartition(len(log.segments), start_offset=start, next_offset=start)
     return _shard_class(dialect)(log.partition, dialect, loaded, Offsets() if offsets is None else offsets)
@@ -96,7 +103,7 @@ def _shard_class(dialect: Dialect) -> type[ClassicShard] | type[NewShard]:
 
 
 def resume_shard(base: Shard, log: Log, offsets: ShardOffsets) -> Shard:
-    """Return a copy of a shard, with these offsets, onto which the rest of its log can be folded."""
+    """Return a copy of `base` that has `offsets` instead of its own. The next batches can be replayed onto the copy."""
     shard = base.copy_with_offsets(offsets)
     shard.loaded = replace(base.loaded, segments=len(log.segments), error=None, damage=None)
     shard.failure = None
@@ -104,12 +111,12 @@ def resume_shard(base: Shard, log: Log, offsets: ShardOffsets) -> Shard:
 
 
 def _read(
-    batches: Iterable[Batch], shard: Shard, since: int | None, count_bytes: CountBytes, observer: Observer
+    batches: Iterable[Batch], shard: Shard, first_offset: int | None, count_bytes: CountBytes, observer: Observer
 ) -> Iterator[Batch]:
-    """Yield the batches that end behind `since`, and count them."""
+    """Yield the batches that contain offsets at or above `first_offset`, and count them."""
     for batch in batches:
         count_bytes(batch.size)
-        if since is not None and batch.next_offset <= since:
+        if first_offset is not None and batch.next_offset <= first_offset:
             continue
         observer.batch(shard.partition, batch)
         shard.loaded.batches += 1

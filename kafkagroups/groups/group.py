@@ -1,4 +1,4 @@
-"""A classic group: what its last group record says, and its offsets. Builds the group from the record."""
+"""A classic group after a load: the content of its last group record, and its offsets."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kafkagroups.records.versions import Dialect
 
 @dataclass
 class Group:
-    """A classic group that a coordinator knows.
+    """A classic group that a coordinator has loaded.
 
-    A group that has only offset records is simple: Empty, generation 0, protocol type "". `members` is keyed by
-    member id. `offsets` and `pending` (by producer id) are the group's offsets.
+    A group that has only offset records is simple: Empty, generation 0, protocol type "". The keys of `members` are
+    member ids. `offsets` are the committed offsets. `pending` has the pending offsets by producer id.
     """
 
     group_id: str
@@ -39,15 +39,15 @@ class Group:
 
     @property
     def is_simple(self) -> bool:
-        """Return whether offset records alone can have made the group.
+        """Whether offset records alone could have created the group.
 
-        A record of a consumer or streams group may then convert it.
+        A record of a consumer or streams group may convert such a group.
         """
         return not self.protocol_type and self.state is ClassicState.EMPTY
 
 
 class GroupRecord(NamedTuple):
-    """A group record that was checked but not decoded. `offset` is the record's offset in the log."""
+    """A group record whose bytes were checked but not decoded. `offset` is the record's offset in the log."""
 
     partition: int | None
     offset: int
@@ -63,7 +63,7 @@ class GroupRecord(NamedTuple):
 def build_group(partition: int | None, record: Record, offset: int, dialect: Dialect) -> Group:
     """Return the group that the group record at `offset` describes.
 
-    Raise LoadFailed if that coordinator refuses its members. Only Empty and Stable exist after a load.
+    Raises LoadFailed if the coordinator refuses the members in the record. The group is Empty or Stable.
     Source: GroupMetadata.loadGroup (3.9), GroupMetadataManager.replay (4.3).
     """
     assert isinstance(record.key, GroupMetadataKey) and isinstance(record.value, GroupMetadataValue)
@@ -76,22 +76,23 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
         partition,
         state=ClassicState.STABLE if value.members or not dialect.since(0, 10, 1) else ClassicState.EMPTY,
         generation=value.generation,
-        # From 0.10.1 to 1.0.0 a group took its protocol type from its members only.
+        # From 0.10.1 to 1.0.0 Kafka took the protocol type only from the members. It is set in the loop below.
         protocol_type="" if dialect.since(0, 10, 1) and not dialect.since(1, 0, 1) else value.protocol_type,
         protocol=value.protocol,
         leader=value.leader,
         current_state_timestamp=None if value.current_state_timestamp == -1 else value.current_state_timestamp,
     )
-    instances: set[str] = set()
-    for number, metadata in enumerate(value.members):
+    instance_ids: set[str] = set()
+    for index, metadata in enumerate(value.members):
         if metadata.group_instance_id is not None and dialect.since(3, 0):
-            if metadata.group_instance_id in instances:
+            if metadata.group_instance_id in instance_ids:
                 raise LoadFailed(
                     f"group {group_id!r} has two members with instance id {metadata.group_instance_id!r}", offset
                 )
-            instances.add(metadata.group_instance_id)
-        if number != len(group.members) and dialect.since(2, 1):
-            # Kafka counts one vote for the protocol per member record. The votes must equal the number of members.
+            instance_ids.add(metadata.group_instance_id)
+        if index != len(group.members) and dialect.since(2, 1):
+            # Kafka counts one vote for the protocol per member in the record. When it adds the next member, the number
+            # of votes must equal the number of different members.
             raise LoadFailed(f"group {group_id!r} has a member twice, and another member after it", offset)
         member = _build_member(metadata, value.protocol_type, record.value_version, dialect)
         group.protocol_type = value.protocol_type
@@ -103,8 +104,10 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
         and UNREADABLE_SUBSCRIPTION.holds(dialect.version)
     ):
         is_classic = dialect.coordinator == "classic"
-        ordered = hash_map_order(group.members, dialect.version) if is_classic else java_map_order(group.members)
-        problem = find_unreadable_subscription((name, group.members[name].subscription_bytes) for name in ordered)
+        ordered_ids = hash_map_order(group.members, dialect.version) if is_classic else java_map_order(group.members)
+        problem = find_unreadable_subscription(
+            (member_id, group.members[member_id].subscription_bytes) for member_id in ordered_ids
+        )
         if problem is not None:
             raise LoadFailed(f"group {group_id!r}: {problem}", offset)
     return group

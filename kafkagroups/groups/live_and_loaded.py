@@ -1,4 +1,4 @@
-"""Conversions between a loaded group and a classic group in a coordinator.
+"""Conversions between a loaded group and a living classic group in a coordinator.
 
 Source: GroupMetadata.loadGroup (3.9).
 """
@@ -14,9 +14,9 @@ from kafkagroups.groups.member import Member
 
 
 def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGroup:
-    """Return the living group that a coordinator of this Kafka version makes from a loaded one.
+    """Return the living group that a coordinator of this Kafka version creates from a loaded group.
 
-    A simple group (only offsets, no group record) counts as Empty since now, as in Kafka.
+    A simple group (it has offsets but no group record) becomes Empty at `now_ms`, as in Kafka.
     """
     has_record = bool(loaded.members or loaded.generation or loaded.current_state_timestamp is not None)
     is_simple = not has_record and not loaded.protocol_type
@@ -40,7 +40,7 @@ def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGr
 
 
 def build_loaded_group(group: ClassicGroup, partition: int | None) -> Group:
-    """Return the living group in the form that a load returns, to print it or to compare the two."""
+    """Return a living group in the form that a load returns, so that it can be printed or compared."""
     return Group(
         group.group_id,
         partition,

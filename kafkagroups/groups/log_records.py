@@ -1,4 +1,4 @@
-"""What a loader needs of one log record: its group, its offset's partition, the type of a marker."""
+"""The parts of one log record that a load needs: group, topic partition, type of a marker."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from kafkagroups.records.structs import reader
 OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
 OFFSET_VALUES = (OffsetCommitValue, LegacyOffsetCommitValue)
 
-_read_first_string: Callable[[bytes, int], tuple[GroupMetadataKey, int]] = reader(GroupMetadataKey, 0)
+_read_group_key: Callable[[bytes, int], tuple[GroupMetadataKey, int]] = reader(GroupMetadataKey, 0)
 
 
 def find_group_id(record: Record) -> str | None:
-    """Return the group that a record is about, None for an unknown record type.
+    """Return the id of the group that a record belongs to. None: no Kafka version has the record type.
 
-    All known keys begin with the group id, also those that the dialect does not read.
+    All record types that some Kafka version has begin with the group id. So the id is found even if the record's own
+    reader does not have the type.
     """
     if isinstance(record.key, (*OFFSET_KEYS, GroupMetadataKey)):
         return record.key.group
@@ -37,21 +38,21 @@ def find_group_id(record: Record) -> str | None:
         return record.key.group_id
     if isinstance(record.key, UnknownContent) and record.type in GROUP_TYPES:
         try:
-            return _read_first_string(record.key.data, 2)[0].group
+            return _read_group_key(record.key.data, 2)[0].group
         except BadBytes:
             return None
     return None
 
 
 def offset_partition(record: Record) -> TopicPartition:
-    """Return the topic-partition whose offset a record commits or deletes."""
+    """Return the topic partition in the key of an offset record."""
     key = record.key
     assert isinstance(key, OFFSET_KEYS)
     return TopicPartition(key.topic, key.partition)
 
 
 def read_control_type(log_record: LogRecord) -> ControlType:
-    """Return the type of a control record. BadBytes names the record's offset."""
+    """Return the type of a control record. Raises BadBytes with the record's offset."""
     try:
         return decode_control_key(log_record.key)
     except BadBytes as error:

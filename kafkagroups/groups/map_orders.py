@@ -1,12 +1,16 @@
-"""Iteration order of the JVM hash maps that decide leaders, votes and record order.
+"""The iteration order of the JVM hash maps that decide leaders, votes and record order.
 
-- Scala's mutable HashMap holds the classic coordinator's members. It has 16 buckets at first, and twice as many
-  whenever three quarters are full. It is iterated bucket by bucket.
-- Up to Scala 2.12 the hash is scrambled and the buckets are iterated from the last to the first. In a bucket, the
+- Scala's mutable HashMap holds the classic coordinator's members. It begins with 16 buckets. The number of
+  buckets is doubled when there are more entries than three quarters of it (2.13: also when there are as many). The map
+  is iterated bucket by bucket.
+- Up to Scala 2.12 the hash is scrambled, and the buckets are iterated from the last to the first. In a bucket, the
   newest entry is first.
-- In Scala 2.13 buckets ascend, and in a bucket the hashes ascend. Kafka's own build has Scala 2.13 since 2.6.
+- In Scala 2.13 the buckets are iterated from the first to the last. In a bucket, the smallest hash is first. Kafka's
+  own builds use Scala 2.13 since 2.6.
 - Java's HashMap holds the new coordinator's classic members. It has the same buckets as Scala 2.13. In a bucket, the
   oldest entry is first.
+- Kafka's TimelineHashMap holds the votes for an assignor in the new coordinator. In a bucket, the newest entry is
+  first.
 
 Source: scala.collection.mutable.HashTable (2.11.12), HashMap (2.13.5); gradle.properties (2.5.1, 2.6.0);
 java.util.HashMap; BaseHashTable, SnapshottableHashTable (Kafka 4.3.1).
@@ -23,14 +27,16 @@ Key = TypeVar("Key")
 
 Version = tuple[int, ...]
 SCALA_2_13 = (2, 6)
-"""The first Kafka whose default build has Scala 2.13."""
+"""The first Kafka version whose default build uses Scala 2.13."""
 _UINT32 = 0xFFFFFFFF
+_TIMELINE_FACTOR = -7046029254386353131
+"""The factor with which Kafka's BaseHashTable scrambles a hash."""
 
 
 def hash_map_order(keys: Iterable[Key], kafka: Version, hash_of: Callable[[Any], int] = java_hash) -> list[Key]:
-    """Return the iteration order of a Scala mutable HashMap into which the keys were put in this order."""
-    codes = {key: hash_of(key) for key in keys}
-    return _since_2_13(codes) if kafka >= SCALA_2_13 else _up_to_2_12(codes)
+    """Return the iteration order of a Scala mutable HashMap into which the keys were put in the given order."""
+    hashes = {key: hash_of(key) for key in keys}
+    return _order_in_2_13(hashes) if kafka >= SCALA_2_13 else _order_up_to_2_12(hashes)
 
 
 def topic_partition_hash(partition: tuple[str, int]) -> int:
@@ -39,28 +45,32 @@ def topic_partition_hash(partition: tuple[str, int]) -> int:
 
 
 def immutable_map_order(keys: Iterable[str], kafka: Version) -> list[str]:
-    """Return the iteration order of the immutable Map that `groupBy` makes of a mutable one.
+    """Return the iteration order of the immutable Map that Scala's `groupBy` builds from a mutable map.
 
-    Up to Scala 2.12 a map of at most four keys keeps their order. In 2.13 it is a trie with five bits of the scrambled
-    hash per level. On each level, keys come before branches. Source: Iterable.groupBy, immutable.HashMap.
+    Up to Scala 2.12 a map of at most four keys keeps the order of the mutable map. In 2.13 the map is a trie with five
+    bits of the scrambled hash per level. On each level, keys come before branches.
+    Source: Iterable.groupBy, immutable.HashMap.
     """
-    ordered = hash_map_order(keys, kafka)
-    return ordered if kafka < SCALA_2_13 else _trie_order({key: _improve(key) for key in ordered}, 0)
+    ordered_keys = hash_map_order(keys, kafka)
+    return ordered_keys if kafka < SCALA_2_13 else _trie_order({key: _scramble(key) for key in ordered_keys}, 0)
 
 
-def _trie_order(codes: dict[str, int], shift: int) -> list[str]:
-    places: dict[int, list[str]] = {}
-    for key, code in codes.items():
-        places.setdefault(code >> shift & 31, []).append(key)
-    ordered = [places[at][0] for at in sorted(places) if len(places[at]) == 1]
-    for at in sorted(places):
-        if len(places[at]) > 1:
-            same = {key: codes[key] for key in places[at]}
-            ordered += _trie_order(same, shift + 5) if shift < 30 else places[at]
-    return ordered
+def _trie_order(hashes: dict[str, int], shift: int) -> list[str]:
+    """Return the order of the keys in a branch of the trie whose level uses the five bits from `shift` on."""
+    slots: dict[int, list[str]] = {}
+    for key, code in hashes.items():
+        slots.setdefault(code >> shift & 31, []).append(key)
+    ordered_keys = [slots[index][0] for index in sorted(slots) if len(slots[index]) == 1]
+    for index in sorted(slots):
+        if len(slots[index]) > 1:
+            branch = {key: hashes[key] for key in slots[index]}
+            # The sixth level uses the last bits of the hash.
+            ordered_keys += _trie_order(branch, shift + 5) if shift < 30 else slots[index]
+    return ordered_keys
 
 
-def _improve(key: str) -> int:
+def _scramble(key: str) -> int:
+    """Return the hash of a key in Scala 2.13's immutable HashMap (scala.collection.Hashing.improve)."""
     code = java_hash(key)
     code = code + ~(code << 9) & _UINT32
     code ^= code >> 14
@@ -68,14 +78,14 @@ def _improve(key: str) -> int:
     return code ^ code >> 10
 
 
-def _up_to_2_12(codes: dict[Key, int]) -> list[Key]:
+def _order_up_to_2_12(hashes: dict[Key, int]) -> list[Key]:
     buckets: list[list[Key]] = [[] for _ in range(16)]
-    for count, key in enumerate(codes, 1):
-        buckets[_bucket(codes[key], len(buckets))].insert(0, key)
+    for count, key in enumerate(hashes, 1):
+        buckets[_bucket_index(hashes[key], len(buckets))].insert(0, key)
         if count > len(buckets) * 3 // 4:
             wider: list[list[Key]] = [[] for _ in range(2 * len(buckets))]
             for moved in _iterate(buckets):
-                wider[_bucket(codes[moved], len(wider))].insert(0, moved)
+                wider[_bucket_index(hashes[moved], len(wider))].insert(0, moved)
             buckets = wider
     return _iterate(buckets)
 
@@ -84,43 +94,46 @@ def _iterate(buckets: list[list[Key]]) -> list[Key]:
     return [key for bucket in reversed(buckets) for key in bucket]
 
 
-def _bucket(code: int, buckets: int) -> int:
+def _bucket_index(code: int, bucket_count: int) -> int:
+    """Return the bucket of a hash: the upper bits of the hash that Scala 2.12's HashUtils.improve scrambles."""
     scrambled = code * 0x9E3775CD & _UINT32
     scrambled = int.from_bytes(scrambled.to_bytes(4, "little"), "big") * 0x9E3775CD & _UINT32
     rotated = (scrambled >> 4 | scrambled << 28) & _UINT32
-    return rotated >> 33 - buckets.bit_length()
+    return rotated >> 33 - bucket_count.bit_length()
 
 
-def _since_2_13(codes: dict[Key, int]) -> list[Key]:
-    buckets = 16
-    while len(codes) >= buckets * 3 // 4:
-        buckets *= 2
-    spread = {key: _spread(code) for key, code in codes.items()}
+def _order_in_2_13(hashes: dict[Key, int]) -> list[Key]:
+    bucket_count = 16
+    while len(hashes) >= bucket_count * 3 // 4:
+        bucket_count *= 2
+    spread = {key: _spread(code) for key, code in hashes.items()}
     signed = {key: code - (1 << 32) if code >> 31 else code for key, code in spread.items()}
-    return sorted(codes, key=lambda key: (spread[key] & buckets - 1, signed[key]))
+    return sorted(hashes, key=lambda key: (spread[key] & bucket_count - 1, signed[key]))
 
 
 def java_map_order(keys: Iterable[str]) -> list[str]:
-    """Return the iteration order of a java.util.HashMap into which the keys were put in this order."""
-    different = list(dict.fromkeys(keys))
-    buckets = 16
-    while len(different) > buckets * 3 // 4:
-        buckets *= 2
-    return sorted(different, key=lambda key: _spread(java_hash(key)) & buckets - 1)
+    """Return the iteration order of a java.util.HashMap into which the keys were put in the given order."""
+    distinct_keys = list(dict.fromkeys(keys))
+    bucket_count = 16
+    while len(distinct_keys) > bucket_count * 3 // 4:
+        bucket_count *= 2
+    return sorted(distinct_keys, key=lambda key: _spread(java_hash(key)) & bucket_count - 1)
 
 
 def _spread(code: int) -> int:
+    """Return a hash whose lower bits also depend on its upper bits, as Java's HashMap and Scala 2.13 do."""
     code &= _UINT32
     return code ^ code >> 16
 
 
 def timeline_map_order(keys: Iterable[str]) -> list[str]:
-    """Return the iteration order of Kafka's TimelineHashMap into which the keys were put in this order."""
-    different = list(dict.fromkeys(keys))
+    """Return the iteration order of Kafka's TimelineHashMap into which the keys were put in the given order."""
+    distinct_keys = list(dict.fromkeys(keys))
     bits = 1
-    while len(different) * 0.75 > 2**bits:
+    while len(distinct_keys) * 0.75 > 2**bits:
         bits += 1
-    slots: dict[int, list[str]] = {}
-    for key in different:
-        slots.setdefault((java_hash(key) * -7046029254386353131 & 2**64 - 1) >> 64 - bits, []).append(key)
-    return [key for slot in sorted(slots) for key in reversed(slots[slot])]
+    buckets: dict[int, list[str]] = {}
+    for key in distinct_keys:
+        scrambled = java_hash(key) * _TIMELINE_FACTOR & 2**64 - 1
+        buckets.setdefault(scrambled >> 64 - bits, []).append(key)
+    return [key for index in sorted(buckets) for key in reversed(buckets[index])]

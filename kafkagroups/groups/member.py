@@ -1,4 +1,4 @@
-"""One member of a classic group, as the last group record describes it, and its subscription."""
+"""One member of a classic group, as its group record describes it, and its subscription."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from kafkagroups.records.structs import reader
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of a classic group.
+    """A member of a classic group after a load.
 
-    Timeouts are in ms. `subscription_bytes` are the bytes of JoinGroup, `assignment_bytes` those of SyncGroup.
+    Timeouts are in ms. `subscription_bytes` came in the member's JoinGroup request. `assignment_bytes` came in the
+    leader's SyncGroup request.
     """
 
     member_id: str
@@ -35,7 +36,7 @@ class Member:
 
     @property
     def subscription(self) -> Embedded[ConsumerProtocolSubscription] | None:
-        """What the member subscribed to; None if it is not a consumer or its bytes cannot be read."""
+        """The member's subscription; None if the member is not a consumer, or the bytes cannot be read."""
         if self.protocol_type != "consumer":
             return None
         try:
@@ -45,7 +46,7 @@ class Member:
 
     @property
     def assignment(self) -> Embedded[ConsumerProtocolAssignment] | None:
-        """What the member was assigned; None if it is not a consumer or its bytes cannot be read."""
+        """The member's assignment; None if the member is not a consumer, or the bytes cannot be read."""
         if self.protocol_type != "consumer":
             return None
         try:
@@ -54,32 +55,34 @@ class Member:
             return None
 
 
+_VERSION_BYTES = 2
+"""The size of the version in front of a subscription."""
+_read_oldest_layout = reader(ConsumerProtocolSubscription, 0)
+
+
 def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> str | None:
     """Return why a coordinator up to Kafka 4.3 cannot read the members' subscriptions; None if it can.
 
-    It reads them in the given order, each in its oldest layout. If the bytes of one end too early, the coordinator
-    stops reading and loads the group. Anything else that is wrong fails the load.
+    The coordinator reads the subscriptions in the given order and in the oldest layout. If the bytes of a subscription
+    end too early, the coordinator stops reading and loads the group. Any other problem fails the load.
     Source: computeSubscribedTopics of GroupMetadata (2.7 to 3.9) and ClassicGroup (4.3.1).
     """
     for member_id, data in subscriptions:
-        if len(data) < 2:
+        if len(data) < _VERSION_BYTES:
             return None
         try:
-            _read_oldest(data, 2)
+            _read_oldest_layout(data, _VERSION_BYTES)
         except InvalidRecord as error:
             return f"the subscription of {member_id} cannot be read: {error}" if error.cause else None
     return None
 
 
-_read_oldest = reader(ConsumerProtocolSubscription, 0)
-
-
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """Return the topics that a group's consumers subscribed to; None if the bytes of one cannot be read."""
+    """Return the topics that a group's consumers subscribe to; None if a subscription cannot be read."""
     topics: set[str] = set()
     for data in subscriptions:
         try:
-            topics.update(_read_oldest(data, 2)[0].topics)
+            topics.update(_read_oldest_layout(data, _VERSION_BYTES)[0].topics)
         except InvalidRecord:
             return None
     return frozenset(topics)

@@ -1,25 +1,27 @@
-"""Replays the records of consumer, share and streams groups onto a group.
+"""The effect of each record of a consumer, share or streams group on the group.
 
-All three types follow one pattern. Each record replaces the record that had its key before:
+The records of all three types of groups have the same pattern. The numbers are record types. Each record replaces the
+previous record with the same key:
 
                           consumer   share   streams   value                             tombstone
     the group                3         11      17      group epoch                       deletes the group
-    a member                 5         10      19      what the member is and wants      deletes the member
+    a member                 5         10      19      the member's client and topics    deletes the member
     target assignment        6         12      20      assignment epoch                  epoch -1
     a member's target        7         13      21      what the member should have       deletes the target
     a member's assignment    8         14      22      what it has, its epoch, state     epoch -1, no assignment
-    others                   4, 16     9, 15   23      23: the topology                  23: deletes the topology
+    other records            4, 16     9, 15   23      23: the topology                  23: deletes the topology
 
-Any value creates the group. A tombstone never does; a tombstone of something unknown is ignored. A simple group, which
-a commit made before, becomes a consumer or streams group. Any other group with that name fails the load. A tombstone
-that comes too early fails the load too: of a group with members, of a member with an assignment, and so on. Without a
-record, the group's epochs are 1 (before 4.3: 0), and a member's epoch is 0.
+Any value creates the group. A tombstone never creates a group: if its group or member does not exist, it is ignored. A
+simple group, which an earlier commit created, becomes a consumer or streams group. Any other group with the same id
+fails the load. A tombstone also fails the load if it comes too early: for example, if the group still has members, or
+the member still has an assignment. Without a record, the epochs of a group are 1 (before 4.3: 0), and the epoch of a
+member is 0.
 
-What releases refuse besides is in records/refusals.py. modern_checks.py checks single values, owners.py checks who has
-a partition or a task.
+records/refusals.py lists what single releases refuse in addition. modern_checks.py checks single values. owners.py
+checks the owners of partitions and tasks.
 
 Simpler than Kafka: metadata hashes, resolved patterns, assignors' settings and the epoch of each single partition are
-read and not kept, because no answer depends on them.
+read but not stored, because no response depends on them.
 Source: GroupMetadataManager.replay, ConsumerGroup, ShareGroup, StreamsGroup (3.9.2 to 4.4.0).
 """
 
@@ -45,18 +47,18 @@ GROUP_TYPES = {
 
 
 def new_group(group_id: str, partition: int | None, type: str, dialect: Dialect) -> ModernGroup:
-    """Return an empty group, as that Kafka version makes it at the group's first record."""
+    """Return an empty group, as this Kafka version creates it at the group's first record."""
     epoch = 1 if dialect.version >= (4, 3) else 0
-    validated = -1 if dialect.version >= (4, 4) else 0
+    validated_epoch = -1 if dialect.version >= (4, 4) else 0
     return ModernGroup(
-        group_id, partition, type, epoch, epoch, validated_topology_epoch=validated, kafka=dialect.version
+        group_id, partition, type, epoch, epoch, validated_topology_epoch=validated_epoch, kafka=dialect.version
     )
 
 
 def replay(group: ModernGroup, record: Record) -> bool:
     """Apply a record of the group's type to a group. Return False if the record deletes the group.
 
-    Raise LoadFailed if Kafka's coordinator refuses the record.
+    Raises LoadFailed if Kafka's coordinator refuses the record.
     """
     key = record.key
     value = cast(Any, record.value)
@@ -103,7 +105,7 @@ def _replay_member(group: ModernGroup, member_id: str, value: Any) -> None:
     known = group.members.get(member_id)
     if value is not None:
         member = replace(known or ModernMember(member_id), metadata=value)
-        _put(group, member)
+        _put_member(group, member)
         return
     if known is None:
         _refuse_unknown_member(group, member_id)
@@ -112,7 +114,7 @@ def _replay_member(group: ModernGroup, member_id: str, value: Any) -> None:
         raise LoadFailed(f"a tombstone deletes member {member_id!r} of {group} before its assignment was deleted")
     if member_id in group.targets:
         raise LoadFailed(f"a tombstone deletes member {member_id!r} of {group} before its target was deleted")
-    _take_away(group, known)
+    _remove_assignment(group, known)
     del group.members[member_id]
 
 
@@ -122,23 +124,23 @@ def _replay_assignment(group: ModernGroup, member_id: str, value: Any) -> None:
         _refuse_unknown_member(group, member_id)
     if value is not None:
         member = replace(known or ModernMember(member_id), assignment=value, member_epoch=value.member_epoch)
-        _put(group, replace(member, state=value.state))
+        _put_member(group, replace(member, state=value.state))
     elif known is not None:
-        _put(group, replace(known, assignment=None, member_epoch=LEFT_EPOCH))
+        _put_member(group, replace(known, assignment=None, member_epoch=LEFT_EPOCH))
 
 
 def _refuse_unknown_member(group: ModernGroup, member_id: str) -> None:
-    """Raise LoadFailed if that release refuses a record of a member that no earlier record made."""
+    """Raise LoadFailed if the coordinator's release refuses a record of an unknown member."""
     refusals = {"consumer": CONSUMER_RECORD_WITHOUT_MEMBER, "share": SHARE_RECORD_WITHOUT_MEMBER}
     if group.type in refusals and refusals[group.type].holds(group.kafka):
         raise LoadFailed(f"{group} has no member {member_id!r}")
 
 
-def _put(group: ModernGroup, member: ModernMember) -> None:
-    """Add a member or replace it: take away what it had, and give it what it has now."""
+def _put_member(group: ModernGroup, member: ModernMember) -> None:
+    """Add or replace a member: remove its previous assignment from the owners, and add its new assignment."""
     known = group.members.get(member.member_id)
     if known is not None:
-        _take_away(group, known)
+        _remove_assignment(group, known)
     try:
         group.owners.add_assignment(member.assignment, member.member_epoch, member.process, group.kafka)
     except LoadFailed as error:
@@ -146,7 +148,7 @@ def _put(group: ModernGroup, member: ModernMember) -> None:
     group.members[member.member_id] = member
 
 
-def _take_away(group: ModernGroup, member: ModernMember) -> None:
+def _remove_assignment(group: ModernGroup, member: ModernMember) -> None:
     try:
         group.owners.remove_assignment(member.assignment, member.member_epoch, member.process, group.kafka)
     except LoadFailed as error:
@@ -154,9 +156,9 @@ def _take_away(group: ModernGroup, member: ModernMember) -> None:
 
 
 def check_loaded(group: ModernGroup) -> None:
-    """Check what Kafka checks only at the end: raise LoadFailed for a streams member without a rebalance timeout.
+    """Check a group after the load: raise LoadFailed for a streams member without a rebalance timeout.
 
-    Source: GroupMetadataManager.onLoaded, which schedules that timeout.
+    Source: GroupMetadataManager.onLoaded. It starts the timeout of each member that has to give tasks back (state 2).
     """
     for member in group.members.values():
         if group.type == "streams" and member.state == 2 and member.metadata is None:

@@ -1,4 +1,4 @@
-"""Checks single values of consumer, share and streams groups: a well-formed value can still fail the load.
+"""Checks of single values of consumer, share and streams groups that can fail a load.
 
 Source: GroupMetadataManager.replay of 3.9.2 to 4.4.0, TopicMetadata (up to 4.0), TasksTupleWithEpochs (4.2.0).
 """
@@ -23,7 +23,7 @@ from kafkagroups.records.wire import UUID
 
 _TASKS = ("active_tasks", "standby_tasks", "warmup_tasks")
 
-UNIQUE: dict[int, tuple[str, Refusal, tuple[str, ...]]] = {
+UNIQUE_FIELDS: dict[int, tuple[str, Refusal, tuple[str, ...]]] = {
     7: ("topic_id", DOUBLE_ENTRY, ("topic_partitions",)),
     8: ("topic_id", DOUBLE_ASSIGNED_TOPIC, ("assigned_partitions", "partitions_pending_revocation")),
     13: ("topic_id", DOUBLE_ENTRY, ("topic_partitions",)),
@@ -32,18 +32,18 @@ UNIQUE: dict[int, tuple[str, Refusal, tuple[str, ...]]] = {
     17: ("key", DOUBLE_ENTRY, ("last_assignment_configs",)),
     19: ("key", DOUBLE_ENTRY, ("client_tags",)),
     21: ("subtopology_id", DOUBLE_ENTRY, _TASKS),
-    22: ("subtopology_id", DOUBLE_ASSIGNED_SUBTOPOLOGY, (*_TASKS, *(f"{kind}_pending_revocation" for kind in _TASKS))),
+    22: ("subtopology_id", DOUBLE_ASSIGNED_SUBTOPOLOGY, (*_TASKS, *(f"{name}_pending_revocation" for name in _TASKS))),
     23: ("subtopology_id", DOUBLE_ENTRY, ("subtopologies",)),
 }
-"""By record type: the field that must be unique in some lists, the refusal, and the lists.
+"""For each record type: a field, the refusal of a value of the field that occurs twice in a list, and the lists.
 
-Kafka makes maps of these lists, and refuses a key that occurs twice."""
+Kafka builds maps from these lists, and this field is the key."""
 
 
 def check_value(group: str, record_type: int, value: Any, kafka: Version) -> None:
-    """Raise LoadFailed for a well-formed value that the coordinator of that version refuses."""
-    if record_type in UNIQUE:
-        name, refusal, lists = UNIQUE[record_type]
+    """Raise LoadFailed if the coordinator of this version refuses the value. Messages contain `group`."""
+    if record_type in UNIQUE_FIELDS:
+        name, refusal, lists = UNIQUE_FIELDS[record_type]
         if refusal.holds(kafka):
             _check_unique(group, value, name, lists)
     if record_type == 22 and ASSIGNMENT_EPOCH_COUNT.holds(kafka):

@@ -1,4 +1,4 @@
-"""A consumer, share or streams group as a coordinator holds it: members, targets, epochs, and the state they make."""
+"""A consumer, share or streams group in a coordinator: members, targets, epochs, state."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from kafkagroups.records.streams_group import StreamsGroupMemberMetadataValue, S
 from kafkagroups.records.versions import NEWEST
 
 LEFT_EPOCH = -1
-"""The epoch of a member whose assignment was deleted, and of a deleted target assignment."""
+"""The epoch of a member whose assignment was deleted. A deleted target assignment has this epoch, too."""
 
 
 class ModernState(Enum):
-    """The state of a group. The value is Kafka's name. No record contains the state; it follows from the records.
+    """The state of a group. Each value is Kafka's name. No record contains the state: it is computed from the records.
 
     EMPTY: the group has no members.
     NOT_READY: a streams group waits for its topology, or for the topics that it needs.
     ASSIGNING: the group changed after its target assignment was computed.
     RECONCILING: some members do not have their target assignment yet.
-    STABLE: all members have it. A share group with members is always STABLE.
+    STABLE: all members have their target assignment. A share group with members is always STABLE.
     """
 
     EMPTY = "Empty"
@@ -40,7 +40,7 @@ class ModernState(Enum):
 class ModernMember:
     """A member: the values of its records. A value is None if the log has no such record.
 
-    `member_epoch` and `state` (the number in the record) are those of its last assignment.
+    `member_epoch` and `state` (a number) come from the last record of the member's assignment.
     """
 
     member_id: str
@@ -51,12 +51,15 @@ class ModernMember:
 
     @property
     def process(self) -> str | None:
-        """The process of a streams member. None: no record contains it."""
+        """The id of a streams member's process; None if no record contains it."""
         return self.metadata.process_id if isinstance(self.metadata, StreamsGroupMemberMetadataValue) else None
 
     @property
     def uses_classic_protocol(self) -> bool:
-        """Whether this is a classic member of a consumer group: its record has the tag, or the tag's default."""
+        """Whether this is a member of a consumer group that uses the classic protocol.
+
+        Its record has the tag classic_member_metadata, or the tag's default, which is not null.
+        """
         return (
             isinstance(self.metadata, ConsumerGroupMemberMetadataValue)
             and self.metadata.classic_member_metadata is not None
@@ -65,7 +68,10 @@ class ModernMember:
 
 @dataclass
 class ModernGroup:
-    """A consumer, share or streams group. `members` and `targets` (values of target records) are by member id."""
+    """A consumer, share or streams group.
+
+    The keys of `members` and `targets` are member ids. `targets` contains the values of the target assignment records.
+    """
 
     group_id: str
     partition: int | None
@@ -77,9 +83,9 @@ class ModernGroup:
     topology: StreamsGroupTopologyValue | None = None
     validated_topology_epoch: int = 0
     kafka: Version = NEWEST
-    """The version of the coordinator that loaded it."""
+    """The version of the coordinator that loaded the group."""
     owners: Owners = field(default_factory=Owners)
-    """Who has each partition of a consumer group, and each task of a streams group."""
+    """The owner of each partition in a consumer group, and of each task in a streams group."""
     offsets: PartitionOffsets = field(default_factory=dict)
     pending: dict[int, PartitionOffsets] = field(default_factory=dict)
 
@@ -92,27 +98,27 @@ class ModernGroup:
             return ModernState.EMPTY
         if self.type == "share":
             return ModernState.STABLE
-        stable = 0
+        stable_state = 0
         if self.type == "streams":
-            stable = 1
-            # Kafka 4.1 did not write which topology it had checked, so after a load none is checked.
-            checked = self.validated_topology_epoch if self.kafka >= (4, 2) else None
-            if self.topology is None or self.topology.epoch != checked:
+            stable_state = 1
+            # No record of Kafka 4.1 contains which topology was validated, so after a load no topology is validated.
+            validated_epoch = self.validated_topology_epoch if self.kafka >= (4, 2) else None
+            if self.topology is None or self.topology.epoch != validated_epoch:
                 return ModernState.NOT_READY
         if self.group_epoch > self.assignment_epoch:
             return ModernState.ASSIGNING
-        default = None if self.type == "streams" else stable
+        state_without_record = None if self.type == "streams" else stable_state
         for member in self.members.values():
-            state = default if member.state is None else member.state
-            if state != stable or member.member_epoch != self.assignment_epoch:
+            state = state_without_record if member.state is None else member.state
+            if state != stable_state or member.member_epoch != self.assignment_epoch:
                 return ModernState.RECONCILING
         return ModernState.STABLE
 
     @property
     def assignor(self) -> str | None:
-        """The assignor that most members ask for, otherwise the broker's first one.
+        """The assignor that most members ask for. If no member asks for one, it is the broker's default assignor.
 
-        A broker does not name the assignor of a streams group before Kafka 4.4. Then it is None.
+        Before Kafka 4.4 a broker does not return the assignor of a streams group. It is None here.
         """
         if self.type == "share":
             return "simple"
@@ -128,11 +134,11 @@ class ModernGroup:
 
 
 AnyGroup = Group | ModernGroup
-"""A group that a coordinator knows."""
+"""A group that a coordinator has loaded."""
 
 
 def copy_group(group: AnyGroup) -> AnyGroup:
-    """Return a copy with separate maps. Members and offsets are frozen, so both groups share them."""
+    """Return a copy with its own dictionaries. Members and offsets are frozen, so both groups use the same objects."""
     offsets = dict(group.offsets)
     pending = {producer: dict(partitions) for producer, partitions in group.pending.items()}
     if isinstance(group, Group):
@@ -148,11 +154,11 @@ def copy_group(group: AnyGroup) -> AnyGroup:
 
 
 def partitions_by_topic(topics: Iterable[Any]) -> dict[str, list[int]]:
-    """Return the sorted partitions of each topic id. If a topic id occurs twice, the last one counts."""
+    """Return the sorted partitions of each topic id. If a topic id occurs twice, its last entry is used."""
     return {topic.topic_id: sorted(set(topic.partitions)) for topic in topics}
 
 
 def tasks_by_subtopology(tasks: Iterable[Any]) -> dict[str, list[int]]:
     """Return the sorted task numbers of each subtopology, in the order of the subtopologies."""
-    found = {ids.subtopology_id: sorted(set(ids.partitions)) for ids in tasks}
-    return {name: found[name] for name in sorted(found)}
+    numbers = {entry.subtopology_id: sorted(set(entry.partitions)) for entry in tasks}
+    return {subtopology: numbers[subtopology] for subtopology in sorted(numbers)}

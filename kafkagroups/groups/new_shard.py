@@ -1,4 +1,4 @@
-"""Replay under the new coordinator: what each record of a partition changes.
+"""The new coordinator's shard: what each record of a partition changes.
 
 Source: CoordinatorLoaderImpl, OffsetMetadataManager.replay, GroupMetadataManager.replay (4.0.2 to 4.3.1).
 """
@@ -30,10 +30,10 @@ from kafkagroups.records.refusals import (
 )
 from kafkagroups.records.serde import Record
 
-FIRST_RECORDS = (3, 5, 10, 11)
-"""The types whose values make their group, in releases where not every type does."""
-NEED_GROUP = {"consumer": CONSUMER_RECORD_WITHOUT_GROUP, "share": SHARE_RECORD_WITHOUT_GROUP}
-AFTER_COMMIT = {
+GROUP_CREATING_TYPES = (3, 5, 10, 11)
+"""The record types whose values create their group, in releases where not every record type creates it."""
+REFUSALS_WITHOUT_GROUP = {"consumer": CONSUMER_RECORD_WITHOUT_GROUP, "share": SHARE_RECORD_WITHOUT_GROUP}
+REFUSALS_AFTER_COMMIT = {
     "consumer": CONSUMER_RECORD_AFTER_COMMIT,
     "share": SHARE_RECORD_AFTER_COMMIT,
     "streams": STREAMS_RECORD_AFTER_COMMIT,
@@ -42,7 +42,7 @@ AFTER_COMMIT = {
 
 @dataclass
 class NewShard(Shard):
-    """A partition under the new coordinator."""
+    """What one partition's log contains, as the new coordinator reads it."""
 
     def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
         offsets = Offsets.copy_of(self.offsets, observer)
@@ -65,7 +65,7 @@ class NewShard(Shard):
                     observer.group(group_id, record, log_record.offset, was_known, group_id in self.groups)
 
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
-        """Replay a group's record: it makes, changes or deletes the group. Unknown record types are skipped."""
+        """Apply a group's record: it creates, changes or deletes the group. Unknown record types are skipped."""
         if isinstance(record.key, GroupIdKey):
             self._replay_modern(record, group_id)
         elif not isinstance(record.key, GroupMetadataKey):
@@ -92,39 +92,44 @@ class NewShard(Shard):
             offsets.put_pending(producer, group_id, partition, offset)
 
     def _replay_modern(self, record: Record, group_id: str) -> None:
-        """Replay a record of a consumer, share or streams group. It makes the group where Kafka's rules say so."""
-        kind = GROUP_TYPES[record.type]
-        group = self._decoded_group(group_id)
+        """Apply a record of a consumer, share or streams group. Create the group if this release does."""
+        group_type = GROUP_TYPES[record.type]
+        group = self._find_decoded_group(group_id)
         if record.type == 15 and SHARE_PARTITION_STATES.holds(self.dialect.version):
             raise LoadFailed(f"Kafka {self.dialect.kafka} reads record type 15, but cannot replay it")
         if group is None:
-            creates_group = record.value is not None and record.type in FIRST_RECORDS
-            if not creates_group and kind in NEED_GROUP and NEED_GROUP[kind].holds(self.dialect.version):
-                raise LoadFailed(f"record type {record.type} names {kind} group {group_id!r}, which is not known")
+            creates_group = record.value is not None and record.type in GROUP_CREATING_TYPES
+            refusal = REFUSALS_WITHOUT_GROUP.get(group_type)
+            if not creates_group and refusal is not None and refusal.holds(self.dialect.version):
+                raise LoadFailed(f"record type {record.type} names {group_type} group {group_id!r}, which is not known")
             if record.value is None:
                 return
-        elif group.type != kind and not self._can_become(kind, group):
+        elif group.type != group_type and not self._can_convert(group_type, group):
             raise LoadFailed(
-                f"record type {record.type} belongs to a {kind} group, but {group_id!r} is a {group.type} group"
+                f"record type {record.type} belongs to a {group_type} group, but {group_id!r} is a {group.type} group"
             )
         if not isinstance(group, ModernGroup):
-            group = new_group(group_id, self.partition, kind, self.dialect)
+            group = new_group(group_id, self.partition, group_type, self.dialect)
             self.groups[group_id] = group
         if not replay(group, record):
             del self.groups[group_id]
 
-    def _can_become(self, kind: str, group: AnyGroup) -> bool:
-        """Whether a record of another type of group replaces this group, which a commit made."""
-        return isinstance(group, Group) and group.is_simple and not AFTER_COMMIT[kind].holds(self.dialect.version)
+    def _can_convert(self, group_type: str, group: AnyGroup) -> bool:
+        """Return whether the group is a simple group that a record of this type of group converts."""
+        return (
+            isinstance(group, Group)
+            and group.is_simple
+            and not REFUSALS_AFTER_COMMIT[group_type].holds(self.dialect.version)
+        )
 
-    def _decoded_group(self, group_id: str) -> AnyGroup | None:
+    def _find_decoded_group(self, group_id: str) -> AnyGroup | None:
         group = self.groups.get(group_id)
         return group.decode() if isinstance(group, GroupRecord) else group
 
 
 def _end_transactions(offsets: Offsets, batch: Batch) -> None:
     for log_record in batch.records:
-        kind = read_control_type(log_record)
-        if kind in (ControlType.COMMIT, ControlType.ABORT):
-            commits = kind is ControlType.COMMIT
+        control_type = read_control_type(log_record)
+        if control_type in (ControlType.COMMIT, ControlType.ABORT):
+            commits = control_type is ControlType.COMMIT
             offsets.end_transaction(batch.producer_id, commits=commits, by=log_record.offset, whole_batches=False)

@@ -1,4 +1,4 @@
-"""Callbacks of the readable engine: what becomes of each record while a log is loaded."""
+"""Callbacks of the readable engine: what happens to each record while a log is loaded."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from kafkagroups.records.serde import Record
 
 
 class Fate(Enum):
-    """What became of a record.
+    """What happened to a record.
 
-    WINS: a broker answers from the record.
+    WINS: the record is in effect; a broker answers from it.
     SUPERSEDED: a newer record has the same key.
-    DELETED: a tombstone deleted it.
-    HIDDEN: a group tombstone deleted the group, and the new coordinator keeps the offsets of unknown groups.
-    ABORTED: the marker of its transaction aborted it.
-    PENDING: its transaction is open.
-    TOMBSTONE, MARKER: the record itself says something about other records.
+    DELETED: a tombstone deleted the content of the record.
+    HIDDEN: a group tombstone deleted the group. The new coordinator keeps the offset, but does not return it.
+    ABORTED: a marker aborted the transaction of the record.
+    PENDING: the transaction of the record is open.
+    TOMBSTONE, MARKER: the record deletes, commits or aborts other records.
     IGNORED: this coordinator does not use the record.
     """
 
@@ -33,24 +33,25 @@ class Fate(Enum):
 
 
 class Observer:
-    """Load callbacks. This default implementation ignores them.
+    """The callbacks of a load. This class ignores all of them; a subclass overrides the methods that it needs.
 
-    All offsets are record offsets in the partition whose batch came last.
+    All offsets are record offsets in the partition of the last call of `batch`.
     """
 
     def batch(self, partition: int | None, batch: Batch) -> None:
-        """Handle a batch that was read. After a failure the rest of the log is still read."""
+        """Handle a batch that was read. The batches after a failure are also read."""
 
     def set_fate(self, offset: int, fate: Fate, by: int) -> None:
         """Handle the fate of an offset record: WINS, SUPERSEDED, DELETED or ABORTED.
 
-        `by` is the offset of the record that decided it. For WINS that is the marker that committed the record.
+        `by` is the offset of the record that decided the fate. For WINS it is the offset of the marker that committed
+        the record.
         """
 
     def group(self, group_id: str, record: Record, offset: int, was_known: bool, is_known: bool) -> None:
         """Handle a group record that was applied.
 
-        `was_known` and `is_known` are whether the coordinator had the group before and after the record.
+        `was_known` and `is_known` tell whether the coordinator had the group before and after the record.
         """
 
 

@@ -1,13 +1,13 @@
-"""Committed offsets, and offsets that wait for the end of their transaction.
+"""Committed offsets of loaded groups, and pending offsets of open transactions.
 
-`Offsets` holds both for many groups. Its operations are the changes that records can make. The two coordinators
-combine them differently (classic_shard.py, new_shard.py), because their rules differ:
+`Offsets` holds both for many groups. Its methods are the changes that records can make. The two coordinators use the
+methods differently (classic_shard.py, new_shard.py), because their rules differ:
 
                              classic                              new
     which commit is newer    by the first offset of its batch     by its own record's offset
-    an offset tombstone      deletes the committed offset; in a   deletes the committed offset and everything
-                             transaction it deletes only what     that is pending for that partition, of any
-                             that producer has pending            producer
+    an offset tombstone      deletes the committed offset; in a   deletes the committed offset and all pending
+                             transaction it deletes only the      offsets of that partition, of any producer
+                             pending offset of that producer
 
 Source: GroupMetadataManager.scala doLoadGroupsAndOffsets (3.9), OffsetMetadataManager.java replay (4.3.1).
 """
@@ -60,7 +60,7 @@ class OffsetAndMetadata:
 def offset_and_metadata(
     value: OffsetCommitValue | LegacyOffsetCommitValue, record_offset: int, batch_offset: int
 ) -> OffsetAndMetadata:
-    """Return what a coordinator keeps of an offset record's value."""
+    """Return the offset that a coordinator holds after it read an offset record's value."""
     expire_timestamp = -1
     leader_epoch = -1
     topic_id = UUID.default
@@ -82,21 +82,21 @@ def offset_and_metadata(
 
 PartitionOffsets = dict[TopicPartition, OffsetAndMetadata]
 KnownOffsets = Mapping[TopicPartition, OffsetAndMetadata]
-"""Offsets that may only be read. The compiled engine decodes them when they are first read."""
+"""Read-only offsets. The compiled engine decodes each offset when it is read for the first time."""
 
 
 @dataclass
 class Orphan:
-    """Offsets that a coordinator keeps for a group that it does not know. `pending` is by producer id."""
+    """The offsets of a group that the coordinator does not have. The keys of `pending` are producer ids."""
 
     offsets: PartitionOffsets = field(default_factory=dict)
     pending: dict[int, PartitionOffsets] = field(default_factory=dict)
 
 
 class ShardOffsets(Protocol):
-    """The offsets of one partition of the log, for reading. Both engines have them.
+    """The offsets of one shard (one partition of the topic), read-only. Both engines have such a class.
 
-    `committed` is by group, `pending` by producer id and then by group.
+    The keys of `committed` are group ids. The keys of `pending` are producer ids, then group ids.
     """
 
     @property
@@ -107,36 +107,36 @@ class ShardOffsets(Protocol):
 
 
 class Offsets:
-    """The committed offsets of many groups, and the pending ones of each open transaction.
+    """The committed offsets of many groups, and the pending offsets of each open transaction.
 
-    `by` is always the offset of the record that makes the change. The observer gets the fate of each offset record.
+    `by` is always the offset of the record that makes the change. The observer receives the fate of each offset record.
     """
 
     def __init__(self, observer: Observer = NO_OBSERVER) -> None:
         self.committed: dict[str, PartitionOffsets] = {}
         self.pending: dict[int, dict[str, PartitionOffsets]] = {}
-        """By producer id, then by group."""
+        """The pending offsets by producer id, then by group id."""
         self.producers: dict[str, set[int]] = {}
-        """The producers that have something pending for a group."""
+        """By group id, the producers that have pending offsets for the group."""
         self.observer = observer
 
     @classmethod
     def copy_of(cls, offsets: ShardOffsets, observer: Observer = NO_OBSERVER) -> Offsets:
         """Return a copy that can be changed."""
-        copied = cls(observer)
-        copied.committed = {group: dict(partitions) for group, partitions in offsets.committed.items()}
+        copy = cls(observer)
+        copy.committed = {group: dict(partitions) for group, partitions in offsets.committed.items()}
         for producer, groups in offsets.pending.items():
-            copied.pending[producer] = {group: dict(partitions) for group, partitions in groups.items()}
+            copy.pending[producer] = {group: dict(partitions) for group, partitions in groups.items()}
             for group in groups:
-                copied.producers.setdefault(group, set()).add(producer)
-        return copied
+                copy.producers.setdefault(group, set()).add(producer)
+        return copy
 
     def put(self, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """Commit an offset. It replaces the committed one."""
+        """Commit an offset. It replaces the committed offset of the partition."""
         self._put_into(self.committed.setdefault(group, {}), partition, offset)
 
     def put_pending(self, producer: int, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """Keep an offset until the producer's transaction ends."""
+        """Store a pending offset until the producer's transaction ends."""
         self._put_into(self.pending.setdefault(producer, {}).setdefault(group, {}), partition, offset)
         self.producers.setdefault(group, set()).add(producer)
 
@@ -151,11 +151,11 @@ class Offsets:
         self._remove_from(self.committed, group, partition, by)
 
     def remove_pending(self, producer: int, group: str, partition: TopicPartition, by: int) -> None:
-        """Delete what one producer has pending for a partition."""
+        """Delete the pending offset of one producer for a partition."""
         self._remove_from(self.pending.get(producer, {}), group, partition, by)
 
     def remove_all_pending(self, group: str, partition: TopicPartition, by: int) -> None:
-        """Delete what any producer has pending for a partition."""
+        """Delete the pending offsets of all producers for a partition."""
         for producer in self.producers.get(group, ()):
             self.remove_pending(producer, group, partition, by)
 
@@ -170,10 +170,10 @@ class Offsets:
                 del groups[group]
 
     def end_transaction(self, producer: int, *, commits: bool, by: int, whole_batches: bool) -> None:
-        """Apply a marker: discard what the producer has pending, or commit it if the marker `commits`.
+        """Apply a marker: commit the producer's pending offsets if the marker `commits`, otherwise drop them.
 
-        A pending offset is committed only if it is newer than the committed one. With `whole_batches` the offsets of
-        their batches are compared, otherwise the offsets of the records.
+        A pending offset is committed only if it is newer than the committed offset. With `whole_batches` the first
+        offsets of their batches are compared, otherwise the offsets of their records.
         """
         for group, offsets in self.pending.pop(producer, {}).items():
             self.producers[group].discard(producer)
@@ -189,7 +189,7 @@ class Offsets:
 
 
 def pending_by_group(offsets: ShardOffsets) -> dict[str, dict[int, PartitionOffsets]]:
-    """Return what is pending for each group, by producer id in ascending order."""
+    """Return the pending offsets of each group by producer id. The producer ids ascend."""
     by_group: dict[str, dict[int, PartitionOffsets]] = {}
     for producer in sorted(offsets.pending):
         for group, partitions in offsets.pending[producer].items():

@@ -1,6 +1,6 @@
-"""A shard: what one partition of the log says under one coordinator. Both engines return it.
+"""A shard: what one partition's log contains, as one coordinator (classic or new) reads it.
 
-The subclasses hold the rules: classic_shard.py and new_shard.py.
+Both engines return shards. The subclasses contain the rules of the two coordinators: classic_shard.py, new_shard.py.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from kafkagroups.records.versions import Dialect
 
 @dataclass
 class LoadedPartition:
-    """What was read of one partition of the topic, and how its load ended.
+    """How much was read from one partition of the topic, and how its load ended.
 
-    `next_offset` is the first offset after the last batch that was read. `error` is why the load fails on that broker.
-    `damage` is where the log ends because its bytes are damaged.
+    `next_offset` is the first offset after the last batch that was read. `error` says why the load fails on a broker of
+    that version. `damage` is where reading ended because the bytes are damaged.
     """
 
     segments: int = 0
@@ -40,22 +40,23 @@ class LoadedPartition:
 
 
 class CountBytes(Protocol):
-    """Progress callback of an engine: called with the number of bytes that were read since the last call."""
+    """A progress callback of an engine. Its argument is the number of bytes that were read since the last call."""
 
     def __call__(self, count: int, /) -> None: ...
 
 
 def ignore_bytes(count: int, /) -> None:
-    """Do nothing with the progress."""
+    """Ignore the progress."""
 
 
 @dataclass
 class Shard(ABC):
-    """What one partition of the log says under one coordinator, before the last step of its load.
+    """What one partition's log contains, as one coordinator reads it. The last step of the load comes later.
 
-    `offsets` are the offsets of all groups, known or not. `groups` are the groups that records made; of a group record
-    that is not decoded yet it has the bytes. `names` are the ids of all groups with records here, in the order of the
-    log. `failure` is why the load fails; what was replayed before stays.
+    `offsets` are the offsets of all groups, also of groups that the coordinator does not have. `groups` are the groups
+    that records created. A GroupRecord stands for a group whose record is not decoded yet. `names` are the ids of all
+    groups that have records here, in the order of the log. `failure` is the reason why the load fails. The content that
+    was replayed before the failure stays.
     """
 
     partition: int | None
@@ -68,14 +69,14 @@ class Shard(ABC):
 
     @abstractmethod
     def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
-        """Replay batches onto what was replayed before. Raise LoadFailed or BadBytes where that broker fails."""
+        """Apply the next batches to this shard. Raises LoadFailed or BadBytes where a broker would fail."""
 
     @abstractmethod
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
-        """Replay a record that is not an offset's. `offset` is its offset in the log."""
+        """Apply a record that is not an offset record. `offset` is its offset in the log."""
 
     def decode(self, log_record: LogRecord, file: str | None = None) -> tuple[Record, str]:
-        """Return a record and its group ("" for an unknown record type). The group is added to `names`."""
+        """Return the decoded record and its group id ("" for an unknown record type). Add the group id to `names`."""
         try:
             record = decode(log_record.key, log_record.value, self.dialect)
         except BadBytes as error:
@@ -89,7 +90,7 @@ class Shard(ABC):
         return record, group_id
 
     def copy_with_offsets(self, offsets: ShardOffsets) -> Self:
-        """Return a copy that can be replayed onto, with these offsets."""
+        """Return a copy that has `offsets` instead of its own. Records can be replayed onto the copy."""
         groups: dict[str, AnyGroup | GroupRecord] = {
             group_id: group if isinstance(group, GroupRecord) else copy_group(group)
             for group_id, group in self.groups.items()

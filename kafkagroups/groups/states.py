@@ -1,6 +1,6 @@
-"""The five states of a classic group: what the coordinator does in each, and which state can follow.
+"""The five states of a classic group: what the coordinator does in each, and what follows.
 
-Only Empty and Stable come from a log, because a rebalance is never written.
+After a load a group is Empty or Stable, because no record of a rebalance exists.
 Source: GroupMetadata.scala (3.9), "GroupState"; ClassicGroupState.java (4.3.1).
 """
 
@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class ClassicState(Enum):
-    """The state of a classic group. The value is Kafka's name.
+    """The state of a classic group. Each value is Kafka's name of the state.
 
     EMPTY has no members. The group exists until its offsets are deleted. A join starts a rebalance, and commits without
     a generation are accepted. Next: PreparingRebalance (a member joins) or Dead (offsets expired, deleted, unloaded).
@@ -42,4 +42,4 @@ VALID_PREVIOUS_STATES: dict[ClassicState, frozenset[ClassicState]] = {
     ),
     ClassicState.EMPTY: frozenset({ClassicState.PREPARING_REBALANCE}),
 }
-"""The states from which a state can be entered."""
+"""For each state, the states that can come directly before it."""

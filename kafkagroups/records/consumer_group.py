@@ -1,18 +1,18 @@
 """Record types 3 to 8 and 16: a consumer group of the new protocol (KIP-848).
 
-The broker computes the assignments of such a group. The coordinator of 4.0 and later writes the records (as a preview
-since 3.7). A classic group is one record. A group of the new protocol has many records, so that a heartbeat writes only
-what changed:
+The broker computes the assignments of these groups. The coordinator writes the records since 4.0, and as a preview
+since 3.7. A classic group has one record. A group of the new protocol has many records, so that a heartbeat writes only
+the records that changed:
 
     3       the group's epoch
     4       the topics of the group, up to 4.0
     5       the subscription of each member
-    6, 7    the assignment that the group moves to
-    8       what each member has now
+    6, 7    the target assignment: the partitions that each member should have
+    8       the current assignment: the partitions that each member has now
     16      the topics that a member's pattern matches, since 4.0
 
-The order of values has no meaning: any value creates the group. The order of tombstones has one: the tombstone of a
-member comes before the tombstone of its group.
+The order of values has no meaning: any value creates the group. The order of tombstones matters: the tombstone of a
+member must come before the tombstone of its group.
 Source: ConsumerGroup….json (4.3.1), GroupCoordinatorRecordHelpers.java, GroupMetadataManager.replay.
 """
 
@@ -33,9 +33,9 @@ class ConsumerGroupMetadataKey(GroupIdKey):
 class ConsumerGroupMetadataValue(Message):
     """Type 3: the group and its epoch.
 
-    Since 3.7. It is written whenever the epoch increases: a member joins, leaves or changes its subscription, or one of
-    the topics changes. A tombstone deletes the group. It comes after the tombstones of its members and of its target
-    assignment. 4.1 brought metadata_hash, which replaces type 4.
+    Since 3.7. It is written whenever the epoch increases: a member joins, leaves or changes its subscription, or a
+    topic of the group changes. A tombstone deletes the group. It comes after the tombstones of the members and of the
+    target assignment. metadata_hash was added in 4.1. It replaces type 4.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, subscriptions or topics change")
@@ -52,7 +52,7 @@ class PartitionMetadata(Message):
     """A partition of a topic of types 4 and 9."""
 
     partition: int = field(INT32, doc="a partition of the topic")
-    racks: tuple[str, ...] = field(Array(STRING), doc="the racks where its replicas are")
+    racks: tuple[str, ...] = field(Array(STRING), doc="the racks where the replicas of the partition are")
 
 
 @message(flexible="0+")
@@ -61,16 +61,16 @@ class TopicMetadata(Message):
 
     topic_id: str = field(UUID, doc="the topic's id")
     topic_name: str = field(STRING, doc="the topic's name")
-    num_partitions: int = field(INT32, doc="how many partitions it has")
+    num_partitions: int = field(INT32, doc="how many partitions the topic has")
     partition_metadata: tuple[PartitionMetadata, ...] = field(Array(Struct(PartitionMetadata)), doc="its partitions")
 
 
 @message(flexible="0+")
 class ConsumerGroupPartitionMetadataValue(Message):
-    """Type 4: the subscribed topics as the group last saw them. A change of the topics means a new epoch.
+    """Type 4: the partitions and racks of the subscribed topics. If a topic changes, the group gets a new epoch.
 
-    Values are written from 3.7 to 4.0, when the topics of the group change. Since 4.1, metadata_hash of type 3 replaces
-    them. A tombstone is part of the group's deletion. 4.3 still writes it, even if there was no value.
+    3.7 to 4.0 write a value when the topics of the group change. Since 4.1, metadata_hash of type 3 replaces the
+    values. The deletion of a group includes a tombstone. 4.3 still writes the tombstone, even if the log has no value.
     """
 
     topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")
@@ -86,7 +86,7 @@ class ClassicProtocol(Message):
     """An assignor of a classic member, with its subscription."""
 
     name: str = field(STRING, doc="an assignor that the member offers")
-    metadata: bytes = field(BYTES, doc="its subscription for that assignor, in the client's format")
+    metadata: bytes = field(BYTES, doc="the member's subscription for that assignor, in the client's format")
 
 
 @message(flexible="0+")
@@ -95,7 +95,7 @@ class ClassicMemberMetadata(Message):
 
     session_timeout_ms: int = field(INT32, doc="ms without a heartbeat until the member is removed")
     supported_protocols: tuple[ClassicProtocol, ...] = field(
-        Array(Struct(ClassicProtocol)), doc="the assignors that it offers"
+        Array(Struct(ClassicProtocol)), doc="the assignors that the member offers"
     )
 
 
@@ -104,19 +104,23 @@ class ConsumerGroupMemberMetadataValue(Message):
     """Type 5: a member and its subscription.
 
     Since 3.7. It is written when the member joins and when its data changes. A tombstone means that the member left.
-    The tombstones of types 8 and 7 come before it. A member of the new protocol has `classic_member_metadata` with an
-    explicit null. If the tag is absent, the field has the default of Kafka's class, an empty struct. So a value without
-    the tag is a classic member.
+    The member's tombstones of types 8 and 7 come before the tombstone of type 5. A member that uses the new protocol
+    has an explicit null in `classic_member_metadata`. If the tag is absent, the field has the default of Kafka's class,
+    an empty struct. Therefore a value without the tag means a member that uses the classic protocol.
     """
 
     instance_id: str | None = field(STRING, nullable=True, doc="a static member's name; null = dynamic")
     rack_id: str | None = field(STRING, nullable=True, doc="the rack where the client runs")
     client_id: str = field(STRING, doc="the client's id")
     client_host: str = field(STRING, doc="the host that the client connected from")
-    subscribed_topic_names: tuple[str, ...] = field(Array(STRING), doc="the topics that it named")
-    subscribed_topic_regex: str | None = field(STRING, nullable=True, doc="the pattern that it subscribed to (RE2J)")
+    subscribed_topic_names: tuple[str, ...] = field(
+        Array(STRING), doc="the topics that the member subscribed to by name"
+    )
+    subscribed_topic_regex: str | None = field(
+        STRING, nullable=True, doc="the pattern that the member subscribed to (RE2J)"
+    )
     rebalance_timeout_ms: int = field(INT32, default=-1, doc="ms that the member has to give partitions back")
-    server_assignor: str | None = field(STRING, nullable=True, doc="the assignor that it asks for")
+    server_assignor: str | None = field(STRING, nullable=True, doc="the assignor that the member asks for")
     classic_member_metadata: ClassicMemberMetadata | None = field(
         Struct(ClassicMemberMetadata, tagged=True),
         nullable=True,
@@ -135,12 +139,12 @@ class ConsumerGroupTargetAssignmentMetadataKey(GroupIdKey):
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
     """Type 6: the group epoch that the target assignment was computed for.
 
-    Since 3.7. It is written after the type 7 records of a new assignment. A tombstone is part of the group's deletion.
-    4.3 brought assignment_timestamp.
+    Since 3.7. It is written after the type 7 records of a new assignment. The deletion of a group includes a tombstone.
+    assignment_timestamp was added in 4.3.
     """
 
     assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
-    assignment_timestamp: int = field(INT64, tag=0, since="4.3", doc="when it was computed, ms since 1970")
+    assignment_timestamp: int = field(INT64, tag=0, since="4.3", doc="when the assignment was computed, ms since 1970")
 
 
 @message()
@@ -158,12 +162,14 @@ class TopicPartition(Message):
 
 @message(flexible="0+")
 class ConsumerGroupTargetAssignmentMemberValue(Message):
-    """Type 7: what a member will have when the other members have given it back.
+    """Type 7: the partitions that a member should have. It waits until other members have given them back.
 
     Since 3.7. It is written for each member whose target changed. A tombstone means that the member left.
     """
 
-    topic_partitions: tuple[TopicPartition, ...] = field(Array(Struct(TopicPartition)), doc="what the member will have")
+    topic_partitions: tuple[TopicPartition, ...] = field(
+        Array(Struct(TopicPartition)), doc="the partitions that the member should have"
+    )
 
 
 @message()
@@ -178,26 +184,26 @@ class TopicPartitions(Message):
     topic_id: str = field(UUID, doc="the topic's id")
     partitions: tuple[int, ...] = field(Array(INT32), doc="its partitions")
     assignment_epochs: tuple[int, ...] | None = field(
-        Array(INT32), nullable=True, tag=0, since="4.3", doc="since which epoch the member has each partition"
+        Array(INT32), nullable=True, tag=0, since="4.3", doc="the epoch since which the member has each partition"
     )
 
 
 @message(flexible="0+")
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
-    """Type 8: what a member has now, and how far it is on its way to the target.
+    """Type 8: the partitions that a member has now, and its state on the way to the target assignment.
 
-    Since 3.7. It is written at each step on that way. `state`: 0 stable, 1 unrevoked partitions, 2 unreleased
-    partitions, 127 unknown. A tombstone means that the member left. 4.3 brought the assignment_epochs.
+    Since 3.7. It is written whenever these partitions or the state change. `state`: 0 stable, 1 unrevoked partitions, 2
+    unreleased partitions, 127 unknown. A tombstone means that the member left. assignment_epochs was added in 4.3.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
-    previous_member_epoch: int = field(INT32, doc="the epoch before, in case the response was lost")
+    previous_member_epoch: int = field(INT32, doc="the previous epoch, in case the last response was lost")
     state: int = field(INT8, doc="0 stable, 1 has to give partitions back, 2 waits for partitions of others")
     assigned_partitions: tuple[TopicPartitions, ...] = field(
-        Array(Struct(TopicPartitions)), doc="the partitions that it has"
+        Array(Struct(TopicPartitions)), doc="the partitions that the member has"
     )
     partitions_pending_revocation: tuple[TopicPartitions, ...] = field(
-        Array(Struct(TopicPartitions)), doc="the partitions that it has to give back"
+        Array(Struct(TopicPartitions)), doc="the partitions that the member has to give back"
     )
 
 
@@ -212,9 +218,10 @@ class ConsumerGroupRegularExpressionKey(GroupIdKey):
 class ConsumerGroupRegularExpressionValue(Message):
     """Type 16, since 4.0: the topics that a pattern matches.
 
-    It is written when a pattern is new or its topics changed. A tombstone means that no member has it now.
+    It is written when a member uses a new pattern, or when the topics that match a pattern change. A tombstone means
+    that no member uses the pattern now.
     """
 
-    topics: tuple[str, ...] = field(Array(STRING), doc="the topics that it matches")
-    version: int = field(INT64, doc="the version of the cluster's metadata that was searched")
-    timestamp: int = field(INT64, doc="when it was searched, ms since 1970")
+    topics: tuple[str, ...] = field(Array(STRING), doc="the topics that the pattern matches")
+    version: int = field(INT64, doc="the version of the cluster's metadata that was searched for topics")
+    timestamp: int = field(INT64, doc="when the metadata was searched, ms since 1970")

@@ -1,8 +1,8 @@
-"""The bytes inside a classic member: its subscription and its assignment.
+"""The subscription and the assignment of a classic member: bytes that only clients read.
 
-JoinGroup carries the subscription, SyncGroup the assignment. The broker stores both without reading them. The bytes
-are an int16 version, then the fields below. A version above 3 is read as 3, a negative one is refused, and trailing
-bytes are ignored. Only members of protocol type "consumer" use this format.
+The JoinGroup request contains the subscription, the SyncGroup request contains the assignment. The broker stores the
+bytes of both. The bytes are an int16 version, then the fields below. A version above 3 is read as 3, a negative version
+is refused, and trailing bytes are ignored. Only members of protocol type "consumer" use this format.
 Source: ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json, ConsumerProtocol.java (4.3.1).
 """
 
@@ -29,9 +29,9 @@ class TopicPartitions(Message):
 
 @message()
 class ConsumerProtocolSubscription(Message):
-    """What a member subscribes to.
+    """A member's subscription.
 
-    Version 1 brought owned_partitions (KIP-429), version 2 generation_id, version 3 rack_id (KIP-881).
+    owned_partitions was added in version 1 (KIP-429), generation_id in version 2, rack_id in version 3 (KIP-881).
     """
 
     topics: tuple[str, ...] = field(Array(STRING))
@@ -43,7 +43,7 @@ class ConsumerProtocolSubscription(Message):
 
 @message()
 class ConsumerProtocolAssignment(Message):
-    """What the leader assigned to a member."""
+    """The partitions that the leader assigned to a member."""
 
     assigned_partitions: tuple[TopicPartitions, ...] = field(Array(Struct(TopicPartitions)))
     user_data: bytes | None = field(BYTES, nullable=True, default=None)

@@ -1,8 +1,9 @@
 """Control records: the markers that commit or abort a transaction.
 
-A control batch has one record. Key: int16 version, int16 type (0 abort, 1 commit; this topic has no other types).
-Value of abort and commit: int16 version, int32 epoch of the transaction coordinator. Every version from 0 on is read as
-0, and trailing bytes are ignored. Source: ControlRecordType.java, EndTransactionMarker.java, EndTxnMarker.json (4.3.1).
+A control batch has one record. Key: int16 version, int16 type (0 abort, 1 commit; __consumer_offsets has no other
+types). Value of abort and commit: int16 version, int32 epoch of the transaction coordinator. Every version from 0 on is
+read as 0, and trailing bytes are ignored. Source: ControlRecordType.java, EndTransactionMarker.java, EndTxnMarker.json
+(4.3.1).
 """
 
 from __future__ import annotations
@@ -26,20 +27,23 @@ class ControlType(Enum):
     UNKNOWN = -1
 
 
-_TYPES = {kind.value: kind for kind in ControlType}
+_TYPES = {control_type.value: control_type for control_type in ControlType}
 
 
 def decode_control_key(key: bytes | None) -> ControlType:
-    """Return the type of a control record. InvalidRecord: the key is null, too short, or has a negative version."""
-    _, kind = _unpack(">hh", key, "control key")
-    return _TYPES.get(kind, ControlType.UNKNOWN)
+    """Return the type of a control record.
+
+    Raises InvalidRecord if the key is null, is too short, or has a negative version.
+    """
+    _, number = _unpack(">hh", key, "control key")
+    return _TYPES.get(number, ControlType.UNKNOWN)
 
 
-def encode_control_key(kind: ControlType) -> bytes:
-    """Return the key of a control record of this type. ValueError: the type is UNKNOWN."""
-    if kind is ControlType.UNKNOWN:
+def encode_control_key(control_type: ControlType) -> bytes:
+    """Return the key of a control record of this type. Raises ValueError if the type is UNKNOWN."""
+    if control_type is ControlType.UNKNOWN:
         raise ValueError("a control record of unknown type cannot be written")
-    return struct.pack(">hh", 0, kind.value)
+    return struct.pack(">hh", 0, control_type.value)
 
 
 def decode_end_transaction_marker(value: bytes | None) -> int:

@@ -1,4 +1,4 @@
-"""Declarations of messages: declaring a field gives its reader, its writer and its JSON.
+"""Declarations of messages: a declared field has a reader, a writer and a JSON form.
 
     @message(flexible="4+")
     class OffsetCommitValue(Message):
@@ -11,11 +11,11 @@ version are included. A flexible version ends with a tag section: a uvarint coun
 order. Each has a uvarint tag, a uvarint size and the field's bytes. A tagged field is written only if it differs from
 its default. Tags that are not declared are kept in `unknown_tagged_fields` and written back.
 
-Kafka's readers do not check the size of a tag that they have. Of two equal tags they use the last one, and they accept
-tags in any order. Kafka's writers refuse to write such tags back.
+Kafka's readers do not check the size of a tag that they have declared. If a tag occurs twice, they use the last one.
+They accept tags in any order. Kafka's writers refuse to write repeated or unordered tags.
 
-A field that the written version does not have is dropped silently (`"ignorable": true` in Kafka's schemas). This holds
-for every field of this topic that was added or removed later.
+If the written version does not have a field, the writer drops the field silently (`"ignorable": true` in Kafka's
+schemas). In this topic, all fields that were added or removed later are ignorable.
 Source: Kafka 4.3.1's message generator (MessageDataGenerator, JsonConverterGenerator) and RawTaggedFieldWriter.
 """
 
@@ -31,7 +31,7 @@ from kafkagroups.records.wire_base import MessageFormat, Wire
 
 
 class TaggedField(NamedTuple):
-    """A tagged field that this reader does not have: its number, and its bytes unchanged."""
+    """A tagged field that is not declared here: its tag number, and its unchanged bytes."""
 
     tag: int
     data: bytes
@@ -39,7 +39,7 @@ class TaggedField(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The base class of every record key, record value and struct in them. It is frozen data without methods."""
+    """The base class of record keys, record values and the structs in them: frozen data without methods."""
 
     unknown_tagged_fields: tuple[TaggedField, ...] = dataclasses.field(default=(), kw_only=True, repr=False)
 
@@ -48,7 +48,10 @@ M = TypeVar("M", bound=Message)
 
 
 class FieldSpec(NamedTuple):
-    """One declared field. `json_name` is Kafka's name; `since` is the first Kafka version that has the field."""
+    """One declared field of a message.
+
+    `name` is the name in Python, `json_name` is Kafka's name. `since` is the first Kafka version that has the field.
+    """
 
     name: str
     json_name: str
@@ -61,7 +64,7 @@ class FieldSpec(NamedTuple):
     doc: str
 
     def is_in(self, form: MessageFormat) -> bool:
-        """Whether this layout has the field."""
+        """Return whether a message in this format has the field."""
         return form.version in self.versions and form.kafka >= self.since
 
 
@@ -77,9 +80,10 @@ def field(
 ) -> Any:
     """Declare a field of a message: its wire type, the versions that have it ("3+", "1", "0-2"), its default.
 
-    `tag` makes it a tagged field. `since` is the first Kafka version that has the field. Tags need it, because the
-    message version does not show it. So do fields of share groups that changed after the preview in 4.0. `doc` says in
-    a few words what the field means; `annotate` shows it.
+    `tag` makes the field a tagged field. `since` is the first Kafka version that has the field. Tagged fields need
+    `since`, because a new tag does not change the message version. The fields of share groups that changed after the
+    preview in 4.0 need it, too. `doc` says in a few words what the field means; `annotate` (anatomy/annotate.py) shows
+    it.
     """
     settings = {"wire": wire, "versions": versions, "nullable": nullable, "tag": tag, "since": since, "doc": doc}
     value = wire.default if default is dataclasses.MISSING else default
@@ -88,9 +92,9 @@ def field(
 
 @dataclass_transform(frozen_default=True)
 def message(flexible: str = "none") -> Callable[[type[M]], type[M]]:
-    """Return a decorator that makes a message of a class with declared fields.
+    """Return a decorator that turns a class with declared fields into a message.
 
-    `flexible` are the versions with compact lengths and tags.
+    `flexible` are the versions with compact lengths and tagged fields.
     """
 
     def decorate(cls: type[M]) -> type[M]:
@@ -112,7 +116,7 @@ _layouts: dict[type[Message], Layout] = {}
 
 
 def parse_versions(text: str) -> range:
-    """Return the versions of a text: "3+" is 3 and everything above, "0-2" and "1" are ranges, "none" is empty."""
+    """Return the versions in a text: "3+" is 3 and all versions above, "0-2" is 0 to 2, "none" is an empty range."""
     if text == "none":
         return range(0)
     if text.endswith("+"):
@@ -151,5 +155,5 @@ def _camel_case(name: str) -> str:
 
 
 def layout(cls: type[Message], version: int, kafka: Version = NEWEST) -> MessageFormat:
-    """Return what decides the bytes of one version of a message. `kafka` is the Kafka version of its reader."""
+    """Return the format of one version of a message. `kafka` is the Kafka version of the reader."""
     return MessageFormat(version, version in _layouts[cls].flexible, kafka)

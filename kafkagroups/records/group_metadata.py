@@ -5,7 +5,7 @@ A broker writes the record in these cases:
 - A generation's assignment is complete (SyncGroup of the leader).
 - The last member left.
 - A static member was replaced.
-- Since 4.0: a group is created. This record is empty.
+- Since 4.0: a group is created. This record contains no members.
 
 A null value deletes the group. Key: int16 record type 2, group string. Value: int16 value version, then the fields
 below.
@@ -28,7 +28,11 @@ class GroupMetadataKey(Message):
 
 @message(flexible="4+")
 class MemberMetadata(Message):
-    """One member. `subscription` and `assignment` are the bytes of JoinGroup and SyncGroup (consumer_protocol.py)."""
+    """One member in a group record.
+
+    `subscription` contains the bytes of the JoinGroup request, `assignment` those of the SyncGroup request
+    (consumer_protocol.py).
+    """
 
     member_id: str = field(STRING, doc="the id that the coordinator gave the member")
     group_instance_id: str | None = field(
@@ -38,15 +42,15 @@ class MemberMetadata(Message):
     client_host: str = field(STRING, doc="the host that the client connected from")
     rebalance_timeout: int = field(INT32, versions="1+", default=-1, doc="ms that the member has to join again")
     session_timeout: int = field(INT32, doc="ms without a heartbeat until the member is removed")
-    subscription: bytes = field(BYTES, doc="its subscription, in the client's format")
-    assignment: bytes = field(BYTES, doc="its assignment, in the client's format")
+    subscription: bytes = field(BYTES, doc="the member's subscription, in the client's format")
+    assignment: bytes = field(BYTES, doc="the member's assignment, in the client's format")
 
 
 @message(flexible="4+")
 class GroupMetadataValue(Message):
     """One generation of a group.
 
-    version  written by        what it brought
+    version  written by        new in this version
     0        0.9, 0.10.0
     1        0.10.1 to 2.0     members' rebalance_timeout in ms, -1 = unknown (KIP-62)
     2        2.1, 2.2          current_state_timestamp in ms, -1 = unknown (KIP-211)
@@ -61,6 +65,6 @@ class GroupMetadataValue(Message):
     protocol: str | None = field(STRING, nullable=True, doc="the assignor that the members agreed on")
     leader: str | None = field(STRING, nullable=True, doc="the member that computed the assignment")
     current_state_timestamp: int = field(
-        INT64, versions="2+", default=-1, doc="when it entered this state, ms since 1970"
+        INT64, versions="2+", default=-1, doc="when the group entered its state, ms since 1970"
     )
     members: tuple[MemberMetadata, ...] = field(Array(Struct(MemberMetadata)), doc="the members of this generation")

@@ -1,9 +1,9 @@
 """Record types 0 and 1: the committed offset of a consumer group in one partition of a topic.
 
 The key has the group and the partition, the value has the offset. A null value (a tombstone) deletes the offset. Kafka
-0.8.2 wrote type 0. In a broker's memory both types are the same offset. The log cleaner treats them as different keys,
-because it compares key bytes. Key: int16 record type, group string, topic string, partition int32. Value: int16 value
-version, then the fields below.
+0.8.2 wrote type 0. A broker treats both types as the same offset. The log cleaner treats them as different keys,
+because it compares the bytes of the keys. Key: int16 record type, group string, topic string, partition int32. Value:
+int16 value version, then the fields below.
 Source: OffsetCommitKey.json, OffsetCommitValue.json, LegacyOffsetCommit{Key,Value}.json (4.3.1).
 """
 
@@ -31,7 +31,7 @@ class LegacyOffsetCommitValue(Message):
 
     offset: int = field(INT64, doc="the next record that the group will read")
     metadata: str = field(STRING, doc="a note from the client")
-    commit_timestamp: int = field(INT64, doc="when it was committed, ms since 1970")
+    commit_timestamp: int = field(INT64, doc="when the offset was committed, ms since 1970")
 
 
 @message()
@@ -47,21 +47,21 @@ class OffsetCommitKey(Message):
 class OffsetCommitValue(Message):
     """A committed offset: the next record that the group will read.
 
-    version  written by    what it brought
+    version  written by    new in this version
     0        0.8.2
     1        0.9 to 2.0    expire_timestamp: when the offset expires, in ms; -1 = none
     2        2.1-IV0       no expire_timestamp: offsets expire with their group (KIP-211)
     3        2.1 to 4.0    leader_epoch of the last record consumed, -1 = unknown (KIP-320)
     4        4.1           compact lengths, tagged fields; topic_id, zero = unknown (KIP-848)
 
-    Later Kafka versions also write version 1, if a client asks for a retention time (OffsetCommit v2 to v4). Times are
-    in ms since the epoch. Fields that a version does not have hold their default.
+    Kafka 2.1 and later also write version 1, if a client asks for a retention time (OffsetCommit v2 to v4). Times are
+    in ms since the epoch. A field that a version does not have contains its default.
     """
 
     offset: int = field(INT64, doc="the next record that the group will read")
     leader_epoch: int = field(INT32, versions="3+", default=-1, doc="epoch of the last record read; -1 = unknown")
     metadata: str = field(STRING, doc="a note from the client")
-    commit_timestamp: int = field(INT64, doc="when it was committed, ms since 1970")
+    commit_timestamp: int = field(INT64, doc="when the offset was committed, ms since 1970")
     expire_timestamp: int = field(
         INT64, versions="1", default=-1, doc="when the offset expires; -1 = no time was given"
     )

@@ -1,4 +1,4 @@
-"""A record as Kafka's JSON, and back: what Kafka's dump tool and JsonConverter print."""
+"""Conversion of a record to Kafka's JSON and back, as Kafka's dump tool prints it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from kafkagroups.records.versions import DEFAULT_DIALECT, Dialect
 
 
 def to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any]:
-    """Return a record as JSON: its type and name, and key and value as Kafka's dump tool prints them.
+    """Return the JSON of a record: type, name, and the key and the value as Kafka's dump tool prints them.
 
     Parameters
     ----------
     record
         A record.
     reader_of
-        Who read the record. Share groups of 4.0 have other fields. None for Kafka 4.3.1.
+        The dialect that read the record; None for Kafka 4.3.1. It matters because share groups of 4.0 have other
+        fields.
 
     Returns
     -------
@@ -47,14 +48,14 @@ def to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any]:
 
 
 def key_to_json(record: Record) -> dict[str, Any]:
-    """Return `{"type": "1", "data": {…}}`, or `{"type": "24", "hex": …}` with the whole key of an unknown type."""
+    """Return `{"type": "1", "data": {…}}`, or `{"type": "24", "hex": …}` with all key bytes if the type is unknown."""
     if isinstance(record.key, UnknownContent):
         return {"type": str(record.type), "hex": record.key.data.hex()}
     return {"type": str(record.type), "data": fields_to_json(record.key, 0)}
 
 
 def value_to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any] | None:
-    """Return `{"version": "3", "data": {…}}`, `{"hex": …}` for an unknown type, None for a tombstone."""
+    """Return `{"version": "3", "data": {…}}`; `{"hex": …}` for an unknown type; None for a tombstone."""
     if record.value is None:
         return None
     if isinstance(record.value, UnknownContent):
@@ -65,14 +66,14 @@ def value_to_json(record: Record, reader_of: Dialect | None = None) -> dict[str,
 
 
 def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
-    """Return the record of what `to_json` gives.
+    """Return the record that is described by the JSON of `to_json`.
 
     Parameters
     ----------
     value
-        The JSON. `type` and `name` can be missing at its top level.
+        The JSON. The fields `type` and `name` at the top level can be missing.
     reader_of
-        Whose JSON it is, as for `to_json`.
+        The dialect whose fields the JSON has, as in `to_json`.
 
     Returns
     -------
@@ -82,7 +83,7 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
     Raises
     ------
     UsageError
-        The JSON is not that of a record. `field` has the path of the field.
+        The JSON does not describe a record. The error's `field` is the path of the wrong field.
 
     Examples
     --------
@@ -99,26 +100,26 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
     type_id = _parse_int16(key.get("type"), "key.type")
     if "hex" in key:
         return _unknown_record(type_id, key, content)
-    kind = RECORD_TYPES.get(type_id)
-    if kind is None:
+    record_type = RECORD_TYPES.get(type_id)
+    if record_type is None:
         raise UsageError(f"record type {type_id} is unknown", field="key.type")
-    record_key = _parse_fields(kind.key, key.get("data"), 0, dialect, "key.data")
+    record_key = _parse_fields(record_type.key, key.get("data"), 0, dialect, "key.data")
     if content is None:
         return Record(type_id, record_key, None, None)
     version = _parse_int16(content.get("version"), "value.version")
     if type_id == 0 and (version > 0 or dialect.type0_values):
-        kind = RECORD_TYPES[1]
-    if not 0 <= version <= kind.highest_version:
+        record_type = RECORD_TYPES[1]
+    if not 0 <= version <= record_type.highest_version:
         name = RECORD_TYPES[type_id].name
         raise UsageError(
-            f"a value of {name} has version 0 to {kind.highest_version}, not {version}", field="value.version"
+            f"a value of {name} has version 0 to {record_type.highest_version}, not {version}", field="value.version"
         )
-    record_value = _parse_fields(kind.value, content.get("data"), version, dialect, "value.data")
+    record_value = _parse_fields(record_type.value, content.get("data"), version, dialect, "value.data")
     return Record(type_id, record_key, record_value, version)
 
 
 def _unknown_record(type_id: int, key: dict[str, Any], content: dict[str, Any] | None) -> Record:
-    """Return a record of an unknown type, whose JSON has the bytes."""
+    """Return a record of an unknown type. Its JSON contains the bytes of the key and the value."""
     key_bytes = _parse_hex(key["hex"], "key.hex")
     if key_bytes[:2] != type_id.to_bytes(2, "big", signed=True):
         raise UsageError(f"the first two bytes of the key are not type {type_id}", field="key.hex")

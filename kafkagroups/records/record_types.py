@@ -1,7 +1,7 @@
 """The record types of the topic: number, name, classes of key and value, Kafka versions.
 
-The number is in the first two bytes of a key. Each module of this package declares the types of one kind of group. This
-module lists all of them.
+The number is in the first two bytes of a key. offset_commit.py and group_metadata.py declare the types of classic
+groups, consumer_group.py, share_group.py and streams_group.py those of the new protocol. This module lists all types.
 """
 
 from __future__ import annotations
@@ -77,14 +77,16 @@ _CLASSIC_TYPES = (
 )
 
 RECORD_TYPES = {
-    kind.id: kind
-    for kind in sorted((*_CLASSIC_TYPES, *_CONSUMER_TYPES, *_SHARE_TYPES, *_STREAMS_TYPES), key=lambda kind: kind.id)
+    record_type.id: record_type
+    for record_type in sorted(
+        (*_CLASSIC_TYPES, *_CONSUMER_TYPES, *_SHARE_TYPES, *_STREAMS_TYPES), key=lambda record_type: record_type.id
+    )
 }
-"""Every type that a Kafka version has written, by its number. Type 9 is in 4.0 only. There is no type 18."""
+"""All record types by their number. Only Kafka 4.0 has type 9. There is no type 18."""
 
 
 def has_type(dialect: Dialect, type_id: int) -> bool:
-    """Whether a coordinator has a record type. It skips or refuses the other types."""
+    """Return whether a coordinator has a record type. The coordinator skips or refuses all other types."""
     if type_id not in RECORD_TYPES:
         return False
     if type_id == 1:
@@ -92,6 +94,6 @@ def has_type(dialect: Dialect, type_id: int) -> bool:
     if type_id == 2:
         return dialect.group_values >= 0
     if type_id > 2:
-        kind = RECORD_TYPES[type_id]
-        return dialect.coordinator == "new" and dialect.version in kind.read_by
+        read_by = RECORD_TYPES[type_id].read_by
+        return dialect.coordinator == "new" and dialect.version in read_by
     return True

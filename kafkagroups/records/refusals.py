@@ -1,7 +1,8 @@
-"""What the new coordinator refuses in some releases: records that are well formed, and fail a load all the same.
+"""Well-formed records that fail a load in some releases of the new coordinator.
 
-docs/releases.md shows the same table. A load with a release's rules fails at the record that its own coordinator
-refuses. Most of these refusals are bugs of Kafka with a number; "fixed" is the first release without them.
+docs/releases.md shows the same table. If you load with the rules of a release, the load fails at the record that this
+release's coordinator refuses. Most of these refusals are Kafka bugs with an issue number. "fixed" means the first
+release without the bug.
 Source: GroupMetadataManager.replay and onLoaded of 3.9.2 to 4.4.0, run with random records (tests/releases).
 """
 
@@ -21,7 +22,8 @@ from kafkagroups.records.versions import (
 class Refusal(NamedTuple):
     """A kind of record that fails a load.
 
-    `what` says which record, `issue` is Kafka's number ("" if there is none), `releases` are the versions that fail.
+    `what` describes the record. `issue` is Kafka's issue number ("" if there is none). `releases` are the versions
+    whose load fails.
     """
 
     what: str
@@ -29,7 +31,7 @@ class Refusal(NamedTuple):
     releases: tuple[VersionRange, ...]
 
     def holds(self, version: Version) -> bool:
-        """Whether that version's load fails on the record."""
+        """Return whether a load of this version fails at the record."""
         return any(version in releases for releases in self.releases)
 
 
@@ -168,4 +170,4 @@ REFUSALS = (
     TOO_MANY_ELEMENTS,
     TOO_MANY_TAGS,
 )
-"""All of them, in the order of docs/releases.md."""
+"""All refusals, in the order of docs/releases.md."""

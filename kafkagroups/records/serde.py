@@ -1,6 +1,7 @@
-"""One record of the topic: the bytes of key and value to a `Record`, and back.
+"""Decoding and encoding of one record: the bytes of key and value become a `Record`, and back.
 
-The first two bytes of a key are the record's type, those of a value its version. A null value is a tombstone.
+The first two bytes of a key are the record type. The first two bytes of a value are the value's version. A null value
+is a tombstone.
 Source: GroupCoordinatorRecordSerde.java and CoordinatorRecordSerde.java (4.3.1), GroupMetadataManager.scala (3.9.2).
 """
 
@@ -30,7 +31,7 @@ class UnknownContent:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record: what it is about (`key`), and what is true of it now (`value`).
+    """One record: the `key` identifies an item (such as a group), the `value` is the new state of the item.
 
     Attributes
     ----------
@@ -39,7 +40,7 @@ class Record:
     key
         The decoded key; UnknownContent if the reader does not have the type.
     value
-        The decoded value; UnknownContent if the reader does not have the type. None: the record is a tombstone.
+        The decoded value; UnknownContent if the reader does not have the type; None if the record is a tombstone.
     value_version
         The version in the value; None for a tombstone and for an unknown type.
     """
@@ -56,9 +57,9 @@ class Record:
 
 
 def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None) -> Record:
-    """Return the record of a key and a value, read as Kafka 4.3.1's coordinator does, or as `reader_of` says.
+    """Return the record of a key and a value, read as Kafka 4.3.1's coordinator does, or as the dialect `reader_of`.
 
-    InvalidRecord: that reader refuses the bytes. Bytes after the end of a key or a value are ignored.
+    Raises InvalidRecord if the reader refuses the bytes. Bytes after the end of a key or a value are ignored.
     """
     dialect = reader_of or DEFAULT_DIALECT
     if key is None or len(key) < 2:
@@ -83,11 +84,11 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
             return Record(type_id, record_key, value_readers[version](value, 2)[0], version)
         if not dialect.reads_unknown_versions:
             raise _refuse_unknown_version(version, type_id, len(value_readers) - 1)
-        nearest = 0 if version < 0 else len(value_readers) - 1
-        record_value = value_readers[nearest](value, 2)[0]
-        if version > nearest and has_structs(record_value):
-            raise _refuse_unknown_version(version, type_id, nearest)
-        return Record(type_id, record_key, record_value, nearest)
+        nearest_version = 0 if version < 0 else len(value_readers) - 1
+        record_value = value_readers[nearest_version](value, 2)[0]
+        if version > nearest_version and has_structs(record_value):
+            raise _refuse_unknown_version(version, type_id, nearest_version)
+        return Record(type_id, record_key, record_value, nearest_version)
     except InvalidRecord as error:
         error.field = join_path(part, error.field)
         raise
@@ -111,20 +112,21 @@ def _refuse_unknown_version(version: int, type_id: int, highest: int) -> Invalid
 
 @cache
 def _readers(type_id: int, dialect: Dialect) -> tuple[Reader, list[Reader]] | None:
-    """Return the reader of a type's key, and the readers of each version of its value. None: an unknown type."""
+    """Return the reader of a type's key, and one reader for each version of its value. None: the type is unknown."""
     if not has_type(dialect, type_id):
         return None
-    kind = RECORD_TYPES[type_id]
-    value = kind.value
-    highest = kind.highest_version
+    record_type = RECORD_TYPES[type_id]
+    value_class = record_type.value
+    highest = record_type.highest_version
     if type_id == 0:
         highest = dialect.type0_values
-        value = OffsetCommitValue if highest else value
+        value_class = OffsetCommitValue if highest else value_class
     elif type_id == 1:
         highest = dialect.offset_values
     elif type_id == 2:
         highest = dialect.group_values
-    return reader(kind.key, 0), [reader(value, version, dialect.version) for version in range(highest + 1)]
+    value_readers = [reader(value_class, version, dialect.version) for version in range(highest + 1)]
+    return reader(record_type.key, 0), value_readers
 
 
 def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, bytes | None]:
@@ -133,9 +135,9 @@ def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, byt
     Parameters
     ----------
     record
-        A record, from `decode`, from `from_json`, or made by hand.
+        A record that `decode` or `from_json` returned, or that you created.
     writer_of
-        Whose fields the value has; None for Kafka 4.3.1.
+        The dialect whose fields are written; None for Kafka 4.3.1.
 
     Returns
     -------
@@ -145,7 +147,7 @@ def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, byt
     Raises
     ------
     UsageError
-        Kafka's serializers refuse the record. `field` has the path of the field.
+        Kafka's serializers refuse the record. The error's `field` is the path of the wrong field.
 
     Notes
     -----
@@ -184,10 +186,11 @@ def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, byt
 
 @cache
 def _writers(type_id: int, is_offset_commit: bool, dialect: Dialect) -> tuple[Writer, list[Writer]]:
-    """Return the writer of a type's key, and the writers of each version of its value.
+    """Return the writer of a type's key, and one writer for each version of its value.
 
     Up to 4.0, a record of type 0 could also have the value of type 1, an OffsetCommitValue.
     """
-    kind = RECORD_TYPES[1 if type_id == 0 and is_offset_commit else type_id]
-    values = [writer(kind.value, version, dialect.version) for version in range(kind.highest_version + 1)]
-    return writer(RECORD_TYPES[type_id].key, 0), values
+    value_type = RECORD_TYPES[1 if type_id == 0 and is_offset_commit else type_id]
+    versions = range(value_type.highest_version + 1)
+    value_writers = [writer(value_type.value, version, dialect.version) for version in versions]
+    return writer(RECORD_TYPES[type_id].key, 0), value_writers

@@ -1,8 +1,8 @@
 """Record types 9 to 15: a share group (KIP-932), whose members read the same partitions.
 
-The coordinator writes them since 4.0. There they were a preview with two differences: types 11 and 15 had other layouts
-under the same type and version, and type 9 existed. The progress of a share group in its partitions is in another
-topic, `__share_group_state`. A share group never commits offsets to this topic.
+The coordinator writes these records since 4.0. In 4.0 they were a preview with two differences: types 11 and 15 had
+other layouts with the same type and version, and type 9 existed. The progress of a share group in its partitions is in
+another topic, `__share_group_state`. A share group never commits offsets to `__consumer_offsets`.
 Source: ShareGroup….json (4.3.1; 4.0.2 for the older layouts), GroupCoordinatorRecordHelpers.java.
 """
 
@@ -22,9 +22,10 @@ class ShareGroupPartitionMetadataKey(GroupIdKey):
 
 @message(flexible="0+")
 class ShareGroupPartitionMetadataValue(Message):
-    """Type 9, only in 4.0: the subscribed topics as the group last saw them.
+    """Type 9, only in 4.0: the partitions and racks of the subscribed topics.
 
-    The preview wrote it when they changed. A tombstone was part of the group's deletion. Every other version skips it.
+    4.0 wrote the record when the topics of the group changed. The deletion of a group included a tombstone. All other
+    versions skip the record.
     """
 
     topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")
@@ -40,13 +41,15 @@ class ShareGroupMemberMetadataValue(Message):
     """Type 10: a member and its subscription.
 
     Since 4.0. It is written when the member joins and when its data changes. A tombstone means that the member left.
-    The tombstone of type 14 comes before it.
+    The member's tombstone of type 14 comes before the tombstone of type 10.
     """
 
     rack_id: str | None = field(STRING, nullable=True, doc="the rack where the client runs")
     client_id: str = field(STRING, doc="the client's id")
     client_host: str = field(STRING, doc="the host that the client connected from")
-    subscribed_topic_names: tuple[str, ...] = field(Array(STRING), doc="the topics that it named")
+    subscribed_topic_names: tuple[str, ...] = field(
+        Array(STRING), doc="the topics that the member subscribed to by name"
+    )
 
 
 @message()
@@ -59,7 +62,7 @@ class ShareGroupMetadataValue(Message):
     """Type 11: the group and its epoch.
 
     Since 4.0. It is written whenever the epoch increases. A tombstone deletes the group. 4.0 had no metadata_hash, and
-    the hash is not a tagged field. So a value of 4.0 ends too early for every later reader.
+    the hash is not a tagged field. Therefore a value of 4.0 is too short for all later readers.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, subscriptions or topics change")
@@ -75,12 +78,12 @@ class ShareGroupTargetAssignmentMetadataKey(GroupIdKey):
 class ShareGroupTargetAssignmentMetadataValue(Message):
     """Type 12: the group epoch that the target assignment was computed for.
 
-    Since 4.0. It is written with a new assignment. A tombstone is part of the group's deletion. 4.3 brought
-    assignment_timestamp.
+    Since 4.0. It is written with a new assignment. The deletion of a group includes a tombstone. assignment_timestamp
+    was added in 4.3.
     """
 
     assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
-    assignment_timestamp: int = field(INT64, tag=0, since="4.3", doc="when it was computed, ms since 1970")
+    assignment_timestamp: int = field(INT64, tag=0, since="4.3", doc="when the assignment was computed, ms since 1970")
 
 
 @message()
@@ -90,12 +93,14 @@ class ShareGroupTargetAssignmentMemberKey(MemberIdKey):
 
 @message(flexible="0+")
 class ShareGroupTargetAssignmentMemberValue(Message):
-    """Type 13, since 4.0: what a member will have.
+    """Type 13, since 4.0: the partitions that a member should have.
 
-    It is written when this changes. A tombstone means that the member left.
+    It is written when these partitions change. A tombstone means that the member left.
     """
 
-    topic_partitions: tuple[TopicPartition, ...] = field(Array(Struct(TopicPartition)), doc="what the member will have")
+    topic_partitions: tuple[TopicPartition, ...] = field(
+        Array(Struct(TopicPartition)), doc="the partitions that the member should have"
+    )
 
 
 @message()
@@ -105,16 +110,17 @@ class ShareGroupCurrentMemberAssignmentKey(MemberIdKey):
 
 @message(flexible="0+")
 class ShareGroupCurrentMemberAssignmentValue(Message):
-    """Type 14: what a member has now. Members do not wait for each other, so a member has its target immediately.
+    """Type 14: the partitions that a member has now.
 
-    Since 4.0. It is written when this changes. `state` is 0, stable. A tombstone means that the member left.
+    The members of a share group do not wait for each other, so a member gets its target assignment immediately.
+    Since 4.0. It is written when these partitions change. `state` is 0, stable. A tombstone means that the member left.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
-    previous_member_epoch: int = field(INT32, doc="the epoch before, in case the response was lost")
+    previous_member_epoch: int = field(INT32, doc="the previous epoch, in case the last response was lost")
     state: int = field(INT8, doc="0 stable")
     assigned_partitions: tuple[TopicPartition, ...] = field(
-        Array(Struct(TopicPartition)), doc="the partitions that it has"
+        Array(Struct(TopicPartition)), doc="the partitions that the member has"
     )
 
 
@@ -144,8 +150,8 @@ class TopicInfo(Message):
 class ShareGroupStatePartitionMetadataValue(Message):
     """Type 15: the partitions whose state in `__share_group_state` exists, is created or is deleted.
 
-    Since 4.1. It is written before and after a request to the share coordinator. A tombstone is part of the group's
-    deletion. 4.0 had the layout without initializing_topics. It did not write the record and could not replay it.
+    Since 4.1. It is written before and after a request to the share coordinator. The deletion of a group includes a
+    tombstone. 4.0 had a layout without initializing_topics. 4.0 did not write the record and could not replay it.
     """
 
     initializing_topics: tuple[TopicPartitionsInfo, ...] = field(

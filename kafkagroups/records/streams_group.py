@@ -1,8 +1,8 @@
 """Record types 17 and 19 to 23: a streams group (KIP-1071), one Kafka Streams application.
 
-The coordinator writes them since 4.1. The application sends its topology (23) to the broker, and the broker assigns
-tasks instead of partitions. A task is a subtopology and a number. Type 18 was never written.
-Source: StreamsGroup….json (4.3.1; 4.4.0 for its two tags), StreamsCoordinatorRecordHelpers.java.
+The coordinator writes these records since 4.1. The application sends its topology (23) to the broker, and the broker
+assigns tasks instead of partitions. A task is a subtopology and a number. No Kafka version wrote type 18.
+Source: StreamsGroup….json (4.3.1; 4.4.0 for the two tags that it added), StreamsCoordinatorRecordHelpers.java.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ class LastAssignmentConfig(Message):
 
 @message(flexible="0+")
 class StreamsGroupMetadataValue(Message):
-    """Type 17: the group, its epoch, and the topology that it has checked.
+    """Type 17: the group, its epoch, and the last topology that the coordinator validated.
 
-    Since 4.1. It is written whenever the epoch increases. A tombstone deletes the group. 4.2 brought
-    validated_topology_epoch and last_assignment_configs. 4.4 brought two tags about a description of the topology.
+    Since 4.1. It is written whenever the epoch increases. A tombstone deletes the group.
+    validated_topology_epoch and last_assignment_configs were added in 4.2, the two tags about a description of the
+    topology in 4.4.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, topology or topics change")
@@ -58,12 +59,12 @@ class Endpoint(Message):
     """The address of an instance."""
 
     host: str = field(STRING, doc="where the instance answers queries")
-    port: int = field(UINT16, doc="the port there")
+    port: int = field(UINT16, doc="the port of the instance")
 
 
 @message(flexible="0+")
 class KeyValue(Message):
-    """A client tag."""
+    """A client tag: its name and its value."""
 
     key: str = field(STRING, doc="a client tag's name")
     value: str = field(STRING, doc="the value")
@@ -71,10 +72,10 @@ class KeyValue(Message):
 
 @message(flexible="0+")
 class StreamsGroupMemberMetadataValue(Message):
-    """Type 19: a member, which is a stream thread's client.
+    """Type 19: a member. Each stream thread of the application is a member.
 
     Since 4.1. It is written when the member joins and when its data changes. A tombstone means that the member left.
-    The tombstone of type 22 comes before it.
+    The member's tombstone of type 22 comes before the tombstone of type 19.
     """
 
     instance_id: str | None = field(STRING, nullable=True, doc="a static member's name; null = dynamic")
@@ -82,10 +83,10 @@ class StreamsGroupMemberMetadataValue(Message):
     client_id: str = field(STRING, doc="the client's id")
     client_host: str = field(STRING, doc="the host that the client connected from")
     rebalance_timeout_ms: int = field(INT32, default=-1, doc="ms that the member has to give tasks back")
-    topology_epoch: int = field(INT32, doc="the topology that it runs")
-    process_id: str = field(STRING, doc="its process; members of one process share their state")
+    topology_epoch: int = field(INT32, doc="the epoch of the topology that the member runs")
+    process_id: str = field(STRING, doc="the member's process; members of one process share their state")
     user_endpoint: Endpoint | None = field(
-        Struct(Endpoint), nullable=True, default=None, doc="where it answers queries; null = nowhere"
+        Struct(Endpoint), nullable=True, default=None, doc="where the member answers queries; null = nowhere"
     )
     client_tags: tuple[KeyValue, ...] = field(Array(Struct(KeyValue)), doc="tags for rack aware assignment")
 
@@ -99,12 +100,12 @@ class StreamsGroupTargetAssignmentMetadataKey(GroupIdKey):
 class StreamsGroupTargetAssignmentMetadataValue(Message):
     """Type 20: the group epoch that the target assignment was computed for.
 
-    Since 4.1. It is written with a new assignment. A tombstone is part of the group's deletion. 4.3 brought
-    assignment_timestamp.
+    Since 4.1. It is written with a new assignment. The deletion of a group includes a tombstone. assignment_timestamp
+    was added in 4.3.
     """
 
     assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
-    assignment_timestamp: int = field(INT64, tag=0, since="4.3", doc="when it was computed, ms since 1970")
+    assignment_timestamp: int = field(INT64, tag=0, since="4.3", doc="when the assignment was computed, ms since 1970")
 
 
 @message()
@@ -114,22 +115,26 @@ class StreamsGroupTargetAssignmentMemberKey(MemberIdKey):
 
 @message(flexible="0+")
 class TargetTaskIds(Message):
-    """Kafka's TaskIds of type 21."""
+    """The tasks of one subtopology in a target assignment (Kafka's TaskIds of type 21)."""
 
     subtopology_id: str = field(STRING, doc="a part of the topology")
-    partitions: tuple[int, ...] = field(Array(INT32), doc="its tasks' numbers")
+    partitions: tuple[int, ...] = field(Array(INT32), doc="the numbers of the tasks")
 
 
 @message(flexible="0+")
 class StreamsGroupTargetAssignmentMemberValue(Message):
-    """Type 21, since 4.1: the tasks that a member will have.
+    """Type 21, since 4.1: the tasks that a member should have.
 
-    It is written when they change. A tombstone means that the member left.
+    It is written when these tasks change. A tombstone means that the member left.
     """
 
-    active_tasks: tuple[TargetTaskIds, ...] = field(Array(Struct(TargetTaskIds)), doc="tasks that it runs")
-    standby_tasks: tuple[TargetTaskIds, ...] = field(Array(Struct(TargetTaskIds)), doc="tasks whose state it copies")
-    warmup_tasks: tuple[TargetTaskIds, ...] = field(Array(Struct(TargetTaskIds)), doc="tasks that it prepares to run")
+    active_tasks: tuple[TargetTaskIds, ...] = field(Array(Struct(TargetTaskIds)), doc="tasks that the member runs")
+    standby_tasks: tuple[TargetTaskIds, ...] = field(
+        Array(Struct(TargetTaskIds)), doc="tasks whose state the member copies"
+    )
+    warmup_tasks: tuple[TargetTaskIds, ...] = field(
+        Array(Struct(TargetTaskIds)), doc="tasks that the member prepares to run"
+    )
 
 
 @message()
@@ -139,37 +144,37 @@ class StreamsGroupCurrentMemberAssignmentKey(MemberIdKey):
 
 @message(flexible="0+")
 class TaskIds(Message):
-    """Kafka's TaskIds of type 22."""
+    """The tasks of one subtopology in a current assignment, with their epochs (Kafka's TaskIds of type 22)."""
 
     subtopology_id: str = field(STRING, doc="a part of the topology")
-    partitions: tuple[int, ...] = field(Array(INT32), doc="its tasks' numbers")
+    partitions: tuple[int, ...] = field(Array(INT32), doc="the numbers of the tasks")
     assignment_epochs: tuple[int, ...] | None = field(
-        Array(INT32), nullable=True, tag=0, since="4.2", doc="since which epoch the member has each partition"
+        Array(INT32), nullable=True, tag=0, since="4.2", doc="the epoch since which the member has each task"
     )
 
 
 @message(flexible="0+")
 class StreamsGroupCurrentMemberAssignmentValue(Message):
-    """Type 22: the tasks that a member has now, and how far it is on its way to the target.
+    """Type 22: the tasks that a member has now, and its state on the way to the target assignment.
 
-    Since 4.1. It is written at each step on that way. `state`: 1 stable, 2 unrevoked tasks, 3 unreleased tasks. A
-    tombstone means that the member left. 4.2 brought the assignment_epochs.
+    Since 4.1. It is written whenever these tasks or the state change. `state`: 1 stable, 2 unrevoked tasks, 3
+    unreleased tasks. A tombstone means that the member left. assignment_epochs was added in 4.2.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
-    previous_member_epoch: int = field(INT32, doc="the epoch before, in case the response was lost")
+    previous_member_epoch: int = field(INT32, doc="the previous epoch, in case the last response was lost")
     state: int = field(INT8, doc="1 stable, 2 has to give tasks back, 3 waits for tasks of others")
-    active_tasks: tuple[TaskIds, ...] = field(Array(Struct(TaskIds)), doc="tasks that it runs")
-    standby_tasks: tuple[TaskIds, ...] = field(Array(Struct(TaskIds)), doc="tasks whose state it copies")
-    warmup_tasks: tuple[TaskIds, ...] = field(Array(Struct(TaskIds)), doc="tasks that it prepares to run")
+    active_tasks: tuple[TaskIds, ...] = field(Array(Struct(TaskIds)), doc="tasks that the member runs")
+    standby_tasks: tuple[TaskIds, ...] = field(Array(Struct(TaskIds)), doc="tasks whose state the member copies")
+    warmup_tasks: tuple[TaskIds, ...] = field(Array(Struct(TaskIds)), doc="tasks that the member prepares to run")
     active_tasks_pending_revocation: tuple[TaskIds, ...] = field(
-        Array(Struct(TaskIds)), doc="running tasks that it has to give back"
+        Array(Struct(TaskIds)), doc="active tasks that the member has to give back"
     )
     standby_tasks_pending_revocation: tuple[TaskIds, ...] = field(
-        Array(Struct(TaskIds)), doc="copies that it has to give back"
+        Array(Struct(TaskIds)), doc="standby tasks that the member has to give back"
     )
     warmup_tasks_pending_revocation: tuple[TaskIds, ...] = field(
-        Array(Struct(TaskIds)), doc="preparations that it has to give back"
+        Array(Struct(TaskIds)), doc="warm-up tasks that the member has to give back"
     )
 
 
@@ -191,7 +196,7 @@ class TopicInfo(Message):
     """An internal topic of the application."""
 
     name: str = field(STRING, doc="an internal topic of the application")
-    partitions: int = field(INT32, doc="how many partitions it should have; 0 = as many as its source")
+    partitions: int = field(INT32, doc="how many partitions the topic should have; 0 = as many as its source")
     replication_factor: int = field(INT16, doc="how many replicas; 0 = the broker's default")
     topic_configs: tuple[TopicConfig, ...] = field(Array(Struct(TopicConfig)), doc="its settings")
 
@@ -212,7 +217,7 @@ class Subtopology(Message):
     subtopology_id: str = field(STRING, doc="a connected part of the topology")
     source_topics: tuple[str, ...] = field(Array(STRING), doc="the topics that it reads")
     source_topic_regex: tuple[str, ...] = field(Array(STRING), doc="the patterns of topics that it reads")
-    state_changelog_topics: tuple[TopicInfo, ...] = field(Array(Struct(TopicInfo)), doc="where its state is kept")
+    state_changelog_topics: tuple[TopicInfo, ...] = field(Array(Struct(TopicInfo)), doc="topics that store its state")
     repartition_sink_topics: tuple[str, ...] = field(Array(STRING), doc="repartition topics that it writes")
     repartition_source_topics: tuple[TopicInfo, ...] = field(
         Array(Struct(TopicInfo)), doc="repartition topics that it reads"
@@ -226,7 +231,7 @@ class Subtopology(Message):
 class StreamsGroupTopologyValue(Message):
     """Type 23, since 4.1: the application's topology.
 
-    It is written when a member sends a newer one. A tombstone means that the group was deleted.
+    It is written when a member sends a newer topology. A tombstone means that the group was deleted.
     """
 
     epoch: int = field(INT32, doc="counts the topologies of the application")

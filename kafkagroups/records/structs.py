@@ -1,7 +1,7 @@
-"""Structs: the functions that read, write and show a message.
+"""Structs: the functions that read and write a message and convert it to and from JSON.
 
-They are made from the message's declaration (fields.py). A struct has the version and the flexibility of the message
-around it, at every depth.
+The functions are built from the message's declaration (fields.py). A struct inside a message has the version and the
+flexibility of the outermost message.
 Source: Kafka 4.3.1's message generator (MessageDataGenerator, JsonConverterGenerator) and RawTaggedFieldWriter.
 """
 
@@ -20,7 +20,7 @@ from kafkagroups.records.versions import NEWEST, Version
 from kafkagroups.records.wire_base import MessageFormat, Reader, Wire, Writer
 
 TAG_LIMIT = 2**31 - 1
-"""Every tag is below this number."""
+"""Every tag number is below this limit."""
 MAX_TAGS = 10_000
 """The most tagged fields that a struct may have since Kafka 4.4."""
 _TAGS = "tagged fields"
@@ -46,21 +46,21 @@ def writer(cls: type[Message], version: int, kafka: Version = NEWEST) -> Writer:
 
 
 def to_json(value: Message, version: int, kafka: Version = NEWEST) -> dict[str, Any]:
-    """Return what Kafka's JsonConverter.write gives. Unknown tagged fields are added as `_unknownTaggedFields`."""
+    """Return a message as Kafka's JsonConverter.write prints it, plus unknown tags in `_unknownTaggedFields`."""
     return _struct_to_json(value, layout(type(value), version, kafka))
 
 
 def from_json(cls: type[M], value: Any, version: int, kafka: Version = NEWEST) -> M:
-    """Return what Kafka's JsonConverter.read gives.
+    """Return the message of a JSON value, as Kafka's JsonConverter.read does.
 
-    UsageError: a field of that version is missing, or it has another type.
+    Raises UsageError if a field of that version is missing or has a wrong type.
     """
     message: M = _struct_from_json(cls, value, layout(cls, version, kafka))
     return message
 
 
 def has_structs(value: Message) -> bool:
-    """Whether a message contains another message."""
+    """Return whether a message contains another message."""
     for spec in field_specs(type(value)):
         content = getattr(value, spec.name)
         parts = content if isinstance(content, tuple) else (content,)
@@ -84,7 +84,7 @@ def _struct_reader(cls: type[Message], form: MessageFormat) -> Reader:
     def read(buffer: bytes, position: int) -> tuple[Message, int]:
         values = defaults.copy()
         unknown: list[TaggedField] = []
-        index = -1  # The field that is being read, for errors; -1 for the tag section.
+        index = -1  # The field that is read now, for error messages. -1 is the tag section.
         try:
             for index, read_field in untagged:
                 values[index], position = read_field(buffer, position)
@@ -145,8 +145,8 @@ def _struct_writer(cls: type[Message], form: MessageFormat) -> Writer:
             raise UsageError(f"expected a {cls.__name__}, found {value!r}")
         name = ""
         try:
-            for get, name, write_field in untagged:  # noqa: B007  # The error below needs the name.
-                write_field(out, get(value))
+            for get_field, name, write_field in untagged:  # noqa: B007  # The error below needs the name.
+                write_field(out, get_field(value))
             if form.flexible:
                 sections: list[tuple[int, bytes]] = []
                 for spec, write_field in tagged:
@@ -172,15 +172,15 @@ def _struct_writer(cls: type[Message], form: MessageFormat) -> Writer:
 def _write_tags(out: bytearray, known: list[tuple[int, bytes]], unknown: tuple[TaggedField, ...]) -> None:
     """Append a tag section.
 
-    Kafka also refuses an unknown tag with the number of a known field that has its default. Here that is possible,
-    so that what an older reader kept as an unknown tag can be written back.
+    Kafka also refuses an unknown tag that has the number of a declared field, if that field has its default. This
+    function accepts the tag, because an older reader may have stored the declared field as an unknown tag.
     """
-    written = {tag for tag, _ in known}
-    before = -1
+    known_tags = {tag for tag, _ in known}
+    previous_tag = -1
     for tag, _ in unknown:
-        if tag in written or not before < tag < TAG_LIMIT:
-            raise UsageError(f"unknown tags must ascend and must not be known fields, found {tag} after {before}")
-        before = tag
+        if tag in known_tags or not previous_tag < tag < TAG_LIMIT:
+            raise UsageError(f"unknown tags must ascend and must not be known fields, found {tag} after {previous_tag}")
+        previous_tag = tag
     sections = sorted([*known, *unknown])
     write_uvarint(out, len(sections))
     for tag, data in sections:
@@ -209,7 +209,7 @@ def _struct_from_json(cls: type[Message], value: Any, form: MessageFormat) -> An
     values: dict[str, Any] = {}
     for spec in field_specs(cls):
         if not spec.is_in(form):
-            continue  # Kafka's writers drop such a field silently.
+            continue  # Kafka's writers silently drop a field that the version does not have.
         if spec.json_name not in value:
             if spec.tag is None:
                 raise UsageError(f"version {form.version} of {cls.__name__} needs this field", field=spec.json_name)
@@ -240,8 +240,9 @@ def _tags_from_json(value: Any) -> tuple[TaggedField, ...]:
 class Struct(Wire):
     """A message inside a message. It has the version and the flexibility of the message around it.
 
-    A struct that can be null has a prefix. It is an int8: -1 = null, 1 = present; any other negative number counts as
-    null, any other number as present. In a tagged field it is a uvarint: 0 = null, 1 = present.
+    A struct that can be null has a prefix. The prefix is an int8: -1 = null, 1 = present. Kafka reads any other
+    negative number as null, and any other number as present. In a tagged field the prefix is a uvarint: 0 = null, 1 =
+    present.
     """
 
     def __init__(self, cls: type[Message], *, tagged: bool = False) -> None:
@@ -258,7 +259,7 @@ class Struct(Wire):
         return buffer[position] < 0x80, position + 1
 
     def presence_bytes(self, present: bool) -> bytes:
-        """Return the prefix as Kafka writes it."""
+        """Return the bytes of the prefix, as Kafka writes them."""
         if present:
             return b"\x01"
         return b"\x00" if self.tagged else b"\xff"

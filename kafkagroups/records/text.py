@@ -1,8 +1,8 @@
 """Java's text rules: its UTF-8, its String.hashCode, and Kafka's text for a uuid.
 
-A JVM writes every string in a record, and a JVM reads it. The JVM never refuses a string: bytes that are not UTF-8
-become U+FFFD, and half a surrogate pair is written as `?`. Python and Java put the same number of U+FFFD in the place
-of a malformed sequence, with one exception: an encoded surrogate (`ed a0 80`) is one U+FFFD in Java, three in Python.
+The JVM writes and reads the strings in records, and it never refuses a string. Bytes that are not UTF-8 become U+FFFD,
+and half a surrogate pair is written as `?`. Python and Java replace a malformed sequence with the same number of
+U+FFFD, with one exception: an encoded surrogate (`ed a0 80`) becomes one U+FFFD in Java and three in Python.
 Source: java.lang.String.decodeUTF8_UTF16 and encodeUTF8 of JDK 17; org.apache.kafka.common.Uuid.
 """
 
@@ -20,7 +20,7 @@ def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
     data = error.object
     start = error.start
     if data[start] == 0xED and data[start + 1 : start + 2] >= b"\xa0":
-        # This is an encoded surrogate. Java reads the sequence to its end and replaces it as one character.
+        # This is an encoded surrogate. Java replaces the whole sequence with one character.
         end = start + 1
         while end < min(start + 3, len(data)) and data[end] & 0xC0 == 0x80:
             end += 1
@@ -41,7 +41,8 @@ def encode_utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        # Two halves next to each other are one character in Java. They are paired before the others become "?".
+        # In Java, the two halves of a pair next to each other are one character. UTF-16 joins them before single halves
+        # become "?".
         return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "kafkagroups.half").encode()
 
 
@@ -72,12 +73,12 @@ def uuid_text(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-# "+" and "/" are not letters of base64url, so they become a letter that base64 refuses.
+# "+" and "/" are not base64url characters. They become "!", which base64 refuses.
 _URL_SAFE = bytes.maketrans(b"-_+/", b"+/!!")
 
 
 def uuid_bytes(text: str) -> bytes:
-    """Return the 16 bytes of a Uuid's text. ValueError: the text is not a Uuid."""
+    """Return the 16 bytes of a Uuid's text. Raises ValueError if the text is not a Uuid."""
     message = f"expected a uuid (22 characters of base64url), found {text!r}"
     try:
         data = base64.b64decode(text.encode().translate(_URL_SAFE) + b"==", validate=True)

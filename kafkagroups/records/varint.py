@@ -1,6 +1,6 @@
 """Unsigned varints: seven bits per byte, the low bits first.
 
-The high bit is set in every byte except the last.
+The high bit of a byte is 1 in every byte except the last.
 Source: ByteUtils.readUnsignedVarint, writeUnsignedVarint (4.3.1).
 """
 
@@ -12,7 +12,7 @@ from kafkagroups.errors import InvalidRecord
 def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
     """Return an unsigned varint and the position after it.
 
-    It has at most 5 bytes. As in Java, the result is a signed 32-bit integer.
+    A varint has at most 5 bytes. As in Java, the result is a signed 32-bit integer.
     """
     byte = buffer[position]
     if byte < 0x80:
@@ -29,7 +29,7 @@ def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def write_uvarint(out: bytearray, value: int) -> None:
-    """Append a number of 0 or above as an unsigned varint."""
+    """Append a number as an unsigned varint. The number must not be negative."""
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -37,7 +37,7 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 
 def uvarint_bytes(value: int) -> bytes:
-    """Return the only form in which Kafka writes the 32 bits of this number."""
+    """Return the unsigned varint of the low 32 bits of a number, in the only form that Kafka writes."""
     out = bytearray()
     write_uvarint(out, value & 0xFFFFFFFF)
     return bytes(out)

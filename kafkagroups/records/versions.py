@@ -1,10 +1,11 @@
 """Kafka versions: which releases exist, what coordinators read, what brokers write.
 
 **Reading.** There are two group coordinators: the classic one (Scala, up to 3.9) and the new one (Java, from 4.0 on).
-3.7 to 3.9 have a preview of the new one. refusals.py lists what the new one refuses in some releases only.
+3.7 to 3.9 have a preview of the new coordinator. refusals.py lists the records that the new coordinator refuses only in
+some releases.
 
 If a record has a type or version that a coordinator *refuses*, the load of the whole partition fails. A record that a
-coordinator *skips* has no effect. The rules of a version are those of the newest line at or below it:
+coordinator *skips* has no effect. Each line of the table shows what changed in that version:
 
     classic  0     offset values 0                        key type 0; other types are refused
              0.9   offset values 0-1, group values 0      key types 0-2; other types are refused
@@ -16,14 +17,14 @@ coordinator *skips* has no effect. The rules of a version are those of the newes
              4.0   offset and group values up to 4; type 0 has the values of type 1
              4.1   type 0 has value 0 only; offset values have the topic id (tag 0)
 
-**Types.** `READ_TYPES` has the versions whose new coordinator reads each record type.
+**Types.** `READ_TYPES` contains, for each record type above 2, the versions whose new coordinator reads it.
 
-**Writing.** `WRITTEN_VALUES` has a line for each value version that a broker writes. A broker (up to 3.9) that is set
-to an older inter.broker.protocol.version writes as that version did. So "2.0" means a 2.0 broker, or a newer one with
-that setting. No broker writes version 4 of a group. anatomy/written_by.py uses the same table in reverse.
+**Writing.** `WRITTEN_VALUES` has a line for each value version that a broker writes. Up to 3.9, a broker writes the
+values of its inter.broker.protocol.version, which can be older than the broker. So "2.0" means a 2.0 broker, or a newer
+broker with this setting. No broker writes version 4 of a group. anatomy/written_by.py uses the same table in reverse.
 
-Source: GroupMetadataManager.scala (tags 0.9.0.1 to 3.9), GroupCoordinatorRecordSerde.java, the captured brokers, and
-the record writers of nine versions (0.8.2.2 to 4.3.1), which were run.
+Source: GroupMetadataManager.scala (tags 0.9.0.1 to 3.9), GroupCoordinatorRecordSerde.java, records of captured
+brokers, and records that Kafka's own code of nine versions (0.8.2.2 to 4.3.1) wrote.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Version = tuple[int, ...]
 Coordinator = Literal["classic", "new"]
 
 NEWEST: Version = (2**31,)
-"""Newer than every Kafka version. A reader of this version has all declared tags."""
+"""A version above every Kafka version. A reader of this version has all declared tags."""
 
 NEWEST_PATCHES = {
     "0.8.2": 2,
@@ -75,10 +76,10 @@ NEWEST_PATCHES = {
     "4.3": 1,
     "4.4": 0,
 }
-"""Every feature release, with the number of its newest patch release. "4.3": 1 means that 4.3.0 and 4.3.1 exist."""
+"""The number of the newest patch of every feature release. "4.3": 1 means that 4.3.0 and 4.3.1 exist."""
 
 SHORT_NAMES = {"0.9": "0.9.0", "0.11": "0.11.0"}
-"""Other texts that name one feature release."""
+"""Shorter names of two feature releases."""
 
 DEFAULT_KAFKA: dict[Coordinator, str] = {"classic": "3.9.2", "new": "4.3.1"}
 FIRST_WITH_NEW_COORDINATOR: Version = (3, 7)
@@ -91,7 +92,7 @@ CHECKED_VERSIONS: dict[Coordinator, tuple[str, ...]] = {
         *("3.9.2", "4.0.0", "4.0.1", "4.0.2", "4.1.0", "4.1.1", "4.1.2", "4.2.0", "4.2.1", "4.3.0", "4.3.1", "4.4.0"),
     ),
 }
-"""The versions whose loads were compared with their own brokers."""
+"""The versions for which a load was compared with a broker of the same version."""
 
 CLASSIC_CHANGES: tuple[Version, ...] = (
     *((0, 9), (0, 10, 1), (1, 0, 1), (2, 0, 1), (2, 1), (2, 3), (2, 7), (3, 0), (3, 4), (3, 4, 1)),
@@ -102,7 +103,7 @@ CLASSIC_CHANGES: tuple[Version, ...] = (
 def parse_release(text: str) -> Version:
     """Return the numbers of a Kafka release or feature release: "3.9.2" is (3, 9, 2), "4.3" is (4, 3).
 
-    UsageError: the text is something else, or Kafka has no such release.
+    Raises UsageError if Kafka has no release with this name.
     """
     feature = SHORT_NAMES.get(text, text)
     if feature in NEWEST_PATCHES:
@@ -119,22 +120,22 @@ def _numbers(text: str) -> Version:
 
 @cache
 def feature_releases() -> dict[str, Version]:
-    """Return the feature releases by their shortest text, the oldest first."""
-    short_names = {name: short for short, name in SHORT_NAMES.items()}
-    shown = [short_names.get(name, name) for name in NEWEST_PATCHES]
-    return {text: _numbers(text) for text in shown}
+    """Return the numbers of each feature release by its shortest name. The oldest release is first."""
+    short_names = {name: short_name for short_name, name in SHORT_NAMES.items()}
+    shortest_names = [short_names.get(name, name) for name in NEWEST_PATCHES]
+    return {name: _numbers(name) for name in shortest_names}
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What one coordinator of one Kafka version reads.
+    """The rules by which one coordinator of one Kafka version reads records.
 
     Attributes
     ----------
     coordinator, kafka
-        "classic" or "new", and the version's text.
+        "classic" or "new", and the Kafka version as text.
     version
-        The version whose fields it reads.
+        The Kafka version whose fields the coordinator reads.
     offset_values
         The highest readable version of an offset value.
     group_values
@@ -142,11 +143,13 @@ class Dialect:
     type0_values
         The highest readable value version under key type 0.
     skips_unknown_types
-        Whether it skips unknown record types instead of refusing them.
+        Whether the coordinator skips unknown record types instead of refusing them.
     reads_unknown_versions
-        Whether it reads a value of an unknown version like the nearest known version, instead of refusing it.
+        Whether the coordinator reads a value of an unknown version like the nearest known version, instead of refusing
+        it.
     rules_of
-        The version that these are the rules of, if this version was not compared with its own broker. None: it was.
+        The version whose rules are used, because no load of this version was compared with a broker of this version.
+        None if it was compared.
     """
 
     coordinator: Coordinator
@@ -160,7 +163,7 @@ class Dialect:
     rules_of: str | None = None
 
     def since(self, *version: int) -> bool:
-        """Whether a rule of this version or later holds. The new coordinator has every rule of the classic one."""
+        """Return whether a rule that this version added holds. It always holds in the new coordinator."""
         return self.coordinator == "new" or self.version >= version
 
 
@@ -178,7 +181,7 @@ def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
     Returns
     -------
     Dialect
-        The rules. `decode` and other functions accept them as `reader_of`.
+        The rules. `decode` and other functions accept a Dialect as `reader_of`.
 
     Raises
     ------
@@ -205,7 +208,7 @@ def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
 
 
 def _newest_patch(text: str) -> Version:
-    """Return the numbers of a release. A feature release such as 4.3 is its newest patch release."""
+    """Return the numbers of a release. A feature release such as 4.3 means its newest patch release."""
     version = parse_release(text)
     feature = SHORT_NAMES.get(text, text)
     return (*_numbers(feature), NEWEST_PATCHES[feature]) if feature in NEWEST_PATCHES else version
@@ -213,9 +216,9 @@ def _newest_patch(text: str) -> Version:
 
 @cache
 def _find_rules(coordinator: Coordinator, version: Version) -> str | None:
-    """Return the nearest checked version with the rules of this one. None: this version itself was checked.
+    """Return the nearest checked version that has the same rules as this version. None: this version was checked.
 
-    If no checked version has its rules, they were read in Kafka's source; then the answer is the version itself.
+    If no checked version has the same rules, return this version: its rules come from Kafka's source.
     """
     checked = {_numbers(text): text for text in CHECKED_VERSIONS[coordinator]}
     if version in checked:
@@ -248,7 +251,7 @@ def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dia
 
 
 def _newest_rule(version: Version, rules: dict[Version, int]) -> int:
-    """Return the value of the newest rule at or below a version. The rules begin with the newest."""
+    """Return the value of the newest rule at or below a version. The newest rule is first in `rules`."""
     return next(value for since, value in rules.items() if version >= since)
 
 
@@ -266,14 +269,14 @@ class VersionRange(NamedTuple):
         return isinstance(version, tuple) and self.since <= version < self.until
 
     def intersect(self, other: VersionRange) -> VersionRange:
-        """Return the versions that are in both ranges. The result is empty (since >= until) if there are none."""
+        """Return the versions that are in both ranges. If there are none, the range is empty (since >= until)."""
         return VersionRange(max(self.since, other.since), min(self.until, other.until))
 
 
 class WrittenValue(NamedTuple):
     """A value version of a record type, and the Kafka versions that write it.
 
-    `expires` is True if they write it only for a commit with a retention time.
+    `expires` is True if those versions write it only for a commit with a retention time.
     """
 
     type: int
@@ -297,10 +300,12 @@ READ_TYPES: dict[int, VersionRange] = {
 """The versions whose new coordinator reads a record type above 2."""
 
 _WRITTEN_TYPES = {4: VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 1)), 15: VersionRange((4, 1), NEWEST)}
-"""The versions that write a type, if not all that read it do. Kafka 4.0 reads type 15 but cannot replay it."""
+"""The versions that write a type, if they are not the same as the versions that read it.
+
+Kafka 4.0 reads type 15 but does not write it."""
 
 _STEP_BEFORE_2_1: Version = (2, 0, 2**30)
-"""2.1-IV0, a step of development between 2.0 and 2.1. It is the only step that wrote versions of its own."""
+"""2.1-IV0, a development step between 2.0 and 2.1. No other development step wrote value versions of its own."""
 
 WRITTEN_VALUES = (
     WrittenValue(0, 0, VersionRange((0, 8, 2), (0, 9))),
@@ -325,7 +330,7 @@ def written_values(record_type: int) -> tuple[WrittenValue, ...]:
 
 
 def parse_writer(text: str) -> Version:
-    """Return the numbers of a version that a broker can write as: a release, or "2.1-IV0"."""
+    """Return the numbers of a version whose values a broker can write: a release, or "2.1-IV0"."""
     return _STEP_BEFORE_2_1 if text == "2.1-IV0" else parse_release(text)
 
 
@@ -337,7 +342,7 @@ def value_version(record_type: int, kafka: str, *, expires: bool = False) -> int
     record_type
         The number in the key: 1 for an offset, 2 for a classic group, …
     kafka
-        The broker's version, or an older one that inter.broker.protocol.version sets. "2.1-IV0" is possible, too.
+        The broker's version, or the older version in inter.broker.protocol.version. It can also be "2.1-IV0".
     expires
         Whether the client asked for a retention time (OffsetCommit v2 to v4).
 
@@ -349,7 +354,7 @@ def value_version(record_type: int, kafka: str, *, expires: bool = False) -> int
     Raises
     ------
     UsageError
-        There is no such version, or its brokers write no such record.
+        The version does not exist, or a broker of this version writes no record of this type.
 
     Examples
     --------
@@ -357,9 +362,9 @@ def value_version(record_type: int, kafka: str, *, expires: bool = False) -> int
     (3, 1, 4)
     """
     version = parse_writer(kafka)
-    found = [written for written in written_values(record_type) if version in written.range]
-    special = [written for written in found if written.expires and expires]
-    chosen = special or [written for written in found if not written.expires]
+    candidates = [written for written in written_values(record_type) if version in written.range]
+    expiring = [written for written in candidates if written.expires and expires]
+    chosen = expiring or [written for written in candidates if not written.expires]
     if not chosen:
         raise UsageError(f"Kafka {kafka} writes no record of type {record_type}")
     return chosen[0].version

@@ -3,7 +3,7 @@
 Each type is a class with its reader, its writer and its JSON. All integers are big-endian. A uuid has 16 bytes. The
 lengths and counts of the other types are in wire_base.py.
 
-Kafka refuses a count that is larger than the number of bytes left.
+Kafka refuses a count that is larger than the number of bytes after it.
 Source: the code that Kafka 4.3.1's MessageDataGenerator writes, ByteBufferAccessor.
 """
 
@@ -35,7 +35,7 @@ MAX_STRING = 0x7FFF
 """The largest number of bytes in a string."""
 MAX_INT32 = 0x7FFFFFFF
 MAX_ELEMENTS = 1_000_000
-"""The most elements that an array may have since Kafka 4.4."""
+"""The largest number of elements in an array since Kafka 4.4."""
 
 
 class Int(Wire):
@@ -76,7 +76,7 @@ class Int(Wire):
 
 
 class Uuid(Wire):
-    """16 bytes. In Python it is Kafka's text: base64url, 22 characters."""
+    """A uuid of 16 bytes. In Python it is a string, as Kafka prints it: 22 characters of base64url."""
 
     name = "uuid"
     default = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -85,7 +85,7 @@ class Uuid(Wire):
         def read(buffer: bytes, position: int) -> tuple[str, int]:
             end = position + 16
             if end > len(buffer):
-                # Kafka's exception has no message here, so the error has no cause.
+                # Here Kafka's exception has no message, so the error has no cause.
                 raise refuse_length("a uuid", 16, len(buffer) - position, position).with_cause()
             return uuid_text(buffer[position:end]), end
 
@@ -105,7 +105,7 @@ class Uuid(Wire):
 
 
 class String(Wire):
-    """Java's UTF-8, at most 32767 bytes."""
+    """A string: UTF-8 as Java writes it (text.py), at most 32767 bytes."""
 
     name = "string"
     default = ""
@@ -164,7 +164,7 @@ class String(Wire):
 
 
 class Bytes(Wire):
-    """Raw bytes; base64 in JSON."""
+    """Bytes. In JSON they are base64."""
 
     name = "bytes"
     default = b""
@@ -210,7 +210,7 @@ class Bytes(Wire):
 
 
 class Array(Wire):
-    """A count, then the elements; a tuple in Python."""
+    """An array: a count, then the elements. In Python it is a tuple."""
 
     default = ()
 
@@ -221,7 +221,7 @@ class Array(Wire):
     def reader(self, form: MessageFormat, nullable: bool) -> Reader:
         read_count = length_reader(form, INT32_LENGTH)
         read_element = self.of.reader(form, False)
-        most = MAX_ELEMENTS if TOO_MANY_ELEMENTS.holds(form.kafka) else MAX_INT32
+        max_count = MAX_ELEMENTS if TOO_MANY_ELEMENTS.holds(form.kafka) else MAX_INT32
 
         def read(buffer: bytes, position: int) -> tuple[tuple[Any, ...] | None, int]:
             count, start = read_count(buffer, position)
@@ -232,8 +232,8 @@ class Array(Wire):
             left = len(buffer) - start
             if count > left:
                 raise refuse_length("an array", count, left, position).with_cause("count", count, left)
-            if count > most:
-                reason = f"expected an array of at most {most} elements, found {count}"
+            if count > max_count:
+                reason = f"expected an array of at most {max_count} elements, found {count}"
                 raise InvalidRecord(reason, position=position).with_cause("elements", count)
             elements = []
             position = start
@@ -283,12 +283,12 @@ class Array(Wire):
 
 
 def read_length(wire: Wire, form: MessageFormat, buffer: bytes, position: int) -> tuple[int, int]:
-    """Return the length or count of a string, bytes or array (negative for null), and the position after it."""
+    """Return the length of a string or bytes, or the count of an array, and the position after it. Negative is null."""
     return length_reader(form, _classic_length(wire))(buffer, position)
 
 
 def length_bytes(wire: Wire, form: MessageFormat, length: int) -> bytes:
-    """Return the only form in which Kafka writes a length or count. Every negative one becomes null."""
+    """Return the bytes of a length or count, in the only form that Kafka writes. A negative number becomes null."""
     out = bytearray()
     length_writer(form, _classic_length(wire))(out, max(length, -1))
     return bytes(out)

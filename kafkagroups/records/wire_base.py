@@ -1,4 +1,4 @@
-"""What all wire types share: their base class, and the lengths and counts in front of content.
+"""The base class of all wire types, and the lengths and counts in front of their content.
 
 A length comes before its bytes, a count before its elements:
 
@@ -8,7 +8,7 @@ A length comes before its bytes, a count before its elements:
     array    int32 count,  -1 = null             uvarint count + 1,  0 = null
 
 Kafka treats every negative length as null, and refuses null if the field cannot be null. It reads a uvarint as a signed
-32-bit integer and drops the bits above.
+32-bit integer and drops the higher bits.
 Source: the code that Kafka 4.3.1's MessageDataGenerator writes, ByteBufferAccessor, ByteUtils.readUnsignedVarint.
 """
 
@@ -24,11 +24,11 @@ from kafkagroups.errors import InvalidRecord
 from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
-"""(buffer, position) -> (value, position after it).
+"""A function (buffer, position) -> (value, position after the value).
 
-At the end of the data it raises InvalidRecord, struct.error or IndexError."""
+If the data ends too early, the function raises InvalidRecord, struct.error or IndexError."""
 Writer = Callable[[bytearray, Any], None]
-"""(buffer, value): appends the value's bytes to the buffer."""
+"""A function (buffer, value) that appends the bytes of the value to the buffer."""
 
 INT16_LENGTH = struct.Struct(">h")
 INT32_LENGTH = struct.Struct(">i")
@@ -36,7 +36,7 @@ INT32_LENGTH = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class MessageFormat:
-    """What decides a layout: the message's version, whether it is flexible, and the Kafka version of the reader."""
+    """The format of a message: its version, whether the version is flexible, and the Kafka version of the reader."""
 
     version: int
     flexible: bool
@@ -44,7 +44,7 @@ class MessageFormat:
 
 
 class Wire(ABC):
-    """A wire type. `reader` and `writer` are made once for each layout and then run for each record."""
+    """A wire type. `reader` and `writer` are called once for each format. Their results are called for each record."""
 
     name: str
     default: Any
@@ -55,19 +55,19 @@ class Wire(ABC):
 
     @abstractmethod
     def writer(self, form: MessageFormat, nullable: bool) -> Writer:
-        """Return the function that writes a value. It raises UsageError for a value that the type cannot hold."""
+        """Return the function that writes a value. It raises UsageError if the type cannot hold the value."""
 
     def to_json(self, value: Any, form: MessageFormat) -> Any:
-        """Return a value that is not null as Kafka's JSON."""
+        """Return the JSON of a value, as Kafka writes it. The value is not null."""
         return value
 
     @abstractmethod
     def from_json(self, value: Any, form: MessageFormat) -> Any:
-        """Return the value of Kafka's JSON. UsageError: it is of another type."""
+        """Return the value of a JSON value. Raises UsageError if the JSON value has a wrong type."""
 
 
 def length_reader(form: MessageFormat, classic: struct.Struct) -> Callable[[bytes, int], tuple[int, int]]:
-    """Return the function that reads a length or count; negative for null."""
+    """Return the function that reads a length or count. A negative result means null."""
     if form.flexible:
 
         def read_compact(buffer: bytes, position: int) -> tuple[int, int]:
@@ -81,7 +81,7 @@ def length_reader(form: MessageFormat, classic: struct.Struct) -> Callable[[byte
 
 
 def length_writer(form: MessageFormat, classic: struct.Struct) -> Callable[[bytearray, int], None]:
-    """Return the function that writes a length or count; -1 for null."""
+    """Return the function that writes a length or count. -1 means null."""
     if form.flexible:
         return lambda out, length: write_uvarint(out, length + 1)
     pack = classic.pack
@@ -89,12 +89,12 @@ def length_writer(form: MessageFormat, classic: struct.Struct) -> Callable[[byte
 
 
 def refuse_null(position: int) -> InvalidRecord:
-    """Return the error of a null that is not possible here."""
+    """Return the error for a null in a field that cannot be null."""
     error = InvalidRecord("expected a value that is not null, found a negative length", position=position)
     return error.with_cause("null")
 
 
-def refuse_length(what: str, length: int, left: int, position: int) -> InvalidRecord:
-    """Return the error of a length that is larger than the rest of the data."""
-    error = InvalidRecord(f"expected {what} of length {length}, found {left} more bytes", position=position)
+def refuse_length(type_name: str, length: int, left: int, position: int) -> InvalidRecord:
+    """Return the error for a length that is larger than the `left` bytes of the data."""
+    error = InvalidRecord(f"expected {type_name} of length {length}, found {left} more bytes", position=position)
     return error.with_cause("bytes", length, left)

@@ -1,4 +1,4 @@
-"""Record types 0 and 1: the committed offset of a consumer group in one partition of a topic.
+"""Record types 0 and 1: the committed offset of a group in one partition of a topic.
 
 The key has the group and the partition, the value has the offset. A null value (a tombstone) deletes the offset. Kafka
 0.8.2 wrote type 0. A broker treats both types as the same offset. The log cleaner treats them as different keys,

@@ -1,4 +1,4 @@
-"""Decoding and encoding of one record: the bytes of key and value become a `Record`, and back.
+"""Decoding and encoding of one record: the bytes of key and value, and a `Record`.
 
 The first two bytes of a key are the record type. The first two bytes of a value are the value's version. A null value
 is a tombstone.

@@ -57,7 +57,7 @@ def start_broker(
     Parameters
     ----------
     logs
-        Open logs, or the path of a folder of logs, which is copied first. None starts with an empty log.
+        Logs, or the path of a folder of logs. A folder is copied first. If it is None, the log is empty.
     kafka
         The version whose rules apply: 1.0.1, 2.8.2 or 3.9.2.
     now_ms

@@ -141,15 +141,15 @@ def _check_function(exercise: Exercise, attempt: Any) -> str:
             results.append(attempt(*deepcopy(arguments)))  # The learner's function may change its arguments.
         except (Exception, SystemExit) as error:
             message = f"{type(error).__name__}: {error}"
-            tombstone = " (None is a tombstone: there is no value to read)" if None in arguments else ""
-            return f"! {exercise.name}: for {_format_arguments(arguments)} your code raised {message}{tombstone}"
+            tombstone_note = " (None is a tombstone: there is no value to read)" if None in arguments else ""
+            return f"! {exercise.name}: for {_format_arguments(arguments)} your code raised {message}{tombstone_note}"
     if all(result is None or result is ... for result in results):
         return _format_not_attempted(exercise)
     for arguments, result in zip(exercise.cases, results, strict=True):
         expected = _call(exercise.correct, arguments)
         if not _are_same(expected, result):
             line = f"✗ {exercise.name}: for {_format_arguments(arguments)} it gives {_shorten(result)}, "
-            line += f"Kafka {_shorten(expected)}."
+            line += f"but Kafka gives {_shorten(expected)}."
             return line + _format_mistake(_find_known_mistake(exercise, results, arguments, result))
     return f"✓ {exercise.name}: right on all {len(exercise.cases)} cases"
 

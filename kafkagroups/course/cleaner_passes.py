@@ -1,4 +1,4 @@
-"""Lesson 08: passes of the log cleaner over the shop's log, and how it classifies records."""
+"""Lesson 08: passes of the log cleaner over the shop's log, and its classes of records."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ def classify_records(log: str | Path) -> Iterator[tuple[str, LogRecord]]:
         A partition folder.
     """
     classified: dict[int, tuple[str, LogRecord]] = {}
-    in_transaction: dict[int, list[LogRecord]] = {}
+    open_transactions: dict[int, list[LogRecord]] = {}
     for batch in open_log(log):
         for record in batch.records:
             classified[record.offset] = _classify_record(batch, record), record
         if batch.is_control:
-            ended_records = in_transaction.pop(batch.producer_id, [])
+            ended_records = open_transactions.pop(batch.producer_id, [])
             if read_marker(batch) is ControlType.ABORT:
                 classified.update((record.offset, ("aborted", record)) for record in ended_records)
         elif batch.is_transactional:
-            in_transaction.setdefault(batch.producer_id, []).extend(batch.records)
+            open_transactions.setdefault(batch.producer_id, []).extend(batch.records)
     yield from classified.values()
 
 
 def _classify_record(batch: Batch, record: LogRecord) -> str:
-    """Return the class of a record. The end of its transaction is not considered."""
+    """Return the class of a record whose transaction was not aborted."""
     if batch.is_control:
         return "marker"
     return "tombstone" if record.value is None else "value"
@@ -109,24 +109,24 @@ def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
 
     before_1 = folder / "before-1"
     shutil.copytree(find_data(_SHOP_LOG.format("before-clean")), before_1)
-    pass_1 = _run_pass("pass 1, 10:18:44", before_1, folder / "after-1", first_pass_ms, first_dirty=0)
+    pass_1 = _run_pass("pass 1, 10:18:44", before_1, folder / "after-1", first_pass_ms, first_dirty_offset=0)
 
     before_2 = folder / "before-2"
     shutil.copytree(pass_1.log_after, before_2)
     day_12_batch = next(batch for batch in open_log(last_copy) if batch.base_offset == 507)
     (before_2 / segment_name(499)).write_bytes(rebuild_bytes(day_12_batch))
-    pass_2 = _run_pass("pass 2, 10:18:55", before_2, folder / "after-2", first_pass_ms + 11_451, first_dirty=498)
+    pass_2 = _run_pass("pass 2, 10:18:55", before_2, folder / "after-2", first_pass_ms + 11_451, first_dirty_offset=498)
 
     before_3 = folder / "before-3"
     shutil.copytree(pass_2.log_after, before_3)
     shutil.copy(last_copy / segment_name(509), before_3)
-    pass_3 = _run_pass("pass 3, 10:19:01", before_3, folder / "after-3", first_pass_ms + 17_528, first_dirty=499)
+    pass_3 = _run_pass("pass 3, 10:19:01", before_3, folder / "after-3", first_pass_ms + 17_528, first_dirty_offset=499)
     return [pass_1, pass_2, pass_3]
 
 
-def _run_pass(title: str, before: Path, after: Path, now_ms: int, first_dirty: int) -> CleanerPass:
-    result = compact(before, after, now_ms=now_ms, delete_retention_ms=2_000, first_dirty=first_dirty)
-    return CleanerPass(title, before, after, result.next_dirty_offset)
+def _run_pass(title: str, log_before: Path, log_after: Path, now_ms: int, first_dirty_offset: int) -> CleanerPass:
+    result = compact(log_before, log_after, now_ms=now_ms, delete_retention_ms=2_000, first_dirty=first_dirty_offset)
+    return CleanerPass(title, log_before, log_after, result.next_dirty_offset)
 
 
 def write_log_with_hanging_transaction(folder: str | Path) -> Path:
@@ -143,8 +143,8 @@ def write_log_with_hanging_transaction(folder: str | Path) -> Path:
     with LogWriter(folder, segment_bytes=8_000) as log:
         for batch in open_log(find_data(_SHOP_LOG.format("before-clean"))):
             if batch.base_offset == 216:
-                time = batch.max_timestamp
-                log.append(encode_records(216, time, [encode_commit("till-sync", 7)], TRANSACTIONAL, 77))
+                timestamp = batch.max_timestamp
+                log.append(encode_records(216, timestamp, [encode_commit("till-sync", 7)], TRANSACTIONAL, 77))
                 offset_shift = 1
             # The first 8 bytes are the base offset. The checksum does not cover them (lesson 03), so it stays correct.
             log.append((batch.base_offset + offset_shift).to_bytes(8, "big") + rebuild_bytes(batch)[8:])
@@ -166,6 +166,6 @@ def abort_transaction(log: Path, producer_id: int) -> Path:
     copy = make_scratch_folder() / "ended"
     shutil.copytree(log, copy)
     with LogWriter(copy, segment_bytes=1) as writer:
-        time = max(batch.max_timestamp for batch in open_log(log))
-        writer.append(encode_marker(writer.next_offset, time, ControlType.ABORT, producer_id))
+        timestamp = max(batch.max_timestamp for batch in open_log(log))
+        writer.append(encode_marker(writer.next_offset, timestamp, ControlType.ABORT, producer_id))
     return copy

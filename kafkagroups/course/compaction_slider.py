@@ -23,7 +23,7 @@ _RESULTS = {
     "marker set": ("M", "a marker without records: its batch gets a delete horizon"),
     "marker waits": ("M", "a marker whose delete horizon has not passed"),
     "marker gone": ("m", "a marker whose delete horizon has passed"),
-    "untouched": ("=", "in the active segment, or after the start of an open transaction"),
+    "unchanged": ("=", "in the active segment, or after the start of an open transaction"),
 }
 """For each result of a pass for a record: a letter, which is lower case if the record is removed, and the reason."""
 
@@ -39,14 +39,14 @@ class CompactionSlider(StaticWidget):
 
     def __init__(self, passes: Sequence[CleanerPass]) -> None:
         self.passes = list(passes)
-        self.number = widgets.IntSlider(value=1, min=1, max=len(self.passes), description="pass")
+        self.pass_slider = widgets.IntSlider(value=1, min=1, max=len(self.passes), description="pass")
         self.view = widgets.HTML()
-        self.number.observe(lambda _: self._draw(), names="value")
+        self.pass_slider.observe(lambda _: self._draw(), names="value")
         self._draw()
-        super().__init__([self.number, self.view])
+        super().__init__([self.pass_slider, self.view])
 
     def _draw(self) -> None:
-        self.view.value = _format_block(self.passes[self.number.value - 1])
+        self.view.value = _format_block(self.passes[self.pass_slider.value - 1])
 
     def static_html(self) -> str:
         return "".join(_format_block(cleaner_pass) for cleaner_pass in self.passes)
@@ -73,11 +73,11 @@ def _format_pass(cleaner_pass: CleanerPass) -> list[str]:
         if count:
             lines.append(f"  {letter} {'dropped' if letter.islower() else 'kept':<8} {count:>4}  {reason}")
     lines.append("")
-    for first in range(0, max(results) + 1, _ROW_LENGTH):
-        offsets = range(first, first + _ROW_LENGTH)
+    for first_offset in range(0, max(results) + 1, _ROW_LENGTH):
+        offsets = range(first_offset, first_offset + _ROW_LENGTH)
         row = "".join(_RESULTS[results[offset]][0] if offset in results else "·" for offset in offsets)
         if row.strip("·"):
-            lines.append(f"  {first:>5}  {row}")
+            lines.append(f"  {first_offset:>5}  {row}")
     return lines
 
 
@@ -95,12 +95,12 @@ def _find_results(cleaner_pass: CleanerPass) -> dict[int, str]:
     for record_class, record in records:
         offset = record.offset
         if offset >= cleaner_pass.end_offset:
-            results[offset] = "untouched"
+            results[offset] = "unchanged"
             continue
         change = "kept" if offset in horizons_after else "gone"
         if record_class in ("tombstone", "marker") and horizons_after.get(offset) is not None:
-            change_without_deadline = "waits" if record_class == "marker" else "kept"
-            change = "set" if horizons_before[offset] is None else change_without_deadline
+            waiting_change = "waits" if record_class == "marker" else "kept"
+            change = "set" if horizons_before[offset] is None else waiting_change
         if record_class == "tombstone" and offset < newest_offsets.get(record.key, -1):
             record_class = "value"  # A newer record superseded this tombstone, so its horizon does not matter.
         results[offset] = f"{record_class} {change}"

@@ -1,4 +1,4 @@
-"""Lesson 07: the result if an offset is deleted while a commit for its partition is pending."""
+"""Lesson 07: deletions of an offset while a commit for the same partition is pending."""
 
 from __future__ import annotations
 

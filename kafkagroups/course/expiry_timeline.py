@@ -1,7 +1,7 @@
 """Lesson 07: a widget that shows on which day two Kafka versions delete an offset.
 
-The retention is seven days. A coordinator of each version runs with a simulated clock for 14 days and deletes expired
-offsets itself. The day of each deletion comes from the tombstone in the coordinator's log.
+The retention is seven days. For each version, a coordinator runs for 14 days on a simulated clock and deletes expired
+offsets. The day of each deletion comes from the tombstone in the coordinator's log.
 """
 
 from __future__ import annotations

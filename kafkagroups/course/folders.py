@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 
 from kafkagroups.errors import UsageError
 
-# A TemporaryDirectory removes its folder when it is garbage-collected, so this list keeps the
-# object until Python ends.
+# A TemporaryDirectory removes its folder when it is garbage-collected, so this list
+# keeps the object until Python ends.
 _temporary_folders: list[TemporaryDirectory[str]] = []
 
 
@@ -62,7 +62,7 @@ def make_scratch_folder() -> Path:
 def link_older_segments(topic: str | Path) -> Path:
     """Return a copy of a topic without the newest segment of each partition.
 
-    The copy is the topic as it was before its partitions began their newest segments.
+    The copy is the state of the topic before its partitions began their newest segments.
 
     Parameters
     ----------

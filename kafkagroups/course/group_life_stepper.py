@@ -29,15 +29,15 @@ from kafkagroups.groups.states import VALID_PREVIOUS_STATES, ClassicState
 
 TRANSITIONS = {
     (ClassicState.EMPTY, ClassicState.PREPARING_REBALANCE): "a member joins",
-    (ClassicState.PREPARING_REBALANCE, ClassicState.COMPLETING_REBALANCE): "all have joined, or a timeout",
+    (ClassicState.PREPARING_REBALANCE, ClassicState.COMPLETING_REBALANCE): "all members have joined, or a timeout",
     (ClassicState.PREPARING_REBALANCE, ClassicState.EMPTY): "the last member left",
     (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE): "the leader's assignments are stored",
     (
         ClassicState.COMPLETING_REBALANCE,
         ClassicState.PREPARING_REBALANCE,
-    ): "a member joins, leaves, fails, or does not sync",
-    (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE): "a member joins, leaves, fails; the leader joins again",
-    (ClassicState.EMPTY, ClassicState.DEAD): "its last offset expires, it is deleted, or unloaded",
+    ): "a member joins, leaves, fails, does not sync",
+    (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE): "a member joins, leaves or fails; the leader joins again",
+    (ClassicState.EMPTY, ClassicState.DEAD): "its last offset expires; it is deleted or unloaded",
     (ClassicState.PREPARING_REBALANCE, ClassicState.DEAD): "unloaded: another broker takes over",
     (ClassicState.COMPLETING_REBALANCE, ClassicState.DEAD): "unloaded: another broker takes over",
     (ClassicState.STABLE, ClassicState.DEAD): "unloaded: another broker takes over",
@@ -57,6 +57,7 @@ def list_transitions(state: str) -> list[tuple[str, str]]:
 
 def draw_states(state: str) -> list[str]:
     """Return a row with the five states, and a line for each legal transition. The current state is in brackets."""
+    # Kafka 1.0.1 has another name for the third state.
     third_name = "AwaitingSync" if state == "AwaitingSync" else "CompletingRebalance"
     names = ["Empty", "PreparingRebalance", third_name, "Stable", "Dead"]
     boxes = [f"[{name}]" if name == state else f" {name} " for name in names]
@@ -188,13 +189,13 @@ def describe_members(life: GroupLife) -> list[str]:
 
 
 def _describe_member(life: GroupLife, group: ClassicGroup, member: ClassicMember) -> str:
-    leads = ", leads" if member.member_id == group.leader else ""
+    leader_text = ", leads" if member.member_id == group.leader else ""
     if member.awaiting_join:
-        return f"{leads}: waits for the response to its JoinGroup"
+        return f"{leader_text}: waits for the response to its JoinGroup"
     if member.awaiting_sync:
-        return f"{leads}: waits for the response to its SyncGroup"
-    unsynced = ", has not synced" if member.member_id in group.pending_sync else ""
-    return f"{leads}: must send a heartbeat by {_format_deadline(life, member.session_timer)}{unsynced}"
+        return f"{leader_text}: waits for the response to its SyncGroup"
+    sync_text = ", has not synced" if member.member_id in group.pending_sync else ""
+    return f"{leader_text}: must send a heartbeat by {_format_deadline(life, member.session_timer)}{sync_text}"
 
 
 def _format_deadline(life: GroupLife, timer: Cancellable | None) -> str:

@@ -92,7 +92,7 @@ def _count_bytes(log: Path) -> int:
 
 
 def _measure_dirty_ratio(log: Path, first_dirty: int) -> float:
-    """Return the part of the closed segments' bytes that was written after the last pass."""
+    """Return the ratio of dirty bytes: the part of the closed segments that the last pass did not clean."""
     closed_segments = sorted(log.glob("*.log"))[:-1]
     sizes = [(int(segment.stem), segment.stat().st_size) for segment in closed_segments]
     dirty_bytes = sum(size for base_offset, size in sizes if base_offset >= first_dirty)

@@ -22,7 +22,7 @@ class LoadStepper(Stepper):
     Parameters
     ----------
     path
-        A partition folder, or a folder of partition folders, of which only the first is loaded.
+        A partition folder, or a folder of partition folders. From the latter, the widget loads the first partition.
     coordinator
         "classic" or "new".
     kafka
@@ -70,7 +70,7 @@ class LoadStepper(Stepper):
         return title + [f"{left:<{_LOG_WIDTH}} │ {right}" for left, right in rows]
 
     def _format_log(self) -> Iterable[str]:
-        """Yield a line for each record around the current record."""
+        """Yield the lines of the records before and after the current record."""
         current = self.record_slider.value
         first_index = max(0, min(current - _VISIBLE_LINES // 2, len(self.steps) - _VISIBLE_LINES))
         for index in range(first_index, min(first_index + _VISIBLE_LINES, len(self.steps))):

@@ -84,39 +84,40 @@ def _keep_first_records(batch: Batch, count: int) -> Batch:
 
 
 def _describe_effect(line: Line, events: list[_FateEvent], groups: Groups) -> str:
-    replacing_offsets = {offset: by for offset, fate, by in events if fate in (Fate.SUPERSEDED, Fate.DELETED)}
+    # Each replaced offset has the offset of the newer record as its value.
+    replaced_offsets = {offset: by for offset, fate, by in events if fate in (Fate.SUPERSEDED, Fate.DELETED)}
     if line.record_type in ("commit", "abort"):
-        return _describe_marker(line, events, replacing_offsets)
+        return _describe_marker(line, events, replaced_offsets)
     if line.record_type == "group" and line.group is not None:
         group = groups.get(line.group)
         return "the group is deleted" if line.value is None or group is None else _count_members(group)
     if line.record_type != "offset":
         return "nothing"
     if line.value is None:
-        return f"deletes {_join_offsets(replacing_offsets)}" if replacing_offsets else "deletes nothing"
+        return f"deletes {_join_offsets(replaced_offsets)}" if replaced_offsets else "deletes nothing"
     pending_by_producer = (offsets for group in groups.values() for offsets in group.pending.values())
     is_pending = any(
         offset.record_offset == line.record_offset for offsets in pending_by_producer for offset in offsets.values()
     )
-    return ("waits for its marker" if is_pending else "counts") + _describe_replaced(replacing_offsets)
+    return ("waits for its marker" if is_pending else "counts") + _describe_replaced(replaced_offsets)
 
 
-def _describe_marker(line: Line, events: list[_FateEvent], replacing_offsets: dict[int, int]) -> str:
+def _describe_marker(line: Line, events: list[_FateEvent], replaced_offsets: dict[int, int]) -> str:
     ended_offsets = [offset for offset, fate, _ in events if fate in (Fate.WINS, Fate.ABORTED)]
     if not ended_offsets:
         return "no offset waits for this marker"
     if line.record_type == "abort":
         return f"{_join_offsets(ended_offsets)} will never count"
     effects = []
-    winning_offsets = [offset for offset in ended_offsets if offset not in replacing_offsets]
+    winning_offsets = [offset for offset in ended_offsets if offset not in replaced_offsets]
     if winning_offsets:
         verb = "counts" if len(winning_offsets) == 1 else "count"
-        older_offsets = [offset for offset in replacing_offsets if offset not in ended_offsets]
+        older_offsets = [offset for offset in replaced_offsets if offset not in ended_offsets]
         effects.append(f"{_join_offsets(winning_offsets)} now {verb}{_describe_replaced(older_offsets)}")
     effects += [
-        f"{offset} does not count: {replacing_offsets[offset]} is newer"
+        f"{offset} does not count: {replaced_offsets[offset]} is newer"
         for offset in ended_offsets
-        if offset in replacing_offsets
+        if offset in replaced_offsets
     ]
     return "; ".join(effects)
 
@@ -137,7 +138,7 @@ def _count_members(group: AnyGroup) -> str:
 def _format_state(groups: Iterable[AnyGroup], error: str | None) -> Iterator[str]:
     if error is not None:
         yield f"the load fails: {error}"
-    for group in sorted(groups, key=lambda group: group.group_id):
+    for group in sorted(groups, key=lambda listed_group: listed_group.group_id):
         generation = f", generation {group.generation}" if isinstance(group, Group) and group.generation else ""
         yield f"{group.group_id}: {group.state.value}{generation}, {_count_members(group)}"
         for partition in sorted(group.offsets):

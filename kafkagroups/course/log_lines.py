@@ -86,7 +86,7 @@ def read_lines(path: str | Path) -> Lines:
 def read_batch_lines(batch: Batch) -> Iterator[Line]:
     """Yield one line for each record of a batch."""
     for record in batch.records:
-        yield _format_marker(batch, record) if batch.is_control else _format_record(batch, record)
+        yield _make_marker_line(batch, record) if batch.is_control else _make_record_line(batch, record)
 
 
 def parse_partition(name: str) -> TopicPartition:
@@ -95,14 +95,14 @@ def parse_partition(name: str) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-def _format_marker(batch: Batch, record: LogRecord) -> Line:
+def _make_marker_line(batch: Batch, record: LogRecord) -> Line:
     control_type = read_control_type(record)
     if control_type in (ControlType.COMMIT, ControlType.ABORT):
         return Line(record.offset, control_type.name.lower(), producer=batch.producer_id)
     return Line(record.offset, "a control record that is not a transaction marker")
 
 
-def _format_record(batch: Batch, log_record: LogRecord) -> Line:
+def _make_record_line(batch: Batch, log_record: LogRecord) -> Line:
     try:
         record = decode(log_record.key, log_record.value)
     except BadBytes:

@@ -77,7 +77,7 @@ def print_offset_places(broker: GroupCoordinator, group: str, partition: TopicPa
 
 
 def read_cached_offset(broker: GroupCoordinator, group: str, partition: TopicPartition) -> str:
-    """Return the offset that an OffsetFetch returns, or "–"."""
+    """Return the offset that an OffsetFetch returns, or "–" without an offset."""
     return _format_offset(broker.offset_fetch(group, [partition]).offsets[partition].offset)
 
 

@@ -21,7 +21,7 @@ def compare_kafka_versions(
     Parameters
     ----------
     old, new
-        The two versions. The numbers of the steps are those of the new version.
+        The two versions. The table shows the step numbers of the new version.
     script
         The requests.
     """
@@ -83,7 +83,7 @@ def _format_request(event: Event) -> str:
 def _compare_states(life: GroupLife, end_offset: int | None) -> str:
     """Return the group's state, and the state that the next coordinator loads from the log.
 
-    If `end_offset` is not None, add the state that it loads if its log ends at this offset.
+    If `end_offset` is not None, add the state that the next coordinator loads if its log ends at this offset.
     """
     state, generation, _ = life.read_state()
     live_state = f"{state} {generation}" if life.group else "Dead"

@@ -1,4 +1,4 @@
-"""Lesson 06: a script of requests, and what follows if a consumer or the coordinator crashes."""
+"""Lesson 06: a script of requests, and what follows if a consumer or coordinator crashes."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def list_changes_without(life: GroupLife, name: str) -> list[str]:
     while life.now_s - start_s < _MAX_OBSERVED_S and not _is_settled(life, name):
         for consumer in _list_other_consumers(life, name):
             if not consumer.waiting_for:
-                _send_next_request(life, consumer, heartbeat=life.now_s >= next_heartbeat_s)
+                _send_next_request(life, consumer, is_heartbeat_due=life.now_s >= next_heartbeat_s)
                 lines += observer.describe_changes()
         if life.now_s >= next_heartbeat_s:
             next_heartbeat_s += _HEARTBEAT_INTERVAL_S
@@ -146,24 +146,27 @@ def _list_other_consumers(life: GroupLife, name: str) -> list[Consumer]:
 def _is_settled(life: GroupLife, crashed_name: str) -> bool:
     """Return whether the crashed consumer is removed and the other consumers only send heartbeats."""
     group = life.group
-    crashed = life.consumers.get(crashed_name)
-    if group is not None and crashed is not None and crashed.member_id in {*group.members, *group.pending_members}:
+    crashed_consumer = life.consumers.get(crashed_name)
+    if (
+        group is not None
+        and crashed_consumer is not None
+        and crashed_consumer.member_id in {*group.members, *group.pending_members}
+    ):
         return False
     other_consumers = _list_other_consumers(life, crashed_name)
     has_settled_state = life.read_state_name() in ("Stable", "Empty", "Dead")
-    is_settled = has_settled_state and all(
+    return has_settled_state and all(
         consumer.state is ConsumerState.STABLE and not consumer.waiting_for for consumer in other_consumers
     )
-    return is_settled
 
 
-def _send_next_request(life: GroupLife, consumer: Consumer, *, heartbeat: bool) -> None:
+def _send_next_request(life: GroupLife, consumer: Consumer, *, is_heartbeat_due: bool) -> None:
     name = consumer.client_id
     if consumer.state is ConsumerState.JOINING:
         life.join(name)
     elif consumer.state is ConsumerState.SYNCING:
         life.sync(name)
-    elif heartbeat:
+    elif is_heartbeat_due:
         life.heartbeat(name)
 
 

@@ -49,7 +49,7 @@ def test_the_slider_shows_what_each_pass_did(passes):
         assert "v dropped   475" in shown[form] and "a dropped     6" in shown[form]
         assert "t dropped     3" in shown[form] and "m dropped     9" in shown[form]
     assert "pass 1" in slider.view.value and "pass 3" not in slider.view.value
-    slider.number.value = 3
+    slider.pass_slider.value = 3
     assert "pass 3" in slider.view.value and "626 bytes,   6 records" in slider.view.value
     for each, text in zip(passes, slider.static_text().split("\n\npass"), strict=True):
         strip = "".join(line.split()[1] for line in text.split("\n\n")[-1].splitlines())

@@ -21,7 +21,7 @@ from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 from kafkagroups.log.segment_file import SEGMENT_BYTES
 from kafkagroups.log.segments import Buffers, Log, log_of_buffers, open_logs
 from kafkagroups.log.stop import Stop
-from kafkagroups.records.versions import dialect
+from kafkagroups.records import versions
 from kafkagroups.tables import rows
 from kafkagroups.tables.arrow import read_table
 from kafkagroups.tables.columns import arrow_schema, columns_of, record_batches
@@ -87,10 +87,10 @@ def load(
     >>> groups["billing"].state.value, groups["billing"].generation
     ('Stable', 6)
     """
-    logs, rules = open_for_load(path, coordinator, kafka, partitions, until)
+    logs, dialect = open_for_load(path, coordinator, kafka, partitions, until)
     return load_logs(
         logs,
-        rules,
+        dialect,
         str(path),
         partitions=partitions,
         stop=Stop(until, until_time),
@@ -140,9 +140,9 @@ def explain(
     [(37, 'superseded'), (42, 'wins')]
     """
     offset = choose_offset(topic, partition)
-    logs, rules = open_for_load(path, coordinator, kafka, partitions, until)
+    logs, dialect = open_for_load(path, coordinator, kafka, partitions, until)
     return explain_group(
-        logs, rules, group, offset, path=str(path), partitions=partitions, stop=Stop(until, until_time)
+        logs, dialect, group, offset, path=str(path), partitions=partitions, stop=Stop(until, until_time)
     )
 
 
@@ -202,8 +202,8 @@ def stats(
     44
     """
     check_row_names(by)
-    logs, rules = open_for_load(path, coordinator, kafka, partitions)
-    return count_logs(logs, rules, by, path=str(path), partitions=partitions)
+    logs, dialect = open_for_load(path, coordinator, kafka, partitions)
+    return count_logs(logs, dialect, by, path=str(path), partitions=partitions)
 
 
 def compact(
@@ -325,16 +325,16 @@ def load_columns(
     import pyarrow as pa
 
     chosen = columns_of(table, columns)
-    rules = dialect(coordinator, kafka)
+    dialect = versions.dialect(coordinator, kafka)
     log = buffers if isinstance(buffers, Log) else log_of_buffers(buffers, partition)
     chosen_engine = choose_engine_for(engine, [log])
     if table != "records":
         return read_table(
-            load_logs([log], rules, partitions=partitions, engine=chosen_engine),
+            load_logs([log], dialect, partitions=partitions, engine=chosen_engine),
             table,
             [column.name for column in chosen],
         )
-    content = rows.record_rows(log, rules, with_json=any(column.name == "json" for column in chosen))
+    content = rows.record_rows(log, dialect, with_json=any(column.name == "json" for column in chosen))
     return pa.RecordBatchReader.from_batches(arrow_schema(chosen), record_batches(table, chosen, content))
 
 

@@ -1,6 +1,7 @@
-"""The arrays of one partition's fold: how they grow, and how dead keys are dropped.
+"""The arrays of one partition's fold: how they grow, and how unused keys are dropped.
 
-Arrays grow when they are full, and dead keys are dropped first. So memory is bounded by the live keys, not by the log.
+An array grows when it is full. Before it grows, keys that have no committed offset and no pending commit are dropped.
+So the memory depends on the number of used keys, not on the size of the log.
 """
 
 from __future__ import annotations
@@ -11,72 +12,76 @@ from typing import Any
 import numpy as np
 
 from kafkagroups.kernels import layout, table, transactions
-from kafkagroups.kernels.group_keys import group_keys
-from kafkagroups.kernels.layout import BLOCK
+from kafkagroups.kernels.group_keys import find_groups
+from kafkagroups.kernels.layout import BLOCK_ROWS
 
 Array = np.ndarray[Any, Any]
 FIRST_KEYS = 4096
 FIRST_PRODUCERS = 64
 FIRST_NAMES = 2048
 FIRST_NODES = 2048
-FIRST_BYTES = 1 << 18
-ROWS = 4096
-"""The first sizes of the arrays."""
-MOST_FIRST_KEYS = (1 << 15) - 1
+FIRST_ARENA_BYTES = 1 << 18
+FIRST_RECORD_POSITIONS = 4096
+"""The initial numbers of rows of the arrays, and the initial size of the arena."""
+MAX_FIRST_KEYS = (1 << 15) - 1
+"""The largest initial number of keys, for a large log."""
 GROWTH = 4
 """Growth factor when an array is full."""
-BYTES_FOR_A_KEY = 512
-MOST_KEYS = 1 << 22
-"""The first growth goes to one key for this number of log bytes, up to a limit. The system provides memory only when
-it is used."""
+BYTES_PER_KEY = 512
+MAX_LIKELY_KEYS = 1 << 22
+"""When the arrays of keys grow, they get space for at least one key per BYTES_PER_KEY bytes of the log. This minimum is
+never more than MAX_LIKELY_KEYS. Unused space is free: the operating system provides memory only when it is used."""
 
 
 class FoldArrays:
-    """The tables of a fold, and the other arrays that kernels write into."""
+    """The arrays of a fold. layout.py describes their columns.
 
-    rules: Array
+    `record_positions` and `block` are memory that a kernel uses only during one call.
+    """
 
-    def __init__(self, size: int) -> None:
-        """Make the first arrays for a log of about `size` bytes."""
+    rules: Array  # The subclass FoldState sets it.
+
+    def __init__(self, log_size: int) -> None:
+        """Make the initial arrays for a log of about `log_size` bytes."""
         self.counts = np.zeros(len(layout.COUNTS), np.int64)
-        self.counts[layout.FREE] = -1
-        self._likely_keys = min(size // BYTES_FOR_A_KEY, MOST_KEYS)
-        keys = 1 << max(FIRST_KEYS, min(size // 1024, MOST_FIRST_KEYS)).bit_length()
-        lines, self.arena, tombstones = _allocate(64 * keys, FIRST_BYTES, 8 * keys)
-        self.entries = lines.view(np.int64).reshape(keys, 8)
+        self.counts[layout.FREE_NODE] = -1
+        self._likely_keys = min(log_size // BYTES_PER_KEY, MAX_LIKELY_KEYS)
+        key_count = 1 << max(FIRST_KEYS, min(log_size // 1024, MAX_FIRST_KEYS)).bit_length()
+        entry_bytes, self.arena, tombstones = _allocate(64 * key_count, FIRST_ARENA_BYTES, 8 * key_count)
+        self.entries = entry_bytes.view(np.int64).reshape(key_count, 8)
         self.tombstones = tombstones.view(np.int64)
-        self.extras = np.zeros((keys, 4), np.int64)
-        self.slots = _empty_slots(2 * keys)
+        self.extras = np.zeros((key_count, 4), np.int64)
+        self.slots = _empty_slots(2 * key_count)
         self.names = np.empty((FIRST_NAMES, 2), np.int64)
         self.name_slots = _empty_slots(2 * FIRST_NAMES)
         self.nodes = np.zeros((FIRST_NODES, 8), np.int64)
         self.node_extras = np.zeros((FIRST_NODES, 4), np.int64)
         self.producers = np.zeros((FIRST_PRODUCERS, 3), np.int64)
-        self.row_places = np.empty((ROWS, 5), np.int64)
-        self.block = np.empty((BLOCK, 8), np.int64)
+        self.record_positions = np.empty((FIRST_RECORD_POSITIONS, 5), np.int64)
+        self.block = np.empty((BLOCK_ROWS, 8), np.int64)
 
     def tables(self) -> layout.Tables:
         return layout.Tables(*(getattr(self, name) for name in layout.Tables._fields))
 
-    def grow(self, size: int, count: int) -> None:
-        """Grow the arrays so that a batch of this size and number of records fits, and many more."""
-        new_keys = count + BLOCK
-        if self._lacks_keys(new_keys) or self._lacks_names(new_keys) or self._lacks_bytes(size):
-            self._drop_dead()
-        if (keys := int(self.counts[layout.ENTRIES]) + new_keys) > len(self.entries):
-            capacity = max(GROWTH * len(self.entries), 2 * keys, self._likely_keys)
+    def grow(self, batch_size: int, record_count: int) -> None:
+        """Make space for a batch. An array that must grow gets space for many more batches."""
+        new_keys = record_count + BLOCK_ROWS
+        if self._lacks_keys(new_keys) or self._lacks_names(new_keys) or self._lacks_bytes(batch_size):
+            self._drop_unused()
+        if (key_count := int(self.counts[layout.ENTRIES]) + new_keys) > len(self.entries):
+            capacity = max(GROWTH * len(self.entries), 2 * key_count, self._likely_keys)
             entries = _allocate(64 * capacity)[0].view(np.int64).reshape(capacity, 8)
             entries[: len(self.entries)] = self.entries
             self.entries = entries
             self.extras = lengthen(self.extras, capacity)
             self.tombstones = lengthen(self.tombstones, capacity)
-        if 2 * keys > len(self.slots):
-            self._rehash(keys)
+        if 2 * key_count > len(self.slots):
+            self._rehash(key_count)
         if self._lacks_names(new_keys):
             self.names = lengthen(self.names, GROWTH * (len(self.names) + new_keys))
             self._rehash_names()
-        if self._lacks_bytes(size):
-            capacity = max(GROWTH * len(self.arena), 2 * (int(self.counts[layout.ARENA]) + size))
+        if self._lacks_bytes(batch_size):
+            capacity = max(GROWTH * len(self.arena), 2 * (int(self.counts[layout.ARENA_BYTES]) + batch_size))
             self.arena = lengthen(self.arena, capacity)
         if self.counts[layout.NODES] + new_keys > len(self.nodes):
             capacity = 2 * max(len(self.nodes), int(self.counts[layout.NODES]) + new_keys)
@@ -84,86 +89,94 @@ class FoldArrays:
             self.node_extras = lengthen(self.node_extras, capacity)
         if 2 * (self.counts[layout.PRODUCERS] + 2) > len(self.producers):
             self._drop_producers()
-        if count > len(self.row_places):
-            self.row_places = np.empty((count, 5), np.int64)
+        if record_count > len(self.record_positions):
+            self.record_positions = np.empty((record_count, 5), np.int64)
 
     def _lacks_keys(self, count: int) -> bool:
-        keys = int(self.counts[layout.ENTRIES]) + count
-        return keys > len(self.entries) or 2 * keys > len(self.slots)
+        key_count = int(self.counts[layout.ENTRIES]) + count
+        return key_count > len(self.entries) or 2 * key_count > len(self.slots)
 
     def _lacks_names(self, count: int) -> bool:
         return int(self.counts[layout.NAMES]) + count > min(len(self.names), len(self.name_slots) // 2)
 
     def _lacks_bytes(self, size: int) -> bool:
-        return bool(self.counts[layout.ARENA] + size > len(self.arena))
+        return bool(self.counts[layout.ARENA_BYTES] + size > len(self.arena))
 
-    def _rehash(self, keys: int) -> None:
-        """Make new slots, for several times as many keys."""
-        self.slots = _empty_slots(max(FIRST_KEYS, 1 << (4 * keys).bit_length()))
+    def _rehash(self, key_count: int) -> None:
+        """Make a new hash table of the keys, with space for several times `key_count`."""
+        self.slots = _empty_slots(max(FIRST_KEYS, 1 << (4 * key_count).bit_length()))
         table.rehash(self.entries, self.counts[layout.ENTRIES], self.names, self.slots)
 
     def _rehash_names(self) -> None:
         self.name_slots = _empty_slots(1 << (2 * len(self.names) - 1).bit_length())
         table.rehash_names(self.names, self.counts[layout.NAMES], self.arena, self.name_slots)
 
-    def _drop_dead(self) -> None:
-        """Drop keys without an offset or anything pending, and unused texts, if that halves the keys or the texts.
+    def _drop_unused(self) -> None:
+        """Drop unused keys and unused bytes of the arena, if at least half of the keys or half of the bytes are unused.
 
-        If all keys of a group are dead, one stays, because the log names the group.
+        A key is unused if it has no committed offset and no pending commit. If all keys of a group are unused, one of
+        them is kept, because the fold must still know that the log has records of this group.
         """
         count = int(self.counts[layout.ENTRIES])
-        wanted = self.entries[:count, layout.RECORD] >= 0
-        transactions.mark_pending(self.nodes, self.producers, wanted)
-        if 2 * wanted.sum() > count and 2 * self.counts[layout.GARBAGE] < self.counts[layout.ARENA]:
+        is_kept = self.entries[:count, layout.RECORD_OFFSET] >= 0
+        transactions.keep_pending_keys(self.nodes, self.producers, is_kept)
+        if 2 * is_kept.sum() > count and 2 * self.counts[layout.UNUSED_BYTES] < self.counts[layout.ARENA_BYTES]:
             return
-        groups, group_of = self.groups()
-        table.want_one_of_each_group(self.entries, count, groups, group_of, wanted)
-        renamed = np.cumsum(wanted) - 1
-        left = int(wanted.sum())
+        groups, group_of_name = self.groups()
+        table.keep_one_key_of_each_group(self.entries, count, groups, group_of_name, is_kept)
+        new_entries = np.cumsum(is_kept) - 1
+        kept_count = int(is_kept.sum())
         for array in (self.entries, self.extras, self.tombstones):
-            array[:left] = array[:count][wanted]
-        arena = np.empty_like(self.arena)
-        names = np.empty_like(self.names)
-        numbers = np.full(int(self.counts[layout.NAMES]), -1, np.int64)
-        self.counts[[layout.NAMES, layout.ARENA]] = table.copy_texts(
-            self.entries, left, self.names, numbers, names, self.arena, arena
+            array[:kept_count] = array[:count][is_kept]
+        new_arena = np.empty_like(self.arena)
+        new_names = np.empty_like(self.names)
+        new_name_numbers = np.full(int(self.counts[layout.NAMES]), -1, np.int64)
+        self.counts[[layout.NAMES, layout.ARENA_BYTES]] = table.copy_key_texts(
+            self.entries, kept_count, self.names, new_name_numbers, new_names, self.arena, new_arena
         )
-        transactions.move_pending(self.nodes, self.producers, renamed, self.arena, arena, self.counts)
-        self.names = names
-        self.arena = arena
-        self.counts[layout.ENTRIES] = left
-        self.counts[layout.GARBAGE] = 0
+        transactions.move_pending_commits(self.nodes, self.producers, new_entries, self.arena, new_arena, self.counts)
+        self.names = new_names
+        self.arena = new_arena
+        self.counts[layout.ENTRIES] = kept_count
+        self.counts[layout.UNUSED_BYTES] = 0
         self._rehash_names()
-        self._rehash(left)
+        self._rehash(kept_count)
 
     def _drop_producers(self) -> None:
-        """Drop producers without anything pending, and make space for as many again as are left."""
-        left = self.producers[(self.producers[:, 2] != 0) & (self.producers[:, 1] >= 0)]
-        self.producers = np.zeros((max(FIRST_PRODUCERS, 1 << (8 * len(left)).bit_length()), 3), np.int64)
+        """Drop producers that have nothing pending, and make space for several times the remaining producers."""
+        kept_rows = self.producers[(self.producers[:, 2] != 0) & (self.producers[:, 1] >= 0)]
+        self.producers = np.zeros((max(FIRST_PRODUCERS, 1 << (8 * len(kept_rows)).bit_length()), 3), np.int64)
         self.counts[layout.PRODUCERS] = 0
-        for producer, node, _ in left.tolist():
-            place = transactions.find_producer(producer, self.counts, self.producers)
-            self.producers[place, 1] = node
+        for producer_id, node, _ in kept_rows.tolist():
+            row = transactions.find_or_add_producer(producer_id, self.counts, self.producers)
+            self.producers[row, 1] = node
 
     def groups(self) -> tuple[Array, Array]:
-        """Return the groups that keys name (their columns are in layout.py), and the group of each name."""
-        count, many = self.counts[[layout.ENTRIES, layout.NAMES]].tolist()
-        group_of = np.empty(many, np.int64)
-        groups = np.empty((many, 4), np.int64)
-        slots = np.full(1 << (2 * many + 1).bit_length(), -1, np.int64)
-        found = group_keys(self.entries, count, self.names, many, self.arena, slots, groups, group_of)
-        return groups[:found], group_of
+        """Return the groups of all keys (columns: layout.py), and for each name the row of its group."""
+        entry_count, name_count = self.counts[[layout.ENTRIES, layout.NAMES]].tolist()
+        group_of_name = np.empty(name_count, np.int64)
+        groups = np.empty((name_count, 4), np.int64)
+        slots = np.full(1 << (2 * name_count + 1).bit_length(), -1, np.int64)
+        group_count = find_groups(
+            self.entries, entry_count, self.names, name_count, self.arena, slots, groups, group_of_name
+        )
+        return groups[:group_count], group_of_name
 
-    def saved(self) -> dict[str, Array]:
-        """Return the arrays from which `restore` makes the fold again."""
-        lengths = dict.fromkeys(("entries", "extras", "tombstones"), layout.ENTRIES)
-        lengths |= {"names": layout.NAMES, "arena": layout.ARENA, "nodes": layout.NODES, "node_extras": layout.NODES}
-        used = {name: getattr(self, name)[: self.counts[count]] for name, count in lengths.items()}
-        return {**used, "counts": self.counts, "producers": self.producers}
+    def arrays_to_save(self) -> dict[str, Array]:
+        """Return the arrays from which `FoldState.restore` makes the same state again."""
+        count_columns = dict.fromkeys(("entries", "extras", "tombstones"), layout.ENTRIES)
+        count_columns |= {
+            "names": layout.NAMES,
+            "arena": layout.ARENA_BYTES,
+            "nodes": layout.NODES,
+            "node_extras": layout.NODES,
+        }
+        used_rows = {name: getattr(self, name)[: self.counts[column]] for name, column in count_columns.items()}
+        return {**used_rows, "counts": self.counts, "producers": self.producers}
 
-    def set_arrays(self, saved: Mapping[str, Array]) -> None:
-        """Continue with the arrays that `saved` returned."""
-        for name, array in saved.items():
+    def set_arrays(self, saved_arrays: Mapping[str, Array]) -> None:
+        """Replace the arrays by those that `arrays_to_save` returned."""
+        for name, array in saved_arrays.items():
             setattr(self, name, array)
         self._rehash_names()
         self._rehash(len(self.entries))
@@ -178,16 +191,16 @@ def _empty_slots(count: int) -> Array:
 def _allocate(*sizes: int) -> list[Array]:
     """Return arrays of these sizes in bytes, each starting at a cache line.
 
-    They are one allocation, because the system gives a large one large pages.
+    The arrays share one allocation, because the system uses large pages only for a large allocation.
     """
     ends = np.cumsum([size + -size % 64 for size in sizes]).tolist()
-    raw = np.empty(ends[-1] + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    return [raw[start + end - size - -size % 64 :][:size] for size, end in zip(sizes, ends, strict=True)]
+    memory = np.empty(ends[-1] + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return [memory[start + end - size - -size % 64 :][:size] for size, end in zip(sizes, ends, strict=True)]
 
 
 def lengthen(array: Array, length: int) -> Array:
-    """Return a longer copy of an array; the new rows are 0."""
+    """Return a longer copy of an array. The new rows are 0."""
     longer = np.zeros((length, *array.shape[1:]), array.dtype)
     longer[: len(array)] = array
     return longer

@@ -1,12 +1,18 @@
-"""`kernel` and `inlined`: how numba compiles the functions of this package, and where their machine code is kept.
+"""How numba compiles the functions of this package, and where the machine code is cached.
 
-Kernels run without the GIL, so that threads run in parallel. They run without numba's reference counts (`_nrt`), which
-would cost more than the work. So kernels allocate nothing; arrays are arguments.
+A function with the decorator `kernel` or `inlined` is called a kernel. Kernels run without the GIL, so threads run in
+parallel. They also run without numba's reference counts (`_nrt`), which would cost more time than the work itself. So
+kernels cannot allocate memory: every array that they need is an argument.
 
-The machine code is kept on disk, next to the sources. If that folder cannot be written (Spark's executors get the
-package as a zip), it is kept in the user's cache. NUMBA_CACHE_DIR comes before both. numba looks only at the file of a
-function to decide whether its code is stale, but a kernel calls kernels of other files. So the stamp covers all
-sources, and a folder outside the package is named after it.
+The machine code is cached in the first of these folders that is writable:
+
+1. the folder in the environment variable NUMBA_CACHE_DIR, if it is set (then no other folder is tried),
+2. the folder `__pycache__` of this package,
+3. the user's cache folder. Spark's executors use it, because they get the package as a zip.
+
+To find out whether machine code is stale, numba checks only the file of the function. But a kernel calls kernels of
+other files. So the stamp that numba compares is a hash of all source files, and a cache folder outside the package has
+this hash in its name.
 """
 
 from __future__ import annotations
@@ -26,45 +32,51 @@ from numba.core import config
 from numba.core.caching import CacheImpl, _CacheLocator
 from numba.misc.appdirs import AppDirs
 
-HERE = Path(__file__).parent
-_sources = sorted((file.name, file.read_bytes()) for file in resources.files(__package__).iterdir() if file.is_file())
-_contents = b"".join(content for name, content in _sources if name.endswith(".py"))
-SOURCES = hashlib.sha256(_contents + os.environ.get("KAFKAGROUPS_CRC32C", "").encode()).hexdigest()
-"""What the machine code is made of: the sources, and the choice of the checksum."""
+FOLDER = Path(__file__).parent
+_source_files = sorted(
+    (file.name, file.read_bytes()) for file in resources.files(__package__).iterdir() if file.is_file()
+)
+_source_bytes = b"".join(content for name, content in _source_files if name.endswith(".py"))
+SOURCES_HASH = hashlib.sha256(_source_bytes + os.environ.get("KAFKAGROUPS_CRC32C", "").encode()).hexdigest()
+"""Identifies what the machine code was compiled from: the source files and the chosen CRC-32C code (crc32c.py)."""
 
 
-class MachineCode(_CacheLocator):
-    """Tells numba where the machine code of this package is kept, and from which sources it was made."""
+class MachineCodeLocator(_CacheLocator):
+    """The interface that numba uses to find cached machine code: its folder, and the stamp of its sources."""
 
     def __init__(self, function: Callable[..., Any], folder: str) -> None:
         self._line = function.__code__.co_firstlineno
-        self._folder = folder
+        self._cache_folder = folder
 
     def get_cache_path(self) -> str:
-        return self._folder
+        return self._cache_folder
 
     def get_source_stamp(self) -> str:
-        return SOURCES
+        return SOURCES_HASH
 
     def get_disambiguator(self) -> str:
         return str(self._line)
 
     @classmethod
-    def from_function(cls, function: Callable[..., Any], file: str) -> MachineCode | None:
-        folder = _folder()
-        return cls(function, folder) if folder is not None and Path(file).parent == HERE else None
+    def from_function(cls, function: Callable[..., Any], file: str) -> MachineCodeLocator | None:
+        folder = _cache_folder()
+        return cls(function, folder) if folder is not None and Path(file).parent == FOLDER else None
 
 
-CacheImpl._locator_classes.insert(0, MachineCode)
+CacheImpl._locator_classes.insert(0, MachineCodeLocator)
 
 
 @cache
-def _folder() -> str | None:
-    """Return the first folder that can be written. None means that kernels are compiled at every start."""
-    user = AppDirs("kafkagroups", appauthor=False).user_cache_dir
-    named = f"kernels-{SOURCES[:16]}"
-    chosen: str = config.CACHE_DIR  # type: ignore[attr-defined]  # numba makes it from the environment.
-    for folder in [Path(chosen, named)] if chosen else [HERE / "__pycache__", Path(user, named)]:
+def _cache_folder() -> str | None:
+    """Return the first writable folder of the list above. None means that kernels are compiled at every start."""
+    user_cache = AppDirs("kafkagroups", appauthor=False).user_cache_dir
+    versioned_name = f"kernels-{SOURCES_HASH[:16]}"
+    path_from_environment: str = config.CACHE_DIR  # type: ignore[attr-defined]  # numba sets it at run time.
+    for folder in (
+        [Path(path_from_environment, versioned_name)]
+        if path_from_environment
+        else [FOLDER / "__pycache__", Path(user_cache, versioned_name)]
+    ):
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
@@ -73,17 +85,18 @@ def _folder() -> str | None:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function when it is first called."""
-    return _compiled(function, "never")
+    """Compile a function to machine code when the function is first called."""
+    return _compile(function, "never")
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile a small function into its callers."""
-    return _compiled(function, "always")
+    """Compile a small function as a part of the kernels that call it."""
+    return _compile(function, "always")
 
 
-def _compiled(function: Callable[..., Any], inline: str) -> Any:
+def _compile(function: Callable[..., Any], inline: str) -> Any:
     dispatcher: Any = njit(nogil=True, inline=inline, _nrt=False)(function)
-    if _folder() is not None:  # Otherwise numba would look for another folder, and fail too.
+    # Without a writable folder, enable_caching would raise an error.
+    if _cache_folder() is not None:
         dispatcher.enable_caching()
     return dispatcher

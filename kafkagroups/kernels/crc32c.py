@@ -1,6 +1,7 @@
 """Kernels that compute CRC-32C: with the CPU's instruction if it has one, otherwise with eight tables.
 
-`crc32c` is the fastest one for this machine. `KAFKAGROUPS_CRC32C=tables` in the environment chooses the tables.
+`crc32c` is the faster kernel that works on this CPU. With `KAFKAGROUPS_CRC32C=tables` in the environment, it is always
+the kernel with the tables.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import numpy as np
 from llvmlite import binding
 
 from kafkagroups.kernels.compiled import inlined, kernel
-from kafkagroups.kernels.intrinsics import crc32c_step, load64
+from kafkagroups.kernels.intrinsics import add_to_crc32c, load64
 
 _POLYNOMIAL = 0x82F63B78
+"""The polynomial of CRC-32C, with its bits in reverse order."""
 
 
-def _tables() -> np.ndarray[Any, Any]:
+def _make_tables() -> np.ndarray[Any, Any]:
     tables = np.zeros((8, 256), np.uint32)
     for byte in range(256):
         crc = byte
@@ -26,17 +28,17 @@ def _tables() -> np.ndarray[Any, Any]:
             crc = crc >> 1 ^ (_POLYNOMIAL if crc & 1 else 0)
         tables[0, byte] = crc
     for step in range(1, 8):
-        before = tables[step - 1]
-        tables[step] = before >> 8 ^ tables[0, before & 0xFF]
+        previous_table = tables[step - 1]
+        tables[step] = previous_table >> 8 ^ tables[0, previous_table & 0xFF]
     return tables
 
 
-_TABLES = _tables()
+_TABLES = _make_tables()
 
 
 @kernel
-def crc32c_tables(data: Any, start: int, end: int) -> int:
-    """Return the CRC-32C of a range, by slicing-by-8."""
+def crc32c_by_tables(data: Any, start: int, end: int) -> int:
+    """Return the CRC-32C of `data[start:end]`, with the algorithm slicing-by-8."""
     crc = np.uint32(0xFFFFFFFF)
     position = start
     while position + 8 <= end:
@@ -51,57 +53,64 @@ def crc32c_tables(data: Any, start: int, end: int) -> int:
     return np.int64(crc ^ np.uint32(0xFFFFFFFF))
 
 
-LANE = 128
-"""The bytes of one lane. Three lanes together take little longer than one, because steps wait for each other."""
+LANE_BYTES = 128
+"""The size of a lane. A CRC instruction waits for the result of the previous one, so the CPU is idle most of the time.
+Three lanes with separate checksums, computed together, take little longer than one lane."""
 
 
-def _shift_tables(count: int) -> np.ndarray[Any, Any]:
-    """Return tables that give what each byte of a checksum becomes after `count` zero bytes."""
-    words = np.arange(256, dtype=np.uint32) << (8 * np.arange(4, dtype=np.uint32))[:, None]
+def _make_shift_tables(count: int) -> np.ndarray[Any, Any]:
+    """Return four tables, one for each byte of a checksum: what the byte becomes after `count` zero bytes."""
+    tables = np.arange(256, dtype=np.uint32) << (8 * np.arange(4, dtype=np.uint32))[:, None]
     for _ in range(count):
-        words = words >> 8 ^ _TABLES[0, words & 0xFF]
-    return words
+        tables = tables >> 8 ^ _TABLES[0, tables & 0xFF]
+    return tables
 
 
-_ONE_LANE = _shift_tables(LANE)
-_TWO_LANES = _shift_tables(2 * LANE)
+_SHIFT_ONE_LANE = _make_shift_tables(LANE_BYTES)
+_SHIFT_TWO_LANES = _make_shift_tables(2 * LANE_BYTES)
 
 
 @inlined
-def _shift(crc: Any, table: Any) -> Any:
+def _shift(crc: Any, tables: Any) -> Any:
+    """Return what a checksum becomes after the number of zero bytes for which the tables were made."""
     low = crc & np.uint64(0xFFFF)
     high = crc >> np.uint64(16)
-    byte = np.uint64(0xFF)
-    eight = np.uint64(8)
-    return table[0, low & byte] ^ table[1, low >> eight] ^ table[2, high & byte] ^ table[3, high >> eight]
+    byte_mask = np.uint64(0xFF)
+    byte_bits = np.uint64(8)
+    return (
+        tables[0, low & byte_mask]
+        ^ tables[1, low >> byte_bits]
+        ^ tables[2, high & byte_mask]
+        ^ tables[3, high >> byte_bits]
+    )
 
 
 @kernel
-def crc32c_instruction(data: Any, start: int, end: int) -> int:
-    """Return the CRC-32C of a range, eight bytes per SSE 4.2 instruction; the last few bytes one by one."""
+def crc32c_by_instruction(data: Any, start: int, end: int) -> int:
+    """Return the CRC-32C of `data[start:end]`, with the instruction of SSE 4.2 that adds eight bytes."""
     crc = np.uint64(0xFFFFFFFF)
     position = start
-    while position + 3 * LANE <= end:
-        second = np.uint64(0)
-        third = np.uint64(0)
-        for at in range(position, position + LANE, 8):
-            crc = crc32c_step(crc, load64(data, at))
-            second = crc32c_step(second, load64(data, at + LANE))
-            third = crc32c_step(third, load64(data, at + 2 * LANE))
-        crc = np.uint64(_shift(crc, _TWO_LANES) ^ _shift(second, _ONE_LANE)) ^ third
-        position += 3 * LANE
+    while position + 3 * LANE_BYTES <= end:
+        second_crc = np.uint64(0)
+        third_crc = np.uint64(0)
+        for lane_position in range(position, position + LANE_BYTES, 8):
+            crc = add_to_crc32c(crc, load64(data, lane_position))
+            second_crc = add_to_crc32c(second_crc, load64(data, lane_position + LANE_BYTES))
+            third_crc = add_to_crc32c(third_crc, load64(data, lane_position + 2 * LANE_BYTES))
+        crc = np.uint64(_shift(crc, _SHIFT_TWO_LANES) ^ _shift(second_crc, _SHIFT_ONE_LANE)) ^ third_crc
+        position += 3 * LANE_BYTES
     while position + 8 <= end:
-        crc = crc32c_step(crc, load64(data, position))
+        crc = add_to_crc32c(crc, load64(data, position))
         position += 8
     while position < end:
-        crc = crc32c_step(crc, np.uint8(data[position]))
+        crc = add_to_crc32c(crc, np.uint8(data[position]))
         position += 1
     return np.int64(crc ^ np.uint64(0xFFFFFFFF))
 
 
-def has_instruction(features: Mapping[str, bool], environment: Mapping[str, str]) -> bool:
+def can_use_instruction(features: Mapping[str, bool], environment: Mapping[str, str]) -> bool:
     """Return whether the CPU has SSE 4.2 and the environment does not forbid it."""
     return bool(features.get("sse4.2")) and environment.get("KAFKAGROUPS_CRC32C") != "tables"
 
 
-crc32c = crc32c_instruction if has_instruction(binding.get_host_cpu_features(), os.environ) else crc32c_tables
+crc32c = crc32c_by_instruction if can_use_instruction(binding.get_host_cpu_features(), os.environ) else crc32c_by_tables

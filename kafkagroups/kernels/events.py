@@ -1,57 +1,64 @@
-"""Kernel for a second reading: at which records did commits make groups that newer group types also use?"""
+"""Kernel that reads a log a second time, to find the commits that create groups."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kafkagroups.kernels.compiled import kernel
-from kafkagroups.kernels.layout import HEADER
-from kafkagroups.kernels.scan import int16, int32, int64, record_at, same_text, short_hash
+from kafkagroups.kernels.scan import find_record_parts, hash_bytes, load_int16, load_int32, load_int64, same_bytes
+from kafkagroups.log.record_batch import HEADER_SIZE
 
 
 @kernel
-def commit_events(data: Any, groups: Any, table: Any, has_made: Any, events: Any) -> int:
-    """Fill `events` with the records at which a commit may have made a group. Return how many there are.
+def find_commit_events(data: Any, groups: Any, name_slots: Any, group_exists: Any, events: Any) -> int:
+    """Fill `events` with the commits that may create a group, and return the number of events.
 
-    The segment was folded before. `groups` holds the bytes of the names. `table` is by hash and has the place and the
-    size of a name; size -1 is free. An event is a record's offset and the group's place in `table`. A group has an
-    event at its first commit (`has_made` is 0), and at the first commit after each of its group records.
+    The coordinator creates a group at its first commit, and at the first commit after one of its group records. An
+    event is the offset of the commit's record, and the group's row in `name_slots`.
+
+    The fold must have read this segment before. `groups` has the bytes of all ids. `name_slots` is a hash table with
+    the position and the size of each id; size -1 is free. `group_exists` is 1 after the group's commit, and 0 after one
+    of its group records.
     """
-    at = 0
+    position = 0
     end = len(data)
     count = 0
-    mask = len(table) - 1
-    while end - at >= HEADER:
-        size = int32(data, at + 8) + 12
-        if size < HEADER or size > end - at:
+    mask = len(name_slots) - 1
+    while end - position >= HEADER_SIZE:
+        size = load_int32(data, position + 8) + 12
+        if size < HEADER_SIZE or size > end - position:
             break
-        base = int64(data, at)
-        attributes = int16(data, at + 21)
-        records = int32(data, at + 57)
-        place = at + HEADER
-        stop = at + size
-        for _ in range(0 if attributes & 0x20 else records):
-            place, delta, key, key_size, _, value_size = record_at(data, place, stop)
-            if place < 0:  # This lies behind a stop: the fold has not read it.
+        base_offset = load_int64(data, position)
+        attributes = load_int16(data, position + 21)
+        record_count = load_int32(data, position + 57)
+        record_start = position + HEADER_SIZE
+        batch_end = position + size
+        for _ in range(0 if attributes & 0x20 else record_count):
+            record_start, offset_delta, key_start, key_size, _, value_size = find_record_parts(
+                data, record_start, batch_end
+            )
+            if record_start < 0:  # The fold did not read this batch, because it is after the stop.
                 break
             if key_size < 4:
                 continue
-            kind = int16(data, key)
-            start = key + 4
-            length = int16(data, key + 2)
-            if length < 0 or length > key_size - 4 or (kind <= 1 and value_size < 0):
+            record_type = load_int16(data, key_start)
+            group_start = key_start + 4
+            group_size = load_int16(data, key_start + 2)
+            if group_size < 0 or group_size > key_size - 4 or (record_type <= 1 and value_size < 0):
                 continue
-            slot = short_hash(data, start, length) & mask
-            while table[slot, 1] >= 0:
-                if table[slot, 1] == length and same_text(data, start, groups, table[slot, 0], length):
-                    if kind > 1:
-                        has_made[slot] = 0
-                    elif not has_made[slot]:
-                        has_made[slot] = 1
-                        events[count, 0] = base + delta
+            slot = hash_bytes(data, group_start, group_size) & mask
+            while name_slots[slot, 1] >= 0:
+                if name_slots[slot, 1] == group_size and same_bytes(
+                    data, group_start, groups, name_slots[slot, 0], group_size
+                ):
+                    if record_type > 1:
+                        group_exists[slot] = 0
+                    elif not group_exists[slot]:
+                        group_exists[slot] = 1
+                        events[count, 0] = base_offset + offset_delta
                         events[count, 1] = slot
                         count += 1
                     break
                 slot = slot + 1 & mask
-        at = stop
+        position = batch_end
     return count

@@ -1,12 +1,15 @@
-"""Kernel that folds a segment: the newest commit of each key counts, transactions wait for their marker.
+"""Kernel that folds a segment: finds the newest commit of each key, and applies markers to pending commits.
 
-The rules are those of groups/offsets.py. The two coordinators differ where `CLASSIC` is used. Batches are checked, and
-their offset records (types 0 and 1) fill the rows of a block. A block is folded when it is full, and before a marker.
-Folding has three steps that run some rows apart, so that memory has time to arrive: the slot, the entry, and the name
-unless the row before has the same one. No views of rows are made: they would cost more than the work.
+The rules are those of groups/offsets.py. The two coordinators differ where `IS_CLASSIC` is used. layout.py describes
+the arrays.
 
-The kernel only decides what it is sure of. An odd layout, a refused record or damage is HAND_OVER: the readable engine
-then loads the whole log.
+The kernel checks each batch, and puts its offset records (key types 0 and 1) into the rows of a block. It folds the
+block when the block is full, and before a marker. To fold a row, it reads the slot of the row's key, then the entry,
+then the name. It prefetches each of them PREFETCH_DISTANCE rows before its use, so that it does not wait for memory.
+It indexes the arrays directly: a view of a row would cost more time than the work on the row.
+
+If a log has an unusual layout, damage, or a record that a coordinator refuses, the kernel returns HAND_OVER. The
+readable engine then loads the whole log.
 """
 
 from __future__ import annotations
@@ -20,215 +23,240 @@ from kafkagroups.kernels.crc32c import crc32c
 from kafkagroups.kernels.intrinsics import prefetch
 from kafkagroups.kernels.layout import (
     ABORT,
-    AHEAD,
-    ARENA,
-    BATCH,
+    ARENA_BYTES,
+    BATCH_OFFSET,
     BATCHES,
-    BLOCK,
+    BLOCK_ROWS,
     CHECKS_CRC,
-    CLASSIC,
     COMMIT,
     COMPRESSED,
     ENTRIES,
     ENTRY,
-    FIRST,
+    FIRST_OFFSET,
     HAND_OVER,
-    HASH,
-    HEADER,
-    MOST,
-    NAME,
-    NAME_AT,
+    IS_CLASSIC,
+    KEY_HASH,
+    MAX_INT64,
+    MAX_OFFSET_VERSION,
+    MAX_TYPE0_VERSION,
+    METADATA,
+    NAME_AND_PARTITION,
     NAME_SIZE,
+    NAME_START,
+    NAME_TEXT,
     NAMES,
-    NEEDS_A_MARKER,
+    NEEDS_MARKER,
     NEEDS_MORE,
+    NEWEST_VALUE,
     NEXT_OFFSET,
     NO_SPACE,
     NO_TRANSACTION,
     NODES,
-    NOTE,
     OFFSET,
-    OFFSET_VALUES,
     OK,
+    OTHER_RECORDS,
     PAUSED,
-    PLACE,
-    PRODUCER,
+    PREFETCH_DISTANCE,
+    PRODUCER_ID,
     PRODUCERS,
-    RECORD,
+    RECORD_OFFSET,
     RECORDS,
-    ROWS,
-    SEEN,
     STOPPED,
-    TYPE0_VALUES,
-    UNTIL,
+    UNTIL_OFFSET,
     UNTIL_TIME,
-    VALUE,
     VALUE_SIZE,
+    VALUE_START,
 )
-from kafkagroups.kernels.scan import int16, int32, int64, name_size, record_at, same_text, short_hash
-from kafkagroups.kernels.table import entry_of, key_hash
-from kafkagroups.kernels.transactions import end_transaction, new_node
-from kafkagroups.kernels.values import put_value
+from kafkagroups.kernels.scan import (
+    find_record_parts,
+    group_and_topic_size,
+    hash_bytes,
+    load_int16,
+    load_int32,
+    load_int64,
+    same_bytes,
+)
+from kafkagroups.kernels.table import find_or_add_entry, hash_key
+from kafkagroups.kernels.transactions import add_node, end_transaction
+from kafkagroups.kernels.values import read_offset_value
+from kafkagroups.log.record_batch import HEADER_SIZE
 
 
 @kernel
 def fold_segment(
     data: Any, start: int, stride: int, is_last: bool, tables: Any, rows: Any, block: Any
 ) -> tuple[int, int]:
-    """Fold the batches of one segment from `start` on, about `stride` bytes. Return a status and where it stopped.
+    """Fold about `stride` bytes of a segment from `start` on. Return a status and the position where it stopped.
 
-    Call it again from there: after NO_SPACE with larger arrays, after COMPRESSED behind the batch, after PAUSED as it
-    is, after NEEDS_MORE with more bytes (it is never returned if this is the segment's last piece). OK before the end
-    means that zeros follow. `rows` gets the records of other types: offset, key, its size, value, its size.
+    To continue from this position after NO_SPACE, grow the arrays. After COMPRESSED, continue after the compressed
+    batches. After NEEDS_MORE, read more bytes; it is not returned if `is_last` is true, i.e. if these are the last
+    bytes of the segment. OK before the end means that all bytes up to the end are zero.
+
+    `rows` receives each record of another type: offset, key position, key size, value position, value size.
     """
     rules = tables.rules
     counts = tables.counts
     slots = tables.slots
     limits = _limits(tables, rows)
     mask = len(slots) - 1
-    at = start
+    position = start
     end = len(data)
     status = OK
-    # The rows in the block, and how many bytes and producers they may add.
-    waiting = 0
-    waiting_bytes = 0
-    waiting_producers = 0
-    # The name of the row before: where it is, its size, its hash.
-    before_at = np.int64(0)
-    before_size = np.int64(-1)
-    name = np.int64(0)
-    while at < end and status == OK:
-        if at - start >= stride:
+    # The number of rows in the block, and how many bytes and producers these rows can add to the arrays.
+    block_rows = 0
+    block_bytes = 0
+    block_producers = 0
+    # The position, the size and the hash of the name of the previous row.
+    previous_name_start = np.int64(0)
+    previous_name_size = np.int64(-1)
+    name_hash = np.int64(0)
+    while position < end and status == OK:
+        if position - start >= stride:
             status = PAUSED
             break
+        # The fields of a batch header are at fixed positions (log/record_batch.py).
         length = np.int64(0)
-        has_head = end - at >= HEADER
-        if has_head:
-            length = int32(data, at + 8)
-        size = length + 12
-        if not is_last and (not has_head or (size > end - at and length >= 49 and data[at + 16] == 2)):
+        has_header = end - position >= HEADER_SIZE
+        if has_header:
+            length = load_int32(data, position + 8)
+        batch_size = length + 12
+        if not is_last and (
+            not has_header or (batch_size > end - position and length >= 49 and data[position + 16] == 2)
+        ):
             status = NEEDS_MORE
             break
-        if length < 49 or size > end - at or data[at + 16] != 2:
-            status = OK if _is_zero(data, at, end) else HAND_OVER
+        if length < 49 or batch_size > end - position or data[position + 16] != 2:
+            status = OK if _is_zero(data, position, end) else HAND_OVER
             break
-        base = int64(data, at)
-        attributes = int16(data, at + 21)
-        count = int32(data, at + 57)
-        producer = int64(data, at + 43)
-        if rules[CHECKS_CRC] and crc32c(data, at + 21, at + size) != int32(data, at + 17) & 0xFFFFFFFF:
-            return HAND_OVER, at
-        if int64(data, at + 35) > rules[UNTIL_TIME] or base >= rules[UNTIL]:
+        base_offset = load_int64(data, position)
+        attributes = load_int16(data, position + 21)
+        record_count = load_int32(data, position + 57)
+        producer_id = load_int64(data, position + 43)
+        if (
+            rules[CHECKS_CRC]
+            and crc32c(data, position + 21, position + batch_size) != load_int32(data, position + 17) & 0xFFFFFFFF
+        ):
+            return HAND_OVER, position
+        if load_int64(data, position + 35) > rules[UNTIL_TIME] or base_offset >= rules[UNTIL_OFFSET]:
             status = STOPPED
             break
-        if count < 0 or producer == NO_TRANSACTION:
-            return HAND_OVER, at
+        if record_count < 0 or producer_id == NO_TRANSACTION:
+            return HAND_OVER, position
         if attributes & 7:
             status = COMPRESSED
             break
-        last = base + int32(data, at + 23)
+        last_offset = base_offset + load_int32(data, position + 23)
         # A batch cannot hold more records than bytes, and offsets must rise.
-        if count > size or base < counts[NEXT_OFFSET] or last < base or last == MOST:
-            return HAND_OVER, at
+        if (
+            record_count > batch_size
+            or base_offset < counts[NEXT_OFFSET]
+            or last_offset < base_offset
+            or last_offset == MAX_INT64
+        ):
+            return HAND_OVER, position
         is_control = (attributes & 0x20) != 0
-        fits = _fits(size + waiting_bytes, count, waiting_producers, counts, limits)
-        if waiting and (is_control or not fits or waiting + count > BLOCK):
-            status = _fold(data, block, waiting, tables)
-            waiting = 0
-            waiting_bytes = 0
-            waiting_producers = 0
+        has_space = _has_space(batch_size + block_bytes, record_count, block_producers, counts, limits)
+        if block_rows and (is_control or not has_space or block_rows + record_count > BLOCK_ROWS):
+            status = _fold_block(data, block, block_rows, tables)
+            block_rows = 0
+            block_bytes = 0
+            block_producers = 0
             if status != OK:
-                return status, at
-            fits = _fits(size, count, 0, counts, limits)
-        if not fits:
-            return NO_SPACE, at
-        stop = at + size
-        place = at + HEADER
+                return status, position
+            has_space = _has_space(batch_size, record_count, 0, counts, limits)
+        if not has_space:
+            return NO_SPACE, position
+        batch_end = position + batch_size
+        record_start = position + HEADER_SIZE
         if is_control:
-            if count == 0 and rules[NEEDS_A_MARKER]:
-                return HAND_OVER, at
-            for number in range(count):
-                place, _, key, key_size, _, _ = record_at(data, place, stop)
-                if place < 0 or key_size < 4 or int16(data, key) < 0:
-                    return HAND_OVER, at
-                kind = int16(data, key + 2)
-                counts_here = number == 0 if rules[CLASSIC] else kind in (COMMIT, ABORT)
-                if counts_here:
-                    commits = kind == COMMIT
-                    end_transaction(producer, commits, tables)
+            if record_count == 0 and rules[NEEDS_MARKER]:
+                return HAND_OVER, position
+            for number in range(record_count):
+                record_start, _, key_start, key_size, _, _ = find_record_parts(data, record_start, batch_end)
+                if record_start < 0 or key_size < 4 or load_int16(data, key_start) < 0:
+                    return HAND_OVER, position
+                record_type = load_int16(data, key_start + 2)
+                # The classic coordinator reads only the first record of a control batch.
+                is_applied = number == 0 if rules[IS_CLASSIC] else record_type in (COMMIT, ABORT)
+                if is_applied:
+                    is_commit = record_type == COMMIT
+                    end_transaction(producer_id, is_commit, tables)
         else:
-            waiting_bytes += size
-            waiting_producers += 1
-            pending = (attributes & 0x10) != 0 if rules[CLASSIC] else producer != -1
-            first = np.int64(-1)
-            before = base - 1
-            for number in range(count):
-                place, delta, key, key_size, value, value_size = record_at(data, place, stop)
-                offset = base + delta
-                if place < 0 or key_size < 2 or offset <= before or offset > last:
-                    return HAND_OVER, at
-                before = offset
-                first = offset if number == 0 else first
-                kind = int16(data, key)
-                if kind != 0 and kind != 1:
-                    row = counts[ROWS]
+            block_bytes += batch_size
+            block_producers += 1
+            is_transactional = (attributes & 0x10) != 0 if rules[IS_CLASSIC] else producer_id != -1
+            first_offset = np.int64(-1)
+            previous_offset = base_offset - 1
+            for number in range(record_count):
+                record_start, offset_delta, key_start, key_size, value_start, value_size = find_record_parts(
+                    data, record_start, batch_end
+                )
+                offset = base_offset + offset_delta
+                if record_start < 0 or key_size < 2 or offset <= previous_offset or offset > last_offset:
+                    return HAND_OVER, position
+                previous_offset = offset
+                first_offset = offset if number == 0 else first_offset
+                record_type = load_int16(data, key_start)
+                if record_type != 0 and record_type != 1:
+                    row = counts[OTHER_RECORDS]
                     rows[row, 0] = offset
-                    rows[row, 1] = key
+                    rows[row, 1] = key_start
                     rows[row, 2] = key_size
-                    rows[row, 3] = value
+                    rows[row, 3] = value_start
                     rows[row, 4] = value_size
-                    counts[ROWS] += 1
+                    counts[OTHER_RECORDS] += 1
                     continue
-                size_of_name = name_size(data, key, key_size)
-                if size_of_name < 0:
-                    return HAND_OVER, at
-                if waiting == BLOCK:  # This happens within a batch that is larger than a block.
-                    status = _fold(data, block, waiting, tables)
-                    waiting = 0
+                name_size = group_and_topic_size(data, key_start, key_size)
+                if name_size < 0:
+                    return HAND_OVER, position
+                if block_rows == BLOCK_ROWS:  # The batch has more records than a block has rows.
+                    status = _fold_block(data, block, block_rows, tables)
+                    block_rows = 0
                     if status != OK:
-                        return status, at
-                at_name = key + 2
-                is_same = waiting > 0 and size_of_name == before_size
-                if is_same and same_text(data, before_at, data, at_name, size_of_name):
-                    block[waiting, NAME_SIZE] = -size_of_name
+                        return status, position
+                name_start = key_start + 2
+                is_same_name = block_rows > 0 and name_size == previous_name_size
+                if is_same_name and same_bytes(data, previous_name_start, data, name_start, name_size):
+                    block[block_rows, NAME_SIZE] = -name_size
                 else:
-                    name = short_hash(data, at_name, size_of_name)
-                    block[waiting, NAME_SIZE] = size_of_name
-                    before_size = size_of_name
-                block[waiting, NAME_AT] = at_name
-                before_at = at_name
-                hashed = key_hash(name, int32(data, at_name + size_of_name))
-                prefetch(slots, hashed & mask)
-                block[waiting, HASH] = hashed
-                block[waiting, VALUE] = value
-                block[waiting, VALUE_SIZE] = value_size
-                block[waiting, OFFSET] = offset
-                block[waiting, FIRST] = first
-                block[waiting, PRODUCER] = producer if pending else NO_TRANSACTION
-                waiting += 1
-        if place != stop:
-            return HAND_OVER, at
+                    name_hash = hash_bytes(data, name_start, name_size)
+                    block[block_rows, NAME_SIZE] = name_size
+                    previous_name_size = name_size
+                block[block_rows, NAME_START] = name_start
+                previous_name_start = name_start
+                key_hash = hash_key(name_hash, load_int32(data, name_start + name_size))
+                prefetch(slots, key_hash & mask)
+                block[block_rows, KEY_HASH] = key_hash
+                block[block_rows, VALUE_START] = value_start
+                block[block_rows, VALUE_SIZE] = value_size
+                block[block_rows, OFFSET] = offset
+                block[block_rows, FIRST_OFFSET] = first_offset
+                block[block_rows, PRODUCER_ID] = producer_id if is_transactional else NO_TRANSACTION
+                block_rows += 1
+        if record_start != batch_end:
+            return HAND_OVER, position
         counts[BATCHES] += 1
-        counts[RECORDS] += count
-        counts[NEXT_OFFSET] = last + 1
-        at = stop
-    if waiting and status != HAND_OVER:
-        folded = _fold(data, block, waiting, tables)
-        status = folded if folded != OK else status
-    return status, at
+        counts[RECORDS] += record_count
+        counts[NEXT_OFFSET] = last_offset + 1
+        position = batch_end
+    if block_rows and status != HAND_OVER:
+        block_status = _fold_block(data, block, block_rows, tables)
+        status = block_status if block_status != OK else status
+    return status, position
 
 
 @kernel
-def _is_zero(data: Any, at: int, end: int) -> bool:
-    for place in range(at, end):
-        if data[place]:
+def _is_zero(data: Any, start: int, end: int) -> bool:
+    """Return whether all bytes are zero, as at the end of a preallocated segment."""
+    for position in range(start, end):
+        if data[position]:
             return False
     return True
 
 
 @inlined
 def _limits(tables: Any, rows: Any) -> tuple[int, int, int, int, int, int]:
-    """Return how many entries, bytes, nodes, producers, rows and names fit into the arrays."""
+    """Return the largest numbers of entries, arena bytes, nodes, producers, rows and names that the arrays can hold."""
     return (
         min(len(tables.entries), len(tables.slots) // 2),
         len(tables.arena),
@@ -240,73 +268,79 @@ def _limits(tables: Any, rows: Any) -> tuple[int, int, int, int, int, int]:
 
 
 @inlined
-def _fits(size: int, count: int, producers: int, counts: Any, limits: Any) -> bool:
-    """Return whether a batch of this size and number of records surely fits, together with the block."""
-    many = count + BLOCK
+def _has_space(size: int, record_count: int, producers: int, counts: Any, limits: Any) -> bool:
+    """Return whether the arrays have space for the block and a batch of this size, whatever the batch contains."""
+    max_new_rows = record_count + BLOCK_ROWS
     return (
-        counts[ENTRIES] + many <= limits[0]
-        and counts[ARENA] + size <= limits[1]
-        and counts[NODES] + many <= limits[2]
+        counts[ENTRIES] + max_new_rows <= limits[0]
+        and counts[ARENA_BYTES] + size <= limits[1]
+        and counts[NODES] + max_new_rows <= limits[2]
         and counts[PRODUCERS] + producers + 2 <= limits[3]
-        and counts[ROWS] + count <= limits[4]
-        and counts[NAMES] + many <= limits[5]
+        and counts[OTHER_RECORDS] + record_count <= limits[4]
+        and counts[NAMES] + max_new_rows <= limits[5]
     )
 
 
 @kernel
-def _fold(data: Any, block: Any, waiting: int, tables: Any) -> int:
-    """Fold the rows of the block in three steps, each AHEAD rows before the next."""
+def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
+    """Fold the rows of the block. Prefetch the entry and the name of a row some rows before the row is folded."""
     rules = tables.rules
     slots = tables.slots
     entries = tables.entries
     nodes = tables.nodes
     mask = len(slots) - 1
-    classic = rules[CLASSIC] != 0
-    before = np.int64(-1)
-    for step in range(waiting + 2 * AHEAD):
-        if step < waiting:
-            entry = slots[block[step, HASH] & mask]
+    is_classic = rules[IS_CLASSIC] != 0
+    previous_name = np.int64(-1)
+    for slot_row in range(row_count + 2 * PREFETCH_DISTANCE):
+        if slot_row < row_count:
+            entry = slots[block[slot_row, KEY_HASH] & mask]
             if entry >= 0:
                 prefetch(entries, (entry & 0x7FFFFFFF) * 8)
-        behind = step - AHEAD
-        if 0 <= behind < waiting and block[behind, NAME_SIZE] >= 0:
-            entry = slots[block[behind, HASH] & mask]
+        name_row = slot_row - PREFETCH_DISTANCE
+        if 0 <= name_row < row_count and block[name_row, NAME_SIZE] >= 0:
+            entry = slots[block[name_row, KEY_HASH] & mask]
             if entry >= 0:
-                place = tables.names[entries[entry & 0x7FFFFFFF, NAME] >> 32, PLACE] >> 20
-                prefetch(tables.arena, place)
-                prefetch(tables.arena, place + 56)
-        at = step - 2 * AHEAD
-        if at < 0:
+                name_position = tables.names[entries[entry & 0x7FFFFFFF, NAME_AND_PARTITION] >> 32, NAME_TEXT] >> 20
+                prefetch(tables.arena, name_position)
+                prefetch(tables.arena, name_position + 56)
+        row = slot_row - 2 * PREFETCH_DISTANCE
+        if row < 0:
             continue
-        entry = entry_of(data, block[at, HASH], before, block[at, NAME_AT], block[at, NAME_SIZE], tables)
+        entry = find_or_add_entry(
+            data, block[row, KEY_HASH], previous_name, block[row, NAME_START], block[row, NAME_SIZE], tables
+        )
         if entry < 0:
             return HAND_OVER
-        before = entries[entry, NAME] >> 32
-        producer = block[at, PRODUCER]
-        offset = block[at, OFFSET]
-        value_size = block[at, VALUE_SIZE]
-        if value_size < 0 and (producer == NO_TRANSACTION or not classic):
-            # A tombstone. Under the classic coordinator it waits for the marker if it is in a transaction.
-            entries[entry, RECORD] = -1
+        previous_name = entries[entry, NAME_AND_PARTITION] >> 32
+        producer_id = block[row, PRODUCER_ID]
+        offset = block[row, OFFSET]
+        value_size = block[row, VALUE_SIZE]
+        if value_size < 0 and (producer_id == NO_TRANSACTION or not is_classic):
+            # This is a tombstone that counts now. In a transaction, the classic coordinator applies it at the marker.
+            entries[entry, RECORD_OFFSET] = -1
             tables.tombstones[entry] = offset
             continue
-        highest = rules[TYPE0_VALUES] if data[block[at, NAME_AT] - 1] == 0 else rules[OFFSET_VALUES]
+        max_version = rules[MAX_TYPE0_VERSION] if data[block[row, NAME_START] - 1] == 0 else rules[MAX_OFFSET_VERSION]
         status = OK
         if value_size >= 0:
-            entries[entry, SEEN] = offset
-        if producer == NO_TRANSACTION:
-            entries[entry, RECORD] = offset
-            entries[entry, BATCH] = block[at, FIRST]
-            status = put_value(data, block[at, VALUE], value_size, highest, tables, entries, tables.extras, entry)
+            entries[entry, NEWEST_VALUE] = offset
+        if producer_id == NO_TRANSACTION:
+            entries[entry, RECORD_OFFSET] = offset
+            entries[entry, BATCH_OFFSET] = block[row, FIRST_OFFSET]
+            status = read_offset_value(
+                data, block[row, VALUE_START], value_size, max_version, tables, entries, tables.extras, entry
+            )
         else:
-            node = new_node(producer, value_size < 0, tables)
+            node = add_node(producer_id, value_size < 0, tables)
             if node >= 0:
                 nodes[node, ENTRY] = ~entry if value_size < 0 else entry
-                nodes[node, RECORD] = offset
-                nodes[node, BATCH] = block[at, FIRST]
-                nodes[node, NOTE] = 0
+                nodes[node, RECORD_OFFSET] = offset
+                nodes[node, BATCH_OFFSET] = block[row, FIRST_OFFSET]
+                nodes[node, METADATA] = 0
             if value_size >= 0:
-                status = put_value(data, block[at, VALUE], value_size, highest, tables, nodes, tables.node_extras, node)
+                status = read_offset_value(
+                    data, block[row, VALUE_START], value_size, max_version, tables, nodes, tables.node_extras, node
+                )
         if status != OK:
             return status
     return OK

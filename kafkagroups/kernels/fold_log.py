@@ -1,7 +1,8 @@
-"""The compiled engine: fold one log into a shard. What it cannot do exactly it hands to the readable engine.
+"""The compiled engine: folds one log into a shard, or hands the log to the readable engine.
 
-That is: odd layouts, refused records, damage, batches before magic 2, and Kafka before 0.10.1. Tests hold both engines
-equal on every captured, crafted and random log.
+The readable engine loads a log that has an unusual layout, damage, batches of magic 0 or 1, or a record that the
+coordinator refuses. It also loads every log under the rules of Kafka before 0.10.1. Tests compare the two engines on
+all captured, crafted and random logs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kafkagroups.groups.classic_shard import keeps_offsets_apart
 from kafkagroups.groups.fold import create_shard, resume_shard
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.kernels import events, layout
-from kafkagroups.kernels.scan import short_hash
+from kafkagroups.kernels.scan import hash_bytes
 from kafkagroups.kernels.shards import FoldedShardOffsets, replay_fold
 from kafkagroups.kernels.state import FoldState
 from kafkagroups.kernels.unpack import as_array, decompress_segment
@@ -33,24 +34,24 @@ def fold(
     base: Shard | None = None,
     count_bytes: CountBytes = ignore_bytes,
 ) -> Shard:
-    """Fold a log, up to a stop, into a shard.
+    """Fold a log, up to a stop, into a shard (the state of one partition, groups/shard.py).
 
-    With a `base`, the log must begin behind it: its records are folded onto a copy of the base.
+    With a `base`, fold the log onto a copy of `base`. The log must then begin at the base's next offset or later.
     """
-    shard = fold_if_plain(log, dialect, stop, base, count_bytes)
+    shard = fold_if_possible(log, dialect, stop, base, count_bytes)
     if shard is None:
         return readable_engine.fold(log, dialect, stop, base, count_bytes)
     return shard
 
 
-def fold_if_plain(
+def fold_if_possible(
     log: Log,
     dialect: Dialect,
     stop: Stop = NO_STOP,
     base: Shard | None = None,
     count_bytes: CountBytes = ignore_bytes,
 ) -> Shard | None:
-    """Fold a log as `fold` does. Return None if the readable engine must do it."""
+    """Fold a log as `fold` does, but return None if the readable engine must load the log."""
     if keeps_offsets_apart(dialect):
         return None
     state = _start_state(log, dialect, stop, base)
@@ -63,9 +64,9 @@ def fold_if_plain(
     shard.loaded.records = counts[layout.RECORDS]
     if counts[layout.BATCHES]:
         shard.loaded.next_offset = counts[layout.NEXT_OFFSET]
-    since = 0 if base is None else base.loaded.next_offset
+    first_offset = 0 if base is None else base.loaded.next_offset
     try:
-        replay_fold(shard, offsets, list(state.others), partial(find_commits, log), since)
+        replay_fold(shard, offsets, list(state.other_records), partial(find_commits, log), first_offset)
     except (LoadFailed, BadBytes):
         return None
     state.forget_records()
@@ -73,23 +74,25 @@ def fold_if_plain(
 
 
 def _start_state(log: Log, dialect: Dialect, stop: Stop, base: Shard | None) -> FoldState | None:
-    """Return the state to fold onto: an empty one, or a copy of the base's. None if the base is not compiled."""
+    """Return an empty state, or a copy of the state of `base`; None if the readable engine folded `base`."""
     if base is None:
         return FoldState(dialect, stop, log.size)
     if not isinstance(base.offsets, FoldedShardOffsets):
         return None
-    return FoldState.restore(dialect, {name: array.copy() for name, array in base.offsets.state.saved().items()})
+    return FoldState.restore(
+        dialect, {name: array.copy() for name, array in base.offsets.state.arrays_to_save().items()}
+    )
 
 
 def _read_segments(log: Log, state: FoldState, count_bytes: CountBytes) -> bool:
     """Fold the segments in order. Return False if the readable engine must load the log."""
     for segment in log.segments:
-        position = 0
+        reported_position = 0
 
-        def report(at: int) -> None:
-            nonlocal position
-            count_bytes(at - position)
-            position = at
+        def report(position: int) -> None:
+            nonlocal reported_position
+            count_bytes(position - reported_position)
+            reported_position = position
 
         if log.content:
             if not state.fold_segment(as_array(log.read(segment)), report):
@@ -98,30 +101,33 @@ def _read_segments(log: Log, state: FoldState, count_bytes: CountBytes) -> bool:
         with log.open(segment) as file:
             if not state.fold_file(file, report):
                 return False
-            # Behind a stop nothing is read, but the progress must reach its end.
+            # After a stop the remaining bytes are not read, but the progress must reach 100 %.
             report(log.segment_size(segment))
     return True
 
 
-def find_commits(log: Log, names: Collection[str]) -> list[tuple[int, str]]:
-    """Return the records at which commits may have made these groups (events.py). The log was folded before."""
-    slots = np.full((1 << (2 * len(names) + 1).bit_length(), 2), -1, np.int64)
-    groups = bytearray()
-    by_slot = {}
-    for name in names:
-        content = name.encode()
-        text = np.frombuffer(content or b"\0", np.uint8)
-        slot = int(short_hash(text, 0, len(content))) & len(slots) - 1
+def find_commits(log: Log, group_ids: Collection[str]) -> list[tuple[int, str]]:
+    """Return the offset and the group of each commit that may create one of these groups (events.py).
+
+    The log must have been folded before.
+    """
+    slots = np.full((1 << (2 * len(group_ids) + 1).bit_length(), 2), -1, np.int64)
+    id_bytes = bytearray()
+    id_by_slot = {}
+    for group_id in group_ids:
+        encoded_id = group_id.encode()
+        id_array = np.frombuffer(encoded_id or b"\0", np.uint8)
+        slot = int(hash_bytes(id_array, 0, len(encoded_id))) & len(slots) - 1
         while slots[slot, 1] >= 0:
             slot = slot + 1 & len(slots) - 1
-        slots[slot] = (len(groups), len(content))
-        by_slot[slot] = name
-        groups += content
-    has_made = np.zeros(len(slots), np.int64)
-    found = []
+        slots[slot] = (len(id_bytes), len(encoded_id))
+        id_by_slot[slot] = group_id
+        id_bytes += encoded_id
+    group_exists = np.zeros(len(slots), np.int64)
+    commits = []
     for segment in log.segments:
         for data in decompress_segment(as_array(log.read(segment))):
-            times = np.empty((len(data) // 20 + 1, 2), np.int64)
-            count = events.commit_events(data, as_array(groups), slots, has_made, times)
-            found += [(offset, by_slot[slot]) for offset, slot in times[:count].tolist()]
-    return found
+            found_events = np.empty((len(data) // 20 + 1, 2), np.int64)
+            count = events.find_commit_events(data, as_array(id_bytes), slots, group_exists, found_events)
+            commits += [(offset, id_by_slot[slot]) for offset, slot in found_events[:count].tolist()]
+    return commits

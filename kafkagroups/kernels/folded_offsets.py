@@ -1,4 +1,4 @@
-"""Offsets that are still in the arrays of a compiled fold. They are decoded when somebody reads them."""
+"""Offsets of a group that stay in the arrays of a compiled fold until they are read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, Topi
 
 
 class OffsetArrays(Protocol):
-    """The arrays in which a fold keeps offsets (layout.py describes them)."""
+    """The arrays of a fold that contain offsets. layout.py describes them."""
 
     arena: Any
     entries: Any
@@ -17,11 +17,14 @@ class OffsetArrays(Protocol):
     names: Any
 
     def decode_offsets(self, entries: Any) -> PartitionOffsets:
-        """Return what is committed under the keys of these entries."""
+        """Return the committed offsets of these entries."""
 
 
 class FoldedOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
-    """The committed offsets of one group: some entries of a fold. A copy or a pickle of it is a plain dict."""
+    """The committed offsets of one group, stored as entries of a fold. Pickling or copying makes a dict.
+
+    Each read decodes all offsets of the group.
+    """
 
     def __init__(self, arrays: OffsetArrays, entries: Any) -> None:
         self.arrays = arrays
@@ -37,7 +40,7 @@ class FoldedOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
         return len(self.entries)
 
     def items(self) -> Any:
-        """Return the decoded pairs. `dict()` and comparisons use them, so that the offsets are decoded only once."""
+        """Return the decoded items. With this method, `dict()` and comparisons decode the offsets only once."""
         return self.decode().items()
 
     def keys(self) -> Any:
@@ -50,5 +53,5 @@ class FoldedOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
         return dict, (self.decode(),)
 
     def decode(self) -> PartitionOffsets:
-        """Return the offsets as a plain dict."""
+        """Return the offsets as a dict."""
         return self.arrays.decode_offsets(self.entries)

@@ -1,56 +1,71 @@
-"""Kernels that find the group of each key, and the keys of each group that have an offset."""
+"""Kernels that find the group of each key, and sort the keys with a committed offset by group."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kafkagroups.kernels.compiled import kernel
-from kafkagroups.kernels.layout import GROUP_PLACE, GROUP_SIZE, LIVE, NAME, NEWEST, PLACE, RECORD, SEEN
-from kafkagroups.kernels.scan import int16, same_text, short_hash
+from kafkagroups.kernels.layout import (
+    GROUP_NEWEST_VALUE,
+    GROUP_SIZE,
+    GROUP_START,
+    LIVE_KEYS,
+    NAME_AND_PARTITION,
+    NAME_TEXT,
+    NEWEST_VALUE,
+    RECORD_OFFSET,
+)
+from kafkagroups.kernels.scan import hash_bytes, load_int16, same_bytes
 
 
 @kernel
-def group_keys(
-    entries: Any, count: int, names: Any, many: int, arena: Any, slots: Any, groups: Any, group_of: Any
+def find_groups(
+    entries: Any, entry_count: int, names: Any, name_count: int, arena: Any, slots: Any, groups: Any, group_of_name: Any
 ) -> int:
-    """Fill `group_of` (a group for each name) and `groups`. Return the number of groups. `slots` are all -1."""
-    found = 0
+    """Fill `group_of_name` and `groups` (columns: layout.py), and return the number of groups.
+
+    `slots` is a hash table that the caller has filled with -1.
+    """
+    group_count = 0
     mask = len(slots) - 1
-    for name in range(many):
-        place = names[name, PLACE] >> 20
-        length = int16(arena, place)
-        place += 2
-        slot = short_hash(arena, place, length) & mask
+    for name in range(name_count):
+        group_start = names[name, NAME_TEXT] >> 20
+        group_size = load_int16(arena, group_start)
+        group_start += 2
+        slot = hash_bytes(arena, group_start, group_size) & mask
         while slots[slot] >= 0:
             group = slots[slot]
-            if groups[group, GROUP_SIZE] == length and same_text(
-                arena, place, arena, groups[group, GROUP_PLACE], length
+            if groups[group, GROUP_SIZE] == group_size and same_bytes(
+                arena, group_start, arena, groups[group, GROUP_START], group_size
             ):
                 break
             slot = slot + 1 & mask
         group = slots[slot]
         if group < 0:
-            group = found
+            group = group_count
             slots[slot] = group
-            groups[group, GROUP_PLACE] = place
-            groups[group, GROUP_SIZE] = length
-            groups[group, NEWEST] = -1
-            groups[group, LIVE] = 0
-            found += 1
-        group_of[name] = group
-    for entry in range(count):
-        group = group_of[entries[entry, NAME] >> 32]
-        if entries[entry, SEEN] > groups[group, NEWEST]:
-            groups[group, NEWEST] = entries[entry, SEEN]
-        groups[group, LIVE] += entries[entry, RECORD] >= 0
-    return found
+            groups[group, GROUP_START] = group_start
+            groups[group, GROUP_SIZE] = group_size
+            groups[group, GROUP_NEWEST_VALUE] = -1
+            groups[group, LIVE_KEYS] = 0
+            group_count += 1
+        group_of_name[name] = group
+    for entry in range(entry_count):
+        group = group_of_name[entries[entry, NAME_AND_PARTITION] >> 32]
+        if entries[entry, NEWEST_VALUE] > groups[group, GROUP_NEWEST_VALUE]:
+            groups[group, GROUP_NEWEST_VALUE] = entries[entry, NEWEST_VALUE]
+        groups[group, LIVE_KEYS] += entries[entry, RECORD_OFFSET] >= 0
+    return group_count
 
 
 @kernel
-def sort_live(entries: Any, count: int, group_of: Any, ends: Any, order: Any) -> None:
-    """Put the entries that have an offset into `order`, group by group. `ends` has each start, and then each end."""
-    for entry in range(count):
-        if entries[entry, RECORD] >= 0:
-            group = group_of[entries[entry, NAME] >> 32]
-            order[ends[group]] = entry
+def sort_live_keys(entries: Any, entry_count: int, group_of_name: Any, ends: Any, sorted_entries: Any) -> None:
+    """Fill `sorted_entries` with the entries that have a committed offset, group by group.
+
+    `ends` has the start of each group when this is called, and the end of each group afterwards.
+    """
+    for entry in range(entry_count):
+        if entries[entry, RECORD_OFFSET] >= 0:
+            group = group_of_name[entries[entry, NAME_AND_PARTITION] >> 32]
+            sorted_entries[ends[group]] = entry
             ends[group] += 1

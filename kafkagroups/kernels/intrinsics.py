@@ -1,6 +1,6 @@
-"""Instructions that numba does not offer: unaligned loads, copying bytes, prefetching, wide products, CRC-32C steps.
+"""Instructions that numba does not offer: unaligned loads, copies, prefetching, products, CRC-32C.
 
-None of them checks bounds. Their callers must.
+These functions do not check bounds. Their callers must check them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 _I8, _I32, _I64, _I128 = (ir.IntType(bits) for bits in (8, 32, 64, 128))
+"""LLVM's integer types."""
 
 
 def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Return the address of an element: the arguments are an array and an index."""
     array = context.make_array(signature.args[0])(context, builder, arguments[0])
     return builder.gep(array.data, [arguments[1]])
 
@@ -42,26 +44,26 @@ def load8(typing: Any, data: Any, position: Any) -> Any:
 
 
 @intrinsic(prefer_literal=True)  # type: ignore[call-arg, untyped-decorator, unused-ignore]
-def big_endian(typing: Any, data: Any, position: Any, bits: Any) -> Any:
-    """Return the signed number of 16, 32 or 64 bits at a position of a uint8 array as an int64."""
-    word = ir.IntType(bits.literal_value)
+def load_big_endian(typing: Any, data: Any, position: Any, bits: Any) -> Any:
+    """Return the signed big-endian number of 16, 32 or 64 bits at a position of a uint8 array as an int64."""
+    integer_type = ir.IntType(bits.literal_value)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = builder.bitcast(_address(context, builder, signature, arguments), word.as_pointer())
+        pointer = builder.bitcast(_address(context, builder, signature, arguments), integer_type.as_pointer())
         value = builder.bswap(builder.load(pointer, align=1))
-        return builder.sext(value, _I64) if word.width < 64 else value
+        return builder.sext(value, _I64) if integer_type.width < 64 else value
 
     return types.int64(data, types.int64, bits), generate
 
 
 @intrinsic
 def prefetch(typing: Any, data: Any, position: Any) -> Any:
-    """Start loading the cache line of an array's element, which need not exist."""
+    """Start loading the cache line at a position of an array. The position may be outside the array."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = builder.bitcast(_address(context, builder, signature, arguments), _I8.as_pointer())
-        kind = ir.FunctionType(ir.VoidType(), [pointer.type, _I32, _I32, _I32])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        function_type = ir.FunctionType(ir.VoidType(), [pointer.type, _I32, _I32, _I32])
+        function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
         builder.call(function, [pointer, _I32(0), _I32(3), _I32(1)])
         return context.get_dummy_value()
 
@@ -69,8 +71,8 @@ def prefetch(typing: Any, data: Any, position: Any) -> Any:
 
 
 @intrinsic
-def folded_product(typing: Any, one: Any, other: Any) -> Any:
-    """Return the exclusive or of the two halves of a 128-bit product of two uint64."""
+def xor_product_halves(typing: Any, left: Any, right: Any) -> Any:
+    """Multiply two uint64, and return the exclusive or of the two halves of the 128-bit product."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         product = builder.mul(*(builder.zext(argument, _I128) for argument in arguments))
@@ -81,25 +83,30 @@ def folded_product(typing: Any, one: Any, other: Any) -> Any:
 
 
 @intrinsic
-def crc32c_step(typing: Any, crc: Any, data: Any) -> Any:
-    """Add the bytes of an unsigned number to a CRC-32C. A CPU without SSE 4.2 cannot even compile this."""
+def add_to_crc32c(typing: Any, crc: Any, data: Any) -> Any:
+    """Add the bytes of an unsigned number to a CRC-32C.
+
+    On a CPU without SSE 4.2 the compilation fails, so the caller must check for SSE 4.2 first.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = ir.FunctionType(_I64, [_I64, ir.IntType(data.bitwidth)])
-        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.sse42.crc32.64.{data.bitwidth}")
+        function_type = ir.FunctionType(_I64, [_I64, ir.IntType(data.bitwidth)])
+        function = cgutils.get_or_insert_function(
+            builder.module, function_type, f"llvm.x86.sse42.crc32.64.{data.bitwidth}"
+        )
         return builder.call(function, arguments)
 
     return types.uint64(types.uint64, data), generate
 
 
 @intrinsic
-def copy(typing: Any, source: Any, start: Any, target: Any, place: Any, size: Any) -> Any:
+def copy_bytes(typing: Any, source: Any, source_start: Any, target: Any, target_start: Any, size: Any) -> Any:
     """Copy bytes from one uint8 array to another."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        read = _address(context, builder, signature, arguments)
+        source_address = _address(context, builder, signature, arguments)
         array = context.make_array(signature.args[2])(context, builder, arguments[2])
-        cgutils.raw_memcpy(builder, builder.gep(array.data, [arguments[3]]), read, arguments[4], 1)
+        cgutils.raw_memcpy(builder, builder.gep(array.data, [arguments[3]]), source_address, arguments[4], 1)
         return context.get_dummy_value()
 
     return types.void(source, types.int64, target, types.int64, types.int64), generate

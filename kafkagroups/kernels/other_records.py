@@ -1,8 +1,8 @@
-"""Keeps the records of a log that are not offset records, in order. Of consecutive plain records of a group only the
-newest is kept.
+"""The records of a log that are not offset records; of plain group records only the newest is kept.
 
-A newer plain record replaces the older one, so memory is bounded by the number of groups. A record that is not plain
-ends this for its group, because what came before it must be replayed too. If it names no group, it ends this for all.
+A plain group record (plain_groups.py) replaces the group's previous record, so memory is bounded by the number of
+groups. But a record that is not plain must be replayed together with all records before it. So it closes the row of
+its group: no later record replaces the row. If the record contains no group, it closes the rows of all groups.
 """
 
 from __future__ import annotations
@@ -14,115 +14,133 @@ import numpy as np
 
 from kafkagroups.kernels.arrays import Array, lengthen
 from kafkagroups.kernels.compiled import kernel
-from kafkagroups.kernels.intrinsics import copy
-from kafkagroups.kernels.plain_groups import MOST_MEMBERS, is_plain_group
-from kafkagroups.kernels.scan import int16, same_text, short_hash
+from kafkagroups.kernels.intrinsics import copy_bytes
+from kafkagroups.kernels.plain_groups import MAX_MEMBERS, is_plain_group
+from kafkagroups.kernels.scan import hash_bytes, load_int16, same_bytes
 
-_NUMBER, _OFFSET, _KEY_SIZE, _VALUE_SIZE, _PLACE, _CAPACITY, _PLAIN, _CLOSED = range(8)
-"""The columns of a row, which is one record: its number in the log, its offset, its place in the arena and its size."""
-_KEPT, _BYTES, _SEEN, _ALL_CLOSED, _NAMES = range(5)
-"""The counts: rows, bytes in the arena, records so far, the last record that closed all groups, groups."""
+_NUMBER, _OFFSET, _KEY_SIZE, _VALUE_SIZE, _POSITION, _CAPACITY, _IS_PLAIN, _IS_CLOSED = range(8)
+"""The columns of a row, which is one record.
+
+_NUMBER: the record's number in the log. _POSITION: the position of its key in the arena; the value comes after the key.
+_CAPACITY: the bytes in the arena that the row may use. _IS_CLOSED: no later record may replace this record.
+"""
+_ROW_COUNT, _BYTE_COUNT, _RECORD_COUNT, _CLOSED_BEFORE, _GROUP_COUNT = range(5)
+"""The columns of `counts`. Rows whose number is less than _CLOSED_BEFORE are closed."""
 
 
 class OtherRecord(NamedTuple):
-    """A record that is not an offset's. `plain` is the group of a plain group record, else None."""
+    """A record that is not an offset record. `plain_group_id` is the group of a plain group record, else None."""
 
     offset: int
     key: bytes
     value: bytes | None
-    plain: str | None
+    plain_group_id: str | None
 
 
 class OtherRecords:
-    """The records of one partition. Add them as places in a segment's bytes; iterate over what is kept."""
+    """The records of one partition that are not offset records. Iterating yields the kept records in order."""
 
-    def __init__(self, highest: int) -> None:
-        self._highest = highest
-        self._members = np.empty((MOST_MEMBERS, 2), np.int64)
+    def __init__(self, max_version: int) -> None:
+        self._max_version = max_version
+        self._members = np.empty((MAX_MEMBERS, 2), np.int64)
         self._counts = np.zeros(5, np.int64)
         self._rows = np.empty((64, 8), np.int64)
         self._slots = np.full(256, -1, np.int64)
         self._arena = np.empty(1 << 14, np.uint8)
 
-    def add(self, data: Array, places: Array) -> None:
-        """Add records. `places` has offset, key, its size, value, its size (-1: null) of each record."""
-        if not len(places):
+    def add(self, data: Array, positions: Array) -> None:
+        """Add the records at these positions in a segment's bytes.
+
+        A row of `positions` has the record's offset, key position, key size, value position and value size (-1: null).
+        """
+        if not len(positions):
             return
-        rows = int(self._counts[_KEPT]) + len(places)
-        if rows > len(self._rows):
-            self._rows = lengthen(self._rows, 2 * rows)
-        if 2 * (self._counts[_NAMES] + len(places)) > len(self._slots):
-            self._slots = np.full(1 << (4 * rows).bit_length(), -1, np.int64)
+        max_rows = int(self._counts[_ROW_COUNT]) + len(positions)
+        if max_rows > len(self._rows):
+            self._rows = lengthen(self._rows, 2 * max_rows)
+        if 2 * (self._counts[_GROUP_COUNT] + len(positions)) > len(self._slots):
+            self._slots = np.full(1 << (4 * max_rows).bit_length(), -1, np.int64)
             _rehash(self._counts, self._rows, self._slots, self._arena)
-        most = int(self._counts[_BYTES]) + 2 * int(places[:, 2].sum() + np.maximum(places[:, 4], 0).sum())
-        if most > len(self._arena):
-            self._arena = lengthen(self._arena, 2 * most)
-        _keep(data, places, self._highest, self._members, self._counts, self._rows, self._slots, self._arena)
+        max_bytes = int(self._counts[_BYTE_COUNT]) + 2 * int(
+            positions[:, 2].sum() + np.maximum(positions[:, 4], 0).sum()
+        )
+        if max_bytes > len(self._arena):
+            self._arena = lengthen(self._arena, 2 * max_bytes)
+        _keep_records(
+            data, positions, self._max_version, self._members, self._counts, self._rows, self._slots, self._arena
+        )
 
     def __iter__(self) -> Iterator[OtherRecord]:
-        rows = self._rows[: self._counts[_KEPT]]
+        rows = self._rows[: self._counts[_ROW_COUNT]]
         arena = memoryview(self._arena)
         for row in rows[np.argsort(rows[:, _NUMBER])].tolist():
-            value = row[_PLACE] + row[_KEY_SIZE]
-            key = bytes(arena[row[_PLACE] : value])
-            content = None if row[_VALUE_SIZE] < 0 else bytes(arena[value : value + row[_VALUE_SIZE]])
-            plain = key[4 : 4 + int.from_bytes(key[2:4], "big")].decode() if row[_PLAIN] else None
-            yield OtherRecord(row[_OFFSET], key, content, plain)
+            value_start = row[_POSITION] + row[_KEY_SIZE]
+            key = bytes(arena[row[_POSITION] : value_start])
+            value = None if row[_VALUE_SIZE] < 0 else bytes(arena[value_start : value_start + row[_VALUE_SIZE]])
+            plain_group_id = key[4 : 4 + int.from_bytes(key[2:4], "big")].decode() if row[_IS_PLAIN] else None
+            yield OtherRecord(row[_OFFSET], key, value, plain_group_id)
 
 
 @kernel
-def _keep(data: Any, places: Any, highest: int, members: Any, counts: Any, rows: Any, slots: Any, arena: Any) -> None:
-    for number in range(len(places)):
-        key = places[number, 1]
-        key_size = places[number, 2]
-        value = places[number, 3]
-        value_size = places[number, 4]
-        plain = int16(data, key) == 2 and is_plain_group(data, key, key_size, value, value_size, highest, members)
+def _keep_records(
+    data: Any, positions: Any, max_version: int, members: Any, counts: Any, rows: Any, slots: Any, arena: Any
+) -> None:
+    """Add records: put each one into a new row, or replace the previous plain record of the group."""
+    for number in range(len(positions)):
+        key_start = positions[number, 1]
+        key_size = positions[number, 2]
+        value_start = positions[number, 3]
+        value_size = positions[number, 4]
+        is_plain = load_int16(data, key_start) == 2 and is_plain_group(
+            data, key_start, key_size, value_start, value_size, max_version, members
+        )
         slot = np.int64(-1)
         row = np.int64(-1)
-        if key_size >= 4 and 0 <= int16(data, key + 2) <= key_size - 4:
-            slot = _find_slot(data, key, rows, slots, arena)
+        if key_size >= 4 and 0 <= load_int16(data, key_start + 2) <= key_size - 4:
+            slot = _find_slot(data, key_start, rows, slots, arena)
             row = slots[slot]
-        elif not plain:
-            counts[_ALL_CLOSED] = counts[_SEEN]
-        if not plain or (row >= 0 and (rows[row, _CLOSED] or rows[row, _NUMBER] < counts[_ALL_CLOSED])):
+        elif not is_plain:
+            counts[_CLOSED_BEFORE] = counts[_RECORD_COUNT]
+        if not is_plain or (row >= 0 and (rows[row, _IS_CLOSED] or rows[row, _NUMBER] < counts[_CLOSED_BEFORE])):
             if row >= 0:
-                rows[row, _CLOSED] = 1
+                rows[row, _IS_CLOSED] = 1
             row = np.int64(-1)
         size = key_size + max(value_size, 0)
         if row < 0:
-            row = counts[_KEPT]
-            counts[_KEPT] += 1
+            row = counts[_ROW_COUNT]
+            counts[_ROW_COUNT] += 1
             rows[row, _CAPACITY] = 0
             if slot >= 0:
-                counts[_NAMES] += slots[slot] < 0
+                counts[_GROUP_COUNT] += slots[slot] < 0
                 slots[slot] = row
         if rows[row, _CAPACITY] < size:
             capacity = min(2 * size, size + rows[row, _CAPACITY])
-            rows[row, _PLACE] = counts[_BYTES]
+            rows[row, _POSITION] = counts[_BYTE_COUNT]
             rows[row, _CAPACITY] = capacity
-            counts[_BYTES] += capacity
-        rows[row, _NUMBER] = counts[_SEEN]
-        rows[row, _OFFSET] = places[number, 0]
+            counts[_BYTE_COUNT] += capacity
+        rows[row, _NUMBER] = counts[_RECORD_COUNT]
+        rows[row, _OFFSET] = positions[number, 0]
         rows[row, _KEY_SIZE] = key_size
         rows[row, _VALUE_SIZE] = value_size
-        rows[row, _PLAIN] = plain
-        rows[row, _CLOSED] = not plain
-        counts[_SEEN] += 1
-        place = rows[row, _PLACE]
-        copy(data, key, arena, place, key_size)
-        copy(data, value, arena, place + key_size, max(value_size, 0))
+        rows[row, _IS_PLAIN] = is_plain
+        rows[row, _IS_CLOSED] = not is_plain
+        counts[_RECORD_COUNT] += 1
+        start = rows[row, _POSITION]
+        copy_bytes(data, key_start, arena, start, key_size)
+        copy_bytes(data, value_start, arena, start + key_size, max(value_size, 0))
 
 
 @kernel
-def _find_slot(data: Any, key: int, rows: Any, slots: Any, arena: Any) -> int:
-    """Return the slot of the group that a key names. It holds the group's newest row, or -1."""
+def _find_slot(data: Any, key_start: int, rows: Any, slots: Any, arena: Any) -> int:
+    """Return the slot of the group in a key. The slot contains the group's newest row, or -1."""
     mask = len(slots) - 1
-    length = int16(data, key + 2)
-    slot = short_hash(data, key + 4, length) & mask
+    group_size = load_int16(data, key_start + 2)
+    slot = hash_bytes(data, key_start + 4, group_size) & mask
     while slots[slot] >= 0:
-        place = rows[slots[slot], _PLACE]
-        if int16(arena, place + 2) == length and same_text(data, key + 4, arena, place + 4, length):
+        row_key_start = rows[slots[slot], _POSITION]
+        if load_int16(arena, row_key_start + 2) == group_size and same_bytes(
+            data, key_start + 4, arena, row_key_start + 4, group_size
+        ):
             break
         slot = slot + 1 & mask
     return slot
@@ -130,8 +148,8 @@ def _find_slot(data: Any, key: int, rows: Any, slots: Any, arena: Any) -> int:
 
 @kernel
 def _rehash(counts: Any, rows: Any, slots: Any, arena: Any) -> None:
-    """Fill empty slots with the newest row of each group."""
-    for row in range(counts[_KEPT]):
-        place = rows[row, _PLACE]
-        if rows[row, _KEY_SIZE] >= 4 and 0 <= int16(arena, place + 2) <= rows[row, _KEY_SIZE] - 4:
-            slots[_find_slot(arena, place, rows, slots, arena)] = row
+    """Add the newest row of each group to an empty hash table."""
+    for row in range(counts[_ROW_COUNT]):
+        key_start = rows[row, _POSITION]
+        if rows[row, _KEY_SIZE] >= 4 and 0 <= load_int16(arena, key_start + 2) <= rows[row, _KEY_SIZE] - 4:
+            slots[_find_slot(arena, key_start, rows, slots, arena)] = row

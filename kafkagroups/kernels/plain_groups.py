@@ -1,7 +1,8 @@
-"""Kernel that decides whether a group record is plain: every coordinator since 0.10.1 can read it.
+"""Kernel that decides whether a group record is plain: a coordinator can read it without an error.
 
-Only the newest plain record of a group counts, so the others need not be decoded. Records that are not plain (a version
-above 3, many members, odd bytes) are decoded one by one.
+Only the newest plain record of a group counts, so the previous plain records are never decoded. A group record is not
+plain if its version is above 3, if it has more than MAX_MEMBERS members, or if its layout is unusual. Such a record is
+decoded, because reading it can fail or depend on the coordinator's version.
 """
 
 from __future__ import annotations
@@ -9,117 +10,128 @@ from __future__ import annotations
 from typing import Any
 
 from kafkagroups.kernels.compiled import inlined, kernel
-from kafkagroups.kernels.scan import int16, int32, is_plain_text, same_text
+from kafkagroups.kernels.scan import is_java_text, load_int16, load_int32, same_bytes
 
-MOST_MEMBERS = 64
-_CONSUMER = b"consumer"
-
-
-@inlined
-def _after_string(data: Any, at: int, end: int, nullable: bool) -> int:
-    """Return the position behind a string; -1 if it is not whole, or null where null is not allowed."""
-    if at < 0 or at + 2 > end:
-        return -1
-    length = int16(data, at)
-    if length < 0:
-        return at + 2 if nullable else -1
-    return at + 2 + length if at + 2 + length <= end else -1
+MAX_MEMBERS = 64
+"""The largest number of members of a plain group. Checking that their ids differ takes quadratic time."""
+_CONSUMER_TYPE = b"consumer"
 
 
 @inlined
-def _after_bytes(data: Any, at: int, end: int) -> int:
-    if at < 0 or at + 4 > end:
+def _skip_string(data: Any, position: int, end: int, nullable: bool) -> int:
+    """Return the position after a string; -1 if the string is not complete, or if it is null but not `nullable`."""
+    if position < 0 or position + 2 > end:
         return -1
-    length = int32(data, at)
-    return at + 4 + length if 0 <= length <= end - at - 4 else -1
+    size = load_int16(data, position)
+    if size < 0:
+        return position + 2 if nullable else -1
+    return position + 2 + size if position + 2 + size <= end else -1
+
+
+@inlined
+def _skip_bytes(data: Any, position: int, end: int) -> int:
+    """Return the position after a field of type bytes; -1 if it is null or not complete."""
+    if position < 0 or position + 4 > end:
+        return -1
+    size = load_int32(data, position)
+    return position + 4 + size if 0 <= size <= end - position - 4 else -1
 
 
 @kernel
-def is_plain_group(data: Any, key: int, key_size: int, value: int, size: int, highest: int, members: Any) -> bool:
-    """Return whether a record of type 2 is plain. `size` -1 is a tombstone. `members` has MOST_MEMBERS rows of two."""
-    if key_size < 4 or int16(data, key + 2) < 0 or int16(data, key + 2) + 4 > key_size:
+def is_plain_group(
+    data: Any, key_start: int, key_size: int, value_start: int, value_size: int, max_version: int, members: Any
+) -> bool:
+    """Return whether a record with key type 2 is plain. A `value_size` of -1 means that it is a tombstone.
+
+    `members` is memory for this function: the positions of each member's id and instance id, in MAX_MEMBERS rows.
+    """
+    if key_size < 4 or load_int16(data, key_start + 2) < 0 or load_int16(data, key_start + 2) + 4 > key_size:
         return False
-    if not is_plain_text(data, key + 4, int16(data, key + 2)):
+    if not is_java_text(data, key_start + 4, load_int16(data, key_start + 2)):
         return False
-    if size < 0:
+    if value_size < 0:
         return True
-    end = value + size
-    if size < 2:
+    end = value_start + value_size
+    if value_size < 2:
         return False
-    version = int16(data, value)
-    if version < 0 or version > 3 or version > highest:
+    version = load_int16(data, value_start)
+    if version < 0 or version > 3 or version > max_version:
         return False
-    kind = value + 2
-    at = _after_string(data, kind, end, False)
-    if at < 0 or at + 4 > end:
+    protocol_type_start = value_start + 2
+    position = _skip_string(data, protocol_type_start, end, False)
+    if position < 0 or position + 4 > end:
         return False
-    at += 4
-    has_protocol = at + 2 <= end and int16(data, at) >= 0
-    at = _after_string(data, at, end, True)
-    at = _after_string(data, at, end, True)
-    if at < 0:
+    position += 4
+    has_protocol = position + 2 <= end and load_int16(data, position) >= 0
+    position = _skip_string(data, position, end, True)
+    position = _skip_string(data, position, end, True)
+    if position < 0:
         return False
-    at += 8 if version >= 2 else 0
-    if at + 4 > end:
+    position += 8 if version >= 2 else 0
+    if position + 4 > end:
         return False
-    count = int32(data, at)
-    at += 4
-    if count < 0 or count > MOST_MEMBERS:
+    member_count = load_int32(data, position)
+    position += 4
+    if member_count < 0 or member_count > MAX_MEMBERS:
         return False
-    consumer = int16(data, kind) == 8 and has_protocol
-    for place in range(8):
-        consumer = consumer and data[kind + 2 + place] == _CONSUMER[place]
-    for number in range(count):
-        members[number, 0] = at
-        members[number, 1] = -1
-        at = _after_string(data, at, end, False)
-        if at < 0:
+    is_consumer = load_int16(data, protocol_type_start) == 8 and has_protocol
+    for letter in range(8):
+        is_consumer = is_consumer and data[protocol_type_start + 2 + letter] == _CONSUMER_TYPE[letter]
+    for member in range(member_count):
+        members[member, 0] = position
+        members[member, 1] = -1
+        position = _skip_string(data, position, end, False)
+        if position < 0:
             return False
         if version >= 3:
-            if at + 2 > end:
+            if position + 2 > end:
                 return False
-            members[number, 1] = at if int16(data, at) >= 0 else -1
-            at = _after_string(data, at, end, True)
-        at = _after_string(data, _after_string(data, at, end, False), end, False)
-        if at < 0:
+            members[member, 1] = position if load_int16(data, position) >= 0 else -1
+            position = _skip_string(data, position, end, True)
+        position = _skip_string(data, _skip_string(data, position, end, False), end, False)
+        if position < 0:
             return False
-        at += 8 if version >= 1 else 4
-        subscription = at + 4
-        at = _after_bytes(data, at, end)
-        if at < 0 or (consumer and not _is_plain_subscription(data, subscription, at)):
+        position += 8 if version >= 1 else 4
+        subscription_start = position + 4
+        position = _skip_bytes(data, position, end)
+        if position < 0 or (is_consumer and not _is_plain_subscription(data, subscription_start, position)):
             return False
-        at = _after_bytes(data, at, end)
-        if at < 0 or not _is_new(data, members, number):
+        position = _skip_bytes(data, position, end)
+        if position < 0 or not _has_new_ids(data, members, member):
             return False
     return True
 
 
 @kernel
-def _is_plain_subscription(data: Any, at: int, end: int) -> bool:
+def _is_plain_subscription(data: Any, position: int, end: int) -> bool:
     """Return whether a subscription can be read in its oldest layout: version, topics, user data."""
-    if at + 6 > end:
+    if position + 6 > end:
         return False
-    topics = int32(data, at + 2)
-    at += 6
-    if topics < 0 or topics > end - at:
+    topic_count = load_int32(data, position + 2)
+    position += 6
+    if topic_count < 0 or topic_count > end - position:
         return False
-    for _ in range(topics):
-        at = _after_string(data, at, end, False)
-        if at < 0:
+    for _ in range(topic_count):
+        position = _skip_string(data, position, end, False)
+        if position < 0:
             return False
-    return at + 4 <= end and int32(data, at) <= end - at - 4
+    return position + 4 <= end and load_int32(data, position) <= end - position - 4
 
 
 @kernel
-def _is_new(data: Any, members: Any, number: int) -> bool:
-    """Return whether no member before this one has the same member id or the same instance id."""
-    for which in range(2):
-        mine = members[number, which]
-        if mine < 0:
+def _has_new_ids(data: Any, members: Any, member: int) -> bool:
+    """Return whether no previous member has the same member id or the same instance id as this member."""
+    for column in range(2):
+        id_start = members[member, column]
+        if id_start < 0:
             continue
-        length = int16(data, mine) + 2
-        for other in range(number):
-            theirs = members[other, which]
-            if theirs >= 0 and int16(data, theirs) + 2 == length and same_text(data, mine, data, theirs, length):
+        id_size = load_int16(data, id_start) + 2
+        for other_member in range(member):
+            other_id_start = members[other_member, column]
+            if (
+                other_id_start >= 0
+                and load_int16(data, other_id_start) + 2 == id_size
+                and same_bytes(data, id_start, data, other_id_start, id_size)
+            ):
                 return False
     return True

@@ -1,6 +1,7 @@
-"""Kernels that read numbers, texts and records from bytes, and compare and hash them.
+"""Kernels that read numbers, texts and records from bytes, and compare and hash bytes.
 
-They read only plain layouts. For anything else they return -1, and the readable engine decides.
+They read only the layout that Kafka normally writes. For any other layout they return -1, and the readable engine then
+reads the log. The docstring of each kernel says what it accepts.
 """
 
 from __future__ import annotations
@@ -10,204 +11,225 @@ from typing import Any
 import numpy as np
 
 from kafkagroups.kernels.compiled import inlined, kernel
-from kafkagroups.kernels.intrinsics import big_endian, folded_product, load8, load64
+from kafkagroups.kernels.intrinsics import load8, load64, load_big_endian, xor_product_halves
 
 
 @inlined
-def int16(data: Any, at: int) -> int:
-    return big_endian(data, at, 16)
+def load_int16(data: Any, position: int) -> int:
+    return load_big_endian(data, position, 16)
 
 
 @inlined
-def int32(data: Any, at: int) -> int:
-    return big_endian(data, at, 32)
+def load_int32(data: Any, position: int) -> int:
+    return load_big_endian(data, position, 32)
 
 
 @inlined
-def int64(data: Any, at: int) -> int:
-    return big_endian(data, at, 64)
+def load_int64(data: Any, position: int) -> int:
+    return load_big_endian(data, position, 64)
 
 
 @kernel
-def long_varint(data: Any, at: int, end: int, most: int) -> tuple[int, int]:
-    """Return a zigzag varint of up to `most` bytes and the position after it; (0, -1) if the bytes are no varint."""
+def _read_varint_of_many_bytes(data: Any, start: int, end: int, max_bytes: int) -> tuple[int, int]:
+    """Return a zigzag varint and the position after it; (0, -1) if it is not complete or has more than `max_bytes`.
+
+    `max_bytes` is 5 for a varint (32 bits) and 10 for a varlong (64 bits).
+    """
     value = np.uint64(0)
     shift = 0
-    for step in range(most):
-        if at + step >= end:
+    for step in range(max_bytes):
+        if start + step >= end:
             return 0, -1
-        byte = np.uint64(data[at + step])
+        byte = np.uint64(data[start + step])
         value |= (byte & np.uint64(0x7F)) << np.uint64(shift)
         if byte < 0x80:
-            if most == 5:
+            if max_bytes == 5:
                 value &= np.uint64(0xFFFFFFFF)
-            return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), at + step + 1
+            return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1)), start + step + 1
         shift += 7
     return 0, -1
 
 
 @inlined
-def varint(data: Any, at: int, end: int, most: int) -> tuple[int, int]:
-    """Return the same as `long_varint`; most varints have one byte."""
-    if at < end and load8(data, at) < 0x80:
-        byte: int = load8(data, at)
-        return (byte >> 1) ^ -(byte & 1), at + 1
-    return long_varint(data, at, end, most)
+def read_varint(data: Any, start: int, end: int, max_bytes: int) -> tuple[int, int]:
+    """Return the same as `_read_varint_of_many_bytes`, but faster for a varint of one byte, the usual case."""
+    if start < end and load8(data, start) < 0x80:
+        byte: int = load8(data, start)
+        return (byte >> 1) ^ -(byte & 1), start + 1
+    return _read_varint_of_many_bytes(data, start, end, max_bytes)
 
 
 @kernel
-def uvarint(data: Any, at: int, end: int) -> tuple[int, int]:
-    """Return an unsigned varint of up to 3 bytes and the position after it; (0, -1) if it is longer."""
+def read_uvarint(data: Any, start: int, end: int) -> tuple[int, int]:
+    """Return an unsigned varint and the position after it; (0, -1) if it has more than 3 bytes or is not complete."""
     value = np.int64(0)
     for step in range(3):
-        if at + step >= end:
+        if start + step >= end:
             return 0, -1
-        byte = np.int64(data[at + step])
+        byte = np.int64(data[start + step])
         value |= (byte & 0x7F) << 7 * step
         if byte < 0x80:
-            return value, at + step + 1
+            return value, start + step + 1
     return 0, -1
 
 
 @inlined
-def hash_bytes(data: Any, start: int, size: int) -> int:
-    """Return a hash of 64 bits of at least 8 bytes.
+def hash_long_bytes(data: Any, start: int, size: int) -> int:
+    """Return a 64-bit hash of bytes. `size` must be at least 8.
 
-    It sums one product for each pair of words; no product needs another one. The last two pairs may overlap.
+    The hash is the sum of one product for each 16 bytes. The products do not depend on each other, so the CPU computes
+    them in parallel. The last 16 bytes may overlap with the bytes before them.
     """
-    mixed = np.uint64(size)
+    hashed = np.uint64(size)
     salt = np.uint64(0x9E3779B97F4A7C15)
-    at = start
-    last = start + size - 8
-    while at + 8 < last:
-        mixed += folded_product(load64(data, at) ^ salt, load64(data, at + 8) ^ np.uint64(0xD6E8FEB86659FD93))
+    position = start
+    last_position = start + size - 8
+    while position + 8 < last_position:
+        hashed += xor_product_halves(
+            load64(data, position) ^ salt, load64(data, position + 8) ^ np.uint64(0xD6E8FEB86659FD93)
+        )
         salt += np.uint64(0x9E3779B97F4A7C15)
-        at += 16
-    mixed += folded_product(load64(data, min(at, last)) ^ salt, load64(data, last) ^ np.uint64(0xD6E8FEB86659FD93))
-    mixed ^= mixed >> np.uint64(32)
-    mixed *= np.uint64(0xD6E8FEB86659FD93)
-    return np.int64(mixed ^ mixed >> np.uint64(29))
+        position += 16
+    hashed += xor_product_halves(
+        load64(data, min(position, last_position)) ^ salt, load64(data, last_position) ^ np.uint64(0xD6E8FEB86659FD93)
+    )
+    hashed ^= hashed >> np.uint64(32)
+    hashed *= np.uint64(0xD6E8FEB86659FD93)
+    return np.int64(hashed ^ hashed >> np.uint64(29))
 
 
 @inlined
-def same_bytes(data: Any, start: int, other: Any, place: int, size: int) -> bool:
-    """Return whether two runs of at least 8 bytes are equal."""
-    at = 0
-    last = size - 8
-    while at < last:
-        if load64(data, start + at) != load64(other, place + at):
+def same_long_bytes(data: Any, start: int, other_data: Any, other_start: int, size: int) -> bool:
+    """Return whether two byte sequences are equal. `size` must be at least 8."""
+    step = 0
+    last_step = size - 8
+    while step < last_step:
+        if load64(data, start + step) != load64(other_data, other_start + step):
             return False
-        at += 8
-    return load64(data, start + last) == load64(other, place + last)
+        step += 8
+    return load64(data, start + last_step) == load64(other_data, other_start + last_step)
 
 
 @inlined
-def short_hash(data: Any, start: int, size: int) -> int:
-    """Return a hash of any number of bytes."""
-    return hash_bytes(data, start, size) if size >= 8 else _hash_few(data, start, size)
+def hash_bytes(data: Any, start: int, size: int) -> int:
+    """Return a 64-bit hash of any number of bytes."""
+    return hash_long_bytes(data, start, size) if size >= 8 else _hash_few_bytes(data, start, size)
 
 
 @kernel
-def _hash_few(data: Any, start: int, size: int) -> int:
-    mixed = np.uint64(14695981039346656037)
-    for at in range(start, start + size):
-        mixed = (mixed ^ np.uint64(data[at])) * np.uint64(1099511628211)
-    return np.int64(mixed ^ mixed >> np.uint64(32))
+def _hash_few_bytes(data: Any, start: int, size: int) -> int:
+    """Return the FNV-1a hash of the bytes."""
+    hashed = np.uint64(14695981039346656037)
+    for position in range(start, start + size):
+        hashed = (hashed ^ np.uint64(data[position])) * np.uint64(1099511628211)
+    return np.int64(hashed ^ hashed >> np.uint64(32))
 
 
 @inlined
-def same_text(data: Any, start: int, other: Any, place: int, size: int) -> bool:
-    """Return whether two runs of bytes are equal."""
-    return same_bytes(data, start, other, place, size) if size >= 8 else _same_few(data, start, other, place, size)
+def same_bytes(data: Any, start: int, other_data: Any, other_start: int, size: int) -> bool:
+    """Return whether two byte sequences of any size are equal."""
+    return (
+        same_long_bytes(data, start, other_data, other_start, size)
+        if size >= 8
+        else _same_few_bytes(data, start, other_data, other_start, size)
+    )
 
 
 @kernel
-def _same_few(data: Any, start: int, other: Any, place: int, size: int) -> bool:
-    for at in range(size):
-        if data[start + at] != other[place + at]:
+def _same_few_bytes(data: Any, start: int, other_data: Any, other_start: int, size: int) -> bool:
+    for step in range(size):
+        if data[start + step] != other_data[other_start + step]:
             return False
     return True
 
 
 @inlined
-def record_at(data: Any, at: int, end: int) -> tuple[int, int, int, int, int, int]:
-    """Find the parts of one record.
+def find_record_parts(data: Any, position: int, end: int) -> tuple[int, int, int, int, int, int]:
+    """Find the parts of the record at a position.
 
-    Return the position after it (-1 if it is not plain), its offset delta, the position of its key and the key's size
-    (-1: null), the position of its value and the value's size (-1: null).
+    Return the position after the record, its offset delta, the position and the size of its key, and the position and
+    the size of its value. A size of -1 means null. The position after the record is -1 if the record has headers, does
+    not end at `end` or before, or has another size than its parts.
     """
-    size, at = varint(data, at, end, 5)
-    stop = at + size
-    delta = np.int64(0)
-    key = np.int64(0)
+    size, position = read_varint(data, position, end, 5)
+    record_end = position + size
+    offset_delta = np.int64(0)
+    key_start = np.int64(0)
     key_size = np.int64(-1)
-    value = np.int64(0)
+    value_start = np.int64(0)
     value_size = np.int64(-1)
-    if at < 0 or size < 1 or stop > end:
-        stop = np.int64(-1)
+    if position < 0 or size < 1 or record_end > end:
+        record_end = np.int64(-1)
     else:
-        _, at = varint(data, at + 1, stop, 10)  # the timestamp, after one byte of attributes
-        if at >= 0:
-            delta, at = varint(data, at, stop, 5)
-        if at >= 0:
-            key_size, key = varint(data, at, stop, 5)
-            at = key + max(key_size, 0) if key >= 0 else key
-        if 0 <= at <= stop:
-            value_size, value = varint(data, at, stop, 5)
-            at = value + max(value_size, 0) if value >= 0 else value
-        headers = np.int64(-1)
-        if 0 <= at <= stop:
-            headers, at = varint(data, at, stop, 5)
-        if at != stop or headers != 0:  # Kafka writes no headers into this topic
-            stop = np.int64(-1)
-    return stop, delta, key, max(key_size, -1), value, max(value_size, -1)
+        # Skip the attributes (one byte) and the timestamp.
+        _, position = read_varint(data, position + 1, record_end, 10)
+        if position >= 0:
+            offset_delta, position = read_varint(data, position, record_end, 5)
+        if position >= 0:
+            key_size, key_start = read_varint(data, position, record_end, 5)
+            position = key_start + max(key_size, 0) if key_start >= 0 else key_start
+        if 0 <= position <= record_end:
+            value_size, value_start = read_varint(data, position, record_end, 5)
+            position = value_start + max(value_size, 0) if value_start >= 0 else value_start
+        header_count = np.int64(-1)
+        if 0 <= position <= record_end:
+            header_count, position = read_varint(data, position, record_end, 5)
+        if position != record_end or header_count != 0:  # Kafka writes no headers into this topic.
+            record_end = np.int64(-1)
+    return record_end, offset_delta, key_start, max(key_size, -1), value_start, max(value_size, -1)
 
 
 @inlined
-def name_size(data: Any, key: int, size: int) -> int:
-    """Return the size of group and topic in an offset's key, or -1 if it is not plain. The partition follows them."""
-    end = key + size
-    at = key + 2
+def group_and_topic_size(data: Any, key_start: int, key_size: int) -> int:
+    """Return how many bytes the group and the topic have in the key of an offset record, including their sizes.
+
+    The partition comes after them. Return -1 if a size in the key is negative or too large.
+    """
+    end = key_start + key_size
+    position = key_start + 2
     for _ in range(2):
-        if at + 2 > end:
+        if position + 2 > end:
             return -1
-        length = int16(data, at)
-        at += 2 + length
-        if length < 0 or at > end:
+        length = load_int16(data, position)
+        position += 2 + length
+        if length < 0 or position > end:
             return -1
-    return at - (key + 2) if at + 4 <= end else -1
+    return position - (key_start + 2) if position + 4 <= end else -1
 
 
 @kernel
-def is_plain_text(data: Any, start: int, size: int) -> bool:
-    """Return whether the bytes are UTF-8 that a Java String preserves. Other bytes could be two names of one text."""
-    at = start
+def is_java_text(data: Any, start: int, size: int) -> bool:
+    """Return whether the bytes are valid UTF-8, so that a Java String preserves them.
+
+    If they are not, different byte sequences could become the same Java String.
+    """
+    position = start
     end = start + size
-    while at < end:
-        while at + 8 <= end and load64(data, at) & np.uint64(0x8080808080808080) == 0:
-            at += 8
-        if at == end:
+    while position < end:
+        while position + 8 <= end and load64(data, position) & np.uint64(0x8080808080808080) == 0:
+            position += 8
+        if position == end:
             break
-        byte = data[at]
-        if byte < 0x80:
-            at += 1
+        first_byte = data[position]
+        if first_byte < 0x80:
+            position += 1
             continue
-        following = 0
-        if 0xC2 <= byte < 0xE0:
-            following = 1
-        elif 0xE0 <= byte < 0xF0:
-            following = 2
-        elif 0xF0 <= byte < 0xF5:
-            following = 3
-        if following == 0 or at + following >= end:
+        continuation_bytes = 0
+        if 0xC2 <= first_byte < 0xE0:
+            continuation_bytes = 1
+        elif 0xE0 <= first_byte < 0xF0:
+            continuation_bytes = 2
+        elif 0xF0 <= first_byte < 0xF5:
+            continuation_bytes = 3
+        if continuation_bytes == 0 or position + continuation_bytes >= end:
             return False
-        for step in range(1, following + 1):
-            if data[at + step] & 0xC0 != 0x80:
+        for step in range(1, continuation_bytes + 1):
+            if data[position + step] & 0xC0 != 0x80:
                 return False
-        second = data[at + 1]
-        if (byte == 0xE0 and second < 0xA0) or (byte == 0xED and second > 0x9F):
+        second_byte = data[position + 1]
+        if (first_byte == 0xE0 and second_byte < 0xA0) or (first_byte == 0xED and second_byte > 0x9F):
             return False
-        if (byte == 0xF0 and second < 0x90) or (byte == 0xF4 and second > 0x8F):
+        if (first_byte == 0xF0 and second_byte < 0x90) or (first_byte == 0xF4 and second_byte > 0x8F):
             return False
-        at += following + 1
+        position += continuation_bytes + 1
     return True

@@ -1,6 +1,7 @@
-"""Builds a shard from a compiled fold. The shard's own rules decide which groups are known.
+"""Builds a shard (the state of one partition, groups/shard.py) from the arrays of a compiled fold.
 
-Plain group records stay undecoded. All other group records are replayed as the readable engine replays them.
+Plain group records (plain_groups.py) are stored in the shard without decoding them. All other group records are
+decoded and replayed, with the same code as in the readable engine.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.serde import Record
 
 FindCommits = Callable[[Collection[str]], Sequence[tuple[int, str]]]
-"""For some groups: at which records a commit may have made one, the first and the first after each group record."""
+"""Returns the offset and the group of each commit that may create one of these groups, in the order of the log."""
 
 
 class FoldedShardOffsets:
-    """The offsets of a shard in the arrays of a fold. They are found when they are first read."""
+    """The offsets of a shard, in the arrays of a fold. They are grouped and decoded when they are first read."""
 
     def __init__(self, state: FoldState) -> None:
         self.state = state
@@ -35,107 +36,107 @@ class FoldedShardOffsets:
     @property
     def committed(self) -> Mapping[str, FoldedOffsets]:
         """The committed offsets of each group."""
-        return self._committed_and_newest[0]
+        return self._committed_and_newest_values[0]
 
     @property
-    def newest(self) -> Mapping[str, int]:
-        """For each group that an offset record names: the newest such record with a value (-1: only tombstones)."""
-        return self._committed_and_newest[1]
+    def newest_values(self) -> Mapping[str, int]:
+        """The offset of each group's newest commit record that has a value; -1 if the group has only tombstones."""
+        return self._committed_and_newest_values[1]
 
     @cached_property
-    def _committed_and_newest(self) -> tuple[dict[str, FoldedOffsets], dict[str, int]]:
+    def _committed_and_newest_values(self) -> tuple[dict[str, FoldedOffsets], dict[str, int]]:
         return self.state.committed()
 
     @cached_property
     def pending(self) -> Mapping[int, Mapping[str, PartitionOffsets]]:
-        """What is pending, by producer id and then by group."""
+        """The pending commits, by producer id and then by group."""
         return self.state.decode_pending()
 
 
 class _Step(NamedTuple):
-    """Something to replay: a plain record, a decoded record, or (None) a commit that may make its group."""
+    """A step of the replay: a plain record, a decoded record, or None for a commit that may create its group."""
 
     offset: int
-    what: OtherRecord | Record | None
+    record: OtherRecord | Record | None
     group_id: str
 
 
 def replay_fold(
     shard: Shard,
     offsets: FoldedShardOffsets,
-    others: Sequence[OtherRecord],
+    other_records: Sequence[OtherRecord],
     find_commits: FindCommits,
-    since: int = 0,
+    first_offset: int = 0,
 ) -> None:
-    """Give a shard the offsets of a fold, and replay the other records of the log from `since` on.
+    """Set the offsets of a shard to those of a fold, and replay the other records of the log.
 
-    Raise LoadFailed or BadBytes where that broker's load fails.
+    `first_offset` is the offset at which the log begins. Raise LoadFailed or BadBytes if the broker's load would fail.
     """
     shard.offsets = offsets
-    shard.names.update(dict.fromkeys(offsets.newest))
-    shard.names.update((record.plain, None) for record in others if record.plain is not None)
+    shard.names.update(dict.fromkeys(offsets.newest_values))
+    shard.names.update((record.plain_group_id, None) for record in other_records if record.plain_group_id is not None)
     if isinstance(shard, ClassicShard):
-        _replay_classic(shard, others)
+        _replay_classic(shard, other_records)
     elif isinstance(shard, NewShard):
-        _replay_new(shard, offsets, others, find_commits, since)
+        _replay_new(shard, offsets, other_records, find_commits, first_offset)
 
 
-def _replay_classic(shard: ClassicShard, others: Sequence[OtherRecord]) -> None:
-    for other in others:
-        if other.plain is None:
-            record, group_id = shard.decode(_log_record(other))
-            shard.replay_group(other.offset, record, group_id)
+def _replay_classic(shard: ClassicShard, other_records: Sequence[OtherRecord]) -> None:
+    for other_record in other_records:
+        if other_record.plain_group_id is None:
+            record, group_id = shard.decode(_log_record(other_record))
+            shard.replay_group(other_record.offset, record, group_id)
             continue
-        _replay_plain(shard, other.plain, other)
-        if other.value is None:
-            shard.removed_groups[other.plain] = None
+        _replay_plain(shard, other_record.plain_group_id, other_record)
+        if other_record.value is None:
+            shard.removed_groups[other_record.plain_group_id] = None
         else:
-            shard.removed_groups.pop(other.plain, None)
+            shard.removed_groups.pop(other_record.plain_group_id, None)
 
 
 def _replay_new(
     shard: NewShard,
     offsets: FoldedShardOffsets,
-    others: Sequence[OtherRecord],
+    other_records: Sequence[OtherRecord],
     find_commits: FindCommits,
-    since: int,
+    first_offset: int,
 ) -> None:
     steps = []
-    for other in others:
-        if other.plain is not None:
-            steps.append(_Step(other.offset, other, other.plain))
+    for other_record in other_records:
+        if other_record.plain_group_id is not None:
+            steps.append(_Step(other_record.offset, other_record, other_record.plain_group_id))
         else:
-            steps.append(_Step(other.offset, *shard.decode(_log_record(other))))
-    # What a record of a newer group type does depends on whether a commit made a group of that name before it.
-    shared = {
-        step.group_id for step in steps if isinstance(step.what, Record) and isinstance(step.what.key, GroupIdKey)
+            steps.append(_Step(other_record.offset, *shard.decode(_log_record(other_record))))
+    # The effect of a record of a newer group type depends on whether a commit has created a group of that id before.
+    shared_ids = {
+        step.group_id for step in steps if isinstance(step.record, Record) and isinstance(step.record.key, GroupIdKey)
     }
-    shared &= offsets.newest.keys()
-    commits = find_commits(shared) if shared else ()
+    shared_ids &= offsets.newest_values.keys()
+    commits = find_commits(shared_ids) if shared_ids else ()
     if commits:
         steps += [_Step(offset, None, group_id) for offset, group_id in commits if offset < shard.loaded.next_offset]
         steps.sort(key=lambda step: step.offset)
     removed_at: dict[str, int] = {}
-    for offset, what, group_id in steps:
-        if what is None:
+    for offset, record, group_id in steps:
+        if record is None:
             shard.groups.setdefault(group_id, Group(group_id, shard.partition))
             continue
-        if isinstance(what, OtherRecord):
-            _replay_plain(shard, group_id, what)
-        elif isinstance(what.key, GroupMetadataKey | GroupIdKey):
-            shard.replay_group(offset, what, group_id)
+        if isinstance(record, OtherRecord):
+            _replay_plain(shard, group_id, record)
+        elif isinstance(record.key, GroupMetadataKey | GroupIdKey):
+            shard.replay_group(offset, record, group_id)
         else:
             continue
         if group_id not in shard.groups:
             removed_at[group_id] = offset
-    for group_id, newest in offsets.newest.items():
-        is_new = group_id not in shard.groups and group_id not in shared
-        if is_new and newest >= since and newest > removed_at.get(group_id, -1):
+    for group_id, newest_value in offsets.newest_values.items():
+        is_missing = group_id not in shard.groups and group_id not in shared_ids
+        if is_missing and newest_value >= first_offset and newest_value > removed_at.get(group_id, -1):
             shard.groups[group_id] = Group(group_id, shard.partition)
 
 
 def _replay_plain(shard: Shard, group_id: str, record: OtherRecord) -> None:
-    """Replay a plain group record without decoding it: the group is known, or no longer known."""
+    """Replay a plain group record without decoding it: store the record, or remove the group if it is a tombstone."""
     if record.value is None:
         shard.groups.pop(group_id, None)
     else:

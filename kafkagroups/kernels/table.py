@@ -1,4 +1,4 @@
-"""Kernels of the table of keys: find or make a key's entry, rehash, drop dead keys."""
+"""Kernels of the hash tables of keys and names: find or add an entry, rehash, copy used texts."""
 
 from __future__ import annotations
 
@@ -7,207 +7,221 @@ from typing import Any
 import numpy as np
 
 from kafkagroups.kernels.compiled import inlined, kernel
-from kafkagroups.kernels.intrinsics import copy, prefetch
+from kafkagroups.kernels.intrinsics import copy_bytes, prefetch
 from kafkagroups.kernels.layout import (
-    AHEAD,
-    ARENA,
-    BATCH,
+    ARENA_BYTES,
+    BATCH_OFFSET,
     ENTRIES,
-    HASH_OF_NAME,
-    LIVE,
-    NAME,
+    GROUP_NEWEST_VALUE,
+    LIVE_KEYS,
+    METADATA,
+    NAME_AND_PARTITION,
+    NAME_HASH,
+    NAME_TEXT,
     NAMES,
-    NEWEST,
-    NOTE,
-    PARTITION,
-    PLACE,
-    RECORD,
-    SEEN,
-    SIZE,
+    NEWEST_VALUE,
+    PARTITION_MASK,
+    PREFETCH_DISTANCE,
+    RECORD_OFFSET,
+    SIZE_MASK,
 )
-from kafkagroups.kernels.scan import int16, int32, is_plain_text, same_text, short_hash
+from kafkagroups.kernels.scan import hash_bytes, is_java_text, load_int16, load_int32, same_bytes
 
-STEP = 9
-"""The distance to the next slot if one is taken. It leads to another cache line: if one line is full, its neighbours
-often are full too."""
-
-
-@inlined
-def key_hash(name: int, partition: int) -> int:
-    """Hash a name's hash and a partition. Eight partitions in a row share a cache line: they are used together."""
-    mixed = (np.uint64(name) ^ np.uint64(partition >> 3)) * np.uint64(0xD6E8FEB86659FD93)
-    mixed ^= mixed >> np.uint64(32)
-    place = (mixed >> np.uint64(58)) + np.uint64(partition) & np.uint64(7)
-    return np.int64(mixed << np.uint64(3) | place)
+SLOT_DISTANCE = 9
+"""The distance to the next slot if a slot is taken. The next slot is in another cache line (8 slots), because if one
+slot of a line is taken, the other slots of the line often are too."""
 
 
 @inlined
-def entry_of(data: Any, hashed: int, before: int, key: int, size: int, tables: Any) -> int:
-    """Return the entry of a key; make it if the key is new. Return -1 for a key that is not plain text.
+def hash_key(name_hash: int, partition: int) -> int:
+    """Return the hash of a key.
 
-    `size` is the size of its name. It is negative if the row before has the same name, whose number is `before`.
+    Eight neighbouring partitions are often used together, so their slots share a cache line.
+    """
+    hashed = (np.uint64(name_hash) ^ np.uint64(partition >> 3)) * np.uint64(0xD6E8FEB86659FD93)
+    hashed ^= hashed >> np.uint64(32)
+    position_in_line = (hashed >> np.uint64(58)) + np.uint64(partition) & np.uint64(7)
+    return np.int64(hashed << np.uint64(3) | position_in_line)
+
+
+@inlined
+def find_or_add_entry(
+    data: Any, key_hash: int, previous_name: int, name_start: int, name_size: int, tables: Any
+) -> int:
+    """Return the entry of a key; add the entry if the key is new. Return -1 if the new key is not valid UTF-8.
+
+    `name_size` is negative if the previous row has the same name. The number of that name is `previous_name`.
     """
     counts = tables.counts
     slots = tables.slots
     entries = tables.entries
     names = tables.names
     mask = len(slots) - 1
-    tag = _tag(hashed)
-    slot = hashed & mask
-    partition = int32(data, key + abs(size)) & PARTITION
-    found = np.int64(-1)
+    tag = _slot_tag(key_hash)
+    slot = key_hash & mask
+    partition = load_int32(data, name_start + abs(name_size)) & PARTITION_MASK
+    key_entry = np.int64(-1)
     while slots[slot] >= 0:
         if slots[slot] >> 32 == tag:
             entry = slots[slot] & 0x7FFFFFFF
-            known = entries[entry, NAME]
-            if size < 0:
-                is_same = known == before << 32 | partition
+            entry_key = entries[entry, NAME_AND_PARTITION]
+            if name_size < 0:
+                is_same = entry_key == previous_name << 32 | partition
             else:
-                place = names[known >> 32, PLACE]
-                is_same = known & PARTITION == partition and place & SIZE == size
-                is_same = is_same and same_text(data, key, tables.arena, place >> 20, size)
+                text = names[entry_key >> 32, NAME_TEXT]
+                is_same = entry_key & PARTITION_MASK == partition and text & SIZE_MASK == name_size
+                is_same = is_same and same_bytes(data, name_start, tables.arena, text >> 20, name_size)
             if is_same:
-                found = entry
+                key_entry = entry
                 break
-        slot = slot + STEP & mask
-    if found < 0:
-        name = before if size < 0 else _find_name(data, key, size, tables)
+        slot = slot + SLOT_DISTANCE & mask
+    if key_entry < 0:
+        name = previous_name if name_size < 0 else _find_or_add_name(data, name_start, name_size, tables)
         if name >= 0:
-            found = counts[ENTRIES]
+            key_entry = counts[ENTRIES]
             counts[ENTRIES] += 1
-            slots[slot] = tag << 32 | found
-            _new_entry(name << 32 | partition, found, tables)
-    return found
+            slots[slot] = tag << 32 | key_entry
+            _clear_entry(name << 32 | partition, key_entry, tables)
+    return key_entry
 
 
 @inlined
-def _tag(hashed: int) -> int:
-    """Return the part of a hash that a slot stores. It mixes both halves: neighbours have similar upper halves."""
+def _slot_tag(hashed: int) -> int:
+    """Return the 31 bits of a hash that a slot stores.
+
+    Neighbouring keys have similar upper halves, so the bits of both halves are mixed.
+    """
     return (hashed >> 32 ^ hashed) & 0x7FFFFFFF
 
 
 @kernel
-def _find_name(data: Any, key: int, size: int, tables: Any) -> int:
-    """Return the number of a name; add the name if it is new. Return -1 if it is not plain text."""
+def _find_or_add_name(data: Any, name_start: int, name_size: int, tables: Any) -> int:
+    """Return the number of a name; add the name if it is new. Return -1 if the new name is not valid UTF-8."""
     counts = tables.counts
     names = tables.names
     slots = tables.name_slots
     arena = tables.arena
-    hashed = short_hash(data, key, size)
-    slot = hashed & len(slots) - 1
+    name_hash = hash_bytes(data, name_start, name_size)
+    slot = name_hash & len(slots) - 1
     while slots[slot] >= 0:
-        if slots[slot] >> 32 == _tag(hashed):
+        if slots[slot] >> 32 == _slot_tag(name_hash):
             name = slots[slot] & 0x7FFFFFFF
-            place = names[name, PLACE]
-            if place & SIZE == size and same_text(data, key, arena, place >> 20, size):
+            text = names[name, NAME_TEXT]
+            if text & SIZE_MASK == name_size and same_bytes(data, name_start, arena, text >> 20, name_size):
                 return name
         slot = slot + 1 & len(slots) - 1
-    group = int16(data, key)
-    topic = key + 2 + group
-    if not is_plain_text(data, key + 2, group) or not is_plain_text(data, topic + 2, int16(data, topic)):
+    group_size = load_int16(data, name_start)
+    topic_start = name_start + 2 + group_size
+    if not is_java_text(data, name_start + 2, group_size) or not is_java_text(
+        data, topic_start + 2, load_int16(data, topic_start)
+    ):
         return -1
     name = counts[NAMES]
-    place = counts[ARENA]
-    copy(data, key, arena, place, size)
+    text = counts[ARENA_BYTES]
+    copy_bytes(data, name_start, arena, text, name_size)
     counts[NAMES] += 1
-    counts[ARENA] += size
-    names[name, PLACE] = place << 20 | size
-    names[name, HASH_OF_NAME] = hashed
-    slots[slot] = _tag(hashed) << 32 | name
+    counts[ARENA_BYTES] += name_size
+    names[name, NAME_TEXT] = text << 20 | name_size
+    names[name, NAME_HASH] = name_hash
+    slots[slot] = _slot_tag(name_hash) << 32 | name
     return name
 
 
 @kernel
-def _new_entry(key: int, entry: int, tables: Any) -> None:
+def _clear_entry(key: int, entry: int, tables: Any) -> None:
+    """Write an entry without a commit for a new key."""
     entries = tables.entries
     for column in range(8):
         entries[entry, column] = 0
-    entries[entry, SEEN] = -1
-    entries[entry, NAME] = key
-    entries[entry, RECORD] = -1
-    entries[entry, BATCH] = -1
+    entries[entry, NEWEST_VALUE] = -1
+    entries[entry, NAME_AND_PARTITION] = key
+    entries[entry, RECORD_OFFSET] = -1
+    entries[entry, BATCH_OFFSET] = -1
     tables.tombstones[entry] = -1
 
 
 @kernel
 def rehash(entries: Any, count: int, names: Any, slots: Any) -> None:
-    """Fill empty slots with all entries."""
+    """Add all entries to an empty hash table."""
     mask = len(slots) - 1
-    for step in range(count + AHEAD):
+    for step in range(count + PREFETCH_DISTANCE):
         if step < count:
-            prefetch(slots, _hash_of(entries[step, NAME], names) & mask)
-        entry = step - AHEAD
+            prefetch(slots, _hash_of(entries[step, NAME_AND_PARTITION], names) & mask)
+        entry = step - PREFETCH_DISTANCE
         if entry < 0:
             continue
-        hashed = _hash_of(entries[entry, NAME], names)
-        slot = hashed & mask
+        key_hash = _hash_of(entries[entry, NAME_AND_PARTITION], names)
+        slot = key_hash & mask
         while slots[slot] >= 0:
-            slot = slot + STEP & mask
-        slots[slot] = _tag(hashed) << 32 | entry
+            slot = slot + SLOT_DISTANCE & mask
+        slots[slot] = _slot_tag(key_hash) << 32 | entry
 
 
 @inlined
 def _hash_of(key: int, names: Any) -> int:
-    return key_hash(names[key >> 32, HASH_OF_NAME], np.int64(np.int32(key & PARTITION)))
+    return hash_key(names[key >> 32, NAME_HASH], np.int64(np.int32(key & PARTITION_MASK)))
 
 
 @kernel
 def rehash_names(names: Any, count: int, arena: Any, slots: Any) -> None:
-    """Fill empty slots with all names, and give each name its hash."""
+    """Add all names to an empty hash table, and store the hash of each name."""
     mask = len(slots) - 1
     for name in range(count):
-        place = names[name, PLACE]
-        hashed = short_hash(arena, place >> 20, place & SIZE)
-        slot = hashed & mask
+        text = names[name, NAME_TEXT]
+        name_hash = hash_bytes(arena, text >> 20, text & SIZE_MASK)
+        slot = name_hash & mask
         while slots[slot] >= 0:
             slot = slot + 1 & mask
-        slots[slot] = _tag(hashed) << 32 | name
-        names[name, HASH_OF_NAME] = hashed
+        slots[slot] = _slot_tag(name_hash) << 32 | name
+        names[name, NAME_HASH] = name_hash
 
 
 @kernel
-def want_one_of_each_group(entries: Any, count: int, groups: Any, group_of: Any, wanted: Any) -> None:
-    """Make at least one entry of each group wanted. One wanted entry gets the offset of the group's newest record.
+def keep_one_key_of_each_group(entries: Any, count: int, groups: Any, group_of_name: Any, is_kept: Any) -> None:
+    """Mark at least one key of each group as kept. One kept key gets the group's NEWEST_VALUE.
 
-    `group_of` has the group of each name.
+    `group_of_name` has the group of each name. The column LIVE_KEYS holds the kept key of each group here.
     """
     for group in range(len(groups)):
-        groups[group, LIVE] = -1
+        groups[group, LIVE_KEYS] = -1
     for entry in range(count):
-        group = group_of[entries[entry, NAME] >> 32]
-        if groups[group, LIVE] < 0 or (wanted[entry] and not wanted[groups[group, LIVE]]):
-            groups[group, LIVE] = entry
+        group = group_of_name[entries[entry, NAME_AND_PARTITION] >> 32]
+        if groups[group, LIVE_KEYS] < 0 or (is_kept[entry] and not is_kept[groups[group, LIVE_KEYS]]):
+            groups[group, LIVE_KEYS] = entry
     for group in range(len(groups)):
-        wanted[groups[group, LIVE]] = True
-        entries[groups[group, LIVE], SEEN] = groups[group, NEWEST]
+        is_kept[groups[group, LIVE_KEYS]] = True
+        entries[groups[group, LIVE_KEYS], NEWEST_VALUE] = groups[group, GROUP_NEWEST_VALUE]
 
 
 @kernel
-def copy_texts(
-    entries: Any, count: int, names: Any, numbers: Any, new_names: Any, old: Any, new: Any
+def copy_key_texts(
+    entries: Any, count: int, names: Any, new_name_numbers: Any, new_names: Any, arena: Any, new_arena: Any
 ) -> tuple[int, int]:
-    """Copy names and metadata of entries from the old arena to the new one.
+    """Copy the names and the metadata of entries to a new arena.
 
-    Return the number of names and the end of the new arena. `numbers` is -1 for each old name, and gets the new number.
+    Return the number of names and the end of the new arena. `new_name_numbers` is -1 for each name, and receives the
+    new number of each name that an entry uses.
     """
     end = 0
-    used = 0
+    name_count = 0
     for entry in range(count):
-        name = entries[entry, NAME] >> 32
-        if numbers[name] < 0:
-            numbers[name] = used
-            new_names[used, PLACE], end = move_text(names[name, PLACE], old, new, end)
-            used += 1
-        entries[entry, NAME] = numbers[name] << 32 | (entries[entry, NAME] & PARTITION)
-        entries[entry, NOTE], end = move_text(entries[entry, NOTE], old, new, end)
-    return used, end
+        name = entries[entry, NAME_AND_PARTITION] >> 32
+        if new_name_numbers[name] < 0:
+            new_name_numbers[name] = name_count
+            new_names[name_count, NAME_TEXT], end = copy_text(names[name, NAME_TEXT], arena, new_arena, end)
+            name_count += 1
+        entries[entry, NAME_AND_PARTITION] = new_name_numbers[name] << 32 | (
+            entries[entry, NAME_AND_PARTITION] & PARTITION_MASK
+        )
+        entries[entry, METADATA], end = copy_text(entries[entry, METADATA], arena, new_arena, end)
+    return name_count, end
 
 
 @kernel
-def move_text(text: int, old: Any, new: Any, end: int) -> tuple[int, int]:
-    """Copy a text to the end of the new arena. Return its new place and the new end."""
-    place = text >> 20
-    size = text & SIZE
-    for at in range(size):
-        new[end + at] = old[place + at]
+def copy_text(text: int, arena: Any, new_arena: Any, end: int) -> tuple[int, int]:
+    """Copy the bytes of a text to the end of a new arena. Return the new text and the new end."""
+    start = text >> 20
+    size = text & SIZE_MASK
+    for step in range(size):
+        new_arena[end + step] = arena[start + step]
     return (end << 20 | size) if size else np.int64(0), end + size

@@ -1,4 +1,7 @@
-"""Kernels of pending commits: a list for each producer, which a marker decides. The rules are in groups/offsets.py."""
+"""Kernels of pending commits: a list for each producer, which a marker commits or aborts.
+
+The rules are in groups/offsets.py. layout.py describes the arrays.
+"""
 
 from __future__ import annotations
 
@@ -8,118 +11,124 @@ import numpy as np
 
 from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.layout import (
-    ARENA,
-    BATCH,
-    CLASSIC,
-    COMMITTED,
+    ARENA_BYTES,
+    BATCH_OFFSET,
+    COMMITTED_OFFSET,
     ENTRY,
-    EPOCH,
-    FREE,
-    GARBAGE,
-    MARK,
-    NEXT,
+    EPOCH_AND_FLAGS,
+    FREE_NODE,
+    IS_CLASSIC,
+    MARKERS,
+    METADATA,
+    NEXT_NODE,
     NODES,
-    NOTE,
     PRODUCERS,
-    RECORD,
-    SIZE,
+    RECORD_OFFSET,
+    SIZE_MASK,
+    UNUSED_BYTES,
 )
-from kafkagroups.kernels.table import move_text
+from kafkagroups.kernels.table import copy_text
 
 
 @kernel
-def new_node(producer: int, dead: bool, tables: Any) -> int:
-    """Add a node at the head of the producer's list and return it. Return -1 for a tombstone if nothing is pending."""
+def add_node(producer_id: int, is_tombstone: bool, tables: Any) -> int:
+    """Add a node at the head of the producer's list and return it.
+
+    Return -1 for a tombstone of a producer that has nothing pending: the tombstone changes nothing.
+    """
     counts = tables.counts
     nodes = tables.nodes
     producers = tables.producers
-    place = find_producer(producer, counts, producers)
-    if dead and producers[place, 1] < 0:
+    row = find_or_add_producer(producer_id, counts, producers)
+    if is_tombstone and producers[row, 1] < 0:
         return -1
-    node = counts[FREE]
+    node = counts[FREE_NODE]
     if node >= 0:
-        counts[FREE] = nodes[node, NEXT]
+        counts[FREE_NODE] = nodes[node, NEXT_NODE]
     else:
         node = counts[NODES]
         counts[NODES] += 1
-    nodes[node, NEXT] = producers[place, 1]
-    producers[place, 1] = node
+    nodes[node, NEXT_NODE] = producers[row, 1]
+    producers[row, 1] = node
     return node
 
 
 @kernel
-def find_producer(producer: int, counts: Any, producers: Any) -> int:
-    """Return the place of a producer in the open-addressed table; add the producer if it is new."""
+def find_or_add_producer(producer_id: int, counts: Any, producers: Any) -> int:
+    """Return the row of a producer in the hash table; add the producer if it is new."""
     mask = len(producers) - 1
-    place = (np.uint64(producer) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(33)) & np.uint64(mask)
-    at = np.int64(place)
-    while producers[at, 2]:
-        if producers[at, 0] == producer:
-            return at
-        at = at + 1 & mask
-    producers[at, 0] = producer
-    producers[at, 1] = -1
-    producers[at, 2] = 1
+    hashed = (np.uint64(producer_id) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(33)) & np.uint64(mask)
+    row = np.int64(hashed)
+    while producers[row, 2]:
+        if producers[row, 0] == producer_id:
+            return row
+        row = row + 1 & mask
+    producers[row, 0] = producer_id
+    producers[row, 1] = -1
+    producers[row, 2] = 1
     counts[PRODUCERS] += 1
-    return at
+    return row
 
 
 @kernel
-def end_transaction(producer: int, commits: bool, tables: Any) -> None:
-    """Apply a marker to what the producer has pending. Only the newest commit of each key counts. Free the nodes."""
+def end_transaction(producer_id: int, commits: bool, tables: Any) -> None:
+    """Apply a marker to the producer's pending commits: only the newest commit of each key counts. Free the nodes."""
     counts = tables.counts
     entries = tables.entries
     extras = tables.extras
     nodes = tables.nodes
     producers = tables.producers
-    place = find_producer(producer, counts, producers)
-    node = producers[place, 1]
-    producers[place, 1] = -1
-    counts[MARK] += 1
+    row = find_or_add_producer(producer_id, counts, producers)
+    node = producers[row, 1]
+    producers[row, 1] = -1
+    counts[MARKERS] += 1
     while node >= 0:
-        named = nodes[node, ENTRY]
-        entry = named if named >= 0 else ~named
-        if extras[entry, 3] != counts[MARK]:
-            extras[entry, 3] = counts[MARK]
-            committed = entries[entry, RECORD]
-            if tables.rules[CLASSIC]:
-                newer = committed < 0 or entries[entry, BATCH] < nodes[node, BATCH]
+        node_entry = nodes[node, ENTRY]
+        entry = node_entry if node_entry >= 0 else ~node_entry
+        if extras[entry, 3] != counts[MARKERS]:
+            extras[entry, 3] = counts[MARKERS]
+            committed_record = entries[entry, RECORD_OFFSET]
+            if tables.rules[IS_CLASSIC]:
+                is_newer = committed_record < 0 or entries[entry, BATCH_OFFSET] < nodes[node, BATCH_OFFSET]
             else:
-                newer = nodes[node, RECORD] > tables.tombstones[entry] and committed < nodes[node, RECORD]
-            if named >= 0 and commits and newer:
-                counts[GARBAGE] += entries[entry, NOTE] & SIZE
-                for column in range(COMMITTED, EPOCH + 1):
+                is_newer = (
+                    nodes[node, RECORD_OFFSET] > tables.tombstones[entry]
+                    and committed_record < nodes[node, RECORD_OFFSET]
+                )
+            if node_entry >= 0 and commits and is_newer:
+                counts[UNUSED_BYTES] += entries[entry, METADATA] & SIZE_MASK
+                for column in range(COMMITTED_OFFSET, EPOCH_AND_FLAGS + 1):
                     entries[entry, column] = nodes[node, column]
                 for column in range(3):
                     extras[entry, column] = tables.node_extras[node, column]
-                nodes[node, NOTE] = 0
-        counts[GARBAGE] += nodes[node, NOTE] & SIZE
-        following = nodes[node, NEXT]
-        nodes[node, NEXT] = counts[FREE]
-        counts[FREE] = node
-        node = following
+                nodes[node, METADATA] = 0
+        counts[UNUSED_BYTES] += nodes[node, METADATA] & SIZE_MASK
+        next_node = nodes[node, NEXT_NODE]
+        nodes[node, NEXT_NODE] = counts[FREE_NODE]
+        counts[FREE_NODE] = node
+        node = next_node
 
 
 @kernel
-def mark_pending(nodes: Any, producers: Any, wanted: Any) -> None:
-    """Make the entries of all pending commits wanted."""
-    for place in range(len(producers)):
-        node = producers[place, 1] if producers[place, 2] else -1
+def keep_pending_keys(nodes: Any, producers: Any, is_kept: Any) -> None:
+    """Mark the keys of all pending commits as kept."""
+    for row in range(len(producers)):
+        node = producers[row, 1] if producers[row, 2] else -1
         while node >= 0:
             entry = nodes[node, ENTRY]
-            wanted[entry if entry >= 0 else ~entry] = True
-            node = nodes[node, NEXT]
+            is_kept[entry if entry >= 0 else ~entry] = True
+            node = nodes[node, NEXT_NODE]
 
 
 @kernel
-def move_pending(nodes: Any, producers: Any, renamed: Any, old: Any, new: Any, counts: Any) -> None:
-    """Give all pending commits the new numbers of their entries, and copy their metadata to the new arena."""
-    end = counts[ARENA]
-    for place in range(len(producers)):
-        node = producers[place, 1] if producers[place, 2] else -1
+def move_pending_commits(nodes: Any, producers: Any, new_entries: Any, arena: Any, new_arena: Any, counts: Any) -> None:
+    """Write the new numbers of entries into all pending commits, and copy their metadata to a new arena."""
+    end = counts[ARENA_BYTES]
+    for row in range(len(producers)):
+        node = producers[row, 1] if producers[row, 2] else -1
         while node >= 0:
             entry = nodes[node, ENTRY]
-            nodes[node, ENTRY] = renamed[entry] if entry >= 0 else ~renamed[~entry]
-            nodes[node, NOTE], end = move_text(nodes[node, NOTE], old, new, end)
-            node = nodes[node, NEXT]
-    counts[ARENA] = end
+            nodes[node, ENTRY] = new_entries[entry] if entry >= 0 else ~new_entries[~entry]
+            nodes[node, METADATA], end = copy_text(nodes[node, METADATA], arena, new_arena, end)
+            node = nodes[node, NEXT_NODE]
+    counts[ARENA_BYTES] = end

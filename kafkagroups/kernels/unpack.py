@@ -1,4 +1,4 @@
-"""Compressed batches, decompressed before they are folded: a run of them becomes one buffer of uncompressed batches."""
+"""Decompresses batches before they are folded: consecutive batches become one buffer."""
 
 from __future__ import annotations
 
@@ -15,69 +15,72 @@ from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_AT, Frame, FrameState, fra
 from kafkagroups.log.record_batch import ATTRIBUTES_AT, CRC_AT, CRC_FROM, HEADER_SIZE
 
 Array = np.ndarray[Any, Any]
-UNPACKED = 4 * 1024 * 1024
-"""About how many bytes are decompressed in one step."""
+RUN_BYTES = 4 * 1024 * 1024
+"""The size of a run: about how many bytes are decompressed in one step."""
 _CODEC_AT = ATTRIBUTES_AT + 1
 _CODEC_BITS = 7
+"""The codec is in the lowest three bits of the second byte of the attributes."""
 
 
-def decompress_run(data: Array, at: int) -> tuple[Array | None, int]:
-    """Return the run of compressed batches from a position on, decompressed, and the position after the run.
+def decompress_run(data: Array, position: int) -> tuple[Array | None, int]:
+    """Decompress consecutive compressed batches, from a position on.
 
-    The batches get new checksums. The array is None if a batch has a wrong checksum or cannot be decompressed.
+    Return the uncompressed batches, which have new checksums, and the position after the last one. The array is None
+    if a batch has a wrong checksum or cannot be decompressed.
     """
-    out = bytearray()
-    for frame in _batch_frames(memoryview(data), at):
-        if len(out) >= UNPACKED or not _is_compressed(data, frame):
+    batches = bytearray()
+    for frame in _batch_frames(memoryview(data), position):
+        if len(batches) >= RUN_BYTES or not _is_compressed(data, frame):
             break
-        raw = data[at : frame.end].tobytes()
+        raw = data[position : frame.end].tobytes()
         batch = parse_batch(frame, raw)
         if not batch.is_valid:
-            return None, at
+            return None, position
         try:
             payload = decompress(batch.compression, batch.payload)
         except InvalidLog:
-            return None, at
-        head = bytearray(raw[:HEADER_SIZE])
-        head[SIZE_AT : SIZE_AT + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(payload)).to_bytes(4, "big")
-        head[_CODEC_AT] &= ~_CODEC_BITS
-        head[CRC_AT : CRC_AT + 4] = crc32c(payload, crc32c(bytes(head[CRC_FROM:]))).to_bytes(4, "big")
-        out += head + payload
-        at = frame.end
-    return as_array(out), at
+            return None, position
+        header = bytearray(raw[:HEADER_SIZE])
+        header[SIZE_AT : SIZE_AT + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(payload)).to_bytes(4, "big")
+        header[_CODEC_AT] &= ~_CODEC_BITS
+        header[CRC_AT : CRC_AT + 4] = crc32c(payload, crc32c(bytes(header[CRC_FROM:]))).to_bytes(4, "big")
+        batches += header + payload
+        position = frame.end
+    return as_array(batches), position
 
 
 def as_array(buffer: Any) -> Array:
-    """Return the bytes of a buffer as an array that cannot be written."""
+    """Return the bytes of a buffer as a read-only array."""
     data = np.frombuffer(buffer, np.uint8)
     data.flags.writeable = False
     return data
 
 
 def decompress_segment(data: Array) -> Iterator[Array]:
-    """Yield the batches of a segment as arrays of uncompressed batches.
+    """Yield the batches of a segment, in arrays of uncompressed batches.
 
-    The batches after one that cannot be decompressed are left out: the fold stopped there too.
+    If a batch cannot be decompressed, stop before it. The fold stopped there too.
     """
-    start = 0
-    end = 0
+    run_start = 0
+    run_end = 0
     for frame in _batch_frames(memoryview(data), 0):
-        if frame.position < end:  # decompressed with the run before
+        if frame.position < run_end:  # This batch was decompressed with the previous ones.
             continue
         if _is_compressed(data, frame):
-            yield data[start : frame.position]
-            plain, end = decompress_run(data, frame.position)
-            if plain is None:
+            yield data[run_start : frame.position]
+            uncompressed, run_end = decompress_run(data, frame.position)
+            if uncompressed is None:
                 return
-            yield plain
-            start = end
+            yield uncompressed
+            run_start = run_end
         else:
-            end = frame.end
-    yield data[start:end]
+            run_end = frame.end
+    yield data[run_start:run_end]
 
 
-def _batch_frames(data: memoryview, at: int) -> Iterator[Frame]:
-    for frame in frames(data, at):
+def _batch_frames(data: memoryview, position: int) -> Iterator[Frame]:
+    """Yield the frames of complete batches of magic 2, up to the first other bytes."""
+    for frame in frames(data, position):
         if frame.state is not FrameState.WHOLE or frame.magic != 2:
             return
         yield frame

@@ -9,90 +9,95 @@ import numpy as np
 from kafkagroups.kernels.compiled import inlined, kernel
 from kafkagroups.kernels.intrinsics import load64
 from kafkagroups.kernels.layout import (
-    ARENA,
-    COMMITTED,
-    EPOCH,
-    GARBAGE,
+    ARENA_BYTES,
+    COMMIT_TIME,
+    COMMITTED_OFFSET,
+    EPOCH_AND_FLAGS,
     HAND_OVER,
     HAS_EXPIRE,
-    HAS_TOPIC,
-    KNOWS_TOPIC_IDS,
-    NOTE,
+    HAS_TOPIC_ID,
+    HAS_TOPIC_IDS,
+    METADATA,
     OK,
-    SIZE,
-    TIME,
+    SIZE_MASK,
+    UNUSED_BYTES,
 )
-from kafkagroups.kernels.scan import int16, int32, int64, uvarint
+from kafkagroups.kernels.scan import load_int16, load_int32, load_int64, read_uvarint
 
 
 @inlined
-def put_value(data: Any, at: int, value_size: int, highest: int, tables: Any, table: Any, extra: Any, row: int) -> int:
-    """Read an offset's value into a row of entries or nodes (same columns). Return HAND_OVER if it is not plain."""
-    end = at + value_size
+def read_offset_value(
+    data: Any, position: int, value_size: int, max_version: int, tables: Any, target: Any, target_extras: Any, row: int
+) -> int:
+    """Read the value of an offset record into a row of entries or nodes, which have the same columns.
+
+    Return HAND_OVER if the value is too short or has an unusual layout.
+    """
+    end = position + value_size
     if value_size < 2 + 8 + 1 + 8:
         return HAND_OVER
-    version = int16(data, at)
-    if version < 0 or version > highest:
+    version = load_int16(data, position)
+    if version < 0 or version > max_version:
         return HAND_OVER
-    table[row, COMMITTED] = int64(data, at + 2)
-    at += 10
+    target[row, COMMITTED_OFFSET] = load_int64(data, position + 2)
+    position += 10
     epoch = np.int64(-1)
     flags = np.int64(0)
     if version >= 3:
-        epoch = int32(data, at)
-        at += 4
+        epoch = load_int32(data, position)
+        position += 4
     if version == 4:
-        size, at = uvarint(data, at, end)
-        size -= 1
-        if at < 0 or size > 0x7FFF:
+        metadata_size, position = read_uvarint(data, position, end)
+        metadata_size -= 1
+        if position < 0 or metadata_size > 0x7FFF:
             return HAND_OVER
     else:
-        if at + 2 > end:
+        if position + 2 > end:
             return HAND_OVER
-        size = int16(data, at)
-        at += 2
-    note = at
-    at += size
-    if size < 0 or at + 8 > end:
+        metadata_size = load_int16(data, position)
+        position += 2
+    metadata_start = position
+    position += metadata_size
+    if metadata_size < 0 or position + 8 > end:
         return HAND_OVER
-    table[row, TIME] = int64(data, at)
-    at += 8
+    target[row, COMMIT_TIME] = load_int64(data, position)
+    position += 8
     if version == 1:
-        if at + 8 > end:
+        if position + 8 > end:
             return HAND_OVER
-        expire = int64(data, at)
+        expire = load_int64(data, position)
         if expire != -1:
             flags = np.int64(HAS_EXPIRE)
-            extra[row, 0] = expire
+            target_extras[row, 0] = expire
     if version == 4:
-        if at >= end or data[at] > 1:
+        if position >= end or data[position] > 1:
             return HAND_OVER
-        if data[at] == 1:
-            if at + 19 > end or data[at + 1] != 0 or data[at + 2] != 16:
+        if data[position] == 1:
+            if position + 19 > end or data[position + 1] != 0 or data[position + 2] != 16:
                 return HAND_OVER
-            if tables.rules[KNOWS_TOPIC_IDS]:
-                extra[row, 1] = load64(data, at + 3)
-                extra[row, 2] = load64(data, at + 11)
-                flags = np.int64(HAS_TOPIC) if extra[row, 1] or extra[row, 2] else np.int64(0)
-    table[row, EPOCH] = (epoch & 0xFFFFFFFF) | flags
-    if size or table[row, NOTE]:
-        _keep_note(data, note, size, tables, table, row)
+            if tables.rules[HAS_TOPIC_IDS]:
+                target_extras[row, 1] = load64(data, position + 3)
+                target_extras[row, 2] = load64(data, position + 11)
+                flags = np.int64(HAS_TOPIC_ID) if target_extras[row, 1] or target_extras[row, 2] else np.int64(0)
+    target[row, EPOCH_AND_FLAGS] = (epoch & 0xFFFFFFFF) | flags
+    if metadata_size or target[row, METADATA]:
+        _store_metadata(data, metadata_start, metadata_size, tables, target, row)
     return OK
 
 
 @kernel
-def _keep_note(data: Any, note: int, size: int, tables: Any, table: Any, row: int) -> None:
-    """Copy metadata into the arena. It overwrites the row's old metadata if it fits there."""
+def _store_metadata(data: Any, metadata_start: int, size: int, tables: Any, target: Any, row: int) -> None:
+    """Copy metadata into the arena. If it is not longer than the row's old metadata, overwrite the old metadata."""
     counts = tables.counts
     arena = tables.arena
-    old = table[row, NOTE]
-    place = old >> 20
-    counts[GARBAGE] += old & SIZE
-    if old & SIZE < size:
-        place = counts[ARENA]
-        counts[ARENA] += size
+    old_text = target[row, METADATA]
+    start = old_text >> 20
+    counts[UNUSED_BYTES] += old_text & SIZE_MASK
+    if old_text & SIZE_MASK < size:
+        start = counts[ARENA_BYTES]
+        counts[ARENA_BYTES] += size
     else:
-        counts[GARBAGE] -= size
+        counts[UNUSED_BYTES] -= size
     for step in range(size):
-        arena[place + step] = data[note + step]
-    table[row, NOTE] = place << 20 | size if size else 0
+        arena[start + step] = data[metadata_start + step]
+    target[row, METADATA] = start << 20 | size if size else 0

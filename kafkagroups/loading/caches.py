@@ -54,8 +54,8 @@ class OrphanParts(NamedTuple):
 class Cache(ABC):
     """What a coordinator holds in memory. Add its partitions in ascending order."""
 
-    def __init__(self, rules: Dialect) -> None:
-        self.rules = rules
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
         self.groups: dict[str, GroupParts] = {}
         self.orphans: dict[str, OrphanParts] = {}
         self.named: dict[str, list[int | None]] = {}
@@ -79,9 +79,9 @@ class Cache(ABC):
 class ClassicCache(Cache):
     """The cache of the classic coordinator: one for all partitions. A group that is in it stays."""
 
-    def __init__(self, rules: Dialect) -> None:
-        super().__init__(rules)
-        self._keeps_offsets_apart = keeps_offsets_apart(rules)
+    def __init__(self, dialect: Dialect) -> None:
+        super().__init__(dialect)
+        self._keeps_offsets_apart = keeps_offsets_apart(dialect)
         self._offsets: dict[str, PartitionOffsets] = {}
         """The offsets of all partitions, up to Kafka 0.10.0."""
 
@@ -93,7 +93,7 @@ class ClassicCache(Cache):
             raise shard.failure
         committed = self._offsets if self._keeps_offsets_apart else shard.offsets.committed
         pending = pending_by_group(shard.offsets)
-        simple = [] if self._keeps_offsets_apart and self.rules.since(0, 9) else [*committed, *_pending_ids(shard)]
+        simple = [] if self._keeps_offsets_apart and self.dialect.since(0, 9) else [*committed, *_pending_ids(shard)]
         for group_id in dict.fromkeys([*shard.groups, *simple]):
             if group_id not in self.groups:
                 group = shard.groups.get(group_id)
@@ -126,8 +126,8 @@ class NewCache(Cache):
     given, a group is answered from its home partition only.
     """
 
-    def __init__(self, rules: Dialect, partitions: int | None = None) -> None:
-        super().__init__(rules)
+    def __init__(self, dialect: Dialect, partitions: int | None = None) -> None:
+        super().__init__(dialect)
         self._partitions = partitions
 
     def _add(self, shard: Shard) -> None:
@@ -159,9 +159,9 @@ class NewCache(Cache):
         return partition_for(group_id, self._partitions) == partition
 
 
-def empty_cache(rules: Dialect, partitions: int | None = None) -> Cache:
+def empty_cache(dialect: Dialect, partitions: int | None = None) -> Cache:
     """Return the cache of a coordinator that has read nothing."""
-    return ClassicCache(rules) if rules.coordinator == "classic" else NewCache(rules, partitions)
+    return ClassicCache(dialect) if dialect.coordinator == "classic" else NewCache(dialect, partitions)
 
 
 def _pending_ids(shard: Shard) -> list[str]:

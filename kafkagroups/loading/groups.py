@@ -152,8 +152,8 @@ def known_groups(
     orphans = {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups}
     answered_from = {group_id: parts.group.partition for group_id, parts in cache.groups.items()}
     return Groups(
-        cache.rules.coordinator,
-        cache.rules.kafka,
+        cache.dialect.coordinator,
+        cache.dialect.kafka,
         path,
         loaded,
         KnownGroups(cache.groups, GroupParts.build),

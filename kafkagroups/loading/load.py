@@ -14,7 +14,8 @@ from kafkagroups.loading.engines import PYTHON, Engine, pause_collector
 from kafkagroups.loading.groups import Groups, known_groups
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.log.stop import NO_STOP, Stop
-from kafkagroups.records.versions import Dialect, dialect
+from kafkagroups.records import versions
+from kafkagroups.records.versions import Dialect
 
 
 def open_for_load(
@@ -28,16 +29,16 @@ def open_for_load(
     """Return the logs at a path, and the rules to load them by. Raise UsageError as `kafkagroups.load` does."""
     if partitions is not None and partitions < 1:
         raise UsageError(f"a topic has at least 1 partition, not {partitions}")
-    rules = dialect(coordinator, kafka)
+    dialect = versions.dialect(coordinator, kafka)
     logs = find_logs(path)
     if until is not None and len(logs) > 1:
         raise UsageError(f"an offset to stop at needs one partition, but {path} has {len(logs)}")
-    return logs, rules
+    return logs, dialect
 
 
 def load_logs(
     logs: Iterable[Log],
-    rules: Dialect,
+    dialect: Dialect,
     path: str = "",
     *,
     partitions: int | None = None,
@@ -50,12 +51,12 @@ def load_logs(
 
     The other arguments are those of `kafkagroups.load`. A `path` is only named in messages.
     """
-    cache = empty_cache(rules, partitions)
+    cache = empty_cache(dialect, partitions)
     loaded: dict[int | None, LoadedPartition] = {}
     with ExitStack() as stack:
         if engine.is_parallel:
             stack.enter_context(pause_collector())
-        shards = engine.fold_logs(list(logs), rules, stop, threads=threads, count_bytes=count_bytes)
+        shards = engine.fold_logs(list(logs), dialect, stop, threads=threads, count_bytes=count_bytes)
         for shard in stack.enter_context(closing(shards)):
             loaded[shard.partition] = add_shard(cache, shard)
     return known_groups(cache, loaded, path, partitions)

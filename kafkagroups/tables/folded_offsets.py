@@ -52,7 +52,7 @@ def _batches_of_fold(
     while start < len(all_rows):
         size_before = cumulative_sizes[start - 1] if start else 0
         end = min(start + BATCH_ROWS, int(np.searchsorted(cumulative_sizes, size_before + BATCH_BYTES)) + 1)
-        rows = _ArrowColumns(all_rows.part(start, end), -1 if partition is None else partition)
+        rows = _ArrowColumns(all_rows.slice_rows(start, end), -1 if partition is None else partition)
         content = [getattr(rows, column.name)() for column in columns]
         yield pa.RecordBatch.from_arrays(content, schema=arrow_schema(columns))
         start = end

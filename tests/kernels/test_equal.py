@@ -11,7 +11,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.api import load, loaded_columns
 from kafkagroups.kernels import arrays, fold_log, state
-from kafkagroups.kernels.crc32c import crc32c_instruction, crc32c_tables, has_instruction
+from kafkagroups.kernels.crc32c import can_use_instruction, crc32c_by_instruction, crc32c_by_tables
 from kafkagroups.kernels.unpack import as_array
 from kafkagroups.loading.engines import PYTHON, choose_engine
 from kafkagroups.loading.load import load_logs
@@ -55,8 +55,10 @@ def test_random_logs_load_the_same(part, monkeypatch):
     """20,000 random logs (1,000 in a normal run) with all kinds of records, batches and damage. Many are folded."""
     seeds = range(part, 20_000 if LONG else 1_000, 8)
     folded = []
-    fold_if_plain = fold_log.fold_if_plain
-    monkeypatch.setattr(fold_log, "fold_if_plain", lambda *given: folded.append(fold_if_plain(*given)) or folded[-1])
+    fold_if_possible = fold_log.fold_if_possible
+    monkeypatch.setattr(
+        fold_log, "fold_if_possible", lambda *given: folded.append(fold_if_possible(*given)) or folded[-1]
+    )
     for seed in seeds:
         data = random_log(seed)
         for coordinator, kafka in COORDINATORS[:2]:
@@ -86,10 +88,10 @@ def test_arrays_grow_while_a_log_is_folded(monkeypatch):
     monkeypatch.setattr(arrays, "FIRST_KEYS", 1)
     monkeypatch.setattr(arrays, "FIRST_NAMES", 1)
     monkeypatch.setattr(arrays, "FIRST_NODES", 1)
-    monkeypatch.setattr(arrays, "FIRST_BYTES", 1)
-    monkeypatch.setattr(state, "STRIDE", 1)
+    monkeypatch.setattr(arrays, "FIRST_ARENA_BYTES", 1)
+    monkeypatch.setattr(state, "REPORT_BYTES", 1)
     monkeypatch.setattr(arrays, "FIRST_PRODUCERS", 8)
-    monkeypatch.setattr(arrays, "ROWS", 1)
+    monkeypatch.setattr(arrays, "FIRST_RECORD_POSITIONS", 1)
     for seed in range(100):
         data = random_log(seed, batches=120)
         rules = dialect("new", None)
@@ -101,7 +103,7 @@ def test_arrays_grow_while_a_log_is_folded(monkeypatch):
 @pytest.mark.parametrize("piece", [1, 150, 4000])
 def test_a_file_is_read_piece_by_piece(piece, monkeypatch, tmp_path):
     """Wherever a piece of a segment ends, in a batch, or in the zeros at its end, the result is the same."""
-    monkeypatch.setattr(state, "PIECE", piece)
+    monkeypatch.setattr(state, "PIECE_BYTES", piece)
     for seed in range(60):
         data = random_log(seed, batches=20)
         last = data[: len(data) - 7 * (seed % 3)], data + bytes(1000), data + bytes(300) + b"\1" + bytes(300)
@@ -145,7 +147,7 @@ def test_memory_holds_what_lives(coordinator):
     assert fold.fold_segment(as_array(data))
     assert len(fold.entries) <= 16_384 and len(fold.names) <= 16_384 and len(fold.producers) <= 16_384
     assert len(fold.arena) < 4_000_000
-    assert len(fold.row_places) == arrays.ROWS
+    assert len(fold.record_positions) == arrays.FIRST_RECORD_POSITIONS
 
 
 def test_the_collector_runs_again_when_a_load_is_over():
@@ -191,21 +193,21 @@ def test_both_checksums_are_crc_32c():
     for start in range(0, 12):
         for end in (start, start + 1, start + 7, start + 8, start + 9, start + 63, start + 700):
             wanted = crc32c(data[start:end].tobytes())
-            assert crc32c_tables(data, start, end) == wanted
-            if has_instruction(_features(), {}):
-                assert crc32c_instruction(data, start, end) == wanted
+            assert crc32c_by_tables(data, start, end) == wanted
+            if can_use_instruction(_features(), {}):
+                assert crc32c_by_instruction(data, start, end) == wanted
 
 
 def test_the_tables_are_used_without_the_instruction():
     """A CPU without SSE 4.2 must never compile the instruction; the environment can choose the tables too."""
-    assert not has_instruction({}, {}) and not has_instruction({"sse4.2": False}, {})
-    assert has_instruction({"sse4.2": True}, {}) and not has_instruction(
+    assert not can_use_instruction({}, {}) and not can_use_instruction({"sse4.2": False}, {})
+    assert can_use_instruction({"sse4.2": True}, {}) and not can_use_instruction(
         {"sse4.2": True}, {"KAFKAGROUPS_CRC32C": "tables"}
     )
     program = (
         "from kafkagroups.kernels import crc32c, fold_log\n"
         "from kafkagroups.api import load\n"
-        "assert crc32c.crc32c is crc32c.crc32c_tables\n"
+        "assert crc32c.crc32c is crc32c.crc32c_by_tables\n"
         "print(sorted(load('data/harbour/3.9.2', engine='compiled')))"
     )
     environment = {**os.environ, "KAFKAGROUPS_CRC32C": "tables"}  # its machine code is kept apart

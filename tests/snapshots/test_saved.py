@@ -61,7 +61,7 @@ def test_changed_numbers_are_refused_or_harmless(log, coordinator, tmp_path):
         number = rnd.choice(NUMBERS)
         there[rnd.randrange(len(there))] = number if there.dtype == np.int64 else number & 0xFF
         if rnd.random() < 0.3:
-            changed["counts"][layout.GARBAGE] = 1 << 40  # Dead keys are then dropped as early as possible.
+            changed["counts"][layout.UNUSED_BYTES] = 1 << 40  # Dead keys are then dropped as early as possible.
         try:
             state = read(path, changed, rules)
         except kg.InvalidLog:
@@ -89,7 +89,7 @@ def test_lists_that_do_not_end_are_refused(tmp_path):
     rules = dialect("classic", None)
     path, arrays = saved(tmp_path, passing_keys(300), rules)
     node = arrays["producers"][arrays["producers"][:, 2] != 0, 1].max()
-    arrays["nodes"][node, layout.NEXT] = node
+    arrays["nodes"][node, layout.NEXT_NODE] = node
     with pytest.raises(kg.InvalidLog, match="that end"):
         read(path, arrays, rules)
 
@@ -98,6 +98,6 @@ def test_texts_that_overlap_are_refused(tmp_path):
     """A copy of them would not fit into the arena, and a change of one would change the other."""
     rules = dialect("classic", None)
     path, arrays = saved(tmp_path, passing_keys(300), rules)
-    arrays["entries"][0, layout.NOTE] = arrays["names"][0, layout.PLACE]
+    arrays["entries"][0, layout.METADATA] = arrays["names"][0, layout.NAME_TEXT]
     with pytest.raises(kg.InvalidLog, match="side by side"):
         read(path, arrays, rules)

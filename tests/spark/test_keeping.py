@@ -76,7 +76,7 @@ def test_killed_at_random(coordinator, tmp_path):
         if (folder / "snapshot.json").exists():
             read = snapshots.Snapshot.read(folder)
             for partition, state in read.states.items():
-                given = snapshots.Snapshot(read.rules, {partition: state}).groups()
+                given = snapshots.Snapshot(read.dialect, {partition: state}).groups()
                 log = topic / f"__consumer_offsets-{partition}"
                 assert same(given, kg.load(log, coordinator, until=state.loaded.next_offset))
     feeder.join()

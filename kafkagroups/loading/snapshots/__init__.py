@@ -23,7 +23,8 @@ from kafkagroups.loading.load import add_shard
 from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.states import advance_shard
 from kafkagroups.log.segments import Log, open_logs
-from kafkagroups.records.versions import Dialect, dialect
+from kafkagroups.records import versions
+from kafkagroups.records.versions import Dialect
 
 __all__ = ["Snapshot", "advance_shard", "take"]
 
@@ -40,7 +41,7 @@ class Snapshot:
         The state of each partition, by number. None is a log whose folder does not tell its number.
     """
 
-    rules: Dialect
+    dialect: Dialect
     shards: dict[int | None, Shard]
 
     @property
@@ -58,7 +59,7 @@ class Snapshot:
         partitions
             The topic's partition count, as in `kafkagroups.load`.
         """
-        cache = empty_cache(self.rules, partitions)
+        cache = empty_cache(self.dialect, partitions)
         loaded = {partition: add_shard(cache, shard) for partition, shard in self.shards.items()}
         return known_groups(cache, loaded, path, partitions)
 
@@ -85,9 +86,9 @@ class Snapshot:
         compiled = choose_engine_for(engine, logs).name == "compiled"
         before = [self.shards.get(log.partition) for log in logs]
         with ThreadPoolExecutor(os.cpu_count() if compiled else 1) as pool:
-            after = list(pool.map(lambda shard, log: advance_shard(shard, log, self.rules, compiled), before, logs))
+            after = list(pool.map(lambda shard, log: advance_shard(shard, log, self.dialect, compiled), before, logs))
         shards = self.shards | {log.partition: shard for log, shard in zip(logs, after, strict=True)}
-        return Snapshot(self.rules, dict(sorted(shards.items(), key=lambda shard: shard[0] or 0)))
+        return Snapshot(self.dialect, dict(sorted(shards.items(), key=lambda shard: shard[0] or 0)))
 
     def save(self, folder: str | Path) -> None:
         """Save the snapshot into a new folder, or replace the snapshot in it.
@@ -105,7 +106,7 @@ class Snapshot:
             saved = {partition: (files.name(partition, number), n) for partition, n in self.next_offsets.items()}
             for partition, shard in self.shards.items():
                 files.write_shard(place / saved[partition][0], shard)
-            files.commit(place, number, self.rules, saved)
+            files.commit(place, number, self.dialect, saved)
         except OSError as error:
             raise UsageError(f"{folder}: {error.strerror}") from None
 
@@ -121,12 +122,12 @@ class Snapshot:
             Its bytes are damaged.
         """
         manifest = files.read(Path(folder))
-        rules = dialect(manifest.coordinator, manifest.kafka)
+        dialect = versions.dialect(manifest.coordinator, manifest.kafka)
         shards = {
-            partition: files.read_shard(Path(folder, file), partition, rules)
+            partition: files.read_shard(Path(folder, file), partition, dialect)
             for partition, (file, _) in manifest.partitions.items()
         }
-        return cls(rules, shards)
+        return cls(dialect, shards)
 
 
 def take(path: str | Path, coordinator: str = "new", kafka: str | None = None, *, engine: str = "auto") -> Snapshot:
@@ -134,4 +135,4 @@ def take(path: str | Path, coordinator: str = "new", kafka: str | None = None, *
 
     The parameters and the errors are those of `kafkagroups.load`.
     """
-    return Snapshot(dialect(coordinator, kafka), {}).advance(path, engine=engine)
+    return Snapshot(versions.dialect(coordinator, kafka), {}).advance(path, engine=engine)

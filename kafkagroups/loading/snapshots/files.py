@@ -66,10 +66,10 @@ def prepare(folder: Path) -> int:
     return 1
 
 
-def commit(folder: Path, number: int, rules: Dialect, states: Mapping[int | None, tuple[str, int]]) -> None:
+def commit(folder: Path, number: int, dialect: Dialect, states: Mapping[int | None, tuple[str, int]]) -> None:
     """Make save `number` the folder's snapshot. `states` has the file and the next offset of each partition."""
     partitions = {json.dumps(p): {"file": file, "next_offset": offset} for p, (file, offset) in states.items()}
-    manifest = {"format": FORMAT, "number": number, "coordinator": rules.coordinator, "kafka": rules.kafka}
+    manifest = {"format": FORMAT, "number": number, "coordinator": dialect.coordinator, "kafka": dialect.kafka}
     new = folder / f"{_JSON}.new"
     with open(new, "w") as file:
         json.dump({**manifest, "partitions": partitions}, file, indent=1)
@@ -102,10 +102,10 @@ def read(folder: Path) -> Manifest:
         raise InvalidLog("no snapshot can be read from this", file=str(folder / _JSON)) from None
 
 
-def check(folder: Path, rules: Dialect) -> None:
+def check(folder: Path, dialect: Dialect) -> None:
     """Raise UsageError if the snapshot there belongs to another coordinator."""
     manifest = read(folder)
-    if (manifest.coordinator, manifest.kafka) != (rules.coordinator, rules.kafka):
+    if (manifest.coordinator, manifest.kafka) != (dialect.coordinator, dialect.kafka):
         raise UsageError(
             f"{folder}: this snapshot is of the {manifest.coordinator} coordinator of Kafka {manifest.kafka}"
         )
@@ -134,7 +134,7 @@ def write_shard(path: Path, shard: Shard) -> None:
         os.fsync(file.fileno())
 
 
-def read_shard(path: Path, partition: int | None, rules: Dialect) -> Shard:
+def read_shard(path: Path, partition: int | None, dialect: Dialect) -> Shard:
     """Return the shard in a file. Raise UsageError if it cannot be opened, InvalidLog if it is damaged."""
     import numpy as np
 
@@ -142,7 +142,7 @@ def read_shard(path: Path, partition: int | None, rules: Dialect) -> Shard:
         with np.load(path, allow_pickle=False) as saved:
             arrays = {array: saved[array] for array in saved.files}
         content = _Unpickler(io.BytesIO(arrays.pop("rest").tobytes())).load()
-        return _restore_shard(content, arrays, partition, rules)
+        return _restore_shard(content, arrays, partition, dialect)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
     except (
@@ -159,14 +159,14 @@ def read_shard(path: Path, partition: int | None, rules: Dialect) -> Shard:
         raise InvalidLog(f"no state can be read from this: {error}", file=str(path)) from None
 
 
-def _restore_shard(content: Any, arrays: dict[str, Any], partition: int | None, rules: Dialect) -> Shard:
+def _restore_shard(content: Any, arrays: dict[str, Any], partition: int | None, dialect: Dialect) -> Shard:
     """Return the shard that was saved. Raise ValueError or another plain error if the content is not one."""
     loaded = content["loaded"]
     names = content["names"]
     if not isinstance(loaded, LoadedPartition) or not isinstance(names, list):
         raise ValueError("expected a partition and the names of its groups")
-    shard_class = ClassicShard if rules.coordinator == "classic" else NewShard
-    shard = shard_class(partition, rules, replace(loaded), names=dict.fromkeys(names))
+    shard_class = ClassicShard if dialect.coordinator == "classic" else NewShard
+    shard = shard_class(partition, dialect, replace(loaded), names=dict.fromkeys(names))
     if "failure" in content:
         shard.failure = LoadFailed(str(content["failure"]))
         return shard
@@ -179,7 +179,7 @@ def _restore_shard(content: Any, arrays: dict[str, Any], partition: int | None, 
     if arrays:
         from kafkagroups.kernels.saved import restore_offsets
 
-        shard.offsets = restore_offsets(rules, arrays)
+        shard.offsets = restore_offsets(dialect, arrays)
     else:
         offsets = Offsets()
         offsets.committed, offsets.pending = content["offsets"]

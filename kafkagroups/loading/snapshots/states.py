@@ -23,52 +23,52 @@ from kafkagroups.log.segments import Damage, Log
 from kafkagroups.records.versions import Dialect
 
 
-def advance_shard(shard: Shard | None, log: Log, rules: Dialect, compiled: bool) -> Shard:
+def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, compiled: bool) -> Shard:
     """Return the shard after what the log has behind it. The given shard is not changed.
 
     None is a partition that was not read yet; `compiled` chooses its engine.
     Raise UsageError if the log ends before the shard does.
     """
-    if keeps_offsets_apart(rules):
+    if keeps_offsets_apart(dialect):
         raise UsageError(
-            f"snapshots need Kafka 0.10.1 or newer: Kafka {rules.kafka} keeps offsets in a cache of their own"
+            f"snapshots need Kafka 0.10.1 or newer: Kafka {dialect.kafka} keeps offsets in a cache of their own"
         )
     if shard is None or shard.failure is not None:
-        return _fold_whole(log, rules, compiled)
+        return _fold_whole(log, dialect, compiled)
     rest, tail = _new_part(log, shard.loaded.next_offset)
     if rest is None:
         return replace(shard, loaded=replace(shard.loaded, segments=len(log.segments), damage=tail))
-    advanced = _fold_compiled(rest, rules, shard)
+    advanced = _fold_compiled(rest, dialect, shard)
     if advanced is None:
-        advanced = readable.fold(rest, rules, base=shard)
+        advanced = readable.fold(rest, dialect, base=shard)
     advanced.loaded.segments = len(log.segments)
     advanced.loaded.damage = rest.damage or tail
     return advanced
 
 
-def _fold_whole(log: Log, rules: Dialect, compiled: bool) -> Shard:
+def _fold_whole(log: Log, dialect: Dialect, compiled: bool) -> Shard:
     """Fold a log from its start."""
     if compiled:
-        shard = _fold_compiled(log, rules)
+        shard = _fold_compiled(log, dialect)
         if shard is not None:
             return shard
         # A half-written batch at the end may be the only reason. Without it the engine can continue later.
         trimmed, tail = _new_part(log, None)
-        shard = _fold_compiled(trimmed, rules) if tail and trimmed else None
+        shard = _fold_compiled(trimmed, dialect) if tail and trimmed else None
         if shard is not None:
             shard.loaded.segments = len(log.segments)
             shard.loaded.damage = tail
             return shard
-    return readable.fold(log, rules)
+    return readable.fold(log, dialect)
 
 
-def _fold_compiled(log: Log, rules: Dialect, base: Shard | None = None) -> Shard | None:
+def _fold_compiled(log: Log, dialect: Dialect, base: Shard | None = None) -> Shard | None:
     """Fold a log with the compiled engine. None if it cannot, or if the base was folded by the readable engine."""
     if base is not None and isinstance(base.offsets, Offsets):
         return None
-    from kafkagroups.kernels.fold_log import fold_if_plain
+    from kafkagroups.kernels.fold_log import fold_if_possible
 
-    return fold_if_plain(log, rules, base=base)
+    return fold_if_possible(log, dialect, base=base)
 
 
 def _new_part(log: Log, since: int | None) -> tuple[Log | None, Damage | None]:

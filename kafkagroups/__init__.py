@@ -1,4 +1,4 @@
-"""Kafka's `__consumer_offsets` topic: read it, write it, load it as a broker does.
+"""Kafka's `__consumer_offsets` topic: read records, write records, load a log as a broker does.
 
 One record:
 
@@ -9,10 +9,10 @@ One record:
 One log:
 
 - `open_log` reads the segments of a partition batch by batch.
-- `load` returns the groups that a broker's coordinator would have after reading the log.
+- `load` returns the groups that a broker's coordinator has after reading the log.
 - `explain` shows which records led to this result, and `diff` compares two results.
-- `stats` shows why a log is so big.
-- `compact` writes what the log cleaner would leave.
+- `stats` shows what makes a log large.
+- `compact` writes the segments that the log cleaner would leave.
 
 `partition_for` returns the partition that stores a group.
 """

@@ -1,4 +1,4 @@
-"""The public verbs: `load`, `explain`, `diff`, `stats`, `compact`, and the tables as Arrow columns."""
+"""The public functions `load`, `explain`, `diff`, `stats` and `compact`, and tables as Arrow columns."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def load(
     threads: int = 0,
     progress: Progress | None = None,
 ) -> Groups:
-    """Return the groups as a coordinator would answer them after loading a log.
+    """Return the groups that a coordinator has after loading a log.
 
     Parameters
     ----------
@@ -51,31 +51,34 @@ def load(
     coordinator
         "classic" (Kafka up to 3.9) or "new" (from 4.0 on).
     kafka
-        The Kafka version whose rules count; None is the newest one that was checked.
+        The Kafka version whose rules are used. None means the newest version that was checked.
     partitions
-        The topic's partition count. With it, the new coordinator answers a group from its home partition only.
+        The topic's partition count. If it is given, the new coordinator uses a group only from its home partition.
     until
-        Read batches whose base offset is below this offset. A batch is read as a whole, so records above `until`
-        can be read: `LoadedPartition.next_offset` is the first offset after the cut. `path` must be one partition.
+        Read batches whose base offset is below this offset. `path` must then be one partition. A batch is read as a
+        whole, so the last batch can contain records above `until`. `LoadedPartition.next_offset` is the first offset
+        after the last batch that was read.
     until_time
-        Read each partition up to the first batch that holds a timestamp after this one (ms since the epoch).
+        Stop in each partition before the first batch that contains a timestamp after this time (ms since the epoch).
     engine
-        "python" is readable, "compiled" is fast and needs numba, "auto" chooses by size. The result is the same.
+        "python" is the readable engine. "compiled" is fast and needs numba. "auto" chooses by the size of the log.
+        All engines give the same result.
     threads
-        How many partitions the compiled engine loads at the same time; 0 is one per CPU.
+        How many partitions the compiled engine loads at the same time. 0 means one per CPU.
     progress
-        Called with "loading", the bytes read, and all bytes, from any thread.
+        A function that is called with "loading", the number of bytes read, and the total number of bytes. The call can
+        come from any thread.
 
     Returns
     -------
     Groups
-        A mapping of group ids to groups. A load that fails as that broker's load would is not an exception:
-        `Groups.partitions` and `Groups.problems` tell why it fails.
+        A mapping of group ids to groups. If a broker's load of a partition would fail, `load` raises no exception.
+        `Groups.partitions` and `Groups.problems` contain the reason.
 
     Raises
     ------
     UsageError
-        There is no such path, log, coordinator, version or engine, or two folders are the same partition.
+        The path, log, coordinator, version or engine does not exist, or two folders are the same partition.
 
     Notes
     -----
@@ -112,7 +115,7 @@ def explain(
     until: int | None = None,
     until_time: int | None = None,
 ) -> Explanation:
-    """Return every record that touched a group or one of its offsets, and what a broker answers now.
+    """Return every record of a group or of one of its offsets, and what a broker answers now.
 
     Parameters
     ----------
@@ -121,17 +124,17 @@ def explain(
     group
         The group's id.
     topic, partition
-        One offset of the group; give both or none.
+        The topic and the partition of one offset of the group. Give both or neither.
 
     Returns
     -------
     Explanation
-        The records with what became of each, and the broker's answer.
+        The records, each with its fate, and the broker's answer.
 
     Raises
     ------
     UsageError
-        As in `load`, or only one of topic and partition was given.
+        As in `load`, or only one of `topic` and `partition` was given.
 
     Examples
     --------
@@ -152,13 +155,13 @@ def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
     Parameters
     ----------
     a, b
-        Results of `load`: of two logs, of one log at two times, or of two coordinators.
+        Two results of `load`: from two logs, from one log at two times, or from two coordinators.
 
     Returns
     -------
     dict
-        `{"groups": {group: [a, b]}, "offsets": {group: {topic-partition: [a, b]}}, "pending": …}`, with only what
-        differs. The values are those of `load --json`; None where one side has nothing.
+        `{"groups": {group: [a, b]}, "offsets": {group: {topic-partition: [a, b]}}, "pending": …}`, with only the
+        differences. The values are those of `load --json`. A value is None if the load does not have it.
 
     Examples
     --------
@@ -177,7 +180,7 @@ def stats(
     kafka: str | None = None,
     partitions: int | None = None,
 ) -> Stats:
-    """Return what a log holds and why it is so big.
+    """Return what a log contains and what makes it large.
 
     Parameters
     ----------
@@ -194,7 +197,7 @@ def stats(
     Raises
     ------
     UsageError
-        As in `load`, or `by` is none of these.
+        As in `load`, or `by` has another value.
 
     Examples
     --------
@@ -219,31 +222,31 @@ def compact(
     producer_expiration_ms: int = 86_400_000,
     progress: Progress | None = None,
 ) -> Compaction:
-    """Write what one pass of Kafka's log cleaner leaves of one partition.
+    """Write the segments that one pass of Kafka's log cleaner would leave of one partition.
 
     Parameters
     ----------
     path
         One partition, as in `load`. It is not changed.
     out
-        A new or empty folder. It gets all segments that are in the log after the pass.
+        A new or empty folder. All segments of the log after the pass are written into it.
     now_ms
-        The time of the pass; None is the newest timestamp in the log.
+        The time of the pass. None means the newest timestamp in the log.
     delete_retention_ms
-        How long tombstones and markers stay after a pass has first seen them (delete.retention.ms).
+        How long tombstones and markers stay after the first pass that reads them (delete.retention.ms).
     first_dirty
-        The offset at which the clean part ends; None is the start of the log.
+        The offset at which the clean part of the log ends. None means the start of the log.
     first_uncleanable
-        The offset at which the pass stops, moved down to the base of its segment. None is the active segment or the
-        last stable offset, whichever comes first.
+        The offset at which the pass stops, rounded down to the base offset of its segment. None means the start of the
+        active segment or the last stable offset, whichever comes first.
     segment_bytes
-        The largest segment that the pass makes of several ones.
+        The largest size of a segment into which the pass merges several segments.
     map_entries
-        How many keys fit into the offset map; None is as many as in a broker's.
+        How many keys the offset map can contain. None means as many as in a broker with the default settings.
     producer_expiration_ms
-        A producer whose last batch is older than this is not active; -1 means that all are active.
+        A producer whose last batch is older than this is not active. -1 means that all producers are active.
     progress
-        Called with a step, the bytes read in it, and all its bytes.
+        A function that is called with the name of a step, the bytes that the step has read, and the step's total.
 
     Returns
     -------
@@ -253,9 +256,10 @@ def compact(
     Raises
     ------
     UsageError
-        There is no such path, it has several partitions, `out` is not empty, or a number is out of range.
+        The path does not exist or has several partitions, `out` is not empty, or a number is out of range.
     InvalidLog, InvalidRecord
-        Kafka's cleaner could not read the log either; `out` stays empty. Damage at the end only ends the log.
+        This function cannot read the log, and Kafka's cleaner could not read it either. `out` stays empty.
+        Damage at the end of the log is no error: the log then ends before the damage.
 
     Notes
     -----
@@ -287,33 +291,33 @@ def load_columns(
     columns: Iterable[str] | None = None,
     engine: str = "auto",
 ) -> pa.RecordBatchReader:
-    """Load one log partition and return one table of it as Arrow record batches.
+    """Load one partition of a log, and return one of its tables as Arrow record batches.
 
-    Spark, Parquet and pandas get their columns here. The rows have no order.
+    The tables for Spark, Parquet and pandas are made with this function. The rows have no order.
 
     Parameters
     ----------
     buffers
-        The segments in order as (name, bytes or memory map), a mapping that reads each one when it is asked for, or a
-        log that `open_log` returned.
+        The segments in order, as pairs of a name and its bytes or memory map. Or a mapping from names, which reads a
+        segment when it is used. Or a log that `open_log` returned.
     table
         "records", "offsets", "pending", "groups", "members", "partitions" or "ids".
     coordinator, kafka, partitions, engine
         As in `load`.
     partition
-        The log's number, unless `buffers` is a log.
+        The number of the partition. It is not used if `buffers` is a log.
     columns
-        Only these columns, in this order.
+        The columns to return, in this order. None means all columns.
 
     Returns
     -------
     pyarrow.RecordBatchReader
-        `.read_all()` makes one pyarrow.Table. Damage and the reason of a load that fails are in table "partitions".
+        `.read_all()` makes one pyarrow.Table. The table "partitions" contains any damage, and why a load fails.
 
     Raises
     ------
     UsageError
-        There is no segment, or no such table, column, coordinator or engine.
+        There is no segment, or the table, column, coordinator or engine does not exist.
 
     Examples
     --------
@@ -324,7 +328,7 @@ def load_columns(
     """
     import pyarrow as pa
 
-    chosen = columns_of(table, columns)
+    selected_columns = columns_of(table, columns)
     dialect = versions.dialect(coordinator, kafka)
     log = buffers if isinstance(buffers, Log) else log_of_buffers(buffers, partition)
     chosen_engine = choose_engine_for(engine, [log])
@@ -332,10 +336,12 @@ def load_columns(
         return read_table(
             load_logs([log], dialect, partitions=partitions, engine=chosen_engine),
             table,
-            [column.name for column in chosen],
+            [column.name for column in selected_columns],
         )
-    content = rows.record_rows(log, dialect, with_json=any(column.name == "json" for column in chosen))
-    return pa.RecordBatchReader.from_batches(arrow_schema(chosen), record_batches(table, chosen, content))
+    column_values = rows.record_rows(log, dialect, with_json=any(column.name == "json" for column in selected_columns))
+    return pa.RecordBatchReader.from_batches(
+        arrow_schema(selected_columns), record_batches(table, selected_columns, column_values)
+    )
 
 
 def loaded_columns(groups: Groups, table: str) -> pa.RecordBatchReader:
@@ -344,7 +350,7 @@ def loaded_columns(groups: Groups, table: str) -> pa.RecordBatchReader:
     Parameters
     ----------
     groups
-        What `load` returned.
+        The result of `load`.
     table
         As in `load_columns`, except "records".
 
@@ -356,6 +362,6 @@ def loaded_columns(groups: Groups, table: str) -> pa.RecordBatchReader:
     Raises
     ------
     UsageError
-        There is no such table.
+        The table does not exist.
     """
     return read_table(groups, table)

@@ -126,8 +126,8 @@ def _resume_snapshot(path: str, rules: Dialect, args: argparse.Namespace) -> Gro
     from kafkagroups.loading.snapshots import Snapshot, files
 
     snapshot = Snapshot(rules, {})
-    if files.is_there(args.snapshot):
-        files.check(Path(args.snapshot), rules)
+    if files.has_snapshot(args.snapshot):
+        files.check_dialect(Path(args.snapshot), rules)
         snapshot = Snapshot.read(args.snapshot)
     snapshot = snapshot.advance(path, engine=args.engine)
     snapshot.save(args.snapshot)

@@ -11,8 +11,8 @@ from kafkagroups.groups.fold import fold_batches
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.observer import Fate, Observer
-from kafkagroups.loading.caches import empty_cache
-from kafkagroups.loading.groups import Groups, known_groups
+from kafkagroups.loading.caches import create_cache
+from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.segments import open_logs
 from kafkagroups.records.versions import dialect
@@ -63,14 +63,14 @@ def list_load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[
     for batch in log:
         for count, line in enumerate(read_batch_lines(batch), 1):
             recorder = _FateRecorder()
-            cache = empty_cache(load_dialect)
+            cache = create_cache(load_dialect)
             batches = [*earlier_batches, _keep_first_records(batch, count)]
             error = None
             try:
                 cache.add(fold_batches(log.partition, batches, load_dialect, recorder))
             except (LoadFailed, BadBytes) as failure:
                 error = failure.reason if isinstance(failure, BadBytes) else str(failure)
-            groups = known_groups(cache, {})
+            groups = collect_groups(cache, {})
             new_events = recorder.events[seen_event_count:]
             effect = _describe_effect(line, new_events, groups) if error is None else "the load fails"
             yield Step(line, effect, tuple(_format_state(groups.values(), error)))

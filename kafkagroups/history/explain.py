@@ -11,7 +11,7 @@ from kafkagroups.groups.observer import Fate
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.fates import Fates
 from kafkagroups.history.record_fate import RecordFate
-from kafkagroups.loading.engines import observed_by
+from kafkagroups.loading.engines import create_observed_engine
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
@@ -72,7 +72,7 @@ def explain_group(
 ) -> Explanation:
     """Load logs and return the history of a group, or of one of its offsets."""
     fates = Fates(rules, group)
-    groups = load_logs(logs, rules, path, partitions=partitions, stop=stop, engine=observed_by(fates))
+    groups = load_logs(logs, rules, path, partitions=partitions, stop=stop, engine=create_observed_engine(fates))
     fates.settle(groups.groups, groups.orphans, groups.failed)
     known = groups.get(group)
     answer: Any = None

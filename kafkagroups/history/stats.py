@@ -23,7 +23,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.groups.observer import Fate
 from kafkagroups.history.fates import Fates
 from kafkagroups.history.record_fate import RecordFate
-from kafkagroups.loading.engines import observed_by
+from kafkagroups.loading.engines import create_observed_engine
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.segment_file import base_offset_of
@@ -96,7 +96,7 @@ def count_logs(
 ) -> Stats:
     """Load logs and return their statistics, with a row for each group, topic, type or partition."""
     stats = Stats(rules, by)
-    groups = load_logs(logs, rules, path, partitions=partitions, engine=observed_by(stats))
+    groups = load_logs(logs, rules, path, partitions=partitions, engine=create_observed_engine(stats))
     stats.settle(groups.groups, groups.orphans, groups.failed)
     stats.finish(logs, groups.problems)
     return stats

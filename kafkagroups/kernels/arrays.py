@@ -51,9 +51,9 @@ class FoldArrays:
         self.entries = entry_bytes.view(np.int64).reshape(key_count, 8)
         self.tombstones = tombstones.view(np.int64)
         self.extras = np.zeros((key_count, 4), np.int64)
-        self.slots = _empty_slots(2 * key_count)
+        self.slots = _create_slots(2 * key_count)
         self.names = np.empty((FIRST_NAMES, 2), np.int64)
-        self.name_slots = _empty_slots(2 * FIRST_NAMES)
+        self.name_slots = _create_slots(2 * FIRST_NAMES)
         self.nodes = np.zeros((FIRST_NODES, 8), np.int64)
         self.node_extras = np.zeros((FIRST_NODES, 4), np.int64)
         self.producers = np.zeros((FIRST_PRODUCERS, 3), np.int64)
@@ -104,11 +104,11 @@ class FoldArrays:
 
     def _rehash(self, key_count: int) -> None:
         """Make a new hash table of the keys, with space for several times `key_count`."""
-        self.slots = _empty_slots(max(FIRST_KEYS, 1 << (4 * key_count).bit_length()))
+        self.slots = _create_slots(max(FIRST_KEYS, 1 << (4 * key_count).bit_length()))
         table.rehash(self.entries, self.counts[layout.ENTRIES], self.names, self.slots)
 
     def _rehash_names(self) -> None:
-        self.name_slots = _empty_slots(1 << (2 * len(self.names) - 1).bit_length())
+        self.name_slots = _create_slots(1 << (2 * len(self.names) - 1).bit_length())
         table.rehash_names(self.names, self.counts[layout.NAMES], self.arena, self.name_slots)
 
     def _drop_unused(self) -> None:
@@ -182,7 +182,7 @@ class FoldArrays:
         self._rehash(len(self.entries))
 
 
-def _empty_slots(count: int) -> Array:
+def _create_slots(count: int) -> Array:
     slots = _allocate(8 * count)[0].view(np.int64)
     slots[:] = -1
     return slots

@@ -32,6 +32,7 @@ from kafkagroups.kernels.layout import (
     COMPRESSED,
     ENTRIES,
     ENTRY,
+    ENTRY_MASK,
     FIRST_OFFSET,
     HAND_OVER,
     IS_CLASSIC,
@@ -295,12 +296,12 @@ def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
         if slot_row < row_count:
             entry = slots[block[slot_row, KEY_HASH] & mask]
             if entry >= 0:
-                prefetch(entries, (entry & 0x7FFFFFFF) * 8)
+                prefetch(entries, (entry & ENTRY_MASK) * 8)
         name_row = slot_row - PREFETCH_DISTANCE
         if 0 <= name_row < row_count and block[name_row, NAME_SIZE] >= 0:
             entry = slots[block[name_row, KEY_HASH] & mask]
             if entry >= 0:
-                name_position = tables.names[entries[entry & 0x7FFFFFFF, NAME_AND_PARTITION] >> 32, NAME_TEXT] >> 20
+                name_position = tables.names[entries[entry & ENTRY_MASK, NAME_AND_PARTITION] >> 32, NAME_TEXT] >> 20
                 prefetch(tables.arena, name_position)
                 prefetch(tables.arena, name_position + 56)
         row = slot_row - 2 * PREFETCH_DISTANCE

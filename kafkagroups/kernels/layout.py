@@ -117,6 +117,8 @@ ABORT = 0
 """The types of a transaction marker."""
 SIZE_MASK = (1 << 20) - 1
 """The bits of a text that are its size."""
+ENTRY_MASK = (1 << 31) - 1
+"""The bits of a slot that are the number of an entry or of a name."""
 PARTITION_MASK = (1 << 32) - 1
 """The bits of NAME_AND_PARTITION that are the partition."""
 MAX_INT64 = (1 << 63) - 1

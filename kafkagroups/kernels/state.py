@@ -117,6 +117,7 @@ class FoldState(FoldArrays):
             self.other_records.add(data, self.record_positions[: self.counts[layout.OTHER_RECORDS]])
             self.counts[layout.OTHER_RECORDS] = 0
             if status == NO_SPACE:
+                # The header of the next batch has the batch's length at byte 8 and its record count at byte 57.
                 size, record_count = (
                     int.from_bytes(data[position + field : position + field + 4].tobytes(), "big") for field in (8, 57)
                 )

@@ -12,6 +12,7 @@ from kafkagroups.kernels.layout import (
     ARENA_BYTES,
     BATCH_OFFSET,
     ENTRIES,
+    ENTRY_MASK,
     GROUP_NEWEST_VALUE,
     LIVE_KEYS,
     METADATA,
@@ -63,7 +64,7 @@ def find_or_add_entry(
     key_entry = np.int64(-1)
     while slots[slot] >= 0:
         if slots[slot] >> 32 == tag:
-            entry = slots[slot] & 0x7FFFFFFF
+            entry = slots[slot] & ENTRY_MASK
             entry_key = entries[entry, NAME_AND_PARTITION]
             if name_size < 0:
                 is_same = entry_key == previous_name << 32 | partition
@@ -105,7 +106,7 @@ def _find_or_add_name(data: Any, name_start: int, name_size: int, tables: Any) -
     slot = name_hash & len(slots) - 1
     while slots[slot] >= 0:
         if slots[slot] >> 32 == _slot_tag(name_hash):
-            name = slots[slot] & 0x7FFFFFFF
+            name = slots[slot] & ENTRY_MASK
             text = names[name, NAME_TEXT]
             if text & SIZE_MASK == name_size and same_bytes(data, name_start, arena, text >> 20, name_size):
                 return name
@@ -117,11 +118,11 @@ def _find_or_add_name(data: Any, name_start: int, name_size: int, tables: Any) -
     ):
         return -1
     name = counts[NAMES]
-    text = counts[ARENA_BYTES]
-    copy_bytes(data, name_start, arena, text, name_size)
+    arena_start = counts[ARENA_BYTES]
+    copy_bytes(data, name_start, arena, arena_start, name_size)
     counts[NAMES] += 1
     counts[ARENA_BYTES] += name_size
-    names[name, NAME_TEXT] = text << 20 | name_size
+    names[name, NAME_TEXT] = arena_start << 20 | name_size
     names[name, NAME_HASH] = name_hash
     slots[slot] = _slot_tag(name_hash) << 32 | name
     return name
@@ -146,11 +147,11 @@ def rehash(entries: Any, count: int, names: Any, slots: Any) -> None:
     mask = len(slots) - 1
     for step in range(count + PREFETCH_DISTANCE):
         if step < count:
-            prefetch(slots, _hash_of(entries[step, NAME_AND_PARTITION], names) & mask)
+            prefetch(slots, _hash_entry_key(entries[step, NAME_AND_PARTITION], names) & mask)
         entry = step - PREFETCH_DISTANCE
         if entry < 0:
             continue
-        key_hash = _hash_of(entries[entry, NAME_AND_PARTITION], names)
+        key_hash = _hash_entry_key(entries[entry, NAME_AND_PARTITION], names)
         slot = key_hash & mask
         while slots[slot] >= 0:
             slot = slot + SLOT_DISTANCE & mask
@@ -158,7 +159,7 @@ def rehash(entries: Any, count: int, names: Any, slots: Any) -> None:
 
 
 @inlined
-def _hash_of(key: int, names: Any) -> int:
+def _hash_entry_key(key: int, names: Any) -> int:
     return hash_key(names[key >> 32, NAME_HASH], np.int64(np.int32(key & PARTITION_MASK)))
 
 

@@ -1,6 +1,7 @@
-"""A coordinator's cache: adds the shards of its partitions and decides which groups it knows.
+"""A coordinator's cache: adds the shards of partitions, and decides which groups exist.
 
-The cache keeps what it needs to build a group. `Groups` builds it when somebody asks for it (groups.py).
+A shard is the state of one partition (groups/shard.py). The cache keeps only the parts of each group. `Groups`
+(groups.py) builds the group from its parts when the group is first used.
 Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9), CoordinatorRuntime, GroupCoordinatorShard.onLoaded (4.3.1).
 """
 
@@ -21,14 +22,14 @@ from kafkagroups.records.versions import Dialect
 
 
 class GroupParts(NamedTuple):
-    """What a known group is built from. `group` has no offsets yet, and may still be a record."""
+    """The parts from which a group is built. `group` has no offsets yet, and may be a record that is not decoded."""
 
     group: AnyGroup | GroupRecord
     offsets: KnownOffsets
     pending: dict[int, PartitionOffsets]
 
     def decode_group(self) -> AnyGroup:
-        """Return the group; it may have no offsets. Do not change it."""
+        """Return the group, perhaps without its offsets. The caller must not change it."""
         return self.group.decode() if isinstance(self.group, GroupRecord) else self.group
 
     def build(self) -> AnyGroup:
@@ -40,7 +41,7 @@ class GroupParts(NamedTuple):
 
 
 class OrphanParts(NamedTuple):
-    """What an orphan is built from."""
+    """The parts from which an orphan is built."""
 
     offsets: KnownOffsets
     pending: dict[int, PartitionOffsets]
@@ -52,22 +53,23 @@ class OrphanParts(NamedTuple):
 
 
 class Cache(ABC):
-    """What a coordinator holds in memory. Add its partitions in ascending order."""
+    """The groups and offsets that a coordinator has in memory. Add its partitions in ascending order."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self.groups: dict[str, GroupParts] = {}
         self.orphans: dict[str, OrphanParts] = {}
-        self.named: dict[str, list[int | None]] = {}
+        self.partitions_of_groups: dict[str, list[int | None]] = {}
         """The partitions in which each group has records."""
 
     def add(self, shard: Shard) -> None:
-        """Add a partition; this is the last step of its load. The shard is not changed.
+        """Add the shard of a partition, as the last step of the partition's load. The shard is not changed.
 
-        Raise LoadFailed or BadBytes if that broker's load of the partition fails. The cache is then as that broker's.
+        Raise LoadFailed or BadBytes if a broker's load of the partition would fail. The cache then has the same content
+        as the broker's cache.
         """
         for group_id in shard.names:
-            partitions = self.named.setdefault(group_id, [])
+            partitions = self.partitions_of_groups.setdefault(group_id, [])
             if shard.partition not in partitions:
                 partitions.append(shard.partition)
         self._add(shard)
@@ -77,13 +79,13 @@ class Cache(ABC):
 
 
 class ClassicCache(Cache):
-    """The cache of the classic coordinator: one for all partitions. A group that is in it stays."""
+    """The cache of the classic coordinator. All partitions share it, and the first loaded group with an id stays."""
 
     def __init__(self, dialect: Dialect) -> None:
         super().__init__(dialect)
         self._keeps_offsets_apart = keeps_offsets_apart(dialect)
         self._offsets: dict[str, PartitionOffsets] = {}
-        """The offsets of all partitions, up to Kafka 0.10.0."""
+        """The offsets of all partitions. Kafka up to 0.10.0 stores them separately from the groups."""
 
     def _add(self, shard: Shard) -> None:
         assert isinstance(shard, ClassicShard)
@@ -93,14 +95,16 @@ class ClassicCache(Cache):
             raise shard.failure
         committed = self._offsets if self._keeps_offsets_apart else shard.offsets.committed
         pending = pending_by_group(shard.offsets)
-        simple = [] if self._keeps_offsets_apart and self.dialect.since(0, 9) else [*committed, *_pending_ids(shard)]
-        for group_id in dict.fromkeys([*shard.groups, *simple]):
+        simple_ids = (
+            [] if self._keeps_offsets_apart and self.dialect.since(0, 9) else [*committed, *_pending_ids(shard)]
+        )
+        for group_id in dict.fromkeys([*shard.groups, *simple_ids]):
             if group_id not in self.groups:
                 group = shard.groups.get(group_id)
                 if group is None:
                     group = Group(group_id, shard.partition)
                 offsets = committed.get(group_id, {})
-                self.groups[group_id] = GroupParts(group, offsets, pending.get(group_id, {}) if simple else {})
+                self.groups[group_id] = GroupParts(group, offsets, pending.get(group_id, {}) if simple_ids else {})
         if self._keeps_offsets_apart:
             for group_id in self._offsets.keys() & self.groups.keys():
                 self.groups[group_id] = self.groups[group_id]._replace(offsets=self._offsets[group_id])
@@ -109,7 +113,7 @@ class ClassicCache(Cache):
                 raise LoadFailed(f"Unexpected unload of active group {group_id!r}")
 
     def _add_offsets(self, shard: ClassicShard) -> None:
-        """Add the offsets to those of all partitions. They become known before the load ends, even if it fails."""
+        """Add the offsets of a partition to those of all partitions. A broker does this even if the load fails."""
         merged = {group_id: dict(offsets) for group_id, offsets in self._offsets.items()}
         for group_id, partition in shard.removed_offsets:
             merged.get(group_id, {}).pop(partition, None)
@@ -122,8 +126,8 @@ class ClassicCache(Cache):
 class NewCache(Cache):
     """The cache of the new coordinator: each partition has separate groups and offsets.
 
-    A group in several partitions is answered from the first one that knows it. If the topic's partition count is
-    given, a group is answered from its home partition only.
+    If several partitions have a group, the first of these partitions answers for it. If the topic's partition count is
+    given, only the group's home partition answers for it.
     """
 
     def __init__(self, dialect: Dialect, partitions: int | None = None) -> None:
@@ -139,27 +143,27 @@ class NewCache(Cache):
         committed = shard.offsets.committed
         pending = pending_by_group(shard.offsets)
         for group_id in dict.fromkeys([*shard.groups, *committed, *_pending_ids(shard)]):
-            if group_id in self.groups or not self._answers(group_id, shard.partition):
+            if group_id in self.groups or not self._answers_from(group_id, shard.partition):
                 continue
             offsets = committed.get(group_id, {})
-            known = shard.groups.get(group_id)
-            if known is None:
+            loaded_group = shard.groups.get(group_id)
+            if loaded_group is None:
                 self.orphans.setdefault(group_id, OrphanParts(offsets, pending.get(group_id, {})))
                 continue
-            if isinstance(known, ModernGroup) and known.type == "share":
-                # A broker answers a share group without offsets, whatever was committed under its name.
+            if isinstance(loaded_group, ModernGroup) and loaded_group.type == "share":
+                # A broker returns no offsets of a share group, even if offsets were committed for its id.
                 offsets = {}
-            self.groups[group_id] = GroupParts(known, offsets, pending.get(group_id, {}))
+            self.groups[group_id] = GroupParts(loaded_group, offsets, pending.get(group_id, {}))
             self.orphans.pop(group_id, None)
 
-    def _answers(self, group_id: str, partition: int | None) -> bool:
-        """Return whether a group is answered from this partition. A log without a number counts as its home."""
+    def _answers_from(self, group_id: str, partition: int | None) -> bool:
+        """Return whether this partition answers for a group. A partition without a number answers for every group."""
         if self._partitions is None or partition is None:
             return True
         return partition_for(group_id, self._partitions) == partition
 
 
-def empty_cache(dialect: Dialect, partitions: int | None = None) -> Cache:
+def create_cache(dialect: Dialect, partitions: int | None = None) -> Cache:
     """Return the cache of a coordinator that has read nothing."""
     return ClassicCache(dialect) if dialect.coordinator == "classic" else NewCache(dialect, partitions)
 

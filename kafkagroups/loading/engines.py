@@ -1,4 +1,4 @@
-"""The one place that chooses the engine: readable or compiled. The compiled engine folds several logs in parallel."""
+"""Chooses the engine, readable or compiled, and folds several logs with it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.versions import Dialect
 
 ENGINES = ("auto", "python", "compiled")
-COMPILED_FROM = 16 * 1024 * 1024
-"""The size in bytes from which "auto" chooses the compiled engine. Below it, importing numba costs more time."""
+MIN_COMPILED_SIZE = 16 * 1024 * 1024
+"""From this total size in bytes on, "auto" chooses the compiled engine. For smaller logs, importing numba takes longer
+than the load."""
 
 
 class FoldLog(Protocol):
-    """The interface of both engines: fold a log, up to a stop, into a shard.
+    """The interface of both engines: fold a log, up to a stop, into a shard (the state of one partition).
 
-    With a `base`, the log goes on behind it, and the base is not changed. `count_bytes` is called from any thread.
+    With a `base`, the log is folded onto a copy of `base`. `count_bytes` can be called from any thread.
     """
 
     def __call__(
@@ -42,14 +43,14 @@ class FoldLog(Protocol):
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine by its name, "python" or "compiled"."""
+    """An engine. Its name is "python" or "compiled"."""
 
     name: str
     fold: FoldLog
 
     @property
     def is_parallel(self) -> bool:
-        """Whether it folds several logs in parallel threads. Python code would not run in parallel."""
+        """Whether this engine folds several logs in parallel. Threads that run Python code would block each other."""
         return self.name == "compiled"
 
     def fold_logs(
@@ -61,28 +62,28 @@ class Engine:
         threads: int = 0,
         count_bytes: CountBytes = ignore_bytes,
     ) -> Generator[Shard, None, None]:
-        """Yield the shard of each log, in order. A parallel engine uses `threads` (0: one for each CPU)."""
-        workers = min(threads or os.cpu_count() or 1, len(logs)) if self.is_parallel else 1
-        if workers <= 1:
+        """Yield the shard of each log, in order. A parallel engine uses `threads` threads; 0 means one for each CPU."""
+        thread_count = min(threads or os.cpu_count() or 1, len(logs)) if self.is_parallel else 1
+        if thread_count <= 1:
             for log in logs:
                 yield self.fold(log, dialect, stop, None, count_bytes)
             return
-        with ThreadPoolExecutor(workers) as pool:
-            # One shard more than workers is under way, so that memory does not hold all of them.
-            under_way: deque[Future[Shard]] = deque()
+        with ThreadPoolExecutor(thread_count) as pool:
+            # The number of unfinished folds is limited, so that not all shards are in memory.
+            futures: deque[Future[Shard]] = deque()
             for log in logs:
-                under_way.append(pool.submit(self.fold, log, dialect, stop, None, count_bytes))
-                if len(under_way) > workers:
-                    yield under_way.popleft().result()
-            while under_way:
-                yield under_way.popleft().result()
+                futures.append(pool.submit(self.fold, log, dialect, stop, None, count_bytes))
+                if len(futures) > thread_count:
+                    yield futures.popleft().result()
+            while futures:
+                yield futures.popleft().result()
 
 
 PYTHON = Engine("python", readable.fold)
 
 
-def observed_by(observer: Observer) -> Engine:
-    """Return the readable engine, with an observer that gets what becomes of each record."""
+def create_observed_engine(observer: Observer) -> Engine:
+    """Return the readable engine with an observer, which is called for each record and its fate."""
 
     def fold(
         log: Log,
@@ -99,11 +100,11 @@ def observed_by(observer: Observer) -> Engine:
 def choose_engine(name: str, total_size: int) -> Engine:
     """Return the engine for logs of this size in bytes.
 
-    Raise UsageError if there is no engine of this name, or if it was asked for and numba is not installed.
+    Raise UsageError if no engine has this name, or if the name is "compiled" and numba is not installed.
     """
     if name not in ENGINES:
         raise UsageError(f"no engine {name!r}: choose one of {', '.join(ENGINES)}")
-    if name == "python" or (name == "auto" and total_size < COMPILED_FROM):
+    if name == "python" or (name == "auto" and total_size < MIN_COMPILED_SIZE):
         return PYTHON
     try:
         from kafkagroups.kernels.fold_log import fold
@@ -120,8 +121,8 @@ def choose_engine_for(name: str, logs: Iterable[Log]) -> Engine:
 
 
 @contextmanager
-def pause_collector() -> Iterator[None]:
-    """Pause Python's collector of cycles. What a load makes stays, and visiting it again and again takes time."""
+def pause_garbage_collector() -> Iterator[None]:
+    """Pause Python's garbage collector. A load creates objects that stay, and checking them repeatedly takes time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""`Groups`, the result of a load: the groups that a coordinator knows, each built when it is first asked for."""
+"""`Groups`, the result of a load: the groups of a coordinator, each built when it is first used."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Orphans = LazyMapping[OrphanParts, Orphan]
 
 @dataclass
 class Groups(Mapping[str, AnyGroup]):
-    """The groups that a coordinator knows after loading a log, by group id.
+    """The groups that a coordinator has after loading a log, by group id.
 
-    A group is built when it is first asked for, and then kept. It does not depend on the engine that loaded it, and
-    it belongs to you: changes to it stay in this object.
+    A group is built when it is first used, and then kept. Both engines give the same groups. If you change a group, you
+    change only this object.
 
     Attributes
     ----------
@@ -34,15 +34,15 @@ class Groups(Mapping[str, AnyGroup]):
     path
         The path that was loaded.
     partitions
-        What was read of each partition, by number. None is a log whose folder does not tell its number.
+        What was read of each partition, by number. The number is None if the log's folder has no number in its name.
     groups
         The same as this mapping. A classic group is a `Group`. A consumer, share or streams group is a `ModernGroup`.
     orphans
-        Offsets that the coordinator keeps for groups that it does not know.
+        Offsets that the coordinator keeps although their groups do not exist.
     elsewhere
-        For groups with records in several partitions: the partitions from which they are not answered.
+        For groups with records in several partitions: the partitions whose records do not count.
     named
-        The partitions in which each group has records, including groups that are not known.
+        The partitions in which each group has records, including groups that do not exist any more.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Groups(Mapping[str, AnyGroup]):
 
     @property
     def failed(self) -> dict[int | None, str]:
-        """The partitions whose load fails on that broker, and why."""
+        """The partitions whose load would fail on a broker, with the reason."""
         return {partition: loaded.error for partition, loaded in self.partitions.items() if loaded.error}
 
     @property
@@ -109,17 +109,17 @@ class Groups(Mapping[str, AnyGroup]):
         Returns
         -------
         pandas.DataFrame
-            Topics and partitions are lists; None if the member's bytes cannot be read. `generation` belongs to
-            classic groups, `member_epoch` to members of the newer types.
+            Topics and partitions are lists; None if the member's bytes cannot be read. `generation` is set for members
+            of classic groups, `member_epoch` for members of the newer types.
         """
         from kafkagroups.tables.frames import members_frame
 
         return members_frame(self.groups.values())
 
     def parts(self) -> Iterator[tuple[str, GroupParts]]:
-        """Yield the id and the parts of each group, in the order of the ids, without building any.
+        """Yield the id and the parts of each group, in the order of the ids, without building any group.
 
-        The tables are made from them. Offsets of the compiled engine may still be in its arrays.
+        The tables are made from the parts. Offsets from the compiled engine may still be in its arrays.
         """
         unbuilt = self.groups.unbuilt()
         for group_id in sorted(self):
@@ -131,26 +131,26 @@ class Groups(Mapping[str, AnyGroup]):
 
 
 def describe_failure(path: str, partition: int | None, kafka: str, error: str, serves_groups: bool = False) -> str:
-    """Return the line that tells people why a partition's load fails.
+    """Return the message for people that says why the load of a partition fails.
 
-    `serves_groups`: the load fails at its last step, when its groups are in the cache already. Only the classic
-    coordinator does that; it then answers for these groups.
+    `serves_groups` is true if the load fails at its last step, after the groups were put into the cache. The broker
+    then answers for these groups. This can only happen with the classic coordinator.
     """
-    line = f"{path}, partition {partition}: Kafka {kafka} fails to load it: {error}"
+    message = f"{path}, partition {partition}: Kafka {kafka} fails to load it: {error}"
     if serves_groups:
-        return f"{line}. The load fails at its last step: this broker answers for the groups that it had loaded"
-    return line
+        return f"{message}. The load fails at its last step: this broker answers for the groups that it had loaded"
+    return message
 
 
-def known_groups(
+def collect_groups(
     cache: Cache,
     loaded: dict[int | None, LoadedPartition],
     path: str = "",
     partitions: int | None = None,
 ) -> Groups:
-    """Return what is in a coordinator's cache, and what was read to fill it."""
+    """Return the groups in a coordinator's cache, with what was read of each partition."""
     orphans = {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups}
-    answered_from = {group_id: parts.group.partition for group_id, parts in cache.groups.items()}
+    answering_partitions = {group_id: parts.group.partition for group_id, parts in cache.groups.items()}
     return Groups(
         cache.dialect.coordinator,
         cache.dialect.kafka,
@@ -158,40 +158,42 @@ def known_groups(
         loaded,
         KnownGroups(cache.groups, GroupParts.build),
         Orphans(orphans, OrphanParts.build),
-        _find_elsewhere(cache.named, answered_from, partitions),
-        cache.named,
+        _find_elsewhere(cache.partitions_of_groups, answering_partitions, partitions),
+        cache.partitions_of_groups,
     )
 
 
 def join_groups(parts: Sequence[Groups], path: str, partitions: int | None = None) -> Groups:
-    """Join loads of different partitions of one topic. No two of them may know the same group."""
+    """Join the loads of different partitions of one topic. Only one of the loads may have a group with a given id."""
     whole = Groups(parts[0].coordinator, parts[0].kafka, path)
     for part in sorted(parts, key=lambda part: min(number or 0 for number in part.partitions)):
         whole.partitions |= part.partitions
         whole.groups.add(part.groups)
         whole.orphans.add(part.orphans)
-        for group_id, where in part.named.items():
-            whole.named.setdefault(group_id, []).extend(where)
+        for group_id, partition_numbers in part.named.items():
+            whole.named.setdefault(group_id, []).extend(partition_numbers)
     whole.partitions = dict(sorted(whole.partitions.items(), key=lambda entry: entry[0] or 0))
-    answered_from = {group_id: parts.group.partition for group_id, parts in whole.parts()}
-    whole.elsewhere = _find_elsewhere(whole.named, answered_from, partitions)
+    answering_partitions = {group_id: parts.group.partition for group_id, parts in whole.parts()}
+    whole.elsewhere = _find_elsewhere(whole.named, answering_partitions, partitions)
     return whole
 
 
 def _find_elsewhere(
-    named: dict[str, list[int | None]], answered_from: Mapping[str, int | None], partitions: int | None
+    partitions_of_groups: dict[str, list[int | None]],
+    answering_partitions: Mapping[str, int | None],
+    partitions: int | None,
 ) -> dict[str, list[int | None]]:
-    """Return the partitions in which a group has records and from which it is not answered, by group."""
+    """Return for each group the partitions that have records of it but do not answer for it."""
     elsewhere = {}
-    for group_id, where in named.items():
-        if len(where) == 1 and not partitions:
+    for group_id, partition_numbers in partitions_of_groups.items():
+        if len(partition_numbers) == 1 and not partitions:
             continue
-        answering = where[0]
-        if group_id in answered_from:
-            answering = answered_from[group_id]
-        elif partitions and where[0] is not None:
-            answering = partition_for(group_id, partitions)
-        others = [partition for partition in where if partition != answering]
-        if others:
-            elsewhere[group_id] = others
+        answering_partition = partition_numbers[0]
+        if group_id in answering_partitions:
+            answering_partition = answering_partitions[group_id]
+        elif partitions and partition_numbers[0] is not None:
+            answering_partition = partition_for(group_id, partitions)
+        other_partitions = [partition for partition in partition_numbers if partition != answering_partition]
+        if other_partitions:
+            elsewhere[group_id] = other_partitions
     return elsewhere

@@ -1,4 +1,4 @@
-"""A mapping that builds a value when it is first asked for."""
+"""A mapping that builds each value when it is first used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 
 class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
-    """A mapping of names to values. A value is built once, by `build`; iterating over the names builds none."""
+    """A mapping of names to values. `build` makes a value from its parts when the value is first used."""
 
     def __init__(self, parts: Mapping[str, Parts], build: Callable[[Parts], Value]) -> None:
         self._parts = dict(parts)
@@ -35,7 +35,7 @@ class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
         return repr(dict(self))
 
     def unbuilt(self) -> dict[str, Parts]:
-        """Return the parts of the values that were not asked for yet."""
+        """Return the parts of the values that were not built yet."""
         return {name: parts for name, parts in self._parts.items() if name not in self._built}
 
     def add(self, other: LazyMapping[Parts, Value]) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from kafkagroups.errors import BadBytes, LoadFailed, UsageError
 from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard, ignore_bytes
-from kafkagroups.loading.caches import Cache, empty_cache
-from kafkagroups.loading.engines import PYTHON, Engine, pause_collector
-from kafkagroups.loading.groups import Groups, known_groups
+from kafkagroups.loading.caches import Cache, create_cache
+from kafkagroups.loading.engines import PYTHON, Engine, pause_garbage_collector
+from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records import versions
@@ -26,7 +26,7 @@ def open_for_load(
     until: int | None = None,
     find_logs: Callable[[str | Path], list[Log]] = open_logs,
 ) -> tuple[list[Log], Dialect]:
-    """Return the logs at a path, and the rules to load them by. Raise UsageError as `kafkagroups.load` does."""
+    """Return the logs at a path and the dialect to load them with. Raise UsageError as `kafkagroups.load` does."""
     if partitions is not None and partitions < 1:
         raise UsageError(f"a topic has at least 1 partition, not {partitions}")
     dialect = versions.dialect(coordinator, kafka)
@@ -47,23 +47,23 @@ def load_logs(
     threads: int = 0,
     count_bytes: CountBytes = ignore_bytes,
 ) -> Groups:
-    """Return what one coordinator knows after loading these logs, in this order.
+    """Return the groups that one coordinator has after loading these logs in this order.
 
-    The other arguments are those of `kafkagroups.load`. A `path` is only named in messages.
+    The other arguments are those of `kafkagroups.load`. `path` is only used in messages.
     """
-    cache = empty_cache(dialect, partitions)
+    cache = create_cache(dialect, partitions)
     loaded: dict[int | None, LoadedPartition] = {}
     with ExitStack() as stack:
         if engine.is_parallel:
-            stack.enter_context(pause_collector())
+            stack.enter_context(pause_garbage_collector())
         shards = engine.fold_logs(list(logs), dialect, stop, threads=threads, count_bytes=count_bytes)
         for shard in stack.enter_context(closing(shards)):
             loaded[shard.partition] = add_shard(cache, shard)
-    return known_groups(cache, loaded, path, partitions)
+    return collect_groups(cache, loaded, path, partitions)
 
 
 def add_shard(cache: Cache, shard: Shard) -> LoadedPartition:
-    """Add a shard to a cache. Return what was read, with the error if that broker's load fails."""
+    """Add a shard to a cache. Return what was read of the partition, with the error if a broker's load would fail."""
     try:
         cache.add(shard)
     except (LoadFailed, BadBytes) as error:

@@ -1,4 +1,4 @@
-"""How far a load has come: adds up the bytes that its threads have read."""
+"""The progress of a load: adds up the bytes that its threads have read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafkagroups.log.log_to_clean import Progress
 
 
 class ByteProgress:
-    """Reports "loading", the bytes read and their total. A partition that is read twice counts once."""
+    """Reports "loading", the bytes that were read, and the total. If both engines read a partition, it counts once."""
 
     def __init__(self, report: Progress, total: int) -> None:
         self._report = report

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from kafkagroups.groups.shard import Shard
-from kafkagroups.loading.engines import COMPILED_FROM
+from kafkagroups.loading.engines import MIN_COMPILED_SIZE
 from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.states import advance_shard
 from kafkagroups.log.segment_file import segment_name
@@ -74,9 +74,9 @@ def keep(
     """
     dialect = versions.dialect(coordinator, kafka)
     directory = Path(folder).absolute()
-    files.prepare(directory)
-    if files.is_there(directory):
-        files.check(directory, dialect)
+    files.prepare_folder(directory)
+    if files.has_snapshot(directory):
+        files.check_dialect(directory, dialect)
     else:
         # An old checkpoint skips batches. Without a snapshot that contains these batches, they would be lost.
         shutil.rmtree(directory / files.CHECKPOINT, ignore_errors=True)
@@ -94,8 +94,8 @@ def keep(
 
 def add_batches(batches: DataFrame, folder: Path, dialect: Dialect) -> None:
     """Add a micro-batch of table `batches` to the snapshot in the folder."""
-    save_number = files.prepare(folder)
-    old_states = files.read(folder).partitions if files.is_there(folder) else {}
+    save_number = files.prepare_folder(folder)
+    old_states = files.read_manifest(folder).partitions if files.has_snapshot(folder) else {}
     old_files = {partition_number(partition): file for partition, (file, _) in old_states.items()}
     written = batches.groupBy("partition").applyInArrow(
         _partition_task(folder, save_number, dialect, old_files), "partition int, file string, next_offset long"
@@ -104,7 +104,7 @@ def add_batches(batches: DataFrame, folder: Path, dialect: Dialect) -> None:
         None if row.partition < 0 else row.partition: (row.file, row.next_offset) for row in written.collect()
     }
     if new_states:
-        files.commit(folder, save_number, dialect, old_states | new_states)
+        files.commit_save(folder, save_number, dialect, old_states | new_states)
 
 
 def _partition_task(
@@ -121,7 +121,7 @@ def _partition_task(
         old_state = files.read_shard(folder / old_files[number], partition, dialect) if number in old_files else None
         state = advance_state(old_state, table, partition, dialect)
         # Spark can run a task twice. The random id gives each run its own file.
-        file = files.name(partition, save_number, uuid4().hex)
+        file = files.state_file_name(partition, save_number, uuid4().hex)
         files.write_shard(folder / file, state)
         return pa.table(
             {
@@ -149,7 +149,7 @@ def advance_state(old_state: Shard | None, table: pa.Table, partition: int | Non
     content = b"".join(data for _, _, data in new_batches)
     first_offset = new_batches[0][0]
     log = log_of_buffers([(segment_name(first_offset), content)], partition)
-    state = advance_shard(old_state, log, dialect, len(content) >= COMPILED_FROM)
+    state = advance_shard(old_state, log, dialect, len(content) >= MIN_COMPILED_SIZE)
     # The log above is one segment in memory, but the batches come from the segments of the topic.
     segments = old_state.loaded.segments if old_state else 1
     return replace(state, loaded=replace(state.loaded, segments=segments))

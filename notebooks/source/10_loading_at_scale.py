@@ -407,7 +407,7 @@ print(f"so 100 million in {milliseconds(small, large, 100_000_000) / 1000:.1f} s
 # %%
 yesterday, state = course.link_older_segments(topic), course.make_scratch_folder() / "state"
 
-before = snapshots.take(yesterday)
+before = snapshots.take_snapshot(yesterday)
 before.save(state)
 print(f"saved: {len(list(state.iterdir()))} files, {sum(file.stat().st_size for file in state.iterdir()) // 1_000_000} MB")
 

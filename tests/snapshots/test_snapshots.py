@@ -62,7 +62,7 @@ def check_growing(path, engine, tmp_path):
         snapshot = None
         for _ in grown(place, [rnd.randrange(size) for _ in range(2)]):
             if snapshot is None:
-                snapshot = snapshots.take(place, coordinator, kafka, engine=engine)
+                snapshot = snapshots.take_snapshot(place, coordinator, kafka, engine=engine)
             else:
                 snapshot = snapshots.Snapshot.read(tmp_path / coordinator / "state").advance(place, engine=engine)
             wanted = kg.load(place, coordinator, kafka, engine="python")
@@ -109,7 +109,7 @@ def test_new_segments_and_partitions(engine, tmp_path):
         before = count
         topic = tmp_path / "topic"
         if snapshot is None:
-            snapshot = snapshots.take(topic, engine=engine)
+            snapshot = snapshots.take_snapshot(topic, engine=engine)
         else:
             for state in snapshot.shards.values():  # what was read is no longer needed
                 log = topic / f"__consumer_offsets-{state.partition}"
@@ -127,7 +127,7 @@ def test_what_was_handed_out_stays(tmp_path):
     place = tmp_path / "__consumer_offsets-9"
     place.mkdir()
     (place / segment.name).write_bytes(segment.read_bytes()[:2000])
-    first = snapshots.take(place, "classic", engine="compiled")
+    first = snapshots.take_snapshot(place, "classic", engine="compiled")
     groups = first.groups()
     wanted = kg.load(place, "classic")
     (place / segment.name).write_bytes(segment.read_bytes())
@@ -144,12 +144,12 @@ def test_another_log_is_refused(tmp_path):
     synth.write(short, 100, partitions=1)
     for engine in ("python", "compiled"):
         with pytest.raises(kg.UsageError, match="another log"):
-            snapshots.take(long, engine=engine).advance(short)
+            snapshots.take_snapshot(long, engine=engine).advance(short)
 
 
 def test_what_lies_on_disk(tmp_path):
     """snapshot.json holds the next offsets. Damaged files, and folders with other content, are refused."""
-    snapshot = snapshots.take("data/harbour/3.9.2", "classic")
+    snapshot = snapshots.take_snapshot("data/harbour/3.9.2", "classic")
     folder = tmp_path / "state"
     folder.mkdir()
     for left in ("snapshot.json.new", "9.1.state"):  # by a first save that was killed
@@ -167,7 +167,7 @@ def test_what_lies_on_disk(tmp_path):
     whole = state.read_bytes()
     for damaged in (whole[: len(whole) // 2], whole[:100] + bytes(50) + whole[150:], b""):
         state.write_bytes(damaged)
-        with pytest.raises(kg.InvalidLog, match="no state"):
+        with pytest.raises(kg.InvalidLog, match="the state cannot be read"):
             snapshots.Snapshot.read(folder)
     (folder / "snapshot.json").write_text('{"format": 3}')
     with pytest.raises(kg.InvalidLog):
@@ -216,4 +216,4 @@ def test_load_with_a_snapshot(tmp_path, capsys):
         assert said in capsys.readouterr().err
     next(Path(state).glob("*.state")).write_bytes(b"nothing")
     assert main(["load", str(path), "--coordinator", "classic", "--snapshot", state]) == 2
-    assert "no state can be read from this" in capsys.readouterr().err
+    assert "the state cannot be read" in capsys.readouterr().err

@@ -7,12 +7,12 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups import synth
-from kafkagroups.loading.snapshots import Snapshot, take
+from kafkagroups.loading.snapshots import Snapshot, take_snapshot
 from tests.kernels.same import shape
 
 RESUME = """
 import os, sys
-from kafkagroups.loading.snapshots import Snapshot, take
+from kafkagroups.loading.snapshots import Snapshot, take_snapshot
 from kafkagroups.log.segments import Log, open_logs
 
 topic, state, engine = sys.argv[1:]
@@ -38,7 +38,7 @@ def test_a_segment_that_is_truncated_while_a_snapshot_resumes(engine, tmp_path):
     (segment,) = topic.rglob("*.log")
     data = segment.read_bytes()
     segment.write_bytes(data[:5000])
-    take(topic, engine=engine).save(state)
+    take_snapshot(topic, engine=engine).save(state)
     segment.write_bytes(data)
     script = [sys.executable, "-c", RESUME, str(topic), str(state), engine]
     resumed = subprocess.run(script, capture_output=True, text=True, timeout=120)

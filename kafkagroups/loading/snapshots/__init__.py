@@ -1,9 +1,9 @@
-"""Snapshots: what a coordinator knows of a growing log up to an offset. Save one, and later read only what is new.
+"""Snapshots: the state of a coordinator after it read a growing log up to an offset.
 
-snapshot = take("logs", "classic")               reads everything
-snapshot.groups()                                what load("logs", "classic") returns
+snapshot = take_snapshot("logs", "classic")      reads all batches
+snapshot.groups()                                returns the same as load("logs", "classic")
 snapshot.save("state")
-Snapshot.read("state").advance("logs")           reads only what the logs have got since
+Snapshot.read("state").advance("logs")           reads only the batches that were appended after the snapshot
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.shard import Shard
-from kafkagroups.loading.caches import empty_cache
+from kafkagroups.loading.caches import create_cache
 from kafkagroups.loading.engines import choose_engine_for
-from kafkagroups.loading.groups import Groups, known_groups
+from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.loading.load import add_shard
 from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.states import advance_shard
@@ -31,14 +31,15 @@ __all__ = ["Snapshot", "advance_shard", "take"]
 
 @dataclass
 class Snapshot:
-    """The shards of a topic's partitions under one coordinator. A snapshot never changes.
+    """The state of each partition of a topic, as one coordinator reads it. A snapshot never changes.
 
     Attributes
     ----------
     rules
         The coordinator and the Kafka version that read the logs.
     shards
-        The state of each partition, by number. None is a log whose folder does not tell its number.
+        The state of each partition (groups/shard.py), by partition number. The number is None if the name of the log's
+        folder contains no number.
     """
 
     dialect: Dialect
@@ -46,7 +47,7 @@ class Snapshot:
 
     @property
     def next_offsets(self) -> dict[int | None, int]:
-        """The offset at which each partition's reading continues."""
+        """The next offset to read, by partition."""
         return {partition: shard.loaded.next_offset for partition, shard in self.shards.items()}
 
     def groups(self, path: str = "", partitions: int | None = None) -> Groups:
@@ -55,16 +56,16 @@ class Snapshot:
         Parameters
         ----------
         path
-            The path to name in messages.
+            The path that error messages show.
         partitions
             The topic's partition count, as in `kafkagroups.load`.
         """
-        cache = empty_cache(self.dialect, partitions)
+        cache = create_cache(self.dialect, partitions)
         loaded = {partition: add_shard(cache, shard) for partition, shard in self.shards.items()}
-        return known_groups(cache, loaded, path, partitions)
+        return collect_groups(cache, loaded, path, partitions)
 
     def advance(self, path: str | Path, *, engine: str = "auto") -> Snapshot:
-        """Return the snapshot after what the logs at a path hold behind this one.
+        """Return a new snapshot that also includes the batches after this snapshot.
 
         Parameters
         ----------
@@ -76,37 +77,42 @@ class Snapshot:
         Raises
         ------
         UsageError
-            There is no log, or a log ends before the snapshot does, so it is another log.
+            There is no log, or a log ends before the snapshot's offset, so the snapshot is of another log.
         """
         return self.advance_logs(open_logs(path), engine=engine)
 
     def advance_logs(self, logs: Iterable[Log], *, engine: str = "auto") -> Snapshot:
-        """Return the snapshot after what these logs hold behind this one. The rest is as in `advance`."""
+        """Return a new snapshot as `advance` does, from logs that are already open."""
         logs = list(logs)
         compiled = choose_engine_for(engine, logs).name == "compiled"
-        before = [self.shards.get(log.partition) for log in logs]
+        old_shards = [self.shards.get(log.partition) for log in logs]
         with ThreadPoolExecutor(os.cpu_count() if compiled else 1) as pool:
-            after = list(pool.map(lambda shard, log: advance_shard(shard, log, self.dialect, compiled), before, logs))
-        shards = self.shards | {log.partition: shard for log, shard in zip(logs, after, strict=True)}
+            new_shards = list(
+                pool.map(lambda shard, log: advance_shard(shard, log, self.dialect, compiled), old_shards, logs)
+            )
+        shards = self.shards | {log.partition: shard for log, shard in zip(logs, new_shards, strict=True)}
         return Snapshot(self.dialect, dict(sorted(shards.items(), key=lambda shard: shard[0] or 0)))
 
     def save(self, folder: str | Path) -> None:
-        """Save the snapshot into a new folder, or replace the snapshot in it.
+        """Save the snapshot into a new or empty folder, or replace the snapshot in an existing folder.
 
         A crash at any point leaves the previous snapshot intact.
 
         Raises
         ------
         UsageError
-            The folder cannot be written, or it holds something else.
+            The folder cannot be written, or it has other files but no snapshot.
         """
-        place = Path(folder)
+        directory = Path(folder)
         try:
-            number = files.prepare(place)
-            saved = {partition: (files.name(partition, number), n) for partition, n in self.next_offsets.items()}
+            save_number = files.prepare_folder(directory)
+            states = {
+                partition: (files.state_file_name(partition, save_number), next_offset)
+                for partition, next_offset in self.next_offsets.items()
+            }
             for partition, shard in self.shards.items():
-                files.write_shard(place / saved[partition][0], shard)
-            files.commit(place, number, self.dialect, saved)
+                files.write_shard(directory / states[partition][0], shard)
+            files.commit_save(directory, save_number, self.dialect, states)
         except OSError as error:
             raise UsageError(f"{folder}: {error.strerror}") from None
 
@@ -117,11 +123,11 @@ class Snapshot:
         Raises
         ------
         UsageError
-            There is no snapshot, or it cannot be read.
+            There is no snapshot, or a file cannot be opened.
         InvalidLog
-            Its bytes are damaged.
+            The bytes of the snapshot are damaged.
         """
-        manifest = files.read(Path(folder))
+        manifest = files.read_manifest(Path(folder))
         dialect = versions.dialect(manifest.coordinator, manifest.kafka)
         shards = {
             partition: files.read_shard(Path(folder, file), partition, dialect)
@@ -130,8 +136,10 @@ class Snapshot:
         return cls(dialect, shards)
 
 
-def take(path: str | Path, coordinator: str = "new", kafka: str | None = None, *, engine: str = "auto") -> Snapshot:
-    """Return a snapshot of everything that the logs at a path hold now.
+def take_snapshot(
+    path: str | Path, coordinator: str = "new", kafka: str | None = None, *, engine: str = "auto"
+) -> Snapshot:
+    """Return a snapshot of all batches that are now in the logs at a path.
 
     The parameters and the errors are those of `kafkagroups.load`.
     """

@@ -1,8 +1,10 @@
-"""A snapshot on disk: a folder with `snapshot.json`, which names a file for each partition's shard.
+"""A snapshot on disk: a folder with `snapshot.json` and one file for each partition.
 
-A save writes new files first, then replaces `snapshot.json`, and deletes files that it no longer names last. So a crash
-at any point leaves the previous snapshot intact. A shard's file is a zip: the arrays of a compiled fold, if it has one,
-and everything else pickled. Reading makes only objects of this package's value classes.
+A file contains the shard of a partition (groups/shard.py). It is a zip: the arrays of a compiled fold, if the shard has
+them, and the other content as a pickle. Reading the pickle can create only objects of this package's value classes.
+
+A save first writes new files, then replaces `snapshot.json`, and then deletes the files that `snapshot.json` no longer
+contains. So a crash at any point leaves the previous snapshot intact.
 """
 
 from __future__ import annotations
@@ -28,14 +30,17 @@ from kafkagroups.groups.shard import LoadedPartition, Shard
 from kafkagroups.records.versions import Dialect
 
 FORMAT = 3
-_JSON = "snapshot.json"
+_MANIFEST = "snapshot.json"
 CHECKPOINT = "checkpoint"
-"""The folder of a Spark stream's checkpoint, which may be in the same place."""
+"""The folder of a Spark stream's checkpoint, which may be in the snapshot's folder."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The content of `snapshot.json`. `partitions` has the file and the next offset of each partition."""
+    """The content of `snapshot.json`.
+
+    `number` counts the saves. `partitions` has the file and the next offset of each partition.
+    """
 
     number: int
     coordinator: str
@@ -43,68 +48,74 @@ class Manifest:
     partitions: dict[int | None, tuple[str, int]]
 
 
-def is_there(folder: str | Path) -> bool:
+def has_snapshot(folder: str | Path) -> bool:
     """Return whether a folder has a snapshot."""
-    return Path(folder, _JSON).exists()
+    return Path(folder, _MANIFEST).exists()
 
 
-def name(partition: int | None, number: int, unique: str = "") -> str:
+def state_file_name(partition: int | None, number: int, unique: str = "") -> str:
     """Return the name of a partition's file in save `number`."""
-    words = ("log" if partition is None else str(partition), str(number), unique, "state")
-    return ".".join(filter(None, words))
+    parts = ("log" if partition is None else str(partition), str(number), unique, "state")
+    return ".".join(filter(None, parts))
 
 
-def prepare(folder: Path) -> int:
-    """Make the folder and return the number of the next save. Raise UsageError if it holds something else."""
+def prepare_folder(folder: Path) -> int:
+    """Create the folder if it does not exist, and return the number of the next save.
+
+    Raise UsageError if the folder is not empty and has no snapshot.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    if is_there(folder):
-        return read(folder).number + 1
-    # The first save may have been killed before its last step.
-    ours = (CHECKPOINT, f"{_JSON}.new")
-    if any(not each.name.endswith(".state") and each.name not in ours for each in folder.iterdir()):
+    if has_snapshot(folder):
+        return read_manifest(folder).number + 1
+    # A first save that crashed leaves these files, but no snapshot.json.
+    own_names = (CHECKPOINT, f"{_MANIFEST}.new")
+    if any(not entry.name.endswith(".state") and entry.name not in own_names for entry in folder.iterdir()):
         raise UsageError(f"{folder}: expected an empty folder or one with a snapshot")
     return 1
 
 
-def commit(folder: Path, number: int, dialect: Dialect, states: Mapping[int | None, tuple[str, int]]) -> None:
+def commit_save(folder: Path, number: int, dialect: Dialect, states: Mapping[int | None, tuple[str, int]]) -> None:
     """Make save `number` the folder's snapshot. `states` has the file and the next offset of each partition."""
-    partitions = {json.dumps(p): {"file": file, "next_offset": offset} for p, (file, offset) in states.items()}
+    partitions = {
+        json.dumps(partition): {"file": file, "next_offset": offset} for partition, (file, offset) in states.items()
+    }
     manifest = {"format": FORMAT, "number": number, "coordinator": dialect.coordinator, "kafka": dialect.kafka}
-    new = folder / f"{_JSON}.new"
-    with open(new, "w") as file:
+    new_manifest = folder / f"{_MANIFEST}.new"
+    with open(new_manifest, "w") as file:
         json.dump({**manifest, "partitions": partitions}, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(new, folder / _JSON)
-    wanted = {entry["file"] for entry in partitions.values()}
-    for old in folder.glob("*.state"):
-        if old.name not in wanted:
-            old.unlink(missing_ok=True)
+    os.replace(new_manifest, folder / _MANIFEST)
+    used_files = {entry["file"] for entry in partitions.values()}
+    for state_file in folder.glob("*.state"):
+        if state_file.name not in used_files:
+            state_file.unlink(missing_ok=True)
 
 
-def read(folder: Path) -> Manifest:
-    """Return the content of `snapshot.json`. Raise UsageError if it is missing, InvalidLog if it is damaged."""
+def read_manifest(folder: Path) -> Manifest:
+    """Return the content of `snapshot.json`. Raise UsageError if the file is missing, InvalidLog if it is damaged."""
     try:
-        content = json.loads((folder / _JSON).read_text())
+        content = json.loads((folder / _MANIFEST).read_text())
         if content["format"] != FORMAT:
             raise UsageError(
-                f"{folder}: expected a snapshot of format {FORMAT}, found {content['format']}: delete it to start anew"
+                f"{folder}: expected a snapshot of format {FORMAT}, found {content['format']}: delete it to start again"
             )
         partitions = {
-            json.loads(p): (entry["file"], entry["next_offset"]) for p, entry in content["partitions"].items()
+            json.loads(partition): (entry["file"], entry["next_offset"])
+            for partition, entry in content["partitions"].items()
         }
         return Manifest(content["number"], content["coordinator"], content["kafka"], partitions)
     except FileNotFoundError:
-        raise UsageError(f"{folder}: no snapshot.json there") from None
+        raise UsageError(f"{folder}: no snapshot.json in this folder") from None
     except OSError as error:
         raise UsageError(f"{folder}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise InvalidLog("no snapshot can be read from this", file=str(folder / _JSON)) from None
+        raise InvalidLog("the snapshot cannot be read", file=str(folder / _MANIFEST)) from None
 
 
-def check(folder: Path, dialect: Dialect) -> None:
-    """Raise UsageError if the snapshot there belongs to another coordinator."""
-    manifest = read(folder)
+def check_dialect(folder: Path, dialect: Dialect) -> None:
+    """Raise UsageError if the folder's snapshot belongs to another coordinator or another version."""
+    manifest = read_manifest(folder)
     if (manifest.coordinator, manifest.kafka) != (dialect.coordinator, dialect.kafka):
         raise UsageError(
             f"{folder}: this snapshot is of the {manifest.coordinator} coordinator of Kafka {manifest.kafka}"
@@ -112,7 +123,7 @@ def check(folder: Path, dialect: Dialect) -> None:
 
 
 def write_shard(path: Path, shard: Shard) -> None:
-    """Write a shard into a file. Of a failed one only the counts, the names and the failure are kept."""
+    """Write a shard into a file. If its load failed, write only the counts, the group ids and the failure."""
     import numpy as np
 
     arrays: dict[str, Any] = {}
@@ -135,12 +146,12 @@ def write_shard(path: Path, shard: Shard) -> None:
 
 
 def read_shard(path: Path, partition: int | None, dialect: Dialect) -> Shard:
-    """Return the shard in a file. Raise UsageError if it cannot be opened, InvalidLog if it is damaged."""
+    """Return the shard in a file. Raise UsageError if the file cannot be opened, InvalidLog if it is damaged."""
     import numpy as np
 
     try:
         with np.load(path, allow_pickle=False) as saved:
-            arrays = {array: saved[array] for array in saved.files}
+            arrays = {name: saved[name] for name in saved.files}
         content = _Unpickler(io.BytesIO(arrays.pop("rest").tobytes())).load()
         return _restore_shard(content, arrays, partition, dialect)
     except OSError as error:
@@ -156,11 +167,11 @@ def read_shard(path: Path, partition: int | None, dialect: Dialect) -> Shard:
         AttributeError,
         IndexError,
     ) as error:
-        raise InvalidLog(f"no state can be read from this: {error}", file=str(path)) from None
+        raise InvalidLog(f"the state cannot be read: {error}", file=str(path)) from None
 
 
 def _restore_shard(content: Any, arrays: dict[str, Any], partition: int | None, dialect: Dialect) -> Shard:
-    """Return the shard that was saved. Raise ValueError or another plain error if the content is not one."""
+    """Return the shard that was saved. Raise ValueError or another built-in error if the content is damaged."""
     loaded = content["loaded"]
     names = content["names"]
     if not isinstance(loaded, LoadedPartition) or not isinstance(names, list):
@@ -188,17 +199,17 @@ def _restore_shard(content: Any, arrays: dict[str, Any], partition: int | None, 
 
 
 _VALUE_MODULES = ("kafkagroups.groups.", "kafkagroups.records.")
-"""The modules of the classes that a shard consists of. The class Damage of log/ is one more."""
+"""The packages of the classes that a shard consists of. One class is in another package: Damage, in log/."""
 
 
 class _Unpickler(pickle.Unpickler):
-    """Makes objects of the classes that shards consist of, and no others: a foreign file cannot run anything."""
+    """An unpickler that creates only objects that a shard consists of, so a manipulated file cannot run code."""
 
     def find_class(self, module: str, name: str) -> Any:
         is_damage = name == "Damage" and module.startswith("kafkagroups.log.")
         if is_damage or module.startswith(_VALUE_MODULES):
             with suppress(AttributeError, ImportError):
-                found = super().find_class(module, name)
-                if isinstance(found, type) and found.__module__ == module:
-                    return found
+                value_class = super().find_class(module, name)
+                if isinstance(value_class, type) and value_class.__module__ == module:
+                    return value_class
         raise pickle.UnpicklingError(f"{module}.{name} is not a class of a state")

@@ -1,11 +1,13 @@
-"""Advances the state of one partition: folds what its log has behind a shard onto a copy of the shard.
+"""Advances the state of one partition: folds the new batches of its log onto a copy of its shard.
 
-The state is the shard before the last step of its load. Transactions may be open, and which groups will be known is not
-decided yet. So advancing it gives what reading on would have given. The engine that folded a shard advances it: if the
-readable engine had to take over once, it stays. A half-written or damaged batch at the end of the log waits; it is
-read when it has been completed. A partition whose load fails is read again from its start.
+The state is the shard (groups/shard.py) before the last step of its load. Transactions may still be open, and it is not
+yet decided which groups exist. So the result is the same as if the whole log had been read without a pause.
 
-There are no snapshots of Kafka before 0.10.1, which keeps offsets in a cache of their own.
+The engine that folded a shard also advances it. If the readable engine had to load a partition, it also advances this
+partition later. An incomplete or damaged batch at the end of the log is not read until it is complete. If the load of
+a partition fails, the partition is read again from its start.
+
+Snapshots need Kafka 0.10.1 or newer, because older versions keep offsets in a separate cache.
 """
 
 from __future__ import annotations
@@ -24,25 +26,25 @@ from kafkagroups.records.versions import Dialect
 
 
 def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, compiled: bool) -> Shard:
-    """Return the shard after what the log has behind it. The given shard is not changed.
+    """Return a new shard that also contains the log's batches after the given shard.
 
-    None is a partition that was not read yet; `compiled` chooses its engine.
-    Raise UsageError if the log ends before the shard does.
+    The given shard is not changed. It is None for a partition that was not read yet; `compiled` chooses the engine for
+    this partition. Raise UsageError if the log ends before the shard's next offset.
     """
     if keeps_offsets_apart(dialect):
         raise UsageError(
-            f"snapshots need Kafka 0.10.1 or newer: Kafka {dialect.kafka} keeps offsets in a cache of their own"
+            f"snapshots need Kafka 0.10.1 or newer: Kafka {dialect.kafka} keeps offsets in a separate cache"
         )
     if shard is None or shard.failure is not None:
         return _fold_whole(log, dialect, compiled)
-    rest, tail = _new_part(log, shard.loaded.next_offset)
-    if rest is None:
-        return replace(shard, loaded=replace(shard.loaded, segments=len(log.segments), damage=tail))
-    advanced = _fold_compiled(rest, dialect, shard)
+    new_log, damage_after = _find_new_part(log, shard.loaded.next_offset)
+    if new_log is None:
+        return replace(shard, loaded=replace(shard.loaded, segments=len(log.segments), damage=damage_after))
+    advanced = _fold_compiled(new_log, dialect, shard)
     if advanced is None:
-        advanced = readable.fold(rest, dialect, base=shard)
+        advanced = readable.fold(new_log, dialect, base=shard)
     advanced.loaded.segments = len(log.segments)
-    advanced.loaded.damage = rest.damage or tail
+    advanced.loaded.damage = new_log.damage or damage_after
     return advanced
 
 
@@ -52,18 +54,18 @@ def _fold_whole(log: Log, dialect: Dialect, compiled: bool) -> Shard:
         shard = _fold_compiled(log, dialect)
         if shard is not None:
             return shard
-        # A half-written batch at the end may be the only reason. Without it the engine can continue later.
-        trimmed, tail = _new_part(log, None)
-        shard = _fold_compiled(trimmed, dialect) if tail and trimmed else None
+        # If an incomplete batch at the end is the only reason, the compiled engine can fold the log without it.
+        trimmed, damage_after = _find_new_part(log, None)
+        shard = _fold_compiled(trimmed, dialect) if damage_after and trimmed else None
         if shard is not None:
             shard.loaded.segments = len(log.segments)
-            shard.loaded.damage = tail
+            shard.loaded.damage = damage_after
             return shard
     return readable.fold(log, dialect)
 
 
 def _fold_compiled(log: Log, dialect: Dialect, base: Shard | None = None) -> Shard | None:
-    """Fold a log with the compiled engine. None if it cannot, or if the base was folded by the readable engine."""
+    """Fold a log with the compiled engine; None if it cannot, or if the readable engine folded the base."""
     if base is not None and isinstance(base.offsets, Offsets):
         return None
     from kafkagroups.kernels.fold_log import fold_if_possible
@@ -71,26 +73,29 @@ def _fold_compiled(log: Log, dialect: Dialect, base: Shard | None = None) -> Sha
     return fold_if_possible(log, dialect, base=base)
 
 
-def _new_part(log: Log, since: int | None) -> tuple[Log | None, Damage | None]:
-    """Return the log of the whole batches that are new since an offset, and what is wrong with the bytes after them.
+def _find_new_part(log: Log, first_offset: int | None) -> tuple[Log | None, Damage | None]:
+    """Return a log with only the complete batches that end at or after an offset, and the damage after them.
 
-    The log is None if there are no new batches. Without an offset, all batches are new.
-    Raise UsageError if the log ends before the offset.
+    The log is None if there are no such batches. If `first_offset` is None, return all complete batches.
+    Raise UsageError if the log ends before `first_offset`.
     """
-    position = None if since is None else Position(since)
-    known = log.start_offset if since is None else since
-    end = known
+    position = None if first_offset is None else Position(first_offset)
+    start_offset = log.start_offset if first_offset is None else first_offset
+    end = start_offset
     ranges: dict[str, ByteRange] = {}
     damage = None
     try:
-        for found in log.read_from(position):
-            end = found.frame.next_offset
-            if found.segment in ranges:
-                ranges[found.segment] = ranges[found.segment]._replace(end=found.frame.end)
-            elif since is None or end > since:
-                ranges[found.segment] = ByteRange(found.frame.position, found.frame.end)
+        for batch in log.read_from(position):
+            segment = batch.segment
+            end = batch.frame.next_offset
+            if segment in ranges:
+                ranges[segment] = ranges[segment]._replace(end=batch.frame.end)
+            elif first_offset is None or end > first_offset:
+                ranges[segment] = ByteRange(batch.frame.position, batch.frame.end)
     except InvalidLog as error:
-        damage = log.damage_of(error, max(end, known))
-    if since is not None and end < since and not damage:
-        raise UsageError(f"{log.path}: ends at offset {end}; a snapshot taken at offset {since} is of another log")
-    return (log.part(ranges, known) if ranges else None), damage
+        damage = log.damage_of(error, max(end, start_offset))
+    if first_offset is not None and end < first_offset and not damage:
+        raise UsageError(
+            f"{log.path}: ends at offset {end}; a snapshot taken at offset {first_offset} is of another log"
+        )
+    return (log.part(ranges, start_offset) if ranges else None), damage

@@ -8,48 +8,17 @@ Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9), CoordinatorRuntime, G
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
 
 from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.classic_shard import ClassicShard, keeps_offsets_apart
-from kafkagroups.groups.group import Group, GroupRecord
+from kafkagroups.groups.group import Group
+from kafkagroups.groups.group_parts import GroupParts, OrphanParts
 from kafkagroups.groups.modern import check_loaded
-from kafkagroups.groups.modern_group import AnyGroup, ModernGroup, copy_group
-from kafkagroups.groups.offsets import KnownOffsets, Orphan, PartitionOffsets, pending_by_group
+from kafkagroups.groups.modern_group import ModernGroup
+from kafkagroups.groups.offsets import PartitionOffsets, pending_by_group
 from kafkagroups.groups.shard import Shard
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.versions import Dialect
-
-
-class GroupParts(NamedTuple):
-    """The parts from which a group is built. `group` has no offsets yet, and may be a record that is not decoded."""
-
-    group: AnyGroup | GroupRecord
-    offsets: KnownOffsets
-    pending: dict[int, PartitionOffsets]
-
-    def decode_group(self) -> AnyGroup:
-        """Return the group, perhaps without its offsets. The caller must not change it."""
-        return self.group.decode() if isinstance(self.group, GroupRecord) else self.group
-
-    def build(self) -> AnyGroup:
-        """Return an independent group: the caller may change it, and the cache and the shard stay unchanged."""
-        group = self.group.decode() if isinstance(self.group, GroupRecord) else copy_group(self.group)
-        group.offsets = dict(self.offsets)
-        group.pending = {producer: dict(offsets) for producer, offsets in self.pending.items()}
-        return group
-
-
-class OrphanParts(NamedTuple):
-    """The parts from which an orphan is built."""
-
-    offsets: KnownOffsets
-    pending: dict[int, PartitionOffsets]
-
-    def build(self) -> Orphan:
-        """Return an independent orphan."""
-        pending = {producer: dict(offsets) for producer, offsets in self.pending.items()}
-        return Orphan(dict(self.offsets), pending)
 
 
 class Cache(ABC):

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kafkagroups.groups.group_parts import GroupParts, OrphanParts
 from kafkagroups.groups.modern_group import AnyGroup
 from kafkagroups.groups.offsets import Orphan
 from kafkagroups.groups.shard import LoadedPartition
-from kafkagroups.loading.caches import Cache, GroupParts, OrphanParts
+from kafkagroups.loading.caches import Cache
 from kafkagroups.loading.lazy_mapping import LazyMapping
 from kafkagroups.log.partitioning import partition_for
 

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kafkagroups.groups.shard import LoadedPartition
-from kafkagroups.loading.groups import Groups
 from kafkagroups.tables import rows
 from kafkagroups.tables.columns import Column, arrow_schema, columns_of, record_batches
 from kafkagroups.tables.folded_offsets import folded_batches, split_folded
+from kafkagroups.tables.loaded_groups import LoadedGroups
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def read_table(groups: Groups, table: str, columns: Iterable[str] | None = None) -> pa.RecordBatchReader:
+def read_table(groups: LoadedGroups, table: str, columns: Iterable[str] | None = None) -> pa.RecordBatchReader:
     """Return one table of loaded groups; all tables except `records` are possible.
 
     Raises UsageError if there is no such table or column.
@@ -26,7 +26,7 @@ def read_table(groups: Groups, table: str, columns: Iterable[str] | None = None)
     return pa.RecordBatchReader.from_batches(arrow_schema(chosen_columns), _batches(groups, table, chosen_columns))
 
 
-def _batches(groups: Groups, table: str, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+def _batches(groups: LoadedGroups, table: str, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
     """Yield the table's rows. Offsets in the arrays of the compiled engine are copied column by column."""
     if table in rows.GROUP_TABLES:
         parts = list(groups.parts())
@@ -38,7 +38,7 @@ def _batches(groups: Groups, table: str, columns: Sequence[Column]) -> Iterator[
         yield from record_batches(table, columns, _rows(groups, table))
 
 
-def _rows(groups: Groups, table: str) -> Iterable[rows.Row]:
+def _rows(groups: LoadedGroups, table: str) -> Iterable[rows.Row]:
     """Return the rows of the tables `ids` and `partitions`."""
     if table == "ids":
         return [

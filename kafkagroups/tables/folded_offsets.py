@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.kernels.folded_offsets import FoldedOffsets, OffsetArrays
-from kafkagroups.loading.caches import GroupParts
 from kafkagroups.records.text import decode_utf8
 from kafkagroups.tables.columns import BATCH_BYTES, BATCH_ROWS, END_MS, FIRST_MS, Column, array_of, arrow_schema
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.errors import UsageError
-from kafkagroups.loading.groups import Groups
 from kafkagroups.log.locations import file_system, local_path, public_uri, remote_errors
 from kafkagroups.log.writer import create_folder
 from kafkagroups.tables.arrow import read_table
+from kafkagroups.tables.loaded_groups import LoadedGroups
 
 TABLES = ("offsets", "pending", "groups", "members", "partitions")
 
@@ -41,7 +41,7 @@ def check_empty(folder: str) -> None:
             raise UsageError(f"{public_uri(folder)}: expected a new or empty folder, found files in it")
 
 
-def write_tables(groups: Groups, folder: str) -> WrittenTables:
+def write_tables(groups: LoadedGroups, folder: str) -> WrittenTables:
     """Write the tables of loaded groups, one file per table."""
     from pyarrow.fs import LocalFileSystem
     from pyarrow.parquet import ParquetWriter

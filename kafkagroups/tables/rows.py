@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kafkagroups.errors import BadBytes, InvalidLog
+from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
-from kafkagroups.loading.caches import GroupParts
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType, decode_control_key

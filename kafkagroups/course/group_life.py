@@ -13,14 +13,14 @@ from kafkagroups.coordinator import Errors, GroupCoordinator, OffsetCommit, Resp
 from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
 from kafkagroups.course.broker import SHOP, read_partition_lines, start_broker
 from kafkagroups.course.group_events import Event, format_count
-from kafkagroups.course.log_lines import Lines
+from kafkagroups.course.log_lines import Lines, parse_partition
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.records.serde import Record, decode
 from kafkagroups.simulation import Consumer
 from kafkagroups.simulation.member_bytes import read_assignment
 
-R = TypeVar("R")
+Result = TypeVar("Result")
 GroupState = tuple[str, int, tuple[str, ...]]
 """A group's state, generation, and the ids of its members."""
 
@@ -135,7 +135,7 @@ class GroupLife:
         from a client that is not a member.
         """
         consumer = self.consumers.get(name)
-        commits = {_parse_partition(partition): OffsetCommit(offset) for partition, offset in offsets.items()}
+        commits = {parse_partition(partition): OffsetCommit(offset) for partition, offset in offsets.items()}
 
         def send() -> str:
             if consumer is None:
@@ -172,7 +172,7 @@ class GroupLife:
         """Send an OffsetDelete of partitions like "orders-0" as an operator."""
 
         def send() -> str:
-            result = self.coordinator.offset_delete(self.group_id, [_parse_partition(name) for name in partitions])
+            result = self.coordinator.offset_delete(self.group_id, [parse_partition(name) for name in partitions])
             return result.error.name if result.error else _format_errors(result.partitions)
 
         self._add_event("operator", f"OffsetDelete {', '.join(partitions)}", send)
@@ -255,14 +255,16 @@ class GroupLife:
         state, generation, members = self.read_state()
         return f"{state}, generation {generation}, {format_count(len(members), 'member')}"
 
-    def _receive_response(self, name: str, api: str, response: ResponseFuture[R], handle: Callable[[R], str]) -> str:
+    def _receive_response(
+        self, name: str, api: str, response: ResponseFuture[Result], handle: Callable[[Result], str]
+    ) -> str:
         """Return the response as text, or "waits" if there is no response yet.
 
         A late response becomes part of the event during which it arrives.
         """
         is_late = not response.done
 
-        def receive(result: R) -> None:
+        def receive(result: Result) -> None:
             text = handle(result)
             self.last_responses[name] = text
             if is_late:
@@ -278,9 +280,9 @@ def _format_join(result: JoinGroupResult) -> str:
     if result.error is not Errors.NONE:
         return result.error.name
     count = len(result.members)
-    leader = f"you lead {format_count(count, 'member')}" if count else f"{result.leader} leads"
-    skip = ", skip_assignment" if result.skip_assignment else ""
-    return f"generation {result.generation}, {result.protocol}, {leader}{skip}"
+    leader_text = f"you lead {format_count(count, 'member')}" if count else f"{result.leader} leads"
+    skip_text = ", skip_assignment" if result.skip_assignment else ""
+    return f"generation {result.generation}, {result.protocol}, {leader_text}{skip_text}"
 
 
 def _format_sync(result: SyncGroupResult) -> str:
@@ -294,8 +296,3 @@ def _format_sync(result: SyncGroupResult) -> str:
 
 def _format_errors(errors: Mapping[TopicPartition, Errors]) -> str:
     return ", ".join(dict.fromkeys(error.name for error in errors.values()))
-
-
-def _parse_partition(name: str) -> TopicPartition:
-    topic, _, number = name.rpartition("-")
-    return TopicPartition(topic, int(number))

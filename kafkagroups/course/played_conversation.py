@@ -34,7 +34,7 @@ class PlayedConversation:
     our_responses, broker_responses
         The response (with sorted lists) and the appends of each request, by the request's number.
     our_appends, broker_appends
-        The appends that a timer or a transaction marker caused, not a request. Each append is a text.
+        The appends that had another cause than a request, for example a timer. Each append is a text.
     log_folder
         The folder of our coordinator's logs.
     """
@@ -71,8 +71,8 @@ class PlayedConversation:
             if line.get("why") != "expiry":
                 continue
             for append in line["appended"]:
-                deleted = self._describe_deleted(append)
-                print(f"  {line['ms'] / 1000:5.1f} s  {line['group']}: {deleted}")
+                deletion = self._describe_deletion(append)
+                print(f"  {line['ms'] / 1000:5.1f} s  {line['group']}: {deletion}")
 
     def print_requests(self, first_number: int, last_number: int) -> None:
         """Print the requests with these numbers, the real broker's responses, and the appends between the requests."""
@@ -86,7 +86,7 @@ class PlayedConversation:
                 cause = f"{line['why']} of {line.get('group', 'a producer')}"
                 print(f"{line['ms']:>7} ms  {'':>4}{cause}{_format_appends(line)}")
 
-    def _describe_deleted(self, append: Json) -> str:
+    def _describe_deletion(self, append: Json) -> str:
         log = read_lines(self.log_folder / f"__consumer_offsets-{append['partition']}")
         record_types = [
             record.record_type for record in log if append["first"] <= record.record_offset <= append["last"]

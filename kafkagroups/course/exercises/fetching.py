@@ -17,10 +17,15 @@ from kafkagroups.groups.offsets import OffsetAndMetadata
 from kafkagroups.log.partitioning import partition_for
 
 CommittedOffsets = Mapping[str, int]
+"""The committed offset of each partition."""
 FetchedOffsets = dict[str, int | str]
+"""The offset of each partition in the answer, or the name of an error."""
 WhoAnswers = Callable[[str, Collection[int], Collection[int]], str]
+"""A function that a learner writes for the exercise `who_answers`."""
 GetOffsets = Callable[[CommittedOffsets, Collection[str], str | Sequence[str], bool], FetchedOffsets]
+"""A function that a learner writes for the exercise `get_offsets`."""
 EndOfEpoch = Callable[[Sequence[tuple[int, int]], int, int], int]
+"""A function that a learner writes for the exercise `end_of_epoch`."""
 UNSTABLE = Errors.UNSTABLE_OFFSET_COMMIT.name
 
 
@@ -191,8 +196,8 @@ EXERCISES = (
             "check `loading` first: a partition that is being loaded is not owned yet": _make_wrong_who_answers(
                 _find_partition, checks_loading=False
             ),
-            "a partition that is being loaded has its own error: it is on this broker": _make_wrong_who_answers(
-                _find_partition, has_loading_error=False
+            "a partition that is being loaded has its own error: the client must not look for another broker": (
+                _make_wrong_who_answers(_find_partition, has_loading_error=False)
             ),
             "use Java's hash of the name, as in lesson 02: kg.partition_for(group, 50)": _make_wrong_who_answers(
                 _find_partition_with_other_hash

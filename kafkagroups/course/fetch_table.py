@@ -18,7 +18,7 @@ _NO_OFFSET = "–"
 class FetchTable(Stepper):
     """A widget that steps through groups and shows their offsets.
 
-    It shows, for each partition, the cached offset, the pending commits, and the answers to four OffsetFetch requests:
+    Each row shows a partition: its cached offset, its pending commits, and the answers to four OffsetFetch requests:
     for all offsets or for partitions by name, without or with requireStable.
 
     Parameters

@@ -1,4 +1,4 @@
-"""The coordinator's cache of groups: partitions are loaded into the cache and unloaded from it.
+"""The cache of groups: partitions are loaded into the cache and unloaded from it.
 
 The coordinator answers requests from `groups` (Kafka's groupMetadataCache). It reads the topic only when it loads a
 partition.
@@ -37,7 +37,7 @@ def _ignore_group(group: ClassicGroup) -> None:
 class GroupCache:
     """The groups of the partitions that this broker owns.
 
-    `owned` and `loading` are partitions of the offsets topic: those that this broker owns, and those that it loads at
+    `owned` are the partitions of the offsets topic that this broker owns; `loading` are the partitions that it loads at
     this moment. `epochs` has the newest coordinator epoch of each partition. `open_groups` maps each producer id to
     the groups that have offsets in the producer's open transaction.
     """

@@ -1,4 +1,4 @@
-"""DeleteGroups and OffsetDelete, and the deletion of expired offsets and of deleted topics' offsets.
+"""DeleteGroups, OffsetDelete, and the deletion of offsets that expire or lose their topic.
 
 Each deletion appends tombstones, one batch per group (GroupMetadataManager.cleanupGroupMetadata).
 Source: GroupCoordinator.handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions (3.9).

@@ -1,4 +1,4 @@
-"""JoinGroup: which members may join, which members first get a member id, and when a rebalance starts.
+"""JoinGroup: which members may join, which first get a member id, when a rebalance starts.
 
 Source: GroupCoordinator.handleJoinGroup, doNewMemberJoinGroup, doCurrentMemberJoinGroup, acceptJoiningMember (3.9);
 doJoinGroup (2.8.2, 1.0.1).

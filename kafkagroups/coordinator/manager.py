@@ -1,4 +1,4 @@
-"""The operations on the cache and the log: store, fetch and delete group records and offsets.
+"""The operations on cache and log: store, fetch and delete group records and offsets.
 
 A change that must survive a crash is first appended to the log and then put into the cache. Each change therefore has
 three steps: prepare, append, and a callback that completes the change or drops it. All records of a group are in one

@@ -1,4 +1,4 @@
-"""The results of JoinGroup and SyncGroup for a member, and the answers to its waiting requests."""
+"""The results of JoinGroup and SyncGroup, and the answers to a member's waiting requests."""
 
 from __future__ import annotations
 

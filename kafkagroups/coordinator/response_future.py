@@ -1,4 +1,4 @@
-"""A response that may arrive later. A JoinGroup, for example, is answered when the rebalance is over."""
+"""A response that may arrive later, for example at the end of a rebalance."""
 
 from __future__ import annotations
 

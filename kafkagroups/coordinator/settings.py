@@ -1,4 +1,4 @@
-"""A broker's settings (server.properties), and the Kafka version whose rules the broker follows."""
+"""A broker's settings (server.properties), and the Kafka version whose rules apply."""
 
 from __future__ import annotations
 

@@ -94,5 +94,5 @@ class StaticMembers:
             )
             answer_join(member, result)
 
-        assignments = {each.member_id: each.assignment for each in group.ordered_members()}
+        assignments = {group_member.member_id: group_member.assignment for group_member in group.ordered_members()}
         self.manager.store_group(group, assignments, complete)

@@ -1,4 +1,4 @@
-"""OffsetCommit and TxnOffsetCommit: the checks and the storing; and the end of a transaction.
+"""OffsetCommit and TxnOffsetCommit: checks and storing; and the end of a transaction.
 
 The checks are: may the client commit, do the topics exist, is the client a member of the group? Then the manager
 prepares the commit, appends it, and puts it into the cache. Version 0 of OffsetCommit stores offsets in ZooKeeper.

@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups and DeleteGroups: from the request's JSON to the response's JSON."""
+"""DescribeGroups, ListGroups and DeleteGroups: from request JSON to response JSON."""
 
 from __future__ import annotations
 

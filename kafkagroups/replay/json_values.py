@@ -1,4 +1,4 @@
-"""The JSON form of values that several requests contain: bytes, partitions, commits and errors."""
+"""The JSON form of values in several requests: bytes, partitions, commits and errors."""
 
 from __future__ import annotations
 

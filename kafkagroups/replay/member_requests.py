@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup: from the request's JSON to the response's JSON."""
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup: from request JSON to response JSON."""
 
 from __future__ import annotations
 

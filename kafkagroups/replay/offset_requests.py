@@ -1,4 +1,4 @@
-"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete: from request JSON to response JSON."""
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete: from request to response JSON."""
 
 from __future__ import annotations
 

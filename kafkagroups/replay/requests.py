@@ -1,4 +1,4 @@
-"""The APIs of a conversation: the handler of each API, and the response fields of each version.
+"""The APIs of a conversation: each API's handler, and the response fields of each version.
 
 The JSON is the JSON of Kafka's own generated classes: old versions also have the newest field names, and bytes are in
 base64. A response has only the fields of its version.

@@ -1,4 +1,4 @@
-"""The fields that each line of a recorded conversation must have, and the check of these fields.
+"""The check of a recorded conversation: the fields that each line must have.
 
 A shape describes a JSON value. It is one of:
 

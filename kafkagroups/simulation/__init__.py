@@ -1,4 +1,4 @@
-"""Simulated consumers that join, commit, leave and crash. Their time is a `Clock` of the caller."""
+"""Simulated consumers that join, commit, leave and crash, on a clock of the caller."""
 
 from kafkagroups.simulation.assignors import (
     ASSIGNORS,

@@ -1,4 +1,4 @@
-"""When simulated consumers act: they poll regularly, or do random actions that a seed determines."""
+"""The actions of simulated consumers: regular polls, or random actions from a seed."""
 
 from __future__ import annotations
 

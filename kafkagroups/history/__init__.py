@@ -1,1 +1,1 @@
-"""Each record and its fate; explain, stats and diff are queries on the fates."""
+"""The fate of each record in a log, and the verbs explain, stats and diff."""

@@ -1,12 +1,12 @@
-"""What differs between two loads (`diff`): two logs, two moments, or two coordinators.
+"""The differences between two loads (`diff`): of two logs, two moments, or two coordinators.
 
-Only what a broker would answer differently counts:
+Only differences in a broker's answers count:
 
-- A group differs if its type, state, protocol type, protocol or members differ, or if only one side has it.
-- An offset differs by offset, metadata or leader epoch.
-- A pending commit differs by producer, offset or metadata, even if the coordinator does not have the group.
+- A group differs if its type, state, protocol type, protocol or members differ, or if only one load has the group.
+- An offset differs if its offset, metadata or leader epoch differs.
+- A pending commit differs if its producer, offset or metadata differs, even if the coordinator does not have the group.
 
-A side that has nothing is null.
+If one load does not have a group or an offset, its value is null.
 """
 
 from __future__ import annotations
@@ -25,53 +25,61 @@ _PENDING_FIELDS = ("producer_id", "offset", "metadata")
 def compare(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
     """Return `{"groups": {group: [a, b]}, "offsets": {group: {topic-partition: [a, b]}}, "pending": …}`.
 
-    The values are those of `load --json`.
+    Each pair [a, b] contains different values of the two loads, as in `load --json`. "pending" has the same form as
+    "offsets".
     """
     groups = {}
     offsets = {}
     pending = {}
     for group_id in sorted({*a, *b, *a.orphans, *b.orphans}):
-        group_a = _group(a, group_id)
-        group_b = _group(b, group_id)
-        if _compared_of_group(group_a) != _compared_of_group(group_b):
+        group_a = _group_json(a, group_id)
+        group_b = _group_json(b, group_id)
+        if _compared_group_fields(group_a) != _compared_group_fields(group_b):
             groups[group_id] = [group_a, group_b]
-        different = _differing(_offsets(a, group_id), _offsets(b, group_id), _compared_of_offset)
-        if different:
-            offsets[group_id] = different
-        different = _differing(_pending(a, group_id), _pending(b, group_id), _compared_of_pending)
-        if different:
-            pending[group_id] = different
+        offset_pairs = _find_differences(
+            _offsets_json(a, group_id), _offsets_json(b, group_id), _compared_offset_fields
+        )
+        if offset_pairs:
+            offsets[group_id] = offset_pairs
+        pending_pairs = _find_differences(
+            _pending_json(a, group_id), _pending_json(b, group_id), _compared_pending_fields
+        )
+        if pending_pairs:
+            pending[group_id] = pending_pairs
     return {"groups": groups, "offsets": offsets, "pending": pending}
 
 
-def _group(side: Groups, group_id: str) -> dict[str, Any] | None:
-    return description_json(side[group_id]) if group_id in side else None
+def _group_json(loaded: Groups, group_id: str) -> dict[str, Any] | None:
+    return description_json(loaded[group_id]) if group_id in loaded else None
 
 
-def _offsets(side: Groups, group_id: str) -> dict[str, Any]:
-    return offsets_json(side[group_id].offsets) if group_id in side else {}
+def _offsets_json(loaded: Groups, group_id: str) -> dict[str, Any]:
+    return offsets_json(loaded[group_id].offsets) if group_id in loaded else {}
 
 
-def _pending(side: Groups, group_id: str) -> dict[str, Any]:
-    holder = side.get(group_id) or side.orphans.get(group_id)
-    return pending_json(holder.pending) if holder else {}
+def _pending_json(loaded: Groups, group_id: str) -> dict[str, Any]:
+    group = loaded.get(group_id) or loaded.orphans.get(group_id)
+    return pending_json(group.pending) if group else {}
 
 
-def _compared_of_group(shown: dict[str, Any] | None) -> object:
-    return shown and [shown[name] for name in _GROUP_FIELDS]
+def _compared_group_fields(group: dict[str, Any] | None) -> object:
+    return group and [group[name] for name in _GROUP_FIELDS]
 
 
-def _compared_of_offset(shown: Any) -> object:
-    return [shown[name] for name in _OFFSET_FIELDS]
+def _compared_offset_fields(offset: Any) -> object:
+    return [offset[name] for name in _OFFSET_FIELDS]
 
 
-def _compared_of_pending(shown: Any) -> object:
-    return [[commit[name] for name in _PENDING_FIELDS] for commit in shown]
+def _compared_pending_fields(commits: Any) -> object:
+    return [[commit[name] for name in _PENDING_FIELDS] for commit in commits]
 
 
-def _differing(a: dict[str, Any], b: dict[str, Any], compared: Callable[[Any], object]) -> dict[str, list[Any]]:
-    different = {}
+def _find_differences(
+    a: dict[str, Any], b: dict[str, Any], select_fields: Callable[[Any], object]
+) -> dict[str, list[Any]]:
+    """Return the pair of values of each key whose selected fields differ, or that only `a` or only `b` has."""
+    differences = {}
     for key in dict.fromkeys([*a, *b]):
-        if key not in a or key not in b or compared(a[key]) != compared(b[key]):
-            different[key] = [a.get(key), b.get(key)]
-    return different
+        if key not in a or key not in b or select_fields(a[key]) != select_fields(b[key]):
+            differences[key] = [a.get(key), b.get(key)]
+    return differences

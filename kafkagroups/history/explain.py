@@ -1,4 +1,4 @@
-"""The life of a group or of one of its offsets (`explain`): its records and its answer."""
+"""The history of a group or of one of its offsets, and a broker's answer (`explain`)."""
 
 from __future__ import annotations
 
@@ -26,19 +26,21 @@ class Explanation:
 
     Attributes
     ----------
-    group, coordinator, kafka
-        The group, and whose rules were applied.
+    group
+        The group id.
+    coordinator, kafka
+        The coordinator ("classic" or "new") and the Kafka version whose rules were applied.
     history
-        The records that touched it, in the order of the log.
+        The records of the group or of the offset, in the order of the log.
     answer
-        What a broker answers now, as in `load --json`; None if it answers nothing.
+        What a broker answers after the load, as in `load --json`; None if it has no such group or offset.
     waiting
-        The commits whose transaction is open. To a client that asks for stable offsets, a broker answers
+        The commits whose transaction is open. If a client requests stable offsets, a broker answers
         UNSTABLE_OFFSET_COMMIT.
     problems
-        One line for each partition whose bytes are damaged or whose load fails.
+        One line for each partition that is damaged or whose load fails.
     next_offsets
-        The first offset after the batches that were read, of each partition with such batches.
+        For each partition with batches: the offset after the last batch that was read.
     """
 
     group: str
@@ -52,17 +54,17 @@ class Explanation:
 
 
 def choose_offset(topic: str | None, partition: int | None) -> TopicPartition | None:
-    """Return the offset that a topic and a partition name; None if both are missing. UsageError if one is."""
+    """Return the topic-partition, or None if topic and partition are None. Raises UsageError if only one of them is."""
     if topic is None and partition is None:
         return None
     if topic is None or partition is None:
-        raise UsageError("a topic and a partition together name an offset: give both or none")
+        raise UsageError("a topic and a partition identify an offset only together: give both or none")
     return TopicPartition(topic, partition)
 
 
 def explain_group(
     logs: Iterable[Log],
-    rules: Dialect,
+    dialect: Dialect,
     group: str,
     offset: TopicPartition | None = None,
     *,
@@ -71,19 +73,21 @@ def explain_group(
     stop: Stop = NO_STOP,
 ) -> Explanation:
     """Load logs and return the history of a group, or of one of its offsets."""
-    fates = Fates(rules, group)
-    groups = load_logs(logs, rules, path, partitions=partitions, stop=stop, engine=create_observed_engine(fates))
+    fates = Fates(dialect, group)
+    groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=create_observed_engine(fates))
     fates.settle(groups.groups, groups.orphans, groups.failed)
-    known = groups.get(group)
+    found_group = groups.get(group)
     answer: Any = None
     if offset is None:
         history = list(fates)
-        if known is not None:
-            answer = group_json(known)
+        if found_group is not None:
+            answer = group_json(found_group)
     else:
         history = fates.records_of(offset)
-        if known is not None and offset in known.offsets:
-            answer = offset_json(known.offsets[offset])
+        if found_group is not None and offset in found_group.offsets:
+            answer = offset_json(found_group.offsets[offset])
     waiting = [entry for entry in history if entry.fate is Fate.PENDING]
-    ends = {number: loaded.next_offset for number, loaded in groups.partitions.items() if loaded.batches}
-    return Explanation(group, rules.coordinator, rules.kafka, history, answer, waiting, groups.problems, ends)
+    next_offsets = {number: loaded.next_offset for number, loaded in groups.partitions.items() if loaded.batches}
+    return Explanation(
+        group, dialect.coordinator, dialect.kafka, history, answer, waiting, groups.problems, next_offsets
+    )

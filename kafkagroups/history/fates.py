@@ -1,11 +1,11 @@
-"""What became of each record of a log: it wins, is superseded, deleted, aborted, ignored, …
+"""The fates of a log's records: each wins, or is superseded, deleted, aborted, …
 
-`Fates` listens to the readable loader. explain and stats are queries on it. A fate is final when the whole log has
-been read: a record that still stands then wins if a broker answers from it.
+`Fates` is an observer of the readable engine. explain and stats are based on it. Fates are final only when the whole
+log has been read. A record that no other record has ended by then wins if a broker answers from it. Otherwise:
 
-- Offsets of a group that its coordinator does not have are hidden by the tombstone that ended the group.
-- If the load of a partition fails, everything that still stands in it is ignored.
-- If a group is answered from another partition, everything that still stands here is ignored.
+- Offsets of a group that the coordinator does not have are hidden by the tombstone that deleted the group.
+- If the load of a partition fails, the remaining records in this partition are ignored.
+- If the broker answers for a group from another partition, the group's remaining records in this partition are ignored.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ from kafkagroups.records.serde import Record, UnknownContent, decode
 from kafkagroups.records.versions import Dialect
 
 _GROUP_ENDING_TYPES = (2, 3, 11, 17)
-"""The record types whose tombstone deletes a group."""
+"""The record types of which a tombstone deletes a group."""
 _ELSEWHERE = "the group is answered from another partition: its home, or the first partition with its records"
 _NOT_REACHED = "the load does not get this far"
 
-_Place = tuple[int | None, int]
+_RecordPosition = tuple[int | None, int]
 """A partition of the offsets topic and a record's offset in it."""
 _GroupKey = tuple[int, str]
-"""A record type, and the rest of a group record's key: a member id, a pattern, or "" for the group itself."""
+"""A record type, and what its key contains besides the group: a member id, a pattern, or "" for nothing."""
 
 
 class Fates(Observer):
-    """The fates of a log's records, or of the records of one `group`.
+    """The fates of a log's records, or only of the records of one `group`.
 
-    Give it to a loader, then call `settle` with the loader's result.
+    Load logs with this observer, then call `settle` with the result of the load.
     """
 
-    def __init__(self, rules: Dialect, group: str | None = None) -> None:
-        self.rules = rules
-        self.wanted = group
-        self.records: dict[_Place, list[RecordFate]] = {}
-        """By place. A valid batch can hold several records with the same offset."""
+    def __init__(self, dialect: Dialect, group: str | None = None) -> None:
+        self.dialect = dialect
+        self.wanted_group = group
+        self.records: dict[_RecordPosition, list[RecordFate]] = {}
+        """The entries by position. A valid batch can contain several records with the same offset."""
         self.partition: int | None = None
         self._markers: dict[int, RecordFate] = {}
         """The markers of the current batch, by offset."""
-        self._ended_by: dict[_Place, set[int]] = {}
-        """By marker: the offset records whose transaction it ended."""
-        self._live: dict[tuple[int | None, str], dict[_GroupKey, int]] = {}
+        self._ended_transactions: dict[_RecordPosition, set[int]] = {}
+        """By the position of a marker: the offsets of the records whose transaction the marker ended."""
+        self._newest_values: dict[tuple[int | None, str], dict[_GroupKey, int]] = {}
         """By partition and group: the offset of the newest value of each group record key."""
         self._group_ends: dict[tuple[int | None, str], int] = {}
-        """By partition and group: the offset of the tombstone that ended it."""
+        """By partition and group: the offset of the tombstone that deleted the group."""
 
     def batch(self, partition: int | None, batch: Batch) -> None:
         self.add_batch(partition, batch)
 
     def add_batch(self, partition: int | None, batch: Batch) -> list[tuple[RecordFate, Record | None]]:
-        """Add the records of a batch. Return an entry for each record, wanted or not, with its decoded record.
+        """Add the records of a batch. Return an entry and a decoded record for each of them.
 
         The decoded record is None for markers and for records that cannot be read.
         """
@@ -74,23 +74,23 @@ class Fates(Observer):
         for entry, _ in entries:
             entry.file = batch.file
             entry.producer_id = None if batch.producer_id == NO_PRODUCER_ID else batch.producer_id
-            if entry.fate is Fate.MARKER and self.wanted is not None:
+            if entry.fate is Fate.MARKER and self.wanted_group is not None:
                 # A marker is kept only if it ends a transaction of the wanted group.
                 self._markers[entry.offset] = entry
-            elif self.wanted is None or entry.group == self.wanted:
+            elif self.wanted_group is None or entry.group == self.wanted_group:
                 self.records.setdefault((partition, entry.offset), []).append(entry)
         return entries
 
     def _marker_entry(self, record: LogRecord) -> tuple[RecordFate, None]:
         entry = _new_entry(self.partition, record)
         try:
-            kind = decode_control_key(record.key)
+            marker_type = decode_control_key(record.key)
         except BadBytes as error:
             entry.why = str(error)
             return entry, None
-        if kind in (ControlType.COMMIT, ControlType.ABORT):
+        if marker_type in (ControlType.COMMIT, ControlType.ABORT):
             entry.fate = Fate.MARKER
-            entry.note = kind.name.lower()
+            entry.note = marker_type.name.lower()
         else:
             entry.why = "a control record that is not a transaction marker"
         return entry, None
@@ -98,7 +98,7 @@ class Fates(Observer):
     def _entry(self, log_record: LogRecord) -> tuple[RecordFate, Record | None]:
         entry = _new_entry(self.partition, log_record)
         try:
-            record = decode(log_record.key, log_record.value, self.rules)
+            record = decode(log_record.key, log_record.value, self.dialect)
         except BadBytes as error:
             entry.why = str(error)
             return entry, None
@@ -121,13 +121,13 @@ class Fates(Observer):
             return
         if fate in (Fate.WINS, Fate.ABORTED) and by in self._markers:
             self.records[self.partition, by] = [self._markers[by]]
-            self._ended_by.setdefault((self.partition, by), set()).add(offset)
+            self._ended_transactions.setdefault((self.partition, by), set()).add(offset)
 
     def group(self, group_id: str, record: Record, offset: int, was_known: bool, is_known: bool) -> None:
-        if self.wanted is not None and group_id != self.wanted:
+        if self.wanted_group is not None and group_id != self.wanted_group:
             return
-        live = self._live.setdefault((self.partition, group_id), {})
-        key = (record.type, _rest_of_key(record))
+        live = self._newest_values.setdefault((self.partition, group_id), {})
+        key = (record.type, _key_detail(record))
         if record.value is None:
             self._end_records(live, [key], Fate.DELETED, offset)
             if record.type in _GROUP_ENDING_TYPES and was_known and not is_known:
@@ -148,9 +148,9 @@ class Fates(Observer):
                 self.decide(live.pop(key), fate, by, same_key=same_key)
 
     def decide(self, offset: int, fate: Fate, by: int, *, same_key: bool = True) -> bool:
-        """Set the fate of a record. A later record can still change it. Return False if the record is not kept.
+        """Set the fate of a record; a later record can still change the fate. Return False if there is no entry for it.
 
-        `same_key` says that the record at `by` has the same key. The log cleaner would then drop the older one, too.
+        `same_key` says that the record at `by` has the same key. The log cleaner would then also remove the older one.
         """
         entries = self.entries_at(offset, by)
         for entry in entries:
@@ -159,7 +159,7 @@ class Fates(Observer):
         return bool(entries)
 
     def entries_at(self, offset: int, by: int) -> list[RecordFate]:
-        """Return the entries at an offset. If there are several, only those with the key of the record at `by`."""
+        """Return the entries at an offset. If there are several, return those with the key of the record at `by`."""
         entries = self.records.get((self.partition, offset), [])
         if len(entries) < 2:
             return entries
@@ -169,7 +169,7 @@ class Fates(Observer):
     def settle(
         self, groups: Mapping[str, AnyGroup], orphans: Mapping[str, Orphan], failed: dict[int | None, str]
     ) -> None:
-        """Decide the fate of every record that still stands. `failed` maps partitions to why their load fails."""
+        """Decide the fate of every remaining record. `failed` maps each partition whose load fails to the reason."""
         for entry in self:
             if entry.fate not in (None, Fate.WINS) or entry.group is None:
                 continue
@@ -189,14 +189,14 @@ class Fates(Observer):
     def _settle_known(self, entry: RecordFate, group: AnyGroup) -> None:
         """Decide the fate of a record of a group that the coordinator has."""
         if entry.key is None:
-            live = self._live.get((entry.partition, group.group_id), {})
+            live = self._newest_values.get((entry.partition, group.group_id), {})
             if entry.offset in live.values():
                 entry.fate = Fate.WINS
             else:
                 _ignore(entry, _NOT_REACHED)
-        elif _holds(group.offsets, entry.key, entry.offset):
+        elif _comes_from(group.offsets, entry.key, entry.offset):
             entry.fate = Fate.WINS
-        elif any(_holds(offsets, entry.key, entry.offset) for offsets in group.pending.values()):
+        elif any(_comes_from(offsets, entry.key, entry.offset) for offsets in group.pending.values()):
             entry.fate = Fate.PENDING
         else:
             entry.by = None
@@ -206,10 +206,10 @@ class Fates(Observer):
         """Decide the fate of a record of a group whose offsets remain in memory without the group."""
         if entry.key is None:
             _ignore(entry, _NOT_REACHED)
-        elif _holds(orphan.offsets, entry.key, entry.offset):
+        elif _comes_from(orphan.offsets, entry.key, entry.offset):
             entry.fate = Fate.HIDDEN
             entry.by = self._group_ends.get((entry.partition, entry.group or ""))
-        elif any(_holds(offsets, entry.key, entry.offset) for offsets in orphan.pending.values()):
+        elif any(_comes_from(offsets, entry.key, entry.offset) for offsets in orphan.pending.values()):
             entry.fate = Fate.PENDING
         else:
             entry.by = None
@@ -220,17 +220,17 @@ class Fates(Observer):
         return [entry for entry in self if entry.key == key or self._ends_transaction_of(entry, key)]
 
     def _ends_transaction_of(self, marker: RecordFate, key: TopicPartition) -> bool:
-        ended = self._ended_by.get((marker.partition, marker.offset), ())
+        ended = self._ended_transactions.get((marker.partition, marker.offset), ())
         return any(entry.key == key for offset in ended for entry in self.records[marker.partition, offset])
 
     def __iter__(self) -> Iterator[RecordFate]:
         """Iterate over the records in the order of the log."""
-        places = sorted(self.records, key=lambda place: (-1 if place[0] is None else place[0], place[1]))
-        return (entry for place in places for entry in self.records[place])
+        positions = sorted(self.records, key=lambda position: (-1 if position[0] is None else position[0], position[1]))
+        return (entry for position in positions for entry in self.records[position])
 
 
 def _new_entry(partition: int | None, record: LogRecord) -> RecordFate:
-    """Return an entry of a record that nothing is known of yet: it is ignored."""
+    """Return a new entry for a record. Its fate is IGNORED until the record has been decoded."""
     entry = RecordFate(partition, record.offset, None, None, None, None, Fate.IGNORED)
     entry.size = record.size
     entry.timestamp = record.timestamp
@@ -246,11 +246,11 @@ def _identity(entry: RecordFate) -> tuple[object, ...]:
     return (entry.group, entry.key, entry.member_id)
 
 
-def _rest_of_key(record: Record) -> str:
+def _key_detail(record: Record) -> str:
     return str(getattr(record.key, "member_id", getattr(record.key, "regular_expression", "")))
 
 
-def _holds(offsets: KnownOffsets, key: TopicPartition, record_offset: int) -> bool:
-    """Whether the offset of a key comes from the record at this log offset."""
+def _comes_from(offsets: KnownOffsets, key: TopicPartition, record_offset: int) -> bool:
+    """Return whether the committed offset of `key` comes from the record at this log offset."""
     offset = offsets.get(key)
     return offset is not None and offset.record_offset == record_offset

@@ -16,15 +16,15 @@ class RecordFate:
     Attributes
     ----------
     partition, offset
-        Where the record is: the partition of the offsets topic, and the offset in it.
+        The partition of the offsets topic, and the record's offset in this partition.
     type, group
-        The record type and the group. None for markers and for records that cannot be read.
+        The record type and the group id. None for markers and for records that cannot be read.
     key
         The topic-partition of an offset record.
     member_id
-        The member of a member's record.
+        The member id in the key of a member's record.
     fate
-        None until it is known.
+        What became of the record; None until it is decided.
     by
         The offset (in the same log partition) of the record that superseded, deleted, committed, aborted or hid it.
     why
@@ -32,11 +32,13 @@ class RecordFate:
     size
         The record's bytes, uncompressed.
     timestamp
-        The record's time, ms since the epoch.
+        The record's timestamp, ms since the epoch.
     file
-        The segment.
-    committed, note
-        The offset in an offset's value, and its metadata. The note of a marker is "commit" or "abort".
+        The path of the segment.
+    committed
+        The committed offset in the value of an offset record.
+    note
+        The metadata in the value of an offset record, or "commit" or "abort" for a marker.
     producer_id
         The producer id of the batch.
     """
@@ -61,7 +63,7 @@ class RecordFate:
 def history_json(entry: RecordFate) -> dict[str, Any]:
     """Return one record of a history as JSON."""
     assert entry.fate is not None
-    shown: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "partition": entry.partition,
         "offset": entry.offset,
         "type": entry.type,
@@ -71,13 +73,13 @@ def history_json(entry: RecordFate) -> dict[str, Any]:
         "timestamp": entry.timestamp,
     }
     if entry.committed is not None:
-        shown |= {"committed_offset": entry.committed, "metadata": entry.note}
+        fields |= {"committed_offset": entry.committed, "metadata": entry.note}
     if entry.fate is Fate.MARKER:
-        shown["control"] = entry.note
+        fields["control"] = entry.note
     if entry.producer_id is not None:
-        shown["producer_id"] = entry.producer_id
+        fields["producer_id"] = entry.producer_id
     if entry.member_id is not None:
-        shown["member_id"] = entry.member_id
+        fields["member_id"] = entry.member_id
     if entry.why is not None:
-        shown["why"] = entry.why
-    return shown
+        fields["why"] = entry.why
+    return fields

@@ -1,14 +1,15 @@
-"""Why a log is so big and so slow (`stats`): live and dead bytes, and open transactions.
+"""The statistics of a log (`stats`): live records, bytes, and open transactions.
 
-- A record lives if a broker answers from it or waits for it: its fate is wins or pending.
-- The bytes of a batch on disk, with its header, are divided among its records in proportion to their own bytes. So the
-  bytes of all rows add up to the bytes of the partition.
+- A record is live if its fate is "wins" or "pending": a broker answers from it, or its transaction is open.
+- The bytes of a batch on disk, including its header, are divided among its records in proportion to the records' sizes.
+  So the bytes of all rows add up to the bytes of the partition.
 - Markers, unknown record types and empty batches belong to no group. They are in a row named null.
 
-The last stable offset is the first offset of the oldest open transaction. Consumers with `read_committed` stop there.
-The log cleaner stops there too, and it never cleans the active segment. `freed_bytes` estimates what a first pass over
-the rest would free: the records whose key has a newer record there. Tombstones and markers stay until their retention
-time is over. `written_by` names the Kafka versions that can have written the records.
+The last stable offset is the first offset of the oldest open transaction. Consumers with `read_committed` and the log
+cleaner stop at this offset. The cleaner also never cleans the active segment. `freed_bytes` estimates what a first pass
+over the cleanable segments would free: the records whose key has a newer record in these segments. Tombstones and
+markers stay until their retention time is over. `written_by` names the Kafka versions that can have
+written the records.
 """
 
 from __future__ import annotations
@@ -31,16 +32,17 @@ from kafkagroups.log.segments import Log
 from kafkagroups.records.versions import Dialect, VersionRange
 
 BY = ("group", "topic", "type", "partition")
-"""What the rows of the statistics can be."""
+"""What a row of the statistics can stand for."""
 LOAD_RATE = 400_000
-"""Records per second that a broker loads, 3.9.2 and 4.3.1 alike: ten million in 26 s, measured on two cores."""
+"""The records per second that a broker loads, in 3.9.2 and in 4.3.1: ten million in 26 s, measured on two cores."""
 
 
 @dataclass
 class OpenTransaction:
-    """A producer's transaction without a marker. `first_offset` and `since_ms` are those of its first batch.
+    """A producer's transaction without a marker.
 
-    `groups` are the groups that it commits offsets for.
+    `first_offset` and `since_ms` are the offset and the time of the transaction's first batch. `groups` are the
+    groups for which it commits offsets.
     """
 
     producer_id: int
@@ -51,10 +53,10 @@ class OpenTransaction:
 
 @dataclass
 class Count:
-    """Records and bytes of something.
+    """The records and bytes of one row: of a group, topic, record type or partition.
 
-    `live_*` are the records that a broker answers from or waits for. `tombstones` are the records without a value, of
-    types that the coordinator reads. `in_partitions` are the partitions of the offsets topic that it is in.
+    `live_records` and `live_bytes` count the live records. `tombstones` counts the records without a value whose type
+    the coordinator reads. `in_partitions` are the partitions of the offsets topic that contain these records.
     """
 
     records: int = 0
@@ -69,8 +71,8 @@ class Count:
 class PartitionStats(Count):
     """A partition of the offsets topic.
 
-    `uncleanable_bytes` is what the cleaner may not clean now. `freed_bytes` estimates what a pass over the rest would
-    free.
+    `uncleanable_bytes` counts the bytes that the cleaner may not clean now. `freed_bytes` estimates how many of the
+    other bytes a pass would free.
     """
 
     segments: int = 0
@@ -86,17 +88,17 @@ class PartitionStats(Count):
 
 
 def check_row_names(by: str) -> None:
-    """Raise a UsageError unless rows can be `by` this."""
+    """Raise UsageError if `by` is not one of BY."""
     if by not in BY:
-        raise UsageError(f"rows are by one of {', '.join(BY)}, not by {by!r}")
+        raise UsageError(f"by: expected one of {', '.join(BY)}, found {by!r}")
 
 
 def count_logs(
-    logs: Sequence[Log], rules: Dialect, by: str = "group", *, path: str = "", partitions: int | None = None
+    logs: Sequence[Log], dialect: Dialect, by: str = "group", *, path: str = "", partitions: int | None = None
 ) -> Stats:
     """Load logs and return their statistics, with a row for each group, topic, type or partition."""
-    stats = Stats(rules, by)
-    groups = load_logs(logs, rules, path, partitions=partitions, engine=create_observed_engine(stats))
+    stats = Stats(dialect, by)
+    groups = load_logs(logs, dialect, path, partitions=partitions, engine=create_observed_engine(stats))
     stats.settle(groups.groups, groups.orphans, groups.failed)
     stats.finish(logs, groups.problems)
     return stats
@@ -105,22 +107,22 @@ def count_logs(
 class Stats(Fates):
     """The statistics of logs. `partitions` has a PartitionStats for each partition, `rows` a Count for each `by`.
 
-    Give it to a loader, then call `settle`, then `finish`. Of the records, only those that may still live are kept.
+    Load logs with this observer, then call `settle`, then `finish`. It keeps only the records that may still be live.
     """
 
-    def __init__(self, rules: Dialect, by: str = "group") -> None:
-        super().__init__(rules)
+    def __init__(self, dialect: Dialect, by: str = "group") -> None:
+        super().__init__(dialect)
         self.by = by
         self.partitions: dict[int | None, PartitionStats] = {}
         self.rows: dict[object, Count] = {}
         self.problems: list[str] = []
         self._open: dict[int | None, dict[int, OpenTransaction]] = {}
-        """By partition and producer id."""
+        """The open transactions, by partition and producer id."""
         self._writers: dict[int | None, set[VersionRange]] = {}
         """By partition: which Kafka versions can have written its records."""
         self._segments: dict[int | None, Counter[str]] = {}
         """By partition: the bytes of each segment, in the order of the log."""
-        self._bases: dict[int | None, list[int]] = {}
+        self._base_offsets: dict[int | None, list[int]] = {}
         """By partition: the base offsets of these segments."""
         self._replaced: dict[int | None, Counter[tuple[str, int]]] = {}
         """By partition: bytes of records whose key has a newer record.
@@ -162,17 +164,17 @@ class Stats(Fates):
         segments = self._segments.setdefault(partition, Counter())
         file = batch.file or ""
         if file not in segments:
-            self._bases.setdefault(partition, []).append(base_offset_of(file))
+            self._base_offsets.setdefault(partition, []).append(base_offset_of(file))
         segments[file] += batch.size
 
     def _drop(self, entry: RecordFate) -> None:
-        """Forget a record that cannot live any more."""
-        place = (entry.partition, entry.offset)
-        others = [other for other in self.records[place] if other is not entry]
+        """Remove the entry of a record that cannot be live any more."""
+        position = (entry.partition, entry.offset)
+        others = [other for other in self.records[position] if other is not entry]
         if others:
-            self.records[place] = others
+            self.records[position] = others
         else:
-            del self.records[place]
+            del self.records[position]
 
     def decide(self, offset: int, fate: Fate, by: int, *, same_key: bool = True) -> bool:
         if fate is Fate.WINS:
@@ -181,7 +183,7 @@ class Stats(Fates):
         for entry in entries:
             self._drop(entry)
             if same_key:
-                bases = self._bases[self.partition]
+                bases = self._base_offsets[self.partition]
                 newer_segment = bases[max(bisect_right(bases, by) - 1, 0)]
                 replaced = self._replaced.setdefault(self.partition, Counter())
                 replaced[entry.file or "", newer_segment] += entry.size
@@ -211,20 +213,20 @@ class Stats(Fates):
             since_ms = batch.records[0].timestamp if batch.records else batch.max_timestamp
             first = OpenTransaction(batch.producer_id, batch.base_offset, since_ms)
             transaction = open_transactions.setdefault(batch.producer_id, first)
-            named = {entry.group for entry in entries if entry.group is not None}
-            transaction.groups = sorted(named.union(transaction.groups))
+            groups = {entry.group for entry in entries if entry.group is not None}
+            transaction.groups = sorted(groups.union(transaction.groups))
 
     def finish(self, logs: Iterable[Log], problems: list[str]) -> None:
-        """Count what is known only after `settle`: live records, and the transactions that are still open."""
+        """Count what is final only after `settle`: live records, and transactions that are still open."""
         self.problems = problems
         for log in logs:
             count = self.partitions.setdefault(log.partition, PartitionStats(next_offset=log.start_offset))
             self._finish_partition(log, count)
         for entry in self:
             if entry.fate in (Fate.WINS, Fate.PENDING):
-                for living in (self.partitions[entry.partition], self._row(entry, entry.partition)):
-                    living.live_records += 1
-                    living.live_bytes += entry.size
+                for row in (self.partitions[entry.partition], self._row(entry, entry.partition)):
+                    row.live_records += 1
+                    row.live_bytes += entry.size
 
     def _finish_partition(self, log: Log, count: PartitionStats) -> None:
         transactions = self._open.get(log.partition, {}).values()
@@ -234,8 +236,8 @@ class Stats(Fates):
             count.last_stable_offset = count.open_transactions[0].first_offset
         bases = [base_offset_of(segment) for segment in log.segments]
         count.segments = len(bases)
-        pinned = min(bases[-1], count.last_stable_offset)
-        first_uncleanable = max((base for base in bases if base <= pinned), default=bases[0])
+        limit = min(bases[-1], count.last_stable_offset)
+        first_uncleanable = max((base for base in bases if base <= limit), default=bases[0])
         for file, size in self._segments.get(log.partition, {}).items():
             if base_offset_of(file) >= first_uncleanable:
                 count.uncleanable_bytes += size
@@ -253,17 +255,17 @@ def _widen_times(count: PartitionStats, timestamp: int) -> None:
 
 
 def divide(whole: int, sizes: Iterable[int]) -> list[int]:
-    """Divide a whole number in proportion to sizes. The parts are whole numbers and add up to it."""
+    """Divide the integer `whole` in proportion to sizes. The parts are integers and add up to `whole`."""
     weights = list(sizes)
     if not any(weights):
         weights = [1] * len(weights)
     total = sum(weights)
     parts = []
-    reached = 0
-    given = 0
+    weight_sum = 0
+    part_sum = 0
     for weight in weights:
-        reached += weight
-        part = whole * reached // total - given
-        given += part
+        weight_sum += weight
+        part = whole * weight_sum // total - part_sum
+        part_sum += part
         parts.append(part)
     return parts

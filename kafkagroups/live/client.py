@@ -1,4 +1,4 @@
-"""The connection to a running cluster: finds the partitions' leaders and sends requests to them.
+"""The connection to a running cluster, which sends requests to partitions' leaders.
 
 The client is kafka-python (extra `live`); its consumer API is not used. Every request goes to the leader of its
 partitions. If the leader moves or its broker is down, the request is sent again after a wait. An error that a user can

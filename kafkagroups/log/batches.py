@@ -1,4 +1,4 @@
-"""Parsing a segment's bytes into batches of any magic, with or without a check of the checksum."""
+"""Parsing a segment's bytes into batches of any magic, with a check of checksums."""
 
 from __future__ import annotations
 

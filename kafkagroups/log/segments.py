@@ -84,8 +84,8 @@ class Log:
         self.damage = None
         next_offset = self.start_offset
         try:
-            for found in self.read_from(None):
-                batch = found.parse()
+            for found_batch in self.read_from(None):
+                batch = found_batch.parse()
                 yield batch
                 next_offset = batch.next_offset
         except InvalidLog as error:
@@ -96,9 +96,9 @@ class Log:
 
         Raises InvalidLog and MissingSegment as `read_from` does.
         """
-        for found in self.read_from(position):
-            if position is None or found.frame.next_offset > position.next_offset:
-                yield found
+        for found_batch in self.read_from(position):
+            if position is None or found_batch.frame.next_offset > position.next_offset:
+                yield found_batch
 
     def read_from(self, position: Position | None) -> Iterator[FoundBatch]:
         """Yield the whole batches from a position's byte on.

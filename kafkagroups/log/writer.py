@@ -1,4 +1,4 @@
-"""The writer of one partition's log: appends batches, rolls segments, and recovers the log after a crash.
+"""The writer of one partition's log: appends batches, rolls segments, recovers a log.
 
 The writer rolls a segment if the next batch would make the segment larger than `segment_bytes`, or if an offset would
 be too far above the segment's base offset. The name of the new segment is its first batch's offset. `recover` does what

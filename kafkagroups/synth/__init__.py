@@ -1,4 +1,4 @@
-"""Synthetic `__consumer_offsets` topics of any size, with a few busy groups and many quiet groups.
+"""Synthetic `__consumer_offsets` topics of any size, with busy and quiet groups.
 
 A batch is the result of one request. A group commits some of its offsets, or some of its offsets expire, or the group
 gets a new generation. Transactions of several groups overlap. A marker ends each transaction that does not hang. Every

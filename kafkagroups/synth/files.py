@@ -1,4 +1,4 @@
-"""The segments of a partition: the batches are copied from templates, compressed and written to files."""
+"""The segments of a partition: batches are copied from templates and compressed."""
 
 from __future__ import annotations
 

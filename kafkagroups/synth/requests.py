@@ -1,4 +1,7 @@
-"""Random requests of all groups in order of time. Request n is sent at n ms; a seed determines all requests."""
+"""Random requests of all groups in order of time; a seed determines them.
+
+Request n is sent at n ms.
+"""
 
 from __future__ import annotations
 

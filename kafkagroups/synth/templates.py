@@ -1,4 +1,4 @@
-"""Templates: a batch of each type as a coordinator writes it, with the positions of its variables.
+"""Templates: a batch of each type as a coordinator writes it, with its variables.
 
 A template contains placeholders for the variables: numbers and names that occur nowhere else in it. So a search finds
 the positions of the variables.

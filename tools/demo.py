@@ -102,7 +102,7 @@ QUERY = """
 
 def show_tasks(tracker, job: Future) -> None:
     """Show how many of Spark's tasks are done, until the job ends."""
-    with progress_bar("tasks", least=0) as report:
+    with progress_bar("tasks", min_total=0) as report:
         while report and not job.done():
             for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()):
                 if stage and stage.numTasks == TASKS:

@@ -2,7 +2,8 @@
 
 Each command's module has NAME, HELP, EXAMPLES, `add_arguments` and `run`.
 
-Exit codes: 0 success; 1 bad data (what could be read was printed, the first error is on stderr); 2 bad usage.
+Exit code 0: success. Exit code 1: bad data; the readable part was printed, and stderr contains the first error. Exit
+code 2: wrong usage.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ COMMANDS = (decode, encode, partition, dump, load, explain, diff, stats, compact
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command and return its exit code. A user's mistake prints one line on stderr, never a traceback."""
+    """Run one command and return its exit code. For a user's mistake, one line on stderr is printed, no traceback."""
     parser = _Parser(
         prog="kafkagroups",
         description="Read and explain Kafka's __consumer_offsets topic.",
@@ -44,15 +45,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"kafkagroups {metadata.version('kafkagroups')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
-        sub = commands.add_parser(
+        command_parser = commands.add_parser(
             command.NAME,
             help=command.HELP,
             description=command.HELP[0].upper() + command.HELP[1:] + ".",
             epilog=command.EXAMPLES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        command.add_arguments(sub)
-        sub.set_defaults(run=command.run)
+        command.add_arguments(command_parser)
+        command_parser.set_defaults(run=command.run)
     for stream in (sys.stdout, sys.stderr):
         if stream is None:  # The caller closed it, so no message can be printed.
             return 1
@@ -72,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
     except KafkagroupsError as error:
         options.print_error(error)
         return 1
-    except BrokenPipeError:  # The reader, such as `head`, has ended.
+    except BrokenPipeError:  # The program that reads the output, such as `head`, has ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:

@@ -29,10 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for flag, help_text in (
         ("--now-ms", "the time of the pass in ms (the newest timestamp in the log)"),
         ("--delete-retention-ms", "how long a marked tombstone is retained, in ms (86400000, one day)"),
-        ("--first-dirty", "the offset at which the dirty part begins (the log start; also if N is outside the log)"),
+        (
+            "--first-dirty",
+            "the offset at which the dirty part begins (the log start, also used if N is outside the log)",
+        ),
         (
             "--first-uncleanable",
-            "the offset at which the pass stops, moved down to the start of its segment (the last possible one)",
+            "the offset at which the pass stops, moved down to the start of its segment (the last possible offset)",
         ),
         ("--segment-bytes", "the largest size of a merged segment (104857600)"),
         (
@@ -46,32 +49,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    given = {name: value for name, value in vars(args).items() if name not in ("path", "out", "json", "run")}
+    config = {name: value for name, value in vars(args).items() if name not in ("path", "out", "json", "run")}
     with progress_bar() as progress:
-        done = compact(args.path, args.out, progress=progress, **given)
+        compaction = compact(args.path, args.out, progress=progress, **config)
     if args.json:
-        answer = asdict(done)
-        del answer["damage"]
-        print(json.dumps(answer))
+        result = asdict(compaction)
+        del result["damage"]
+        print(json.dumps(result))
     else:
-        _print(args, done)
+        _print_text(args, compaction)
     sys.stdout.flush()
-    if done.damage:
-        options.print_error(done.damage)
-    return int(done.damage is not None)
+    if compaction.damage:
+        options.print_error(compaction.damage)
+    return int(compaction.damage is not None)
 
 
-def _print(args: argparse.Namespace, done: Compaction) -> None:
+def _print_text(args: argparse.Namespace, compaction: Compaction) -> None:
     print(escape(f"{args.path} after one pass of the cleaner, in {args.out}"))
     columns = ("segments", "batches", "records", "bytes")
-    before = [asdict(done.before)[column] for column in columns]
-    after = [asdict(done.after)[column] for column in columns]
-    removed = [a - b for a, b in zip(before, after, strict=True)]
+    before = [asdict(compaction.before)[column] for column in columns]
+    after = [asdict(compaction.after)[column] for column in columns]
+    removed = [old - new for old, new in zip(before, after, strict=True)]
     print_table(("", *columns), [("before", *before), ("after", *after), ("removed", *removed)])
-    if not done.groups:
-        print("Nothing was cleaned: every record is in the active segment or behind an open transaction.")
+    if not compaction.groups:
+        print("Nothing was cleaned: every record is in the active segment or after the start of an open transaction.")
         return
-    for group in done.groups:
-        if len(group) > 1:
-            print(f"Segments {', '.join(map(str, group))} were merged.")
-    print(f"The next dirty offset is {done.next_dirty_offset}; a second pass needs it as --first-dirty.")
+    for merged_segments in compaction.groups:
+        if len(merged_segments) > 1:
+            print(f"Segments {', '.join(map(str, merged_segments))} were merged.")
+    print(f"The next dirty offset is {compaction.next_dirty_offset}; a second pass needs it as --first-dirty.")

@@ -1,4 +1,4 @@
-"""The command `decode`: a record's bytes, annotated byte by byte or as Kafka's JSON."""
+"""The command `decode`: explain a record's bytes one by one, or print the record as Kafka's JSON."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = options.choose_dialect(args.coordinator, args.kafka)
+    dialect = options.choose_dialect(args.coordinator, args.kafka)
     if args.jsonl == (args.key is not None):
         raise UsageError("expected either KEYHEX or --jsonl")
     if args.jsonl:
-        return options.convert_lines(lambda row: _decode_row(row, rules, args.strict))
+        return options.convert_lines(lambda row: _decode_row(row, dialect, args.strict))
     key = options.parse_hex(args.key, "KEYHEX")
     value = options.parse_hex(args.value, "VALUEHEX")
     try:
-        record = decode(key, value, rules, strict=args.strict)
+        record = decode(key, value, dialect, strict=args.strict)
     except InvalidRecord as error:
         if args.json:
             print(json.dumps({"error": str(error)}))
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
             options.print_error(line)
         return 1
     if args.json:
-        print(json.dumps(to_json(record, rules)))
+        print(json.dumps(to_json(record, dialect)))
         return 0
     tombstone = "" if value is not None else ", a tombstone: the value is null"
     print(f"{record.name}, record type {record.type}{tombstone}")
@@ -69,15 +69,15 @@ def run(args: argparse.Namespace) -> int:
                 "null" if span.value is None else span.value,
                 "; ".join((span.meaning, *span.odd)),
             )
-            for span in annotate(key, value, rules)
+            for span in annotate(key, value, dialect)
         ),
     )
     return 0
 
 
-def _decode_row(row: Any, rules: Dialect, strict: bool) -> dict[str, Any]:
+def _decode_row(row: Any, dialect: Dialect, strict: bool) -> dict[str, Any]:
     if not isinstance(row, dict) or "key_hex" not in row:
         raise UsageError('expected {"key_hex": …, "value_hex": …}')
     key = options.parse_hex(row["key_hex"], "key_hex")
     value = options.parse_hex(row.get("value_hex"), "value_hex")
-    return to_json(decode(key, value, rules, strict=strict), rules)
+    return to_json(decode(key, value, dialect, strict=strict), dialect)

@@ -1,4 +1,4 @@
-"""The command `diff`: the differences between two logs, two moments of a log, or both coordinators."""
+"""The command `diff`: the differences between two logs, two moments of a log, or the two coordinators."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--until",
         type=int,
         metavar="N",
-        help="a and b (with --since only b): only batches whose base offset is below N",
+        help="a and b (only b, if --since is given): only batches whose base offset is below N",
     )
     options.add_until_time(parser)
     options.add_coordinator(parser)
@@ -64,22 +64,26 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _load_sides(args: argparse.Namespace) -> tuple[Groups, Groups]:
-    """Load what the options compare."""
+    """Load the two sides that the options ask for."""
     is_moment = args.since is not None or args.since_time is not None
     is_one_log = args.coordinators or is_moment
     if len(args.paths) != (1 if is_one_log else 2) or (args.coordinators and is_moment):
         raise UsageError("expected two PATHs, or one PATH with --coordinators, --since or --since-time")
     if args.coordinators and (args.coordinator or args.kafka):
-        raise UsageError("--coordinators compares those of 3.9.2 and 4.3.1: remove --coordinator and --kafka")
-    rules = options.choose_dialect(args.coordinator, args.kafka)
+        raise UsageError(
+            "--coordinators compares the coordinators of 3.9.2 and 4.3.1: remove --coordinator and --kafka"
+        )
+    dialect = options.choose_dialect(args.coordinator, args.kafka)
     path = args.paths[0]
-    end = {"partitions": args.partitions, "until": args.until, "until_time": args.until_time}
+    limits = {"partitions": args.partitions, "until": args.until, "until_time": args.until_time}
 
     if args.coordinators:
-        return load(path, "classic", **end), load(path, "new", **end)
+        return load(path, "classic", **limits), load(path, "new", **limits)
     a_path, b_path = (path, path) if is_moment else args.paths
-    a_end = {**end, "until": args.since, "until_time": args.since_time} if is_moment else end
-    return load(a_path, rules.coordinator, rules.kafka, **a_end), load(b_path, rules.coordinator, rules.kafka, **end)
+    a_limits = {**limits, "until": args.since, "until_time": args.since_time} if is_moment else limits
+    a = load(a_path, dialect.coordinator, dialect.kafka, **a_limits)
+    b = load(b_path, dialect.coordinator, dialect.kafka, **limits)
+    return a, b
 
 
 def _print_sides(a: Groups, b: Groups, is_moment: bool) -> None:
@@ -92,30 +96,31 @@ def _print_differences(differences: dict[str, dict[str, Any]]) -> None:
     if not any(differences.values()):
         print("No group, no offset and no pending commit differs.")
     if differences["groups"]:
-        rows = [(name, *map(_format_group, pair)) for name, pair in differences["groups"].items()]
+        rows = [(name, *map(_format_group, sides)) for name, sides in differences["groups"].items()]
         print_table(("group", "a", "b"), rows)
-    for kind, title in (("offsets", "committed"), ("pending", "pending")):
+    for table, title in (("offsets", "committed"), ("pending", "pending")):
         commits = [
-            (name, key, *map(_format_commit, pair))
-            for name, keys in differences[kind].items()
-            for key, pair in keys.items()
+            (name, key, *map(_format_commit, sides))
+            for name, keys in differences[table].items()
+            for key, sides in keys.items()
         ]
         if commits:
             print_table(("group", f"{title} topic-partition", "a", "b"), commits)
 
 
-def _format_group(shown: dict[str, object] | None) -> str:
-    if shown is None:
+def _format_group(group: dict[str, object] | None) -> str:
+    if group is None:
         return "-"
-    members = shown["members"]
+    members = group["members"]
     assert isinstance(members, list)
-    return escape(f"{shown['type']} {shown['state']} {shown['protocol'] or ''} {len(members)} members")
+    return escape(f"{group['type']} {group['state']} {group['protocol'] or ''} {len(members)} members")
 
 
-def _format_commit(shown: object) -> str:
-    if shown is None:
+def _format_commit(commit: object) -> str:
+    """Return the text of a committed offset, or of a list of pending commits."""
+    if commit is None:
         return "-"
-    if isinstance(shown, list):
-        return ", ".join(f"{commit['offset']} (producer {commit['producer_id']})" for commit in shown)
-    assert isinstance(shown, dict)
-    return escape(f"{shown['offset']} {shown['metadata']}".strip())
+    if isinstance(commit, list):
+        return ", ".join(f"{pending['offset']} (producer {pending['producer_id']})" for pending in commit)
+    assert isinstance(commit, dict)
+    return escape(f"{commit['offset']} {commit['metadata']}".strip())

@@ -1,6 +1,6 @@
-"""The command `doctor`: check whether this machine is ready for the course, and how to repair it.
+"""The command `doctor`: check whether this machine is ready for the course, and print how to repair it.
 
-The checks are fast: they do not load Spark or pandas, and Java only prints its version.
+The checks are fast: they do not import Spark or pandas, and Java only prints its version.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ INSTALL = "run `make lab` again, or with conda `conda env update -f environment.
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check. `fix` says how to repair it, and is empty if the check is ok."""
+    """The result of one check. `fix` says how to repair the machine, and is empty if the check is ok."""
 
     check: str
     ok: bool
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_checks() -> Iterator[Check]:
-    """Yield the results, check by check."""
+    """Run the checks one after another and yield their results."""
     yield _check_python()
     yield _check_environment()
     yield _check_packages()
@@ -81,7 +81,7 @@ def _check_environment() -> Check:
     """Check that the package is installed in this interpreter, not only found in the current folder."""
     prefix = Path(sys.prefix).resolve()
     installed = importlib.metadata.distributions(name="kafkagroups")
-    ok = any(prefix in Path(str(each.locate_file(""))).resolve().parents for each in installed)
+    ok = any(prefix in Path(str(package.locate_file(""))).resolve().parents for package in installed)
     return Check("environment", ok, sys.prefix, "" if ok else f"kafkagroups is not installed in it: {INSTALL}")
 
 
@@ -93,19 +93,23 @@ def _check_packages() -> Check:
         lines = importlib.metadata.requires("kafkagroups") or []
     except importlib.metadata.PackageNotFoundError:
         return Check("packages", False, "kafkagroups is not installed", INSTALL)
-    required = [each for each in map(Requirement, lines) if each.marker is None or each.marker.evaluate()]
-    wrong = []
-    for each in required:
+    requirements = [
+        requirement
+        for requirement in map(Requirement, lines)
+        if requirement.marker is None or requirement.marker.evaluate()
+    ]
+    problems = []
+    for requirement in requirements:
         try:
-            version = importlib.metadata.version(each.name)
+            version = importlib.metadata.version(requirement.name)
         except importlib.metadata.PackageNotFoundError:
-            wrong.append(f"{each.name} is missing")
+            problems.append(f"{requirement.name} is missing")
             continue
-        if not each.specifier.contains(version, prereleases=True):
-            wrong.append(f"{each.name} {version} is not {each.specifier}")
-    if wrong:
-        return Check("packages", False, "; ".join(wrong), INSTALL)
-    return Check("packages", True, f"all {len(required)} in their ranges")
+        if not requirement.specifier.contains(version, prereleases=True):
+            problems.append(f"{requirement.name} {version} is not {requirement.specifier}")
+    if problems:
+        return Check("packages", False, "; ".join(problems), INSTALL)
+    return Check("packages", True, f"all {len(requirements)} in their ranges")
 
 
 def _check_kernel() -> Check:
@@ -138,7 +142,7 @@ def _check_java() -> Check:
 
 
 def _check_spark_worker() -> Check:
-    """Check that a Python in another folder, such as a Spark worker, finds the package."""
+    """Check that Python can import the package when it runs in another folder, as a Spark worker does."""
     if importlib.util.find_spec("pyspark") is None:
         return Check("spark worker", False, "pyspark is not installed", INSTALL)
     command = [sys.executable, "-c", "import kafkagroups"]
@@ -171,7 +175,7 @@ def _read_available_memory() -> int | None:
         return int(found[1]) * 1024 if found else None
     except OSError:
         pass
-    try:  # macOS gives only the total.
+    try:  # macOS has no /proc/meminfo, so this is the total memory.
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
@@ -184,11 +188,11 @@ def _print_table(results: list[Check]) -> None:
 
     console = Console()
     table = Table("check", "", "found", box=None, pad_edge=False)
-    for each in results:
-        verdict = Text("ok", "green") if each.ok else Text("NOT OK", "bold red")
-        table.add_row(each.check, verdict, Text(each.found))
+    for result in results:
+        verdict = Text("ok", "green") if result.ok else Text("NOT OK", "bold red")
+        table.add_row(result.check, verdict, Text(result.found))
     console.print(table)
-    for each in results:
-        if not each.ok:
-            # One long line, so that you can copy a command from it.
-            console.print(Text(f"\nTo repair {each.check}: {each.fix}."), soft_wrap=True)
+    for result in results:
+        if not result.ok:
+            # The text stays on one line, so that you can copy a command from it.
+            console.print(Text(f"\nTo repair {result.check}: {result.fix}."), soft_wrap=True)

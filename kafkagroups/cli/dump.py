@@ -1,4 +1,4 @@
-"""The command `dump`: every batch and record of a log, as text, JSON or the text of Kafka's tools."""
+"""The command `dump`: every batch and record of a log, as text, as JSON, or as Kafka's own tools print it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=("text", "dump-log", "formatter"),
         default="text",
-        help="readable text (the default), the text of kafka-dump-log.sh, or that of the console consumer's formatters",
+        help="readable text (the default), or the text of kafka-dump-log.sh or of the console consumer's formatters",
     )
     parser.add_argument(
         "--kafka", metavar="VERSION", help=f"the Kafka version that reads and prints the records ({NEWEST_TOOL})"
@@ -60,13 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = options.choose_dialect(None, args.kafka)
+    dialect = options.choose_dialect(None, args.kafka)
     limits = (args.group, args.type, args.first, args.until, args.until_time)
     if args.format != "text" and (args.json or any(limit is not None for limit in limits)):
         raise UsageError(f"--format {args.format} prints whole logs: remove the other options")
-    wanted = _parse_type(args.type)
-    tool = parse_release(args.kafka or NEWEST_TOOL)
-    worst = 0
+    wanted_type = _parse_type(args.type)
+    tool_version = parse_release(args.kafka or NEWEST_TOOL)
+    status = 0
     errors: list[str] = []
     for path in args.paths:
         try:
@@ -75,45 +75,47 @@ def run(args: argparse.Namespace) -> int:
                 raise UsageError(f"--until needs one partition, {path} has {len(logs)}")
             for log in logs:
                 if args.format == "text":
-                    _print_log(log, args, rules, wanted, errors)
+                    _print_log(log, args, dialect, wanted_type, errors)
                 elif args.format == "dump-log":
-                    dump_log.dump(log, sys.stdout, tool)
+                    dump_log.dump(log, sys.stdout, tool_version)
                 else:
-                    for line in formatters.format_lines(log, tool):
+                    for line in formatters.format_lines(log, tool_version):
                         print(line)
                     _note_damage(log, errors)
         except UsageError as error:
             options.print_error(error)
-            worst = 2
+            status = 2
         except ToolCrashed as error:
             sys.stdout.flush()
             options.print_error(f"Kafka's own tool fails at this point: {error}")
-            return max(worst, 1)
+            return max(status, 1)
     if errors:
         sys.stdout.flush()
         options.print_error(errors[0] + (f" (and {len(errors) - 1} more)" if errors[1:] else ""))
-    return max(worst, int(bool(errors)))
+    return max(status, int(bool(errors)))
 
 
 def _parse_type(text: str | None) -> int | None:
-    names = {kind.name: kind.id for kind in RECORD_TYPES.values()}
+    numbers = {record_type.name: record_type.id for record_type in RECORD_TYPES.values()}
     if text is None:
         return None
-    if text in names:
-        return names[text]
+    if text in numbers:
+        return numbers[text]
     try:
         return int(text)
     except ValueError:
-        raise UsageError(f"--type: expected a number or one of {', '.join(names)}, found {text!r}") from None
+        raise UsageError(f"--type: expected a number or one of {', '.join(numbers)}, found {text!r}") from None
 
 
-def _print_log(log: Log, args: argparse.Namespace, rules: Dialect, wanted: int | None, errors: list[str]) -> None:
-    has_filter = args.group or wanted is not None or args.first is not None
+def _print_log(
+    log: Log, args: argparse.Namespace, dialect: Dialect, wanted_type: int | None, errors: list[str]
+) -> None:
+    has_filter = args.group or wanted_type is not None or args.first is not None
     next_offset = None
     for batch in batches_until(log, Stop(args.until, args.until_time)):
         next_offset = batch.next_offset
         try:
-            lines = list(_format_records(log, batch, args, rules, wanted, errors))
+            lines = list(_format_records(log, batch, args, dialect, wanted_type, errors))
             if not args.json and (lines or not has_filter):
                 lines.insert(0, _format_batch(log, batch))
         except BadBytes as error:
@@ -134,30 +136,32 @@ def _note_damage(log: Log, errors: list[str]) -> None:
 
 
 def _format_records(
-    log: Log, batch: Batch, args: argparse.Namespace, rules: Dialect, wanted: int | None, errors: list[str]
+    log: Log, batch: Batch, args: argparse.Namespace, dialect: Dialect, wanted_type: int | None, errors: list[str]
 ) -> Iterator[str]:
     for log_record in batch.records:
         if args.first is not None and log_record.offset < args.first:
             continue
-        record, error, control = _decode_record(batch, log_record, rules)
+        record, error, control = _decode_record(batch, log_record, dialect)
         if args.group is not None and (record is None or find_group_id(record) != args.group):
             continue
-        if wanted is not None and (record is None or record.type != wanted):
+        if wanted_type is not None and (record is None or record.type != wanted_type):
             continue
         if error:
             errors.append(error)
-        show = _format_json if args.json else _format_text
-        yield show(log, batch, log_record, record, rules, error, control)
+        format_record = _format_json if args.json else _format_text
+        yield format_record(log, batch, log_record, record, dialect, error, control)
 
 
-def _decode_record(batch: Batch, log_record: LogRecord, rules: Dialect) -> tuple[Record | None, str | None, str | None]:
-    """Return the decoded record, or why it cannot be decoded, or the name of a control record."""
+def _decode_record(
+    batch: Batch, log_record: LogRecord, dialect: Dialect
+) -> tuple[Record | None, str | None, str | None]:
+    """Return (record, None, None), or (None, error, None), or for a control record (None, None, name)."""
     try:
         if not batch.is_control:
-            return decode(log_record.key, log_record.value, rules), None, None
-        kind = decode_control_key(log_record.key)
-        is_marker = kind in (ControlType.COMMIT, ControlType.ABORT)
-        return None, None, kind.name.lower() if is_marker else kind.name
+            return decode(log_record.key, log_record.value, dialect), None, None
+        control_type = decode_control_key(log_record.key)
+        is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
+        return None, None, control_type.name.lower() if is_marker else control_type.name
     except BadBytes as error:
         error.file = batch.file
         error.offset = log_record.offset
@@ -169,11 +173,11 @@ def _format_json(
     batch: Batch,
     log_record: LogRecord,
     record: Record | None,
-    rules: Dialect,
+    dialect: Dialect,
     error: str | None,
     control: str | None,
 ) -> str:
-    out: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "partition": log.partition,
         "offset": log_record.offset,
         "timestamp": log_record.timestamp,
@@ -184,13 +188,13 @@ def _format_json(
         "type": record and record.type,
         "name": record and record.name,
         "key": record and key_to_json(record),
-        "value": record and value_to_json(record, rules),
+        "value": record and value_to_json(record, dialect),
     }
     if error:
-        out["error"] = error
-        out["key_hex"] = _to_hex(log_record.key)
-        out["value_hex"] = _to_hex(log_record.value)
-    return json.dumps(out)
+        fields["error"] = error
+        fields["key_hex"] = _to_hex(log_record.key)
+        fields["value_hex"] = _to_hex(log_record.value)
+    return json.dumps(fields)
 
 
 def _to_hex(data: bytes | None) -> str | None:
@@ -199,15 +203,15 @@ def _to_hex(data: bytes | None) -> str | None:
 
 def _format_batch(log: Log, batch: Batch) -> str:
     codec = "" if not batch.attributes & 0x07 else f" {batch.compression.name.lower()}"
-    kinds = [f"magic {batch.magic}{codec}"]
+    properties = [f"magic {batch.magic}{codec}"]
     if batch.producer_id >= 0:
-        kinds.append(f"producer {batch.producer_id}/{batch.producer_epoch}")
-    kinds += ["transactional"] * batch.is_transactional + ["control"] * batch.is_control
+        properties.append(f"producer {batch.producer_id}/{batch.producer_epoch}")
+    properties += ["transactional"] * batch.is_transactional + ["control"] * batch.is_control
     if batch.delete_horizon_ms is not None:
-        kinds.append(f"delete horizon {batch.delete_horizon_ms}")
+        properties.append(f"delete horizon {batch.delete_horizon_ms}")
     partition = "" if log.partition is None else f"partition {log.partition} "
     offsets = f"offsets {batch.base_offset} to {batch.last_offset}"
-    return f"{partition}{offsets}, byte {batch.position}, {batch.size} bytes, {', '.join(kinds)}"
+    return f"{partition}{offsets}, byte {batch.position}, {batch.size} bytes, {', '.join(properties)}"
 
 
 def _format_text(
@@ -215,17 +219,17 @@ def _format_text(
     batch: Batch,
     log_record: LogRecord,
     record: Record | None,
-    rules: Dialect,
+    dialect: Dialect,
     error: str | None,
     control: str | None,
 ) -> str:
     if error:
-        raw = f"key {_to_hex(log_record.key)}, value {_to_hex(log_record.value)}"
-        return f"  {log_record.offset}  cannot be decoded: {escape(error)}: {raw}"
+        raw_bytes = f"key {_to_hex(log_record.key)}, value {_to_hex(log_record.value)}"
+        return f"  {log_record.offset}  cannot be decoded: {escape(error)}: {raw_bytes}"
     if record is None:
         return f"  {log_record.offset}  marker: {control}"
     key = key_to_json(record)
-    value = value_to_json(record, rules)
+    value = value_to_json(record, dialect)
     key_text = " ".join(f"{name}={content}" for name, content in key.get("data", {"key": key.get("hex")}).items())
     if value is None:
         value_text = "tombstone"

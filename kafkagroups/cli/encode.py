@@ -55,19 +55,20 @@ def _encode_row(row: Any, kafka: str | None) -> dict[str, Any]:
 
 
 def _record_written_by(row: Any, kafka: str) -> tuple[Record, Dialect]:
-    """Return the record in the value version that this Kafka writes. The row may lack a version."""
+    """Return a row's record in the value version that this Kafka version writes. The row does not need a version."""
     version = parse_writer(kafka)
-    rules = build_dialect("classic" if version < FIRST_WITHOUT_CLASSIC_COORDINATOR else "new", version, kafka)
+    dialect = build_dialect("classic" if version < FIRST_WITHOUT_CLASSIC_COORDINATOR else "new", version, kafka)
     try:
         data = row["value"]["data"]
         expires = data.get("expireTimestamp", -1) != -1
-        chosen = value_version(int(row["key"]["type"]), kafka, expires=expires)
-        row = {**row, "value": {"version": chosen, **row["value"]}}
+        written_version = value_version(int(row["key"]["type"]), kafka, expires=expires)
+        row = {**row, "value": {"version": written_version, **row["value"]}}
     except (TypeError, KeyError, AttributeError, ValueError):
-        chosen = None  # A tombstone, a value that is not decoded, or a row that from_json refuses.
-    record = from_json(row, rules)
-    if chosen is not None:
-        record = replace(record, value_version=chosen)
+        # The row is a tombstone, its value is hex text, or from_json will refuse the row.
+        written_version = None
+    record = from_json(row, dialect)
+    if written_version is not None:
+        record = replace(record, value_version=written_version)
     elif version not in writers_of(record):
         raise UsageError(f"Kafka {kafka} writes no record of type {record.type}")
-    return record, rules
+    return record, dialect

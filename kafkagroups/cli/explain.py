@@ -1,4 +1,4 @@
-"""The command `explain`: every record of a group or an offset, with its fate."""
+"""The command `explain`: every record of a group or an offset, and what happens to the record."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ examples:
   kafkagroups explain LOG --group billing --topic orders --partition 0
   kafkagroups explain LOG --group billing --until-time 2026-11-21T10:00 --json"""
 
-SHOWN = 20
-"""The number of records in the text output of a long history."""
+LAST_RECORDS = 20
+"""The number of the last records that the text output of a long history shows."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,51 +40,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all",
         action="store_true",
-        help=f"show every record, not only the last {SHOWN} and those where an offset went back",
+        help=f"show every record, not only the last {LAST_RECORDS} and those where an offset went back",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object, with every record")
 
 
 def run(args: argparse.Namespace) -> int:
-    rules = options.choose_dialect(args.coordinator, args.kafka)
-    rules_options = {"coordinator": rules.coordinator, "kafka": rules.kafka, "partitions": args.partitions}
+    dialect = options.choose_dialect(args.coordinator, args.kafka)
+    dialect_options = {"coordinator": dialect.coordinator, "kafka": dialect.kafka, "partitions": args.partitions}
     until = {"until": args.until, "until_time": args.until_time}
-    worst = 0
+    status = 0
     for path in args.paths:
         try:
             with spinner(path):
-                explanation = explain(path, args.group, args.topic, args.partition, **rules_options, **until)
+                explanation = explain(path, args.group, args.topic, args.partition, **dialect_options, **until)
         except UsageError as error:
             options.print_error(error)
-            worst = 2
+            status = 2
             continue
         if args.json:
             history = [history_json(entry) for entry in explanation.history]
-            about = {"path": path, "group": explanation.group, "coordinator": explanation.coordinator}
-            print(json.dumps({**about, "history": history, "answer": explanation.answer}), flush=True)
+            header = {"path": path, "group": explanation.group, "coordinator": explanation.coordinator}
+            print(json.dumps({**header, "history": history, "answer": explanation.answer}), flush=True)
         else:
-            _print(path, explanation, args)
+            _print_text(path, explanation, args)
             if args.until is not None or args.until_time is not None:
                 options.print_cut(explanation.next_offsets)
         for line in explanation.problems:
             options.print_error(line)
-        worst = max(worst, int(bool(explanation.problems)))
-    return worst
+        status = max(status, int(bool(explanation.problems)))
+    return status
 
 
-def _print(path: str, explanation: Explanation, args: argparse.Namespace) -> None:
-    what = f"{args.topic}-{args.partition} of {explanation.group}" if args.topic else explanation.group
+def _print_text(path: str, explanation: Explanation, args: argparse.Namespace) -> None:
+    subject = f"{args.topic}-{args.partition} of {explanation.group}" if args.topic else explanation.group
     broker = f"A {explanation.kafka} broker ({explanation.coordinator} coordinator)"
     if not explanation.history:
         partition = partition_for(explanation.group, args.partitions or 50)
         home = f"group {explanation.group} is stored in partition {partition}"
-        count = "" if args.partitions else " if the topic has 50 (--partitions)"
-        print(escape(f"No record of {what} in {path}; {home}{count}."))
+        condition = "" if args.partitions else " if the topic has 50 (--partitions)"
+        print(escape(f"No record of {subject} in {path}; {home}{condition}."))
         return
-    back = _find_backward_commits(explanation.history)
-    chosen = explanation.history if args.all else _select_records(explanation.history, back)
-    rows = [_row(entry, id(entry) in back) for entry in chosen]
-    names = (
+    backward_ids = _find_backward_commits(explanation.history)
+    shown_entries = explanation.history if args.all else _select_records(explanation.history, backward_ids)
+    rows = [_format_row(entry, id(entry) in backward_ids) for entry in shown_entries]
+    columns = (
         "part.",
         "record",
         "written (UTC)",
@@ -97,24 +97,25 @@ def _print(path: str, explanation: Explanation, args: argparse.Namespace) -> Non
         "by",
         "why",
     )
-    used = [number for number in range(len(names)) if number < 5 or any(row[number] != "" for row in rows)]
-    print_table([names[number] for number in used], [[row[number] for number in used] for row in rows])
-    if len(chosen) < len(explanation.history):
-        shown = (
-            f"{len(chosen)} of {len(explanation.history)} records: the last {SHOWN}, and where an offset went back (▼)."
+    # The first five columns are always shown. Other columns are shown only if a record has a value for them.
+    used = [index for index in range(len(columns)) if index < 5 or any(row[index] != "" for row in rows)]
+    print_table([columns[index] for index in used], [[row[index] for index in used] for row in rows])
+    if len(shown_entries) < len(explanation.history):
+        print(
+            f"{len(shown_entries)} of {len(explanation.history)} records: the last {LAST_RECORDS}, and where an offset "
+            "went back (▼). --all shows all of them."
         )
-        print(f"{shown} --all shows all of them.")
-    elif back:
+    elif backward_ids:
         print("▼: the offset went back.")
     if explanation.answer is None:
-        print(escape(f"{broker} answers nothing about {what}."))
+        print(escape(f"{broker} answers nothing about {subject}."))
     elif args.topic:
         metadata = f", with the metadata {explanation.answer['metadata']!r}" if explanation.answer["metadata"] else ""
-        print(escape(f"{broker} answers {explanation.answer['offset']} for {what}{metadata}."))
+        print(escape(f"{broker} answers {explanation.answer['offset']} for {subject}{metadata}."))
     else:
         state = explanation.answer["state"]
         offsets = len(explanation.answer["offsets"])
-        print(escape(f"{broker} answers that {what} is {state}, with {offsets} offsets."))
+        print(escape(f"{broker} answers that {subject} is {state}, with {offsets} offsets."))
     for entry in explanation.waiting:
         print(
             escape(
@@ -125,32 +126,32 @@ def _print(path: str, explanation: Explanation, args: argparse.Namespace) -> Non
 
 
 def _find_backward_commits(history: list[RecordFate]) -> set[int]:
-    """Return the object ids of records that commit a smaller offset than the key's record before them."""
-    last: dict[TopicPartition, int] = {}
-    back = set()
+    """Return the object ids of the records that commit a smaller offset than the previous record of the same key."""
+    last_offset: dict[TopicPartition, int] = {}
+    backward_ids = set()
     for entry in history:
         if entry.key is not None and entry.committed is not None:
-            if entry.committed < last.get(entry.key, entry.committed):
-                back.add(id(entry))
-            last[entry.key] = entry.committed
-    return back
+            if entry.committed < last_offset.get(entry.key, entry.committed):
+                backward_ids.add(id(entry))
+            last_offset[entry.key] = entry.committed
+    return backward_ids
 
 
-def _select_records(history: list[RecordFate], back: set[int]) -> list[RecordFate]:
-    """Return the last records, and each backward commit with the key's record before it."""
-    if len(history) <= 2 * SHOWN:
+def _select_records(history: list[RecordFate], backward_ids: set[int]) -> list[RecordFate]:
+    """Return the last records, and each backward commit with the previous commit of the same key."""
+    if len(history) <= 2 * LAST_RECORDS:
         return history
-    before: dict[TopicPartition, RecordFate] = {}
-    chosen = {id(entry) for entry in history[-SHOWN:]}
+    previous: dict[TopicPartition, RecordFate] = {}
+    selected_ids = {id(entry) for entry in history[-LAST_RECORDS:]}
     for entry in history:
-        if id(entry) in back and entry.key is not None:
-            chosen |= {id(entry), id(before[entry.key])}
+        if id(entry) in backward_ids and entry.key is not None:
+            selected_ids |= {id(entry), id(previous[entry.key])}
         if entry.key is not None and entry.committed is not None:
-            before[entry.key] = entry
-    return [entry for entry in history if id(entry) in chosen]
+            previous[entry.key] = entry
+    return [entry for entry in history if id(entry) in selected_ids]
 
 
-def _row(entry: RecordFate, went_back: bool) -> tuple[object, ...]:
+def _format_row(entry: RecordFate, is_backward: bool) -> tuple[object, ...]:
     name: object = "-" if entry.type is None else entry.type
     if entry.type in RECORD_TYPES:
         name = RECORD_TYPES[entry.type].name
@@ -161,7 +162,7 @@ def _row(entry: RecordFate, went_back: bool) -> tuple[object, ...]:
         options.format_time(entry.timestamp),
         name,
         entry.key or entry.member_id or "",
-        "" if entry.committed is None else f"{entry.committed}{' ▼' * went_back}",
+        "" if entry.committed is None else f"{entry.committed}{' ▼' * is_backward}",
         entry.note or "",
         "" if entry.producer_id is None else entry.producer_id,
         entry.fate.value,

@@ -1,4 +1,4 @@
-"""The command `load`: the groups as a broker would answer them after loading a log."""
+"""The command `load`: load a log as a broker does, and show the groups, or write them as Parquet or a snapshot."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", type=int, metavar="N", help=options.UNTIL_HELP)
     options.add_until_time(parser)
     parser.add_argument(
-        "--engine", choices=(*ENGINES, "spark"), default="auto", help="the loader (auto: by the size of the log)"
+        "--engine",
+        choices=(*ENGINES, "spark"),
+        default="auto",
+        help="the loader (auto, the default: by the size of the log)",
     )
     parser.add_argument(
         "--master", metavar="URL", help="the Spark master, with --engine spark (all cores of this machine)"
@@ -58,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    worst = 0
-    rules = options.choose_dialect(args.coordinator, args.kafka)
+    status = 0
+    dialect = options.choose_dialect(args.coordinator, args.kafka)
     if args.master and args.engine != "spark":
         raise UsageError("--master needs --engine spark")
     if args.snapshot and (args.engine == "spark" or args.until is not None or args.until_time is not None or args.to):
@@ -67,36 +70,36 @@ def run(args: argparse.Namespace) -> int:
     if args.snapshot and len(args.paths) > 1:
         raise UsageError(f"--snapshot takes one PATH, not {len(args.paths)}")
     if args.to:
-        return _write(args, rules)
+        return _write_parquet(args, dialect)
     for path in args.paths:
         try:
-            groups = _load(path, rules, args)
+            groups = _load(path, dialect, args)
         except (UsageError, InvalidLog) as error:
             options.print_error(error)
-            worst = 2
+            status = 2
             continue
         if args.json:
             print(json.dumps(to_json(groups)))
         else:
-            _print(groups)
+            _print_groups(groups)
             if args.until is not None or args.until_time is not None:
-                read = {number: loaded for number, loaded in groups.partitions.items() if loaded.batches}
-                options.print_cut({number: loaded.next_offset for number, loaded in read.items()})
+                partitions = groups.partitions.items()
+                options.print_cut({number: loaded.next_offset for number, loaded in partitions if loaded.batches})
         sys.stdout.flush()
         for line in groups.problems:
             options.print_error(line)
-            worst = max(worst, 1)
-    return worst
+            status = max(status, 1)
+    return status
 
 
 def _parse_parquet_folder(text: str) -> str:
-    form, _, folder = text.partition(":")
-    if form != "parquet" or not folder:
+    file_format, _, folder = text.partition(":")
+    if file_format != "parquet" or not folder:
         raise argparse.ArgumentTypeError(f"expected parquet:DIR, found {text!r}")
     return folder
 
 
-def _write(args: argparse.Namespace, rules: Dialect) -> int:
+def _write_parquet(args: argparse.Namespace, dialect: Dialect) -> int:
     from kafkagroups.tables.parquet import check_empty, write_tables
 
     if len(args.paths) > 1:
@@ -104,12 +107,12 @@ def _write(args: argparse.Namespace, rules: Dialect) -> int:
     (path,) = args.paths
     check_empty(args.to)
     if args.engine != "spark" or args.until is not None or args.until_time is not None:
-        written = write_tables(_load(path, rules, args), args.to)
+        written = write_tables(_load(path, dialect, args), args.to)
     else:
         from kafkagroups.spark.parquet import load_and_write
 
         with spinner(path):
-            written = load_and_write(path, rules, args.partitions, args.master, args.to)
+            written = load_and_write(path, dialect, args.partitions, args.master, args.to)
     if args.json:
         print(json.dumps({"path": path, "to": args.to, "rows": written.rows}))
     else:
@@ -121,33 +124,33 @@ def _write(args: argparse.Namespace, rules: Dialect) -> int:
     return int(bool(written.problems))
 
 
-def _resume_snapshot(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
+def _resume_snapshot(path: str, dialect: Dialect, args: argparse.Namespace) -> Groups:
     """Resume from the snapshot, save the new one, and return its groups."""
     from kafkagroups.loading.snapshots import Snapshot, files
 
-    snapshot = Snapshot(rules, {})
+    snapshot = Snapshot(dialect, {})
     if files.has_snapshot(args.snapshot):
-        files.check_dialect(Path(args.snapshot), rules)
+        files.check_dialect(Path(args.snapshot), dialect)
         snapshot = Snapshot.read(args.snapshot)
     snapshot = snapshot.advance(path, engine=args.engine)
     snapshot.save(args.snapshot)
     return snapshot.groups(path, args.partitions)
 
 
-def _load(path: str, rules: Dialect, args: argparse.Namespace) -> Groups:
+def _load(path: str, dialect: Dialect, args: argparse.Namespace) -> Groups:
     if args.snapshot:
         with spinner(path):
-            return _resume_snapshot(path, rules, args)
+            return _resume_snapshot(path, dialect, args)
     limits = {"partitions": args.partitions, "until": args.until, "until_time": args.until_time}
     if args.engine != "spark":
         if "://" in path and not os.path.exists(path):
             raise UsageError(f"{path.partition('://')[0]}:// needs --engine spark")
         with progress_bar() as progress:
-            return load(path, rules.coordinator, rules.kafka, engine=args.engine, progress=progress, **limits)
+            return load(path, dialect.coordinator, dialect.kafka, engine=args.engine, progress=progress, **limits)
     from kafkagroups import spark
 
     with spinner(path):
-        return spark.load_groups(path, rules.coordinator, rules.kafka, master=args.master, **limits)
+        return spark.load_groups(path, dialect.coordinator, dialect.kafka, master=args.master, **limits)
 
 
 def to_json(groups: Groups) -> dict[str, Any]:
@@ -166,21 +169,21 @@ def to_json(groups: Groups) -> dict[str, Any]:
     }
 
 
-def _print(groups: Groups) -> None:
-    read = groups.partitions.values()
-    records = sum(partition.records for partition in read)
-    batches = sum(partition.batches for partition in read)
-    count = f"{len(read)} partitions" if len(read) != 1 else "1 partition"
-    print(escape(f"{groups.path}: {records} records in {batches} batches of {count},"))
+def _print_groups(groups: Groups) -> None:
+    partitions = groups.partitions.values()
+    records = sum(partition.records for partition in partitions)
+    batches = sum(partition.batches for partition in partitions)
+    partition_count = f"{len(partitions)} partitions" if len(partitions) != 1 else "1 partition"
+    print(escape(f"{groups.path}: {records} records in {batches} batches of {partition_count},"))
     print(f"loaded as the {groups.coordinator} coordinator of Kafka {groups.kafka} loads them.")
     rows = []
     for group_id in sorted(groups):
-        shown = group_json(groups[group_id])
-        protocol = f"{shown['protocol_type']} {shown['protocol'] or ''}".strip() or "-"
-        counts = [len(shown[name]) for name in ("members", "offsets", "pending")]
-        epoch = shown["generation"] if shown["type"] == "classic" else shown["group_epoch"]
-        partition = "-" if shown["partition"] is None else shown["partition"]
-        rows.append((group_id, partition, shown["type"], shown["state"], protocol, epoch, *counts))
+        group = group_json(groups[group_id])
+        protocol = f"{group['protocol_type']} {group['protocol'] or ''}".strip() or "-"
+        counts = [len(group[name]) for name in ("members", "offsets", "pending")]
+        epoch = group["generation"] if group["type"] == "classic" else group["group_epoch"]
+        partition = "-" if group["partition"] is None else group["partition"]
+        rows.append((group_id, partition, group["type"], group["state"], protocol, epoch, *counts))
     print_table(("group", "part.", "type", "state", "protocol", "epoch", "members", "offsets", "pending"), rows)
     committed = [
         (group_id, partition, offset.offset, offset.metadata, offset.record_offset)
@@ -189,9 +192,9 @@ def _print(groups: Groups) -> None:
     ]
     if committed:
         print_table(("group", "topic-partition", "offset", "metadata", "record"), committed)
-    for what, names in (
+    for title, group_ids in (
         ("Groups that are not known, but whose offsets remain in memory", groups.orphans),
         ("Groups with records in other partitions", groups.elsewhere),
     ):
-        if names:
-            print(escape(f"{what}: {', '.join(sorted(names))}."))
+        if group_ids:
+            print(escape(f"{title}: {', '.join(sorted(group_ids))}."))

@@ -1,4 +1,4 @@
-"""Shared command-line options: their definition, their values, JSON lines on stdin, errors on stderr."""
+"""What the commands share: options and the parsing of their values, JSON lines on stdin, errors on stderr."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.records.versions import DEFAULT_KAFKA, Dialect, dialect, parse_release
 
 PATH_HELP = "a partition directory, a .log file, or a folder of partition directories"
-UNTIL_HELP = "only batches whose base offset is below N; a batch is taken as a whole; needs one partition"
+UNTIL_HELP = "only batches whose base offset is below N, each as a whole; the log must have one partition"
 
 
-def add_paths(parser: argparse.ArgumentParser, more_help: str = "") -> None:
-    """Add the argument PATH, which may repeat."""
-    parser.add_argument("paths", metavar="PATH", nargs="+", help=PATH_HELP + more_help)
+def add_paths(parser: argparse.ArgumentParser, help_suffix: str = "") -> None:
+    """Add the argument PATH, which can be given several times."""
+    parser.add_argument("paths", metavar="PATH", nargs="+", help=PATH_HELP + help_suffix)
 
 
 def add_coordinator(parser: argparse.ArgumentParser) -> None:
@@ -45,12 +45,12 @@ def add_until_time(parser: argparse.ArgumentParser) -> None:
         "--until-time",
         type=parse_time,
         metavar="T",
-        help="only batches before the first one with a record after T: ms since 1970, or ISO 8601 in UTC",
+        help="only batches before the first batch with a record after T: ms since 1970, or ISO 8601 in UTC",
     )
 
 
 def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
-    """Return the rules of --coordinator and --kafka; without a coordinator, the version decides."""
+    """Return the dialect for --coordinator and --kafka. Without --coordinator, the version decides the coordinator."""
     if coordinator is None:
         coordinator = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
     return dialect(coordinator, kafka)
@@ -75,18 +75,18 @@ def convert_lines(convert: Callable[[Any], dict[str, Any]]) -> int:
         try:
             if json_error:
                 raise UsageError(json_error)
-            out = convert(row)
+            result = convert(row)
         except (UsageError, InvalidRecord) as error:
-            out = {"error": "; ".join(error_lines(error))}
+            result = {"error": "; ".join(error_lines(error))}
             first_error = first_error or f"line {number}: {error}"
-        print(json.dumps(out), flush=True)
+        print(json.dumps(result), flush=True)
     if first_error:
         print_error(first_error)
     return int(first_error is not None)
 
 
 def error_lines(error: UsageError | InvalidRecord) -> list[str]:
-    """Return one line for each deviation that a strict reader found, or the error itself."""
+    """Return one line for each deviation that a strict reader found, or the error's text if there is no deviation."""
     deviations = error.deviations if isinstance(error, InvalidRecord) else ()
     return [str(deviation) for deviation in deviations] or [str(error)]
 
@@ -97,19 +97,19 @@ def print_error(message: object) -> None:
 
 
 def print_cut(next_offsets: Mapping[int | None, int]) -> None:
-    """Print the first offset that --until or --until-time left out, of each partition that was read."""
+    """Print, for each partition, the first offset that was not read because of --until or --until-time."""
     if not next_offsets:
         print("No batch is before the cut.")
         return
-    places = (
+    offsets = (
         f"{offset}" if partition is None else f"{offset} in partition {partition}"
         for partition, offset in next_offsets.items()
     )
-    print(f"The first offset after the cut is {', '.join(places)}.")
+    print(f"The first offset after the cut is {', '.join(offsets)}.")
 
 
 def parse_hex(text: object, name: str) -> bytes | None:
-    """Return the bytes of hex digits, or None for None. `name` is what the error calls the text."""
+    """Return the bytes of hex digits, or None for None. The error's message calls the text `name`."""
     if text is None:
         return None
     try:
@@ -121,7 +121,7 @@ def parse_hex(text: object, name: str) -> bytes | None:
 
 
 def parse_time(text: str) -> int:
-    """Return a time in ms since 1970: the number itself, or ISO 8601 (in UTC unless it names a zone)."""
+    """Return a time in ms since 1970. The text is this number, or ISO 8601 (in UTC if it has no time zone)."""
     if re.fullmatch(r"-?\d+", text):
         return int(text)
     try:
@@ -134,7 +134,7 @@ def parse_time(text: str) -> int:
 
 
 def format_time(ms: int) -> str:
-    """Return a time in UTC, to the second; "" for a negative time, and the number itself beyond the calendar."""
+    """Return a time in UTC, to the second; "" for a negative time; the number itself if datetime has no such year."""
     if ms < 0:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Progress displays on a terminal: a bar for counted work, a spinner for the rest; nothing in a pipe or a file."""
+"""Progress displays on a terminal: a bar for counted work, and a spinner for other work."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from typing import Protocol
 from kafkagroups.cli.tables import escape
 
 LARGE_LOG = 4 * 1024 * 1024
-"""A load of fewer bytes is over before a bar would help."""
+"""A bar is shown only for loads of at min_total this many bytes. Smaller loads take too little time."""
 
 
 class Report(Protocol):
-    """A function that is called with the step's name, and how much of it is done."""
+    """A function that is called with the name of a step, the amount of work done, and the total amount."""
 
     def __call__(self, step: str, done: int, total: int, /) -> None: ...
 
 
 @contextmanager
-def spinner(what: str) -> Iterator[None]:
-    """Show that `what` is being read, if stderr is a terminal."""
+def spinner(path: str) -> Iterator[None]:
+    """Show that a path is being read, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(escape(f"reading {what} …")):
+    with Console(stderr=True).status(escape(f"reading {path} …")):
         yield
 
 
 @contextmanager
-def progress_bar(unit: str = "bytes", least: int = LARGE_LOG) -> Iterator[Report | None]:
+def progress_bar(unit: str = "bytes", min_total: int = LARGE_LOG) -> Iterator[Report | None]:
     """Yield a function that moves a bar, or None if stderr is not a terminal.
 
-    Steps of less than `least` units show no bar. The bar disappears when the work is done.
+    Steps of less than `min_total` units show no bar. The bar disappears when the work is done.
     """
     if not sys.stderr.isatty():
         yield None
@@ -57,7 +57,7 @@ def progress_bar(unit: str = "bytes", least: int = LARGE_LOG) -> Iterator[Report
         def report(step: str, done: int, total: int, /) -> None:
             nonlocal last_shown
             is_small_change = 0 < done - last_shown < total // 100
-            if total < least or is_small_change:
+            if total < min_total or is_small_change:
                 return
             if step not in tasks:
                 tasks[step] = bars.add_task(step, total=total)

@@ -1,4 +1,4 @@
-"""The command `pull`: copy the offsets topic of a running cluster as segments."""
+"""The command `pull`: copy the offsets topic of a running cluster as segment files."""
 
 from __future__ import annotations
 
@@ -43,20 +43,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--partitions", type=parse_numbers, metavar="LIST", help="only these partitions, such as 0,3,7-9 (all)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    secure = parser.add_argument_group("security, named as in Kafka's clients")
-    secure.add_argument(
+    security = parser.add_argument_group("security, named as in Kafka's clients")
+    security.add_argument(
         "--security-protocol", choices=PROTOCOLS, default="PLAINTEXT", help="how to connect (PLAINTEXT)"
     )
-    secure.add_argument(
-        "--cafile", metavar="PEM", help="the certificate authority of the brokers (those of the system)"
+    security.add_argument(
+        "--cafile",
+        metavar="PEM",
+        help="the certificate authority of the brokers (default: the authorities of the system)",
     )
-    secure.add_argument("--certfile", metavar="PEM", help="the certificate of the client")
-    secure.add_argument("--keyfile", metavar="PEM", help="the key of the client, unless it is in the same file")
-    secure.add_argument("--any-hostname", action="store_true", help="accept certificates of another host name")
-    secure.add_argument("--sasl-mechanism", choices=MECHANISMS, help="the SASL mechanism")
-    secure.add_argument("--user", metavar="NAME", help="the SASL user")
-    secure.add_argument("--password-file", metavar="FILE", help="a file whose first line is the password")
-    secure.add_argument(
+    security.add_argument("--certfile", metavar="PEM", help="the certificate of the client")
+    security.add_argument("--keyfile", metavar="PEM", help="the key of the client, unless it is in the same file")
+    security.add_argument(
+        "--any-hostname", action="store_true", help="accept a certificate with a host name that is not the broker's"
+    )
+    security.add_argument("--sasl-mechanism", choices=MECHANISMS, help="the SASL mechanism")
+    security.add_argument("--user", metavar="NAME", help="the SASL user")
+    security.add_argument("--password-file", metavar="FILE", help="a file whose first line is the password")
+    security.add_argument(
         "--kerberos-service",
         metavar="NAME",
         default="kafka",
@@ -69,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         protocol=args.security_protocol,
         mechanism=args.sasl_mechanism,
         user=args.user,
-        password=_password(args.password_file),
+        password=_read_password(args.password_file),
         service=args.kerberos_service,
         cafile=args.cafile,
         certfile=args.certfile,
@@ -77,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         key_password=os.environ.get("KAFKAGROUPS_KEY_PASSWORD"),
         check_hostname=not args.any_hostname,
     )
-    with progress_bar("offsets", least=0) as report:
+    with progress_bar("offsets", min_total=0) as report:
         progress = partial(report, "pulling") if report else None
         pulled = pull(args.bootstrap, args.out, partitions=args.partitions, security=security, progress=progress)
     if args.json:
@@ -92,16 +96,16 @@ def run(args: argparse.Namespace) -> int:
 
 def parse_numbers(text: str) -> list[int]:
     """Return the numbers of a list such as 0,3,7-9."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part)
         if not match or int(match[2] or match[1]) < int(match[1]):
             raise argparse.ArgumentTypeError(f"expected numbers and ranges such as 0,3,7-9, found {text!r}")
-        found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
-    return sorted(found)
+        numbers.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return sorted(numbers)
 
 
-def _password(file: str | None) -> str | None:
+def _read_password(file: str | None) -> str | None:
     """Return the SASL password from the file or from the environment."""
     if file is None:
         return os.environ.get("KAFKAGROUPS_PASSWORD")
@@ -115,7 +119,7 @@ def _password(file: str | None) -> str | None:
 
 def _print(out: str, pulled: PullResult) -> None:
     parts = pulled.partitions
-    filled = [(number, part.first, part.next, part.bytes) for number, part in parts.items() if part.bytes]
-    print_table(("partition", "first", "next", "bytes"), filled)
+    rows = [(number, part.first, part.next, part.bytes) for number, part in parts.items() if part.bytes]
+    print_table(("partition", "first", "next", "bytes"), rows)
     size = sum(part.bytes for part in parts.values())
-    print(f"{size} bytes of {len(parts)} partitions, {len(parts) - len(filled)} of them empty, in {out}")
+    print(f"{size} bytes of {len(parts)} partitions, {len(parts) - len(rows)} of them empty, in {out}")

@@ -21,12 +21,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("conversation", metavar="CONVERSATION.jsonl", help="requests and events, in order")
     parser.add_argument("--out", required=True, metavar="DIR", help="a new or empty folder for the coordinator's log")
     parser.add_argument(
-        "--kafka", metavar="VERSION", help="the rules of 1.0.1, 2.8.2 or 3.9.2 (those of the recorded broker)"
+        "--kafka",
+        metavar="VERSION",
+        help="the coordinator's version: 1.0.1, 2.8.2 or 3.9.2 (default: the version of the recorded broker)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    # These imports are slow.
+    # These imports are slow, so they wait until the command runs.
     from kafkagroups.replay.conversation import read_conversation
     from kafkagroups.replay.player import Player
 

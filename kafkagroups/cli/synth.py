@@ -25,7 +25,7 @@ examples:
 
 The same options give the same bytes. A fraction is a number from 0 to 1."""
 LARGE_TOPIC = 1_000_000
-"""Fewer records are written before a progress bar would help."""
+"""A progress bar is shown only for at least this many records. Smaller topics take too little time."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,8 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the number of records (200k, 10M), including transaction markers",
     )
 
-    def add(where: Any, flag: str, kind: Callable[[str], Any], metavar: str, help_text: str, **more: Any) -> None:
-        where.add_argument(flag, type=kind, metavar=metavar, default=argparse.SUPPRESS, help=help_text, **more)
+    def add(
+        section: Any, flag: str, parse: Callable[[str], Any], metavar: str, help_text: str, **settings: Any
+    ) -> None:
+        # An absent option is not in `args`, so that `write` uses its own default.
+        section.add_argument(flag, type=parse, metavar=metavar, default=argparse.SUPPRESS, help=help_text, **settings)
 
     groups = parser.add_argument_group("groups")
     add(groups, "--partitions", int, "P", "the partition count of the offsets topic (50)")
@@ -74,23 +77,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    given = {name: value for name, value in vars(args).items() if name not in ("out", "records", "json", "run")}
-    with progress_bar("records", least=LARGE_TOPIC) as report:
+    settings = {name: value for name, value in vars(args).items() if name not in ("out", "records", "json", "run")}
+    with progress_bar("records", min_total=LARGE_TOPIC) as report:
         progress = partial(report, "writing") if report else None
-        written = write(args.out, args.records, progress=progress, **given)
+        written = write(args.out, args.records, progress=progress, **settings)
     if args.json:
         print(json.dumps(written))
     else:
-        _print(args.out, written)
+        _print_text(args.out, written)
     sys.stdout.flush()
     return 0
 
 
 def parse_count(text: str) -> int:
     """Return the number of a text such as 1000000, 1M or 200k."""
-    unit = {"k": 1000, "M": 1_000_000}.get(text[-1:], 1)
+    factor = {"k": 1000, "M": 1_000_000}.get(text[-1:], 1)
     try:
-        return int(text) if unit == 1 else round(float(text[:-1]) * unit)
+        return int(text) if factor == 1 else round(float(text[:-1]) * factor)
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(f"expected a number such as 1000, 200k or 1M, found {text!r}") from None
 
@@ -104,7 +107,7 @@ def _parse_width(text: str) -> int | None:
         raise argparse.ArgumentTypeError(f"expected a number or the word varied, found {text!r}") from None
 
 
-def _print(out: str, written: dict[str, Any]) -> None:
+def _print_text(out: str, written: dict[str, Any]) -> None:
     columns = ("segments", "batches", "records", "bytes")
     parts = written["partitions"]
     print_table(

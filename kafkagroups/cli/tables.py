@@ -10,12 +10,13 @@ from collections.abc import Iterable, Sequence
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 _UNBREAKABLE = re.compile(r"[-0-9:.% ]*")
-"""Numbers, percentages and times: a cell of these is never folded."""
+"""The text of a number, a percentage or a time. A cell with this text is never folded into several lines."""
 
-LEAST_WIDTH = 12
-"""A column of longer names is not folded below this width."""
+MIN_FOLDED_WIDTH = 12
+"""A column of text can be folded to this width, but not to a smaller width."""
 
 WIDTH_IN_FILE = 200
+"""The width of a table in a file or a pipe, in characters."""
 
 
 def escape(text: str) -> str:
@@ -35,17 +36,17 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     for number, column in enumerate(columns):
         is_unbreakable = all(_UNBREAKABLE.fullmatch(row[number]) for row in cells)
         widest = max((len(row[number]) for row in cells), default=0)
-        least = widest if is_unbreakable else min(widest, LEAST_WIDTH)
-        table.add_column(column, overflow="fold", no_wrap=is_unbreakable, min_width=least)
+        min_width = widest if is_unbreakable else min(widest, MIN_FOLDED_WIDTH)
+        table.add_column(column, overflow="fold", no_wrap=is_unbreakable, min_width=min_width)
     for row in cells:
         table.add_row(*map(Text, row))
 
     is_terminal = sys.stdout.isatty()
     out = io.StringIO()
     console = Console(file=out, force_terminal=is_terminal or None, width=None if is_terminal else WIDTH_IN_FILE)
-    least_width = Console(width=10_000).measure(table).minimum
+    min_table_width = Console(width=10_000).measure(table).minimum
     # A line that is too long is better than a number that is cut in two.
-    console.width = max(console.width, least_width)
+    console.width = max(console.width, min_table_width)
     console.print(table)
-    # One write, so that the caller notices a closed pipe.
+    # rich does not write to stdout itself, so that the caller gets the error of a closed pipe.
     sys.stdout.write(out.getvalue())

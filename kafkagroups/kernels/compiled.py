@@ -68,15 +68,17 @@ CacheImpl._locator_classes.insert(0, MachineCodeLocator)
 
 @cache
 def _cache_folder() -> str | None:
-    """Return the first writable folder of the list above. None means that kernels are compiled at every start."""
+    """Return the first writable folder of the list in the module's docstring.
+
+    None means that no folder is writable. The kernels are then compiled at every start.
+    """
     user_cache = AppDirs("kafkagroups", appauthor=False).user_cache_dir
     versioned_name = f"kernels-{SOURCES_HASH[:16]}"
     path_from_environment: str = config.CACHE_DIR  # type: ignore[attr-defined]  # numba sets it at run time.
-    for folder in (
-        [Path(path_from_environment, versioned_name)]
-        if path_from_environment
-        else [FOLDER / "__pycache__", Path(user_cache, versioned_name)]
-    ):
+    folders = [FOLDER / "__pycache__", Path(user_cache, versioned_name)]
+    if path_from_environment:
+        folders = [Path(path_from_environment, versioned_name)]
+    for folder in folders:
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()

@@ -26,7 +26,7 @@ from kafkagroups.records.versions import Dialect
 REPORT_BYTES = 8 * 1024 * 1024
 """About how many bytes are folded between two reports of the progress."""
 PIECE_BYTES = 2 * 1024 * 1024
-"""How many bytes of a file are in memory at the same time."""
+"""How many bytes of a file are read at once. The memory grows only for a batch that is larger."""
 
 ReportPosition = Callable[[int], None]
 """Called with the number of bytes of the segment that were read so far."""

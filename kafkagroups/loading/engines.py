@@ -69,7 +69,7 @@ class Engine:
                 yield self.fold(log, dialect, stop, None, count_bytes)
             return
         with ThreadPoolExecutor(thread_count) as pool:
-            # The number of unfinished folds is limited, so that not all shards are in memory.
+            # Only one fold more than threads is submitted, so that not all shards are in memory at the same time.
             futures: deque[Future[Shard]] = deque()
             for log in logs:
                 futures.append(pool.submit(self.fold, log, dialect, stop, None, count_bytes))

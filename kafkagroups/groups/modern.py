@@ -102,31 +102,31 @@ def _replay_group(group: ModernGroup, value: Any) -> bool:
 
 
 def _replay_member(group: ModernGroup, member_id: str, value: Any) -> None:
-    known = group.members.get(member_id)
+    previous = group.members.get(member_id)
     if value is not None:
-        member = replace(known or ModernMember(member_id), metadata=value)
+        member = replace(previous or ModernMember(member_id), metadata=value)
         _put_member(group, member)
         return
-    if known is None:
+    if previous is None:
         _refuse_unknown_member(group, member_id)
         return
-    if known.member_epoch != LEFT_EPOCH:
+    if previous.member_epoch != LEFT_EPOCH:
         raise LoadFailed(f"a tombstone deletes member {member_id!r} of {group} before its assignment was deleted")
     if member_id in group.targets:
         raise LoadFailed(f"a tombstone deletes member {member_id!r} of {group} before its target was deleted")
-    _remove_assignment(group, known)
+    _remove_assignment(group, previous)
     del group.members[member_id]
 
 
 def _replay_assignment(group: ModernGroup, member_id: str, value: Any) -> None:
-    known = group.members.get(member_id)
-    if known is None:
+    previous = group.members.get(member_id)
+    if previous is None:
         _refuse_unknown_member(group, member_id)
     if value is not None:
-        member = replace(known or ModernMember(member_id), assignment=value, member_epoch=value.member_epoch)
+        member = replace(previous or ModernMember(member_id), assignment=value, member_epoch=value.member_epoch)
         _put_member(group, replace(member, state=value.state))
-    elif known is not None:
-        _put_member(group, replace(known, assignment=None, member_epoch=LEFT_EPOCH))
+    elif previous is not None:
+        _put_member(group, replace(previous, assignment=None, member_epoch=LEFT_EPOCH))
 
 
 def _refuse_unknown_member(group: ModernGroup, member_id: str) -> None:
@@ -138,9 +138,9 @@ def _refuse_unknown_member(group: ModernGroup, member_id: str) -> None:
 
 def _put_member(group: ModernGroup, member: ModernMember) -> None:
     """Add or replace a member: remove its previous assignment from the owners, and add its new assignment."""
-    known = group.members.get(member.member_id)
-    if known is not None:
-        _remove_assignment(group, known)
+    previous = group.members.get(member.member_id)
+    if previous is not None:
+        _remove_assignment(group, previous)
     try:
         group.owners.add_assignment(member.assignment, member.member_epoch, member.process, group.kafka)
     except LoadFailed as error:

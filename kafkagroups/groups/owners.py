@@ -6,8 +6,8 @@ checks depends on the release (refusals.py):
 
     SECOND_OWNER holds         a partition has at most one owner; the removal fails if the member is not the owner
     later releases             a member with a higher epoch replaces the owner; the removal of another owner is ignored
-    SECOND_TASK_OWNER holds    an active task has at most one process, as in the first line (the process of the member
-                               replaces its epoch); standby and warm-up tasks may have several processes
+    SECOND_TASK_OWNER holds    an active task has at most one process; the removal fails if the process of the member
+                               does not have the task; standby and warm-up tasks may have several processes
     later releases             tasks are not checked
 
 Source: ConsumerGroup.addPartitionEpochs and removePartitionEpochs (3.9.2, 4.0.1, 4.0.2, 4.4.0),

@@ -9,7 +9,7 @@
 The bytes of a message are its untagged fields in the order of their declaration. Only the fields of the message's
 version are included. A flexible version ends with a tag section: a uvarint count, then the tagged fields in ascending
 order. Each has a uvarint tag, a uvarint size and the field's bytes. A tagged field is written only if it differs from
-its default. Tags that are not declared are kept in `unknown_tagged_fields` and written back.
+its default. Tags that are not declared are stored in `unknown_tagged_fields` and written back.
 
 Kafka's readers do not check the size of a tag that they have declared. If a tag occurs twice, they use the last one.
 They accept tags in any order. Kafka's writers refuse to write repeated or unordered tags.
@@ -150,8 +150,8 @@ def _make_spec(declared: dataclasses.Field[Any]) -> FieldSpec:
 
 
 def _camel_case(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(part.capitalize() for part in rest)
+    first_word, *other_words = name.split("_")
+    return first_word + "".join(word.capitalize() for word in other_words)
 
 
 def layout(cls: type[Message], version: int, kafka: Version = NEWEST) -> MessageFormat:

@@ -41,19 +41,20 @@ _SINCE_4_1 = VersionRange((4, 1), NEWEST)
 _ALWAYS = VersionRange(FIRST_WITH_NEW_COORDINATOR, NEWEST)
 
 SECOND_OWNER = Refusal(
-    "A partition of a consumer group gets an owner while it still has another one, or an owner's record is replaced "
-    "after the partition was given to another member",
+    "A partition of a consumer group gets an owner while it still has another owner, or the record of an owner is "
+    "replaced after another member became the owner of the partition",
     "KAFKA-19862",
     (VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 0, 2)), VersionRange((4, 1), (4, 1, 2))),
 )
 SECOND_TASK_OWNER = Refusal(
-    "The same for an active task of a streams group, and tasks of a member whose type 19 record comes later",
+    "An active task of a streams group gets a process while it still has another process, the record of its member is "
+    "replaced after another process got the task, or the member's record of type 19 comes after its tasks",
     "KAFKA-19862",
     (VersionRange((4, 1), (4, 1, 2)),),
 )
 OWNER_OF_LOWER_EPOCH = Refusal(
-    "A partition of a consumer group gets a second owner with the same or a lower epoch, or a member both has it and "
-    "has to give it back",
+    "A partition of a consumer group gets a second owner with the same or a lower epoch, or a member both has the "
+    "partition and has to give it back",
     "",
     (_ALWAYS,),
 )
@@ -73,12 +74,12 @@ SHARE_RECORD_AFTER_COMMIT = Refusal(
     (_SINCE_4_0,),
 )
 OTHER_TYPE_OF_GROUP = Refusal(
-    "A record of one type of group when the group is of another type (type 2 replaces and deletes any group)",
+    "A record that belongs to another type of group than the existing group (type 2 replaces and deletes any group)",
     "KAFKA-21117",
     (_ALWAYS,),
 )
 CONSUMER_RECORD_WITHOUT_GROUP = Refusal(
-    "A record of types 4, 6, 7 or 8 before one of types 3 or 5, and any tombstone of types 3 to 8 of an unknown "
+    "A record of types 4, 6, 7 or 8 before a record of types 3 or 5, and any tombstone of types 3 to 8 of an unknown "
     "consumer group",
     "KAFKA-17306",
     (_PREVIEW,),
@@ -89,7 +90,7 @@ CONSUMER_RECORD_WITHOUT_MEMBER = Refusal(
     (_PREVIEW,),
 )
 SHARE_RECORD_WITHOUT_GROUP = Refusal(
-    "A record of types 9 or 12 to 14 before one of types 10 or 11, and any tombstone of types 9 to 14 of an unknown "
+    "A record of types 9 or 12 to 14 before a record of types 10 or 11, and any tombstone of types 9 to 14 of an unknown "
     "share group",
     "KAFKA-19453",
     (VersionRange((4, 0), (4, 1)),),

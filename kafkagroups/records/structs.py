@@ -73,10 +73,12 @@ def _struct_reader(cls: type[Message], form: MessageFormat) -> Reader:
     declared = field_specs(cls)
     names = [spec.json_name for spec in declared]
     defaults = [spec.default for spec in declared]
-    present = [(index, spec) for index, spec in enumerate(declared) if spec.is_in(form)]
-    untagged = [(index, spec.wire.reader(form, spec.nullable)) for index, spec in present if spec.tag is None]
+    present_fields = [(index, spec) for index, spec in enumerate(declared) if spec.is_in(form)]
+    untagged = [(index, spec.wire.reader(form, spec.nullable)) for index, spec in present_fields if spec.tag is None]
     tagged = {
-        spec.tag: (index, spec.wire.reader(form, spec.nullable)) for index, spec in present if spec.tag is not None
+        spec.tag: (index, spec.wire.reader(form, spec.nullable))
+        for index, spec in present_fields
+        if spec.tag is not None
     }
     flexible = form.flexible
     limits_tags = TOO_MANY_TAGS.holds(form.kafka)
@@ -119,26 +121,26 @@ def _struct_reader(cls: type[Message], form: MessageFormat) -> Reader:
     return read
 
 
-def _check_tag_count(count: int, left: int, position: int) -> None:
-    if not 0 <= count <= min(left, MAX_TAGS):
+def _check_tag_count(count: int, bytes_left: int, position: int) -> None:
+    if not 0 <= count <= min(bytes_left, MAX_TAGS):
         raise InvalidRecord(
-            f"expected at most {min(left, MAX_TAGS)} tagged fields, found {count}", position=position
-        ).with_cause("tags", count, left)
+            f"expected at most {min(bytes_left, MAX_TAGS)} tagged fields, found {count}", position=position
+        ).with_cause("tags", count, bytes_left)
 
 
-def _refuse_tag_size(tag: int, size: int, left: int, position: int) -> InvalidRecord:
-    error = InvalidRecord(f"expected {size} bytes in tag {tag}, found {left} more bytes", position=position)
-    return error.with_cause("bytes", size, left) if size >= 0 else error.with_cause("negative", size)
+def _refuse_tag_size(tag: int, size: int, bytes_left: int, position: int) -> InvalidRecord:
+    error = InvalidRecord(f"expected {size} bytes in tag {tag}, found {bytes_left} more bytes", position=position)
+    return error.with_cause("bytes", size, bytes_left) if size >= 0 else error.with_cause("negative", size)
 
 
 def _struct_writer(cls: type[Message], form: MessageFormat) -> Writer:
-    present = [spec for spec in field_specs(cls) if spec.is_in(form)]
+    present_fields = [spec for spec in field_specs(cls) if spec.is_in(form)]
     untagged = [
         (attrgetter(spec.name), spec.json_name, spec.wire.writer(form, spec.nullable))
-        for spec in present
+        for spec in present_fields
         if spec.tag is None
     ]
-    tagged = [(spec, spec.wire.writer(form, spec.nullable)) for spec in present if spec.tag is not None]
+    tagged = [(spec, spec.wire.writer(form, spec.nullable)) for spec in present_fields if spec.tag is not None]
 
     def write(out: bytearray, value: Any) -> None:
         if not isinstance(value, cls):
@@ -258,9 +260,9 @@ class Struct(Wire):
             return signed32(number) > 0, position
         return buffer[position] < 0x80, position + 1
 
-    def presence_bytes(self, present: bool) -> bytes:
+    def presence_bytes(self, is_present: bool) -> bytes:
         """Return the bytes of the prefix, as Kafka writes them."""
-        if present:
+        if is_present:
             return b"\x01"
         return b"\x00" if self.tagged else b"\xff"
 
@@ -270,8 +272,8 @@ class Struct(Wire):
             return read_struct
 
         def read(buffer: bytes, position: int) -> tuple[Message | None, int]:
-            present, position = self.read_presence(buffer, position)
-            return read_struct(buffer, position) if present else (None, position)
+            is_present, position = self.read_presence(buffer, position)
+            return read_struct(buffer, position) if is_present else (None, position)
 
         return read
 

@@ -195,16 +195,16 @@ def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
     """
     if coordinator not in ("classic", "new"):
         raise UsageError(f'the coordinator is "classic" or "new", not {coordinator!r}')
-    chosen: Coordinator = "classic" if coordinator == "classic" else "new"
-    text = DEFAULT_KAFKA[chosen] if kafka is None else kafka
+    known_coordinator: Coordinator = "classic" if coordinator == "classic" else "new"
+    text = DEFAULT_KAFKA[known_coordinator] if kafka is None else kafka
     version = _newest_patch(text)
-    if chosen == "classic" and version >= FIRST_WITHOUT_CLASSIC_COORDINATOR:
+    if known_coordinator == "classic" and version >= FIRST_WITHOUT_CLASSIC_COORDINATOR:
         raise UsageError(f"Kafka {text} has no classic coordinator; the last version with it is 3.9.2")
-    if chosen == "new" and version < FIRST_WITH_NEW_COORDINATOR:
+    if known_coordinator == "new" and version < FIRST_WITH_NEW_COORDINATOR:
         raise UsageError(f"Kafka {text} has no new coordinator; the first version with it is 3.7")
-    built = build_dialect(chosen, version, text)
-    is_preview = chosen == "new" and version < FIRST_WITHOUT_CLASSIC_COORDINATOR
-    return replace(built, reads_unknown_versions=is_preview, rules_of=_find_rules(chosen, version))
+    built = build_dialect(known_coordinator, version, text)
+    is_preview = known_coordinator == "new" and version < FIRST_WITHOUT_CLASSIC_COORDINATOR
+    return replace(built, reads_unknown_versions=is_preview, rules_of=_find_rules(known_coordinator, version))
 
 
 def _newest_patch(text: str) -> Version:
@@ -223,12 +223,12 @@ def _find_rules(coordinator: Coordinator, version: Version) -> str | None:
     checked = {_numbers(text): text for text in CHECKED_VERSIONS[coordinator]}
     if version in checked:
         return None
-    before = max((each for each in checked if each < version), default=None)
-    if before is not None and not _changes_between(coordinator, before, version):
-        return checked[before]
-    after = min((each for each in checked if each > version), default=None)
-    if after is not None and not _changes_between(coordinator, version, after):
-        return checked[after]
+    older = max((each for each in checked if each < version), default=None)
+    if older is not None and not _changes_between(coordinator, older, version):
+        return checked[older]
+    newer = min((each for each in checked if each > version), default=None)
+    if newer is not None and not _changes_between(coordinator, version, newer):
+        return checked[newer]
     return ".".join(map(str, version))
 
 
@@ -364,7 +364,7 @@ def value_version(record_type: int, kafka: str, *, expires: bool = False) -> int
     version = parse_writer(kafka)
     candidates = [written for written in written_values(record_type) if version in written.range]
     expiring = [written for written in candidates if written.expires and expires]
-    chosen = expiring or [written for written in candidates if not written.expires]
-    if not chosen:
+    matching = expiring or [written for written in candidates if not written.expires]
+    if not matching:
         raise UsageError(f"Kafka {kafka} writes no record of type {record_type}")
-    return chosen[0].version
+    return matching[0].version

@@ -229,9 +229,9 @@ class Array(Wire):
                 if nullable:
                     return None, start
                 raise refuse_null(position)
-            left = len(buffer) - start
-            if count > left:
-                raise refuse_length("an array", count, left, position).with_cause("count", count, left)
+            bytes_left = len(buffer) - start
+            if count > bytes_left:
+                raise refuse_length("an array", count, bytes_left, position).with_cause("count", count, bytes_left)
             if count > max_count:
                 reason = f"expected an array of at most {max_count} elements, found {count}"
                 raise InvalidRecord(reason, position=position).with_cause("elements", count)

@@ -94,7 +94,7 @@ def refuse_null(position: int) -> InvalidRecord:
     return error.with_cause("null")
 
 
-def refuse_length(type_name: str, length: int, left: int, position: int) -> InvalidRecord:
-    """Return the error for a length that is larger than the `left` bytes of the data."""
-    error = InvalidRecord(f"expected {type_name} of length {length}, found {left} more bytes", position=position)
-    return error.with_cause("bytes", length, left)
+def refuse_length(type_name: str, length: int, bytes_left: int, position: int) -> InvalidRecord:
+    """Return the error for a length that is larger than the bytes that are left."""
+    error = InvalidRecord(f"expected {type_name} of length {length}, found {bytes_left} more bytes", position=position)
+    return error.with_cause("bytes", length, bytes_left)

@@ -90,8 +90,8 @@ CONSUMER_RECORD_WITHOUT_MEMBER = Refusal(
     (_PREVIEW,),
 )
 SHARE_RECORD_WITHOUT_GROUP = Refusal(
-    "A record of types 9 or 12 to 14 before a record of types 10 or 11, and any tombstone of types 9 to 14 of an unknown "
-    "share group",
+    "A record of types 9 or 12 to 14 before a record of types 10 or 11, and any tombstone of types 9 to 14 of an "
+    "unknown share group",
     "KAFKA-19453",
     (VersionRange((4, 0), (4, 1)),),
 )

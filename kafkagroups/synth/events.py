@@ -102,7 +102,7 @@ def _number_generations(events: Array) -> None:
 
 
 def _find_next_times(request_times: Array, groups: Array) -> Array:
-    """Return for each request the time of the same group's next request; the largest int64 if there is none."""
+    """Return for each request the time of the group's next request; the largest int64 after the last request."""
     next_times = np.full(len(request_times), np.iinfo(np.int64).max)
     by_group = np.argsort(groups, kind="stable")
     requests = by_group[:-1]

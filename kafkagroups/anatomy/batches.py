@@ -1,4 +1,4 @@
-"""The bytes of a record batch (magic 2) as spans: the fields of its header and of its records."""
+"""The bytes of a record batch (magic 2) as spans: fields of its header and its records."""
 
 from __future__ import annotations
 

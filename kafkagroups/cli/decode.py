@@ -1,4 +1,4 @@
-"""The command `decode`: explain a record's bytes one by one, or print the record as Kafka's JSON."""
+"""The command `decode`: a record's bytes, explained byte by byte or as Kafka's JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `diff`: the differences between two logs, two moments of a log, or the two coordinators."""
+"""The command `diff`: compare two logs, two moments of a log, or the two coordinators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `doctor`: check whether this machine is ready for the course, and print how to repair it.
+"""The command `doctor`: check whether this machine is ready for the course.
 
 The checks are fast: they do not import Spark or pandas, and Java only prints its version.
 """

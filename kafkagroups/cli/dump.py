@@ -1,4 +1,4 @@
-"""The command `dump`: every batch and record of a log, as text, as JSON, or as Kafka's own tools print it."""
+"""The command `dump`: every batch and record of a log, as text, JSON or Kafka's tools' text."""
 
 from __future__ import annotations
 

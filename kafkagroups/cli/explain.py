@@ -1,4 +1,4 @@
-"""The command `explain`: every record of a group or an offset, and what happens to the record."""
+"""The command `explain`: every record of a group or an offset, and the record's fate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `load`: load a log as a broker does, and show the groups, or write them as Parquet or a snapshot."""
+"""The command `load`: load a log as a broker does; show its groups, or save them."""
 
 from __future__ import annotations
 

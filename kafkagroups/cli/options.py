@@ -1,4 +1,4 @@
-"""What the commands share: options and the parsing of their values, JSON lines on stdin, errors on stderr."""
+"""Shared parts of the commands: options, values, JSON lines on stdin, errors on stderr."""
 
 from __future__ import annotations
 

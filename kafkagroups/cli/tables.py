@@ -1,4 +1,4 @@
-"""Tables on stdout: fitted to the terminal, never cut in a file or a pipe, coloured only on a terminal."""
+"""Tables on stdout: fitted to the terminal, never cut in a file or a pipe."""
 
 from __future__ import annotations
 

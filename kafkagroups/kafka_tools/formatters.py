@@ -1,4 +1,4 @@
-"""The text that `kafka-console-consumer` prints with its two formatters, one line for each record.
+"""The text that `kafka-console-consumer` prints with its formatters, one line per record.
 
     0.8.2   [GROUP,TOPIC,PARTITION]::OffsetAndMetadata[OFFSET,METADATA,TIMESTAMP]
     0.9     [GROUP,TOPIC,PARTITION]::[OffsetMetadata[OFFSET,METADATA],CommitTime T,ExpirationTime T]

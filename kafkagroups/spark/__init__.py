@@ -1,4 +1,4 @@
-"""Spark: the same tables and groups as the package's own loader, computed on many cores or machines.
+"""Spark: the package's tables and groups, computed on many cores or machines.
 
 `session()` returns the Spark session that exists, or starts a local session without log output. `register(session)`
 adds the data source `consumer_offsets` to a session. `load(path)` returns the tables of a log as DataFrames. `keep`

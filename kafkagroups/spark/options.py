@@ -1,4 +1,4 @@
-"""The options of the Spark data source `consumer_offsets` and their checks, and the schema of each table."""
+"""The options of the Spark data source: parsing and checks; the schema of each table."""
 
 from __future__ import annotations
 

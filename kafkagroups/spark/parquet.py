@@ -1,4 +1,4 @@
-"""The tables of a log as Parquet files that Spark's tasks write: `load --engine spark --to parquet:DIR`."""
+"""Parquet files that Spark's tasks write: `load --engine spark --to parquet:DIR`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Spark session: it prints no log, uses this interpreter, and sends this package to every executor."""
+"""The Spark session: it prints no log, and every executor receives this package."""
 
 from __future__ import annotations
 

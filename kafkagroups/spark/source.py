@@ -1,4 +1,4 @@
-"""The Spark data source `consumer_offsets`: a log's tables as DataFrames, read by tasks that load whole partitions.
+"""The Spark data source `consumer_offsets`: a log's tables as DataFrames.
 
     spark.read.format("consumer_offsets").option("table", "offsets").load(path)
 

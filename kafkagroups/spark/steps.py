@@ -1,4 +1,4 @@
-"""The load as data-frame steps, written for readers: the new coordinator's answer, computed from table `records`.
+"""The load as data-frame steps, written for readers: the new coordinator's answer.
 
     records ─┬▶ commits ──▶ decided ─┬▶ newest commits ──┬▶ offsets
              ├▶ markers ──────┘      └▶ pending commits ─┼▶ pending

@@ -1,4 +1,4 @@
-"""A growing folder as a Spark stream: new batches or records of a topic that a broker still writes.
+"""A growing folder as a Spark stream: the new batches or records of a topic.
 
     spark.readStream.format("consumer_offsets").option("table", "batches").load(folder)
 

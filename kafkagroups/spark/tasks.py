@@ -1,4 +1,4 @@
-"""Spark tasks: how logs are distributed over them, and what each worker does once, after its first task."""
+"""Spark tasks: distribution of logs, and what a worker does once after its first task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table `offsets` as Arrow, directly from the arrays of a compiled fold: no Python object per row is needed."""
+"""Table `offsets` as Arrow, directly from the arrays of a compiled fold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of the tables: for a record, a group, a member or an offset, the value of each column."""
+"""The rows of the tables: a value for each column of a record, group, member or offset."""
 
 from __future__ import annotations
 

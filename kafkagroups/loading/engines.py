@@ -14,6 +14,7 @@ from typing import Protocol
 from kafkagroups.errors import UsageError
 from kafkagroups.groups import fold as readable
 from kafkagroups.groups.observer import Observer
+from kafkagroups.groups.offsets import Offsets
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
@@ -41,12 +42,19 @@ class FoldLog(Protocol):
     ) -> Shard: ...
 
 
+class FoldIfPossible(Protocol):
+    """A fold that returns None if this engine cannot fold the log exactly. It hands nothing to another engine."""
+
+    def __call__(self, log: Log, dialect: Dialect) -> Shard | None: ...
+
+
 @dataclass(frozen=True)
 class Engine:
     """An engine. Its name is "python" or "compiled"."""
 
     name: str
     fold: FoldLog
+    fold_if_possible: FoldIfPossible
 
     @property
     def is_parallel(self) -> bool:
@@ -79,7 +87,7 @@ class Engine:
                 yield futures.popleft().result()
 
 
-PYTHON = Engine("python", readable.fold)
+PYTHON = Engine("python", readable.fold, readable.fold)
 
 
 def create_observed_engine(observer: Observer) -> Engine:
@@ -94,7 +102,7 @@ def create_observed_engine(observer: Observer) -> Engine:
     ) -> Shard:
         return readable.fold(log, dialect, stop, base, count_bytes, observer)
 
-    return Engine("python", fold)
+    return Engine("python", fold, fold)
 
 
 def choose_engine(name: str, total_size: int) -> Engine:
@@ -107,12 +115,23 @@ def choose_engine(name: str, total_size: int) -> Engine:
     if name == "python" or (name == "auto" and total_size < MIN_COMPILED_SIZE):
         return PYTHON
     try:
-        from kafkagroups.kernels.fold_log import fold
+        return _compiled_engine()
     except ImportError:
         if name == "auto":
             return PYTHON
         raise UsageError("the compiled engine needs numba: pip install numba") from None
-    return Engine("compiled", fold)
+
+
+def _compiled_engine() -> Engine:
+    """Return the compiled engine. Raise ImportError if numba is not installed."""
+    from kafkagroups.kernels.fold_log import fold, fold_if_possible
+
+    return Engine("compiled", fold, fold_if_possible)
+
+
+def engine_of(shard: Shard) -> Engine:
+    """Return the engine that folded a shard. It must also fold the log after the shard."""
+    return PYTHON if isinstance(shard.offsets, Offsets) else _compiled_engine()
 
 
 def choose_engine_for(name: str, logs: Iterable[Log]) -> Engine:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from kafkagroups.groups.shard import Shard
-from kafkagroups.loading.engines import MIN_COMPILED_SIZE
+from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.states import advance_shard
 from kafkagroups.log.segment_file import segment_name
@@ -149,7 +149,7 @@ def advance_state(old_state: Shard | None, table: pa.Table, partition: int | Non
     content = b"".join(data for _, _, data in new_batches)
     first_offset = new_batches[0][0]
     log = log_of_buffers([(segment_name(first_offset), content)], partition)
-    state = advance_shard(old_state, log, dialect, len(content) >= MIN_COMPILED_SIZE)
+    state = advance_shard(old_state, log, dialect, choose_engine("auto", len(content)))
     # The log above is one segment in memory, but the batches come from the segments of the topic.
     segments = old_state.loaded.segments if old_state else 1
     return replace(state, loaded=replace(state.loaded, segments=segments))

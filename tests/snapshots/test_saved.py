@@ -8,6 +8,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.groups.offsets import Offsets
 from kafkagroups.kernels import layout
+from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.snapshots import Snapshot, advance_shard, files
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.versions import dialect
@@ -23,7 +24,7 @@ def log_of(data):
 def saved(tmp_path, data, rules):
     """Return the file of the state after this log, and its arrays."""
     path = tmp_path / "3.1.state"
-    files.write_shard(path, advance_shard(None, log_of(data), rules, True))
+    files.write_shard(path, advance_shard(None, log_of(data), rules, choose_engine("compiled", 0)))
     with np.load(path) as arrays:
         return path, {name: arrays[name] for name in arrays.files}
 
@@ -38,7 +39,7 @@ def with_pending(rules):
     """Return a random log whose first half leaves commits pending."""
     for seed in range(1000):
         data = random_log(seed, 120)
-        state = advance_shard(None, log_of(data[: len(data) // 2]), rules, True)
+        state = advance_shard(None, log_of(data[: len(data) // 2]), rules, choose_engine("compiled", 0))
         if not isinstance(state.offsets, Offsets) and state.offsets.pending:
             return data
     raise AssertionError
@@ -68,7 +69,7 @@ def test_changed_numbers_are_refused_or_harmless(log, coordinator, tmp_path):
             refused += 1
             continue
         Snapshot(rules, {3: state}).groups()
-        Snapshot(rules, {3: advance_shard(state, log_of(data), rules, True)}).groups()
+        Snapshot(rules, {3: advance_shard(state, log_of(data), rules, choose_engine("compiled", 0))}).groups()
     assert 20 < refused < 380
 
 

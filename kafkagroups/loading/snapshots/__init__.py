@@ -84,11 +84,11 @@ class Snapshot:
     def advance_logs(self, logs: Iterable[Log], *, engine: str = "auto") -> Snapshot:
         """Return a new snapshot as `advance` does, from logs that are already open."""
         logs = list(logs)
-        compiled = choose_engine_for(engine, logs).name == "compiled"
+        chosen_engine = choose_engine_for(engine, logs)
         old_shards = [self.shards.get(log.partition) for log in logs]
-        with ThreadPoolExecutor(os.cpu_count() if compiled else 1) as pool:
+        with ThreadPoolExecutor(os.cpu_count() if chosen_engine.is_parallel else 1) as pool:
             new_shards = list(
-                pool.map(lambda shard, log: advance_shard(shard, log, self.dialect, compiled), old_shards, logs)
+                pool.map(lambda shard, log: advance_shard(shard, log, self.dialect, chosen_engine), old_shards, logs)
             )
         shards = self.shards | {log.partition: shard for log, shard in zip(logs, new_shards, strict=True)}
         return Snapshot(self.dialect, dict(sorted(shards.items(), key=lambda shard: shard[0] or 0)))

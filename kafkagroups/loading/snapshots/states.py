@@ -15,62 +15,48 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kafkagroups.errors import InvalidLog, UsageError
-from kafkagroups.groups import fold as readable
 from kafkagroups.groups.classic_shard import keeps_offsets_apart
-from kafkagroups.groups.offsets import Offsets
 from kafkagroups.groups.shard import Shard
+from kafkagroups.loading.engines import PYTHON, Engine, engine_of
 from kafkagroups.log.position import Position
 from kafkagroups.log.segment_file import ByteRange
 from kafkagroups.log.segments import Damage, Log
 from kafkagroups.records.versions import Dialect
 
 
-def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, compiled: bool) -> Shard:
+def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, engine: Engine) -> Shard:
     """Return a new shard that also contains the log's batches after the given shard.
 
-    The given shard is not changed. It is None for a partition that was not read yet; `compiled` chooses the engine for
-    this partition. Raise UsageError if the log ends before the shard's next offset.
+    The given shard is not changed. It is None for a partition that was not read yet; only then `engine` is used.
+    Raise UsageError if the log ends before the shard's next offset.
     """
     if keeps_offsets_apart(dialect):
         raise UsageError(
             f"snapshots need Kafka 0.10.1 or newer: Kafka {dialect.kafka} keeps offsets in a separate cache"
         )
     if shard is None or shard.failure is not None:
-        return _fold_whole(log, dialect, compiled)
+        return _fold_whole(log, dialect, engine)
     new_log, damage_after = _find_new_part(log, shard.loaded.next_offset)
     if new_log is None:
         return replace(shard, loaded=replace(shard.loaded, segments=len(log.segments), damage=damage_after))
-    advanced = _fold_compiled(new_log, dialect, shard)
-    if advanced is None:
-        advanced = readable.fold(new_log, dialect, base=shard)
+    advanced = engine_of(shard).fold(new_log, dialect, base=shard)
     advanced.loaded.segments = len(log.segments)
     advanced.loaded.damage = new_log.damage or damage_after
     return advanced
 
 
-def _fold_whole(log: Log, dialect: Dialect, compiled: bool) -> Shard:
-    """Fold a log from its start."""
-    if compiled:
-        shard = _fold_compiled(log, dialect)
-        if shard is not None:
-            return shard
-        # If an incomplete batch at the end is the only reason, the compiled engine can fold the log without it.
-        trimmed, damage_after = _find_new_part(log, None)
-        shard = _fold_compiled(trimmed, dialect) if damage_after and trimmed else None
-        if shard is not None:
-            shard.loaded.segments = len(log.segments)
-            shard.loaded.damage = damage_after
-            return shard
-    return readable.fold(log, dialect)
-
-
-def _fold_compiled(log: Log, dialect: Dialect, base: Shard | None = None) -> Shard | None:
-    """Fold a log with the compiled engine; None if it cannot, or if the readable engine folded the base."""
-    if base is not None and isinstance(base.offsets, Offsets):
-        return None
-    from kafkagroups.kernels.fold_log import fold_if_possible
-
-    return fold_if_possible(log, dialect, base=base)
+def _fold_whole(log: Log, dialect: Dialect, engine: Engine) -> Shard:
+    """Fold a log from its start. An incomplete batch at its end does not decide which engine folds the log."""
+    shard = engine.fold_if_possible(log, dialect)
+    if shard is not None:
+        return shard
+    trimmed, damage_after = _find_new_part(log, None)
+    shard = engine.fold_if_possible(trimmed, dialect) if damage_after and trimmed else None
+    if shard is None:
+        return PYTHON.fold(log, dialect)
+    shard.loaded.segments = len(log.segments)
+    shard.loaded.damage = damage_after
+    return shard
 
 
 def _find_new_part(log: Log, first_offset: int | None) -> tuple[Log | None, Damage | None]:

@@ -10,7 +10,7 @@ from kafkagroups.errors import BadBytes, LoadFailed
 from kafkagroups.groups.fold import fold_batches
 from kafkagroups.groups.group import Group
 from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.groups.observer import Fate, Observer
+from kafkagroups.groups.observer import Fate, Observer, StoredOffset
 from kafkagroups.loading.caches import create_cache
 from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.log.batch import Batch
@@ -27,8 +27,8 @@ class _FateRecorder(Observer):
     def __init__(self) -> None:
         self.events: list[_FateEvent] = []
 
-    def set_fate(self, offset: int, fate: Fate, by: int) -> None:
-        self.events.append((offset, fate, by))
+    def set_fate(self, offset: StoredOffset, fate: Fate, by: int) -> None:
+        self.events.append((offset.record_offset, fate, by))
 
 
 @dataclass(frozen=True)

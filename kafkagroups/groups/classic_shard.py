@@ -49,9 +49,11 @@ class ClassicShard(Shard):
         self.offsets = offsets
         for batch in batches:
             if batch.is_control:
+                observer.start_record(0)
                 self._end_transaction(offsets, batch)
                 continue
-            for log_record in batch.records:
+            for index, log_record in enumerate(batch.records):
+                observer.start_record(index)
                 record, group_id = self.decode(log_record, batch.file)
                 if isinstance(record.key, OFFSET_KEYS):
                     self._replay_offset(offsets, batch, log_record.offset, record, group_id)

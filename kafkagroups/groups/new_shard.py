@@ -49,9 +49,10 @@ class NewShard(Shard):
         self.offsets = offsets
         for batch in batches:
             if batch.is_control:
-                _end_transactions(offsets, batch)
+                _end_transactions(offsets, batch, observer)
                 continue
-            for log_record in batch.records:
+            for index, log_record in enumerate(batch.records):
+                observer.start_record(index)
                 record, group_id = self.decode(log_record, batch.file)
                 if isinstance(record.key, OFFSET_KEYS):
                     self._replay_offset(offsets, batch.producer_id, log_record.offset, record, group_id)
@@ -127,8 +128,9 @@ class NewShard(Shard):
         return group.decode() if isinstance(group, GroupRecord) else group
 
 
-def _end_transactions(offsets: Offsets, batch: Batch) -> None:
-    for log_record in batch.records:
+def _end_transactions(offsets: Offsets, batch: Batch, observer: Observer) -> None:
+    for index, log_record in enumerate(batch.records):
+        observer.start_record(index)
         control_type = read_control_type(log_record)
         if control_type in (ControlType.COMMIT, ControlType.ABORT):
             commits = control_type is ControlType.COMMIT

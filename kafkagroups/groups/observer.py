@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Protocol
 
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.serde import Record
@@ -32,17 +33,34 @@ class Fate(Enum):
     IGNORED = "ignored"
 
 
+class StoredOffset(Protocol):
+    """A committed or pending offset of a shard. It stays the same object while the shard has it."""
+
+    @property
+    def record_offset(self) -> int: ...
+
+
 class Observer:
     """The callbacks of a load. This class ignores all of them; a subclass overrides the methods that it needs.
 
-    All offsets are record offsets in the partition of the last call of `batch`.
+    All record offsets are in the partition of the last call of `batch`. They do not identify a record, because a valid
+    batch can contain several records with the same offset. `start_record` identifies it.
     """
 
     def batch(self, partition: int | None, batch: Batch) -> None:
         """Handle a batch that was read. The batches after a failure are also read."""
 
-    def set_fate(self, offset: int, fate: Fate, by: int) -> None:
-        """Handle the fate of an offset record: WINS, SUPERSEDED, DELETED or ABORTED.
+    def start_record(self, index: int) -> None:
+        """Handle the start of a record. The callbacks until the next start report the effects of this record.
+
+        `index` is the position of the record in the last batch.
+        """
+
+    def store_offset(self, offset: StoredOffset) -> None:
+        """Handle an offset that the current record commits, immediately or at the end of its transaction."""
+
+    def set_fate(self, offset: StoredOffset, fate: Fate, by: int) -> None:
+        """Handle the fate of the record of a stored offset: WINS, SUPERSEDED, DELETED or ABORTED.
 
         `by` is the offset of the record that decided the fate. For WINS it is the offset of the marker that committed
         the record.

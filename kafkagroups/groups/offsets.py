@@ -132,18 +132,20 @@ class Offsets:
         return copy
 
     def put(self, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """Commit an offset. It replaces the committed offset of the partition."""
+        """Commit the current record's offset. It replaces the committed offset of the partition."""
+        self.observer.store_offset(offset)
         self._put_into(self.committed.setdefault(group, {}), partition, offset)
 
     def put_pending(self, producer: int, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """Store a pending offset until the producer's transaction ends."""
+        """Store the current record's offset as pending until the producer's transaction ends."""
+        self.observer.store_offset(offset)
         self._put_into(self.pending.setdefault(producer, {}).setdefault(group, {}), partition, offset)
         self.producers.setdefault(group, set()).add(producer)
 
     def _put_into(self, offsets: PartitionOffsets, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
         replaced = offsets.get(partition)
         if replaced is not None:
-            self.observer.set_fate(replaced.record_offset, Fate.SUPERSEDED, offset.record_offset)
+            self.observer.set_fate(replaced, Fate.SUPERSEDED, offset.record_offset)
         offsets[partition] = offset
 
     def remove(self, group: str, partition: TopicPartition, by: int) -> None:
@@ -165,7 +167,7 @@ class Offsets:
             return
         removed = offsets.pop(partition, None)
         if removed is not None:
-            self.observer.set_fate(removed.record_offset, Fate.DELETED, by)
+            self.observer.set_fate(removed, Fate.DELETED, by)
             if not offsets:
                 del groups[group]
 
@@ -178,14 +180,14 @@ class Offsets:
         for group, offsets in self.pending.pop(producer, {}).items():
             self.producers[group].discard(producer)
             for partition, offset in offsets.items():
-                self.observer.set_fate(offset.record_offset, Fate.WINS if commits else Fate.ABORTED, by)
+                self.observer.set_fate(offset, Fate.WINS if commits else Fate.ABORTED, by)
                 if not commits:
                     continue
                 committed = self.committed.get(group, {}).get(partition)
                 if committed is None or _order(committed, whole_batches) < _order(offset, whole_batches):
-                    self.put(group, partition, offset)
+                    self._put_into(self.committed.setdefault(group, {}), partition, offset)
                 else:
-                    self.observer.set_fate(offset.record_offset, Fate.SUPERSEDED, committed.record_offset)
+                    self.observer.set_fate(offset, Fate.SUPERSEDED, committed.record_offset)
 
 
 def pending_by_group(offsets: ShardOffsets) -> dict[str, dict[int, PartitionOffsets]]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
 from kafkagroups.groups.modern_group import AnyGroup
-from kafkagroups.groups.observer import Fate, Observer
+from kafkagroups.groups.observer import Fate, Observer, StoredOffset
 from kafkagroups.groups.offsets import KnownOffsets, Orphan, TopicPartition
 from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
@@ -47,12 +47,19 @@ class Fates(Observer):
         self.records: dict[_RecordPosition, list[RecordFate]] = {}
         """The entries by position. A valid batch can contain several records with the same offset."""
         self.partition: int | None = None
-        self._markers: dict[int, RecordFate] = {}
-        """The markers of the current batch, by offset."""
-        self._ended_transactions: dict[_RecordPosition, set[int]] = {}
-        """By the position of a marker: the offsets of the records whose transaction the marker ended."""
-        self._newest_values: dict[tuple[int | None, str], dict[_GroupKey, int]] = {}
-        """By partition and group: the offset of the newest value of each group record key."""
+        self._batch_entries: list[RecordFate] = []
+        """The entries of the current batch."""
+        self._current: RecordFate | None = None
+        """The entry of the record that is replayed now."""
+        self._stored: dict[int, tuple[StoredOffset, RecordFate]] = {}
+        """By the `id` of a stored offset: the offset, and the entry of its record.
+
+        The offset is kept here so that no other object gets its `id`.
+        """
+        self._ended_transactions: dict[int, set[TopicPartition]] = {}
+        """By the `id` of a marker's entry: the offsets whose transaction it ended."""
+        self._newest_values: dict[tuple[int | None, str], dict[_GroupKey, RecordFate]] = {}
+        """By partition and group: the entry of the newest value of each group record key."""
         self._group_ends: dict[tuple[int | None, str], int] = {}
         """By partition and group: the offset of the tombstone that deleted the group."""
 
@@ -65,7 +72,7 @@ class Fates(Observer):
         The decoded record is None for markers and for records that cannot be read.
         """
         self.partition = partition
-        self._markers.clear()
+        self._batch_entries = []
         try:
             records = batch.records
         except BadBytes:
@@ -74,12 +81,14 @@ class Fates(Observer):
         for entry, _ in entries:
             entry.file = batch.file
             entry.producer_id = None if batch.producer_id == NO_PRODUCER_ID else batch.producer_id
-            if entry.fate is Fate.MARKER and self.wanted_group is not None:
-                # A marker is kept only if it ends a transaction of the wanted group.
-                self._markers[entry.offset] = entry
-            elif self.wanted_group is None or entry.group == self.wanted_group:
-                self.records.setdefault((partition, entry.offset), []).append(entry)
+            # A marker is not wanted yet: `set_fate` adds it if it ends a transaction of the wanted group.
+            if self.wanted_group is None or entry.group == self.wanted_group:
+                self._keep(entry)
+            self._batch_entries.append(entry)
         return entries
+
+    def _keep(self, entry: RecordFate) -> None:
+        self.records.setdefault((entry.partition, entry.offset), []).append(entry)
 
     def _marker_entry(self, record: LogRecord) -> tuple[RecordFate, None]:
         entry = _new_entry(self.partition, record)
@@ -116,12 +125,34 @@ class Fates(Observer):
         entry.fate = None if record.value is not None else Fate.TOMBSTONE
         return entry, record
 
-    def set_fate(self, offset: int, fate: Fate, by: int) -> None:
-        if not self.decide(offset, fate, by):
+    def start_record(self, index: int) -> None:
+        self._current = self._batch_entries[index] if index < len(self._batch_entries) else None
+
+    def store_offset(self, offset: StoredOffset) -> None:
+        entry = self._current
+        if entry is not None and (self.wanted_group is None or entry.group == self.wanted_group):
+            self._stored[id(offset)] = (offset, entry)
+
+    def set_fate(self, offset: StoredOffset, fate: Fate, by: int) -> None:
+        entry = self._find_entry(offset)
+        if entry is None:
             return
-        if fate in (Fate.WINS, Fate.ABORTED) and by in self._markers:
-            self.records[self.partition, by] = [self._markers[by]]
-            self._ended_transactions.setdefault((self.partition, by), set()).add(offset)
+        self.decide(entry, fate, by)
+        if fate is not Fate.WINS:
+            del self._stored[id(offset)]
+        marker = self._current
+        ends_transaction = fate in (Fate.WINS, Fate.ABORTED)
+        if ends_transaction and self.wanted_group is not None and marker is not None and marker.fate is Fate.MARKER:
+            if id(marker) not in self._ended_transactions:
+                self._ended_transactions[id(marker)] = set()
+                self._keep(marker)
+            assert entry.key is not None
+            self._ended_transactions[id(marker)].add(entry.key)
+
+    def _find_entry(self, offset: StoredOffset) -> RecordFate | None:
+        """Return the entry of a stored offset's record; None if this record is not wanted."""
+        stored = self._stored.get(id(offset))
+        return None if stored is None else stored[1]
 
     def group(self, group_id: str, record: Record, offset: int, was_known: bool, is_known: bool) -> None:
         if self.wanted_group is not None and group_id != self.wanted_group:
@@ -138,33 +169,23 @@ class Fates(Observer):
         replaced = [other for other in live if other != key and (other[0] == 2) != (record.type == 2)]
         self._end_records(live, replaced, Fate.SUPERSEDED, offset, same_key=False)
         self._end_records(live, [key], Fate.SUPERSEDED, offset)
-        live[key] = offset
+        assert self._current is not None
+        live[key] = self._current
 
     def _end_records(
-        self, live: dict[_GroupKey, int], keys: list[_GroupKey], fate: Fate, by: int, *, same_key: bool = True
+        self, live: dict[_GroupKey, RecordFate], keys: list[_GroupKey], fate: Fate, by: int, *, same_key: bool = True
     ) -> None:
         for key in keys:
             if key in live:
                 self.decide(live.pop(key), fate, by, same_key=same_key)
 
-    def decide(self, offset: int, fate: Fate, by: int, *, same_key: bool = True) -> bool:
-        """Set the fate of a record; a later record can still change the fate. Return False if there is no entry for it.
+    def decide(self, entry: RecordFate, fate: Fate, by: int, *, same_key: bool = True) -> None:
+        """Set the fate of a record. A later record can still change it.
 
         `same_key` says that the record at `by` has the same key. The log cleaner would then also remove the older one.
         """
-        entries = self.entries_at(offset, by)
-        for entry in entries:
-            entry.fate = fate
-            entry.by = by
-        return bool(entries)
-
-    def entries_at(self, offset: int, by: int) -> list[RecordFate]:
-        """Return the entries at an offset. If there are several, return those with the key of the record at `by`."""
-        entries = self.records.get((self.partition, offset), [])
-        if len(entries) < 2:
-            return entries
-        keys = {_identity(entry) for entry in self.records.get((self.partition, by), ())}
-        return [entry for entry in entries if _identity(entry) in keys] or entries
+        entry.fate = fate
+        entry.by = by
 
     def settle(
         self, groups: Mapping[str, AnyGroup], orphans: Mapping[str, Orphan], failed: dict[int | None, str]
@@ -190,13 +211,13 @@ class Fates(Observer):
         """Decide the fate of a record of a group that the coordinator has."""
         if entry.key is None:
             live = self._newest_values.get((entry.partition, group.group_id), {})
-            if entry.offset in live.values():
+            if any(newest is entry for newest in live.values()):
                 entry.fate = Fate.WINS
             else:
                 _ignore(entry, _NOT_REACHED)
-        elif _comes_from(group.offsets, entry.key, entry.offset):
+        elif self._is_stored(entry, group.offsets):
             entry.fate = Fate.WINS
-        elif any(_comes_from(offsets, entry.key, entry.offset) for offsets in group.pending.values()):
+        elif any(self._is_stored(entry, offsets) for offsets in group.pending.values()):
             entry.fate = Fate.PENDING
         else:
             entry.by = None
@@ -206,22 +227,23 @@ class Fates(Observer):
         """Decide the fate of a record of a group whose offsets remain in memory without the group."""
         if entry.key is None:
             _ignore(entry, _NOT_REACHED)
-        elif _comes_from(orphan.offsets, entry.key, entry.offset):
+        elif self._is_stored(entry, orphan.offsets):
             entry.fate = Fate.HIDDEN
             entry.by = self._group_ends.get((entry.partition, entry.group or ""))
-        elif any(_comes_from(offsets, entry.key, entry.offset) for offsets in orphan.pending.values()):
+        elif any(self._is_stored(entry, offsets) for offsets in orphan.pending.values()):
             entry.fate = Fate.PENDING
         else:
             entry.by = None
             _ignore(entry, _NOT_REACHED)
 
+    def _is_stored(self, entry: RecordFate, offsets: KnownOffsets) -> bool:
+        """Return whether one of these offsets comes from this record."""
+        offset = None if entry.key is None else offsets.get(entry.key)
+        return offset is not None and self._find_entry(offset) is entry
+
     def records_of(self, key: TopicPartition) -> list[RecordFate]:
         """Return the records of one offset, and the markers that ended their transactions."""
-        return [entry for entry in self if entry.key == key or self._ends_transaction_of(entry, key)]
-
-    def _ends_transaction_of(self, marker: RecordFate, key: TopicPartition) -> bool:
-        ended = self._ended_transactions.get((marker.partition, marker.offset), ())
-        return any(entry.key == key for offset in ended for entry in self.records[marker.partition, offset])
+        return [entry for entry in self if entry.key == key or key in self._ended_transactions.get(id(entry), ())]
 
     def __iter__(self) -> Iterator[RecordFate]:
         """Iterate over the records in the order of the log."""
@@ -242,15 +264,5 @@ def _ignore(entry: RecordFate, why: str) -> None:
     entry.why = why
 
 
-def _identity(entry: RecordFate) -> tuple[object, ...]:
-    return (entry.group, entry.key, entry.member_id)
-
-
 def _key_detail(record: Record) -> str:
     return str(getattr(record.key, "member_id", getattr(record.key, "regular_expression", "")))
-
-
-def _comes_from(offsets: KnownOffsets, key: TopicPartition, record_offset: int) -> bool:
-    """Return whether the committed offset of `key` comes from the record at this log offset."""
-    offset = offsets.get(key)
-    return offset is not None and offset.record_offset == record_offset

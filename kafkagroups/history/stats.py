@@ -176,18 +176,16 @@ class Stats(Fates):
         else:
             del self.records[position]
 
-    def decide(self, offset: int, fate: Fate, by: int, *, same_key: bool = True) -> bool:
+    def decide(self, entry: RecordFate, fate: Fate, by: int, *, same_key: bool = True) -> None:
         if fate is Fate.WINS:
-            return super().decide(offset, fate, by)
-        entries = self.entries_at(offset, by)
-        for entry in entries:
-            self._drop(entry)
-            if same_key:
-                bases = self._base_offsets[self.partition]
-                newer_segment = bases[max(bisect_right(bases, by) - 1, 0)]
-                replaced = self._replaced.setdefault(self.partition, Counter())
-                replaced[entry.file or "", newer_segment] += entry.size
-        return bool(entries)
+            super().decide(entry, fate, by)
+            return
+        self._drop(entry)
+        if same_key:
+            bases = self._base_offsets[self.partition]
+            newer_segment = bases[max(bisect_right(bases, by) - 1, 0)]
+            replaced = self._replaced.setdefault(self.partition, Counter())
+            replaced[entry.file or "", newer_segment] += entry.size
 
     def _row(self, entry: RecordFate | None, partition: int | None) -> Count:
         row = self.rows.setdefault(self._row_name(entry, partition), Count())

@@ -12,7 +12,8 @@ coordinator *skips* has no effect. Each line of the table shows what changed in 
              0.10.1                   group values 0-1
              2.1   offset values 0-3, group values 0-2
              2.3                      group values 0-3
-             3.4.1 offset and group values up to 4; other types are skipped
+             3.4                      group values 0-4
+             3.4.1 offset values 0-4                      other types are skipped
     new      3.7   types 0-8; a value of an unknown version is read like the nearest known version
              4.0   offset and group values up to 4; type 0 has the values of type 1
              4.1   type 0 has value 0 only; offset values have the topic id (tag 0)

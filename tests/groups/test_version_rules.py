@@ -1,12 +1,14 @@
 """Rules that changed between versions. Each one is shown on the smallest log, and comes from Kafka's source tags."""
 
 import json
+import re
 
 import pytest
 
 import kafkagroups as kg
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
 from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.records import versions
 from tests.captured import captured, rows
 
 
@@ -221,3 +223,21 @@ def test_the_java_coordinators_before_4_3():
             for kafka, fails in (("4.0.2", False), ("4.1.2", True), ("4.3.1", True)):
                 (loaded,) = kg.load(path, kafka=kafka).partitions.values()
                 assert (loaded.error is not None) == fails
+
+
+def test_the_table_of_versions_says_what_the_classic_coordinator_reads():
+    """The docstring of records/versions.py gives the highest value versions. Each line counts up to the next one."""
+    table = versions.__doc__.partition("    classic  ")[2].partition("    new ")[0]
+    read = {}
+    lines = []
+    for line in table.splitlines():
+        read |= {name: int(highest) for name, highest in re.findall(r"(offset|group) values (?:0-)?(\d)", line)}
+        since = tuple(int(number) for number in line.split()[0].split("."))
+        lines.append((since, read.get("offset"), read.get("group", -1)))
+    for feature, newest_patch in versions.NEWEST_PATCHES.items():
+        for patch in range(newest_patch + 1):
+            release = versions.parse_release(f"{feature}.{patch}")
+            if release < versions.FIRST_WITHOUT_CLASSIC_COORDINATOR:
+                rules = kg.dialect("classic", f"{feature}.{patch}")
+                expected = max(line for line in lines if line[0] <= release)[1:]
+                assert (rules.offset_values, rules.group_values) == expected, release

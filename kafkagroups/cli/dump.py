@@ -56,7 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--type", metavar="T", help="only records of this type: a number, or a name such as OffsetCommit"
     )
-    parser.add_argument("--json", action="store_true", help="one line of JSON per record")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="one line of JSON per record; the end of --until or --until-time is not printed",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -111,7 +115,7 @@ def _print_log(
     log: Log, args: argparse.Namespace, dialect: Dialect, wanted_type: int | None, errors: list[str]
 ) -> None:
     has_filter = args.group or wanted_type is not None or args.first is not None
-    next_offset = None
+    next_offset = log.start_offset
     for batch in batches_until(log, Stop(args.until, args.until_time)):
         next_offset = batch.next_offset
         try:
@@ -125,7 +129,7 @@ def _print_log(
             print(line)
     is_cut = args.until is not None or args.until_time is not None
     if is_cut and not args.json:
-        options.print_cut({} if next_offset is None else {log.partition: next_offset})
+        options.print_cut({log.partition: next_offset})
     _note_damage(log, errors)
 
 

@@ -61,7 +61,14 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             history = [history_json(entry) for entry in explanation.history]
             header = {"path": path, "group": explanation.group, "coordinator": explanation.coordinator}
-            print(json.dumps({**header, "history": history, "answer": explanation.answer}), flush=True)
+            outcome = {
+                "answer": explanation.answer,
+                "error": explanation.error,
+                "next_offsets": {
+                    json.dumps(number): next_offset for number, next_offset in explanation.next_offsets.items()
+                },
+            }
+            print(json.dumps({**header, "history": history, **outcome}), flush=True)
         else:
             _print_text(path, explanation, args)
             if args.until is not None or args.until_time is not None:
@@ -80,6 +87,8 @@ def _print_text(path: str, explanation: Explanation, args: argparse.Namespace) -
         home = f"group {explanation.group} is stored in partition {partition}"
         condition = "" if args.partitions else " if the topic has 50 (--partitions)"
         print(escape(f"No record of {subject} in {path}; {home}{condition}."))
+        if explanation.error is not None:
+            print(escape(f"{broker} fails to load {explanation.error}."))
         return
     backward_ids = _find_backward_commits(explanation.history)
     shown_entries = explanation.history if args.all else _select_records(explanation.history, backward_ids)
@@ -107,15 +116,16 @@ def _print_text(path: str, explanation: Explanation, args: argparse.Namespace) -
         )
     elif backward_ids:
         print("▼: the offset went back.")
+    failure = "" if explanation.error is None else f"; it fails to load {explanation.error}"
     if explanation.answer is None:
-        print(escape(f"{broker} answers nothing about {subject}."))
+        print(escape(f"{broker} answers nothing about {subject}{failure}."))
     elif args.topic:
         metadata = f", with the metadata {explanation.answer['metadata']!r}" if explanation.answer["metadata"] else ""
-        print(escape(f"{broker} answers {explanation.answer['offset']} for {subject}{metadata}."))
+        print(escape(f"{broker} answers {explanation.answer['offset']} for {subject}{metadata}{failure}."))
     else:
         state = explanation.answer["state"]
         offsets = len(explanation.answer["offsets"])
-        print(escape(f"{broker} answers that {subject} is {state}, with {offsets} offsets."))
+        print(escape(f"{broker} answers that {subject} is {state}, with {offsets} offsets{failure}."))
     for entry in explanation.waiting:
         print(
             escape(

@@ -83,8 +83,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             _print_groups(groups)
             if args.until is not None or args.until_time is not None:
-                partitions = groups.partitions.items()
-                options.print_cut({number: loaded.next_offset for number, loaded in partitions if loaded.batches})
+                options.print_cut({number: loaded.next_offset for number, loaded in groups.partitions.items()})
         sys.stdout.flush()
         for line in groups.problems:
             options.print_error(line)

@@ -98,9 +98,6 @@ def print_error(message: object) -> None:
 
 def print_cut(next_offsets: Mapping[int | None, int]) -> None:
     """Print, for each partition, the first offset that was not read because of --until or --until-time."""
-    if not next_offsets:
-        print("No batch is before the cut.")
-        return
     offsets = (
         f"{offset}" if partition is None else f"{offset} in partition {partition}"
         for partition, offset in next_offsets.items()

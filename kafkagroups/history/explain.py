@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +40,9 @@ class Explanation:
     problems
         One line for each partition that is damaged or whose load fails.
     next_offsets
-        For each partition with batches: the offset after the last batch that was read.
+        For each partition that was read: the offset after the last batch that was read.
+    error
+        Why the load of a partition with records of the group fails; None if it does not fail.
     """
 
     group: str
@@ -51,6 +53,7 @@ class Explanation:
     waiting: list[RecordFate] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     next_offsets: dict[int | None, int] = field(default_factory=dict)
+    error: str | None = None
 
 
 def choose_offset(topic: str | None, partition: int | None) -> TopicPartition | None:
@@ -87,7 +90,18 @@ def explain_group(
         if found_group is not None and offset in found_group.offsets:
             answer = offset_json(found_group.offsets[offset])
     waiting = [entry for entry in history if entry.fate is Fate.PENDING]
-    next_offsets = {number: loaded.next_offset for number, loaded in groups.partitions.items() if loaded.batches}
+    next_offsets = {number: loaded.next_offset for number, loaded in groups.partitions.items()}
+    error = _describe_failures(groups.failed, {entry.partition for entry in fates})
     return Explanation(
-        group, dialect.coordinator, dialect.kafka, history, answer, waiting, groups.problems, next_offsets
+        group, dialect.coordinator, dialect.kafka, history, answer, waiting, groups.problems, next_offsets, error
     )
+
+
+def _describe_failures(failed: Mapping[int | None, str], partitions: set[int | None]) -> str | None:
+    """Return why the loads of these partitions fail, or None if none of them fails."""
+    failures = [
+        error if partition is None else f"partition {partition}: {error}"
+        for partition, error in failed.items()
+        if partition in partitions
+    ]
+    return "; ".join(failures) or None

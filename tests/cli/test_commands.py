@@ -339,3 +339,28 @@ def test_until_takes_whole_batches_and_names_the_first_offset_after_the_cut(argu
     assert (status, err) == (0, "") and "The first offset after the cut is 10 in partition 7." in out
     status, out, _ = run(command, "--help")
     assert status == 0 and "batches whose base offset is below N" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["load"], ["dump"], ["explain", "--group", "g"]], ids=lambda arguments: arguments[0]
+)
+def test_until_time_names_the_cut_of_every_partition(arguments, run, tmp_path):
+    """CONTRACT 22: partition 3 has no batch before the cut, and partition 7 has one."""
+    for number, time in ((3, 9), (7, 5)):
+        folder = tmp_path / f"__consumer_offsets-{number}"
+        folder.mkdir()
+        records = [LogRecord(offset, time, b"\0\x02\0\x01g", None) for offset in range(10)]
+        (folder / "00000000000000000000.log").write_bytes(encode_batch(records))
+    command, *options = arguments
+    status, out, err = run(command, tmp_path, *options, "--until-time", "6")
+    assert (status, err) == (0, "")
+    assert "0 in partition 3" in out and "10 in partition 7" in out
+    if command == "explain":
+        _, out, _ = run(command, tmp_path, *options, "--until-time", "6", "--json")
+        assert json.loads(out)["next_offsets"] == {"3": 0, "7": 10}
+
+
+def test_the_help_says_that_json_lines_do_not_name_the_cut(run):
+    """`dump --json` prints one object for each record."""
+    _, out, _ = run("dump", "--help")
+    assert "the end of --until or --until-time is not printed" in " ".join(out.split())

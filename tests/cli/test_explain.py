@@ -3,6 +3,10 @@
 import json
 
 import kafkagroups as kg
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+from kafkagroups.records.group_metadata import GroupMetadataKey
+from tests.captured import captured
 from tests.groups.small_logs import write
 from tests.groups.test_load_runs import DATA
 
@@ -75,3 +79,31 @@ def test_a_hidden_offset_names_the_tombstone_that_hid_it(run, tmp_path):
     ]
     _, out, _ = run("explain", folder, "--group", "g", "--partitions", "50", "--json")
     assert "home" in json.loads(out)["history"][0]["why"]
+
+
+def test_a_failed_load_is_part_of_the_answer(run):
+    """This load fails at its last step, so the broker answers for the group. The answer names the failure as well."""
+    folder = captured("runs") / "runs" / "4.3.1-main" / "log" / "__consumer_offsets-2"
+    arguments = ("explain", folder, "--group", "e-pending-delgroup", "--coordinator", "classic", "--until", "8")
+    failure = "partition 2: Unexpected unload of active group 'e-pending-delgroup'"
+    status, out, _ = run(*arguments)
+    assert status == 1
+    assert f"answers that e-pending-delgroup is Empty, with 0 offsets; it fails to load {failure}." in out
+    status, out, _ = run(*arguments, "--json")
+    shown = json.loads(out)
+    assert status == 1 and shown["error"] == failure and shown["answer"]["state"] == "Empty"
+    status, out, _ = run("explain", folder, "--group", "e-pending-delgroup", "--json")
+    assert status == 0 and json.loads(out)["error"] is None
+
+
+def test_a_broker_that_fails_to_load_answers_nothing(run, tmp_path):
+    """The new coordinator answers nothing from a partition whose load fails, and explain says why."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    key, value = kg.encode(kg.Record(2, GroupMetadataKey("g"), None, None))
+    records = [LogRecord(0, 5, key, value), LogRecord(1, 5, key, b"\x00\x63")]
+    (folder / f"{0:020}.log").write_bytes(encode_batch(records))
+    status, out, _ = run("explain", folder, "--group", "g")
+    assert status == 1 and "answers nothing about g; it fails to load partition 0: " in out
+    status, out, _ = run("explain", folder, "--group", "g", "--json")
+    assert status == 1 and json.loads(out)["error"].startswith("partition 0: ")

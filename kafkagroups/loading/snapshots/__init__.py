@@ -26,7 +26,7 @@ from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.records import versions
 from kafkagroups.records.versions import Dialect
 
-__all__ = ["Snapshot", "advance_shard", "take"]
+__all__ = ["Snapshot", "advance_shard", "take_snapshot"]
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Snapshot:
 
     Attributes
     ----------
-    rules
+    dialect
         The coordinator and the Kafka version that read the logs.
     shards
         The state of each partition (groups/shard.py), by partition number. The number is None if the name of the log's
@@ -91,7 +91,7 @@ class Snapshot:
                 pool.map(lambda shard, log: advance_shard(shard, log, self.dialect, chosen_engine), old_shards, logs)
             )
         shards = self.shards | {log.partition: shard for log, shard in zip(logs, new_shards, strict=True)}
-        return Snapshot(self.dialect, dict(sorted(shards.items(), key=lambda shard: shard[0] or 0)))
+        return Snapshot(self.dialect, dict(sorted(shards.items(), key=lambda item: item[0] or 0)))
 
     def save(self, folder: str | Path) -> None:
         """Save the snapshot into a new or empty folder, or replace the snapshot in an existing folder.

@@ -154,10 +154,12 @@ def _load(path: str, dialect: Dialect, args: argparse.Namespace) -> Groups:
 
 def to_json(groups: Groups) -> dict[str, Any]:
     """Return what `load --json` prints."""
+    rules = {} if groups.kafka_rules is None else {"kafka_rules": groups.kafka_rules}
     return {
         "path": groups.path,
         "coordinator": groups.coordinator,
         "kafka": groups.kafka,
+        **rules,
         "partitions": {json.dumps(partition): asdict(loaded) for partition, loaded in groups.partitions.items()},
         "groups": {group_id: group_json(groups[group_id]) for group_id in sorted(groups)},
         "orphans": {

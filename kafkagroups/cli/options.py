@@ -50,10 +50,18 @@ def add_until_time(parser: argparse.ArgumentParser) -> None:
 
 
 def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
-    """Return the dialect for --coordinator and --kafka. Without --coordinator, the version decides the coordinator."""
+    """Return the dialect for --coordinator and --kafka. Without --coordinator, the version decides the coordinator.
+
+    A line on stderr says so if the rules of this version were not compared with its own broker.
+    """
     if coordinator is None:
         coordinator = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
-    return dialect(coordinator, kafka)
+    rules = dialect(coordinator, kafka)
+    if rules.rules_of is not None:
+        is_nearest = parse_release(rules.rules_of) != rules.version
+        origin = f"are those of {rules.rules_of}" if is_nearest else "were read in Kafka's source"
+        print_error(f"Kafka {rules.kafka} was not compared with a broker: its rules {origin}")
+    return rules
 
 
 def read_json_lines() -> Iterator[tuple[Any, str | None]]:

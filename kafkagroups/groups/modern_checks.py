@@ -15,6 +15,7 @@ from kafkagroups.records.refusals import (
     DOUBLE_ASSIGNED_TOPIC,
     DOUBLE_ENTRY,
     INCOMPLETE_TOPIC,
+    NEGATIVE_ASSIGNMENT_EPOCH,
     NEGATIVE_TOPOLOGY_EPOCH,
     Refusal,
 )
@@ -49,6 +50,8 @@ def check_value(group: str, record_type: int, value: Any, kafka: Version) -> Non
     if record_type == 22 and ASSIGNMENT_EPOCH_COUNT.holds(kafka):
         _check_epochs(group, value.active_tasks)
         _check_epochs(group, value.active_tasks_pending_revocation)
+    if record_type in (6, 12, 20) and NEGATIVE_ASSIGNMENT_EPOCH.holds(kafka):
+        _check_assignment_epoch(group, value.assignment_epoch, value.assignment_timestamp)
     if record_type == 23 and NEGATIVE_TOPOLOGY_EPOCH.holds(kafka) and value.epoch < 0:
         raise LoadFailed(f"{group} has a topology of epoch {value.epoch}: expected 0 or above")
     if record_type in (4, 9) and INCOMPLETE_TOPIC.holds(kafka):
@@ -62,6 +65,13 @@ def _check_unique(group: str, value: Any, name: str, lists: Sequence[str]) -> No
         names = [getattr(element, name) for element in getattr(value, field_name) or ()]
         if len(set(names)) < len(names):
             raise LoadFailed(f"{field_name} of {group} contains a {name} twice")
+
+
+def _check_assignment_epoch(group: str, epoch: int, timestamp: int) -> None:
+    if epoch < -1:
+        raise LoadFailed(f"{group} has assignment epoch {epoch}: expected -1 or above")
+    if timestamp < 0:
+        raise LoadFailed(f"{group} has assignment timestamp {timestamp}: expected 0 or above")
 
 
 def _check_epochs(group: str, active_tasks: Sequence[Any]) -> None:

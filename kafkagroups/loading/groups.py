@@ -13,6 +13,7 @@ from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.loading.caches import Cache
 from kafkagroups.loading.lazy_mapping import LazyMapping
 from kafkagroups.log.partitioning import partition_for
+from kafkagroups.records.versions import dialect
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,6 +62,11 @@ class Groups(Mapping[str, AnyGroup]):
     orphans: Orphans = field(default_factory=lambda: Orphans({}, OrphanParts.build))
     elsewhere: dict[str, list[int | None]] = field(default_factory=dict)
     named: dict[str, list[int | None]] = field(default_factory=dict)
+
+    @property
+    def kafka_rules(self) -> str | None:
+        """The version whose rules were used, if those of `kafka` were not compared with a broker."""
+        return dialect(self.coordinator, self.kafka).rules_of
 
     @property
     def failed(self) -> dict[int | None, str]:

@@ -29,6 +29,9 @@ from typing import Any, NamedTuple, TypeVar, dataclass_transform
 from kafkagroups.records.versions import NEWEST, Version, parse_release
 from kafkagroups.records.wire_base import MessageFormat, Wire
 
+NEWEST_VERSION = 2**15 - 1
+"""The largest version number of a message."""
+
 
 class TaggedField(NamedTuple):
     """A tagged field that is not declared here: its tag number, and its unchanged bytes."""
@@ -66,6 +69,10 @@ class FieldSpec(NamedTuple):
     def is_in(self, form: MessageFormat) -> bool:
         """Return whether a message in this format has the field."""
         return form.version in self.versions and form.kafka >= self.since
+
+    def is_unknown_to(self, form: MessageFormat) -> bool:
+        """Whether the schema of this Kafka version has no such field, in any version of the message."""
+        return form.kafka < self.since or self.versions.start > form.newest_version
 
 
 def field(
@@ -154,6 +161,8 @@ def _camel_case(name: str) -> str:
     return first_word + "".join(word.capitalize() for word in other_words)
 
 
-def layout(cls: type[Message], version: int, kafka: Version = NEWEST) -> MessageFormat:
+def layout(
+    cls: type[Message], version: int, kafka: Version = NEWEST, newest_version: int = NEWEST_VERSION
+) -> MessageFormat:
     """Return the format of one version of a message. `kafka` is the Kafka version of the reader."""
-    return MessageFormat(version, version in _layouts[cls].flexible, kafka)
+    return MessageFormat(version, version in _layouts[cls].flexible, kafka, newest_version)

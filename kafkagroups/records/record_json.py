@@ -7,7 +7,7 @@ from typing import Any
 
 from kafkagroups.errors import UsageError
 from kafkagroups.records.fields import Message
-from kafkagroups.records.record_types import RECORD_TYPES
+from kafkagroups.records.record_types import RECORD_TYPES, newest_value_version
 from kafkagroups.records.serde import Record, UnknownContent
 from kafkagroups.records.structs import from_json as fields_from_json, to_json as fields_to_json
 from kafkagroups.records.versions import DEFAULT_DIALECT, Dialect
@@ -103,7 +103,7 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
     record_type = RECORD_TYPES.get(type_id)
     if record_type is None:
         raise UsageError(f"record type {type_id} is unknown", field="key.type")
-    record_key = _parse_fields(record_type.key, key.get("data"), 0, dialect, "key.data")
+    record_key = _parse_fields(record_type.key, key.get("data"), 0, dialect, 0, "key.data")
     if content is None:
         return Record(type_id, record_key, None, None)
     version = _parse_int16(content.get("version"), "value.version")
@@ -114,7 +114,8 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
         raise UsageError(
             f"a value of {name} has version 0 to {record_type.highest_version}, not {version}", field="value.version"
         )
-    record_value = _parse_fields(record_type.value, content.get("data"), version, dialect, "value.data")
+    newest = newest_value_version(dialect, type_id)
+    record_value = _parse_fields(record_type.value, content.get("data"), version, dialect, newest, "value.data")
     return Record(type_id, record_key, record_value, version)
 
 
@@ -127,9 +128,9 @@ def _unknown_record(type_id: int, key: dict[str, Any], content: dict[str, Any] |
     return Record(type_id, UnknownContent(key_bytes), value, None)
 
 
-def _parse_fields(cls: type[Message], value: Any, version: int, dialect: Dialect, path: str) -> Message:
+def _parse_fields(cls: type[Message], value: Any, version: int, dialect: Dialect, newest: int, path: str) -> Message:
     try:
-        return fields_from_json(cls, value, version, dialect.version)
+        return fields_from_json(cls, value, version, dialect.version, newest)
     except UsageError as error:
         raise error.prefix_field(path) from None
 

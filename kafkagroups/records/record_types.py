@@ -97,3 +97,9 @@ def has_type(dialect: Dialect, type_id: int) -> bool:
         read_by = RECORD_TYPES[type_id].read_by
         return dialect.coordinator == "new" and dialect.version in read_by
     return True
+
+
+def newest_value_version(rules: Dialect, type_id: int) -> int:
+    """Return the newest value version that a coordinator reads of a record type."""
+    readable = {0: rules.type0_values, 1: rules.offset_values, 2: rules.group_values}
+    return readable.get(type_id, RECORD_TYPES[type_id].highest_version)

@@ -41,14 +41,13 @@ _SINCE_4_1 = VersionRange((4, 1), NEWEST)
 _ALWAYS = VersionRange(FIRST_WITH_NEW_COORDINATOR, NEWEST)
 
 SECOND_OWNER = Refusal(
-    "A partition of a consumer group gets an owner while it still has another owner, or the record of an owner is "
-    "replaced after another member became the owner of the partition",
+    "A partition of a consumer group gets an owner while it still has another owner",
     "KAFKA-19862",
     (VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 0, 2)), VersionRange((4, 1), (4, 1, 2))),
 )
 SECOND_TASK_OWNER = Refusal(
-    "An active task of a streams group gets a process while it still has another process, the record of its member is "
-    "replaced after another process got the task, or the member's record of type 19 comes after its tasks",
+    "An active task of a streams group gets a process while it still has another process, or the member's record of "
+    "type 19 comes after its tasks",
     "KAFKA-19862",
     (VersionRange((4, 1), (4, 1, 2)),),
 )
@@ -112,6 +111,11 @@ ASSIGNMENT_EPOCH_COUNT = Refusal(
     "",
     (VersionRange((4, 2), (4, 3)),),
 )
+NEGATIVE_ASSIGNMENT_EPOCH = Refusal(
+    "A value of types 6, 12 or 20 with an assignment epoch below -1 or a negative assignment timestamp",
+    "",
+    (VersionRange((4, 3), NEWEST),),
+)
 DOUBLE_ASSIGNED_TOPIC = Refusal(
     "A topic twice in a value of type 8", "", (VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 3)),)
 )
@@ -160,6 +164,7 @@ REFUSALS = (
     SHARE_PARTITION_STATES,
     EARLY_TOMBSTONE,
     ASSIGNMENT_EPOCH_COUNT,
+    NEGATIVE_ASSIGNMENT_EPOCH,
     DOUBLE_ASSIGNED_TOPIC,
     DOUBLE_ASSIGNED_SUBTOPOLOGY,
     DOUBLE_ENTRY,

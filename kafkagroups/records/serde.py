@@ -14,7 +14,7 @@ from functools import cache
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.records.fields import Message
 from kafkagroups.records.offset_commit import OffsetCommitValue
-from kafkagroups.records.record_types import RECORD_TYPES, has_type
+from kafkagroups.records.record_types import RECORD_TYPES, has_type, newest_value_version
 from kafkagroups.records.structs import has_structs, reader, writer
 from kafkagroups.records.versions import DEFAULT_DIALECT, Dialect
 from kafkagroups.records.wire_base import Reader, Writer
@@ -117,14 +117,9 @@ def _readers(type_id: int, dialect: Dialect) -> tuple[Reader, list[Reader]] | No
         return None
     record_type = RECORD_TYPES[type_id]
     value_class = record_type.value
-    highest = record_type.highest_version
-    if type_id == 0:
-        highest = dialect.type0_values
-        value_class = OffsetCommitValue if highest else value_class
-    elif type_id == 1:
-        highest = dialect.offset_values
-    elif type_id == 2:
-        highest = dialect.group_values
+    highest = newest_value_version(dialect, type_id)
+    if type_id == 0 and highest:
+        value_class = OffsetCommitValue
     value_readers = [reader(value_class, version, dialect.version) for version in range(highest + 1)]
     return reader(record_type.key, 0), value_readers
 
@@ -191,6 +186,7 @@ def _writers(type_id: int, is_offset_commit: bool, dialect: Dialect) -> tuple[Wr
     Up to 4.0, a record of type 0 could also have the value of type 1, an OffsetCommitValue.
     """
     value_type = RECORD_TYPES[1 if type_id == 0 and is_offset_commit else type_id]
+    newest = newest_value_version(dialect, value_type.id)
     versions = range(value_type.highest_version + 1)
-    value_writers = [writer(value_type.value, version, dialect.version) for version in versions]
+    value_writers = [writer(value_type.value, version, dialect.version, newest) for version in versions]
     return writer(RECORD_TYPES[type_id].key, 0), value_writers

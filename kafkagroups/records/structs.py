@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
-from kafkagroups.records.fields import M, Message, TaggedField, field_specs, layout
+from kafkagroups.records.fields import NEWEST_VERSION, FieldSpec, M, Message, TaggedField, field_specs, layout
 from kafkagroups.records.refusals import TOO_MANY_TAGS
 from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
 from kafkagroups.records.versions import NEWEST, Version
@@ -37,9 +37,12 @@ def reader(cls: type[Message], version: int, kafka: Version = NEWEST) -> Reader:
     return _readers[cls, form]
 
 
-def writer(cls: type[Message], version: int, kafka: Version = NEWEST) -> Writer:
-    """Return the function that appends one version of a message to a bytearray."""
-    form = layout(cls, version, kafka)
+def writer(cls: type[Message], version: int, kafka: Version = NEWEST, newest_version: int = NEWEST_VERSION) -> Writer:
+    """Return the function that appends one version of a message to a bytearray.
+
+    It raises UsageError for a field that is set and that this Kafka version does not have at all.
+    """
+    form = layout(cls, version, kafka, newest_version)
     if (cls, form) not in _writers:
         _writers[cls, form] = _struct_writer(cls, form)
     return _writers[cls, form]
@@ -50,12 +53,14 @@ def to_json(value: Message, version: int, kafka: Version = NEWEST) -> dict[str, 
     return _struct_to_json(value, layout(type(value), version, kafka))
 
 
-def from_json(cls: type[M], value: Any, version: int, kafka: Version = NEWEST) -> M:
+def from_json(
+    cls: type[M], value: Any, version: int, kafka: Version = NEWEST, newest_version: int = NEWEST_VERSION
+) -> M:
     """Return the message of a JSON value, as Kafka's JsonConverter.read does.
 
     Raises UsageError if a field of that version is missing or has a wrong type.
     """
-    message: M = _struct_from_json(cls, value, layout(cls, version, kafka))
+    message: M = _struct_from_json(cls, value, layout(cls, version, kafka, newest_version))
     return message
 
 
@@ -141,10 +146,14 @@ def _struct_writer(cls: type[Message], form: MessageFormat) -> Writer:
         if spec.tag is None
     ]
     tagged = [(spec, spec.wire.writer(form, spec.nullable)) for spec in present_fields if spec.tag is not None]
+    unknown_fields = [spec for spec in field_specs(cls) if spec.is_unknown_to(form)]
 
     def write(out: bytearray, value: Any) -> None:
         if not isinstance(value, cls):
             raise UsageError(f"expected a {cls.__name__}, found {value!r}")
+        for spec in unknown_fields:
+            if getattr(value, spec.name) != spec.default:
+                raise _refuse_unknown_field(spec, form)
         name = ""
         try:
             for get_field, name, write_field in untagged:  # noqa: B007  # The error below needs the name.
@@ -169,6 +178,11 @@ def _struct_writer(cls: type[Message], form: MessageFormat) -> Writer:
             raise error.prefix_field(name) if name else error from None
 
     return write
+
+
+def _refuse_unknown_field(spec: FieldSpec, form: MessageFormat) -> UsageError:
+    kafka = ".".join(map(str, form.kafka))
+    return UsageError(f"Kafka {kafka} has no such field; leave it out, or choose a later version", field=spec.json_name)
 
 
 def _write_tags(out: bytearray, known: list[tuple[int, bytes]], unknown: tuple[TaggedField, ...]) -> None:
@@ -210,10 +224,11 @@ def _struct_from_json(cls: type[Message], value: Any, form: MessageFormat) -> An
         raise UsageError(f"expected an object with the fields of {cls.__name__}, found {value!r}")
     values: dict[str, Any] = {}
     for spec in field_specs(cls):
-        if not spec.is_in(form):
+        is_unknown = spec.is_unknown_to(form)
+        if not is_unknown and not spec.is_in(form):
             continue  # Kafka's writers silently drop a field that the version does not have.
         if spec.json_name not in value:
-            if spec.tag is None:
+            if spec.tag is None and not is_unknown:
                 raise UsageError(f"version {form.version} of {cls.__name__} needs this field", field=spec.json_name)
             continue
         content = value[spec.json_name]
@@ -223,6 +238,8 @@ def _struct_from_json(cls: type[Message], value: Any, form: MessageFormat) -> An
             values[spec.name] = None if content is None else spec.wire.from_json(content, form)
         except UsageError as error:
             raise error.prefix_field(spec.json_name) from None
+        if is_unknown and values[spec.name] != spec.default:
+            raise _refuse_unknown_field(spec, form)
     if "_unknownTaggedFields" in value:
         values["unknown_tagged_fields"] = _tags_from_json(value["_unknownTaggedFields"])
     return cls(**values)

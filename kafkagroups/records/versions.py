@@ -87,6 +87,9 @@ FIRST_WITH_NEW_COORDINATOR: Version = (3, 7)
 """The first version with the new coordinator. Up to 3.9 it is a preview, next to the classic coordinator."""
 FIRST_WITHOUT_CLASSIC_COORDINATOR: Version = (4, 0)
 
+STEP_BEFORE_2_1: Version = (2, 0, 2**30)
+"""2.1-IV0, a development step between 2.0 and 2.1. No other development step wrote value versions of its own."""
+
 CHECKED_VERSIONS: dict[Coordinator, tuple[str, ...]] = {
     "classic": ("0.8.2.2", "0.9.0.1", "0.10.2.2", "1.0.1", "2.3.1", "2.8.2", "3.9.2"),
     "new": (
@@ -244,8 +247,8 @@ def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dia
     """
     if coordinator == "new":
         return Dialect("new", kafka, version, 4, 4, 0 if version >= (4, 1) else 4, True)
-    offset_values = _newest_rule(version, {(3, 4, 1): 4, (2, 1): 3, (0, 9): 1, (0,): 0})
-    group_values = _newest_rule(version, {(3, 4): 4, (2, 3): 3, (2, 1): 2, (0, 10, 1): 1, (0, 9): 0, (0,): -1})
+    offset_values = _newest_rule(version, {(3, 4, 1): 4, (2, 1): 3, STEP_BEFORE_2_1: 2, (0, 9): 1, (0,): 0})
+    group_values = _newest_rule(version, {(3, 4): 4, (2, 3): 3, STEP_BEFORE_2_1: 2, (0, 10, 1): 1, (0, 9): 0, (0,): -1})
     # A classic reader never reads tag 0 of an offset value, whatever version number it is given here.
     known_fields = min(version, (3, 9))
     return Dialect("classic", kafka, known_fields, offset_values, group_values, offset_values, version >= (3, 4, 1))
@@ -305,19 +308,16 @@ _WRITTEN_TYPES = {4: VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 1)), 15: Versi
 
 Kafka 4.0 reads type 15 but does not write it."""
 
-_STEP_BEFORE_2_1: Version = (2, 0, 2**30)
-"""2.1-IV0, a development step between 2.0 and 2.1. No other development step wrote value versions of its own."""
-
 WRITTEN_VALUES = (
     WrittenValue(0, 0, VersionRange((0, 8, 2), (0, 9))),
-    WrittenValue(1, 1, VersionRange((0, 9), _STEP_BEFORE_2_1)),
-    WrittenValue(1, 1, VersionRange(_STEP_BEFORE_2_1, NEWEST), expires=True),
-    WrittenValue(1, 2, VersionRange(_STEP_BEFORE_2_1, (2, 1))),
+    WrittenValue(1, 1, VersionRange((0, 9), STEP_BEFORE_2_1)),
+    WrittenValue(1, 1, VersionRange(STEP_BEFORE_2_1, NEWEST), expires=True),
+    WrittenValue(1, 2, VersionRange(STEP_BEFORE_2_1, (2, 1))),
     WrittenValue(1, 3, VersionRange((2, 1), (4, 1))),
     WrittenValue(1, 4, VersionRange((4, 1), NEWEST)),
     WrittenValue(2, 0, VersionRange((0, 9), (0, 10, 1))),
-    WrittenValue(2, 1, VersionRange((0, 10, 1), _STEP_BEFORE_2_1)),
-    WrittenValue(2, 2, VersionRange(_STEP_BEFORE_2_1, (2, 3))),
+    WrittenValue(2, 1, VersionRange((0, 10, 1), STEP_BEFORE_2_1)),
+    WrittenValue(2, 2, VersionRange(STEP_BEFORE_2_1, (2, 3))),
     WrittenValue(2, 3, VersionRange((2, 3), NEWEST)),
     *(WrittenValue(number, 0, _WRITTEN_TYPES.get(number, read)) for number, read in READ_TYPES.items()),
 )
@@ -332,7 +332,7 @@ def written_values(record_type: int) -> tuple[WrittenValue, ...]:
 
 def parse_writer(text: str) -> Version:
     """Return the numbers of a version whose values a broker can write: a release, or "2.1-IV0"."""
-    return _STEP_BEFORE_2_1 if text == "2.1-IV0" else parse_release(text)
+    return STEP_BEFORE_2_1 if text == "2.1-IV0" else parse_release(text)
 
 
 def value_version(record_type: int, kafka: str, *, expires: bool = False) -> int:

@@ -36,11 +36,15 @@ INT32_LENGTH = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class MessageFormat:
-    """The format of a message: its version, whether the version is flexible, and the Kafka version of the reader."""
+    """The format of a message: its version, whether the version is flexible, and the Kafka version of the reader.
+
+    `newest_version` is the newest version of the message that this Kafka version has.
+    """
 
     version: int
     flexible: bool
     kafka: tuple[int, ...]
+    newest_version: int = 2**15 - 1
 
 
 class Wire(ABC):

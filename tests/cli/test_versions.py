@@ -38,3 +38,28 @@ def test_dump_prints_a_share_group_with_the_fields_of_its_version(run, tmp_path)
         log.append(encode_batch([LogRecord(0, 1000, key, value)]))
     status, out, _ = run("dump", tmp_path, "--json", "--kafka", "4.0")
     assert status == 0 and json.loads(out)["value"]["data"] == {"epoch": 5}
+
+
+def test_a_version_that_was_not_compared_with_a_broker_uses_the_rules_of_the_nearest_one(run):
+    """CONTRACT.md 9: `kafka_rules` in the JSON and a line on stderr. A feature release is its newest patch release."""
+    for coordinator, kafka, rules in (
+        ("classic", "2.4.0", "2.3.1"),
+        ("classic", "2.7.2", "2.8.2"),
+        ("classic", "1.1", "1.0.1"),
+        ("classic", "3.9.1", "3.9.2"),
+        ("new", "3.8.0", "3.9.2"),
+        ("classic", "2.1.1", "2.1.1"),
+    ):
+        status, out, err = run("load", "data/harbour/1.0.1", "--json", "--coordinator", coordinator, "--kafka", kafka)
+        assert (status, json.loads(out)["kafka"], json.loads(out)["kafka_rules"]) == (0, kafka, rules)
+        origin = "were read in Kafka's source" if rules == kafka else f"are those of {rules}"
+        assert err == f"kafkagroups: Kafka {kafka} was not compared with a broker: its rules {origin}\n"
+    for coordinator, kafka in (
+        ("classic", "2.8"),
+        ("classic", "3.9"),
+        ("new", "4.3"),
+        ("new", "4.0.0"),
+        ("new", "3.9.2"),
+    ):
+        status, out, err = run("load", "data/harbour/1.0.1", "--json", "--coordinator", coordinator, "--kafka", kafka)
+        assert status == 0 and "kafka_rules" not in json.loads(out) and not err

@@ -20,7 +20,8 @@ NINE = {f"{topic}-{p}" for topic in ("orders", "clicks", "pay-ments") for p in r
 
 
 def cases():
-    for run in sorted((captured("runs") / "runs").iterdir()):
+    runs = [*(captured("runs") / "runs").iterdir(), *(captured("v440") / "v440" / "runs").iterdir()]
+    for run in sorted(runs, key=lambda run: run.name):
         for answers in sorted(run.glob("*answers.json")):
             name = answers.name.removesuffix("answers.json").rstrip("-") or "log"
             yield pytest.param(run / name, answers, id=f"{run.name}-{name}")

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
@@ -40,6 +41,7 @@ GROUP_TYPES = {"consumer": (3, 4, 5, 6, 7, 8, 8, 8, 16), "share": (9, 10, 11, 12
     "streams": (17, 19, 19, 20, 21, 22, 22, 22, 23)
 }
 """The record types of each kind of group. A type that appears twice here is chosen twice as often."""
+NEWEST_WRITER = dialect("new", "4.4.0")
 RELEASES = ("3.9.2", "4.0.1", "4.0.2", "4.1.1", "4.1.2", "4.2.0", "4.2.1", "4.3.1", "4.4.0")
 """Every release that fails on other records than the release before it."""
 
@@ -94,7 +96,7 @@ class _Sequence:
 
     def events(self) -> list[Event]:
         events = []
-        for _ in range(self.random.choice((2, 3, 4, 6, 9, 14, 25))):
+        for _ in range(self.random.choice((2, 3, 4, 6, 9, 14, 25, 40))):
             if self.transactions and self.random.random() < self.transactions / 2:
                 kind = self.random.choice(("commit", "abort"))
                 events.append(Event(kind, self.random.choice((1, 2)), None, None))
@@ -116,11 +118,16 @@ class _Sequence:
         if self.random.random() >= self.tombstones:
             value, version = self._value(number)
         producer = self.random.choice((1, 2)) if self.random.random() < self.transactions else NO_PRODUCER_ID
-        key_bytes, value_bytes = encode(Record(number, key, value, None if value is None else version), self.writer)
+        record = Record(number, key, value, None if value is None else version)
+        try:
+            key_bytes, value_bytes = encode(record, self.writer)
+        except UsageError:  # This writer does not have one of the fields.
+            key_bytes, value_bytes = encode(record, NEWEST_WRITER)
         if value_bytes is not None and self.random.random() < self.odd:
             value_bytes = self._damage(value_bytes)
         if self.random.random() < self.odd / 10:
-            key_bytes = self.random.choice((18, 24, 99)).to_bytes(2, "big") + key_bytes[2:]
+            unknown = self.random.choice((18, 24, 99)).to_bytes(2, "big") + key_bytes[2:]
+            key_bytes = self.random.choice((unknown, unknown, key_bytes + b"tail", key_bytes[:-1]))
         return Event("record", producer, key_bytes, value_bytes)
 
     def _type_of(self, kind: str) -> int:
@@ -149,20 +156,20 @@ class _Sequence:
             3: lambda: consumer.ConsumerGroupMetadataValue(self._epoch(), self.random.choice((0, 7))),
             4: lambda: consumer.ConsumerGroupPartitionMetadataValue(self._topics_seen()),
             5: self._consumer_member,
-            6: lambda: consumer.ConsumerGroupTargetAssignmentMetadataValue(self._epoch(), self.random.choice((0, 99))),
+            6: lambda: consumer.ConsumerGroupTargetAssignmentMetadataValue(self._epoch(), self._time()),
             7: lambda: consumer.ConsumerGroupTargetAssignmentMemberValue(self._topic_partitions()),
             8: self._consumer_assignment,
             9: lambda: share.ShareGroupPartitionMetadataValue(self._topics_seen()),
             10: self._share_member,
             11: lambda: share.ShareGroupMetadataValue(self._epoch(), self.random.choice((0, 0, 7))),
-            12: lambda: share.ShareGroupTargetAssignmentMetadataValue(self._epoch(), self.random.choice((0, 99))),
+            12: lambda: share.ShareGroupTargetAssignmentMetadataValue(self._epoch(), self._time()),
             13: lambda: share.ShareGroupTargetAssignmentMemberValue(self._topic_partitions()),
             14: self._share_assignment,
             15: self._share_states,
             16: self._resolved_pattern,
             17: self._streams_group,
             19: self._streams_member,
-            20: lambda: streams.StreamsGroupTargetAssignmentMetadataValue(self._epoch(), self.random.choice((0, 99))),
+            20: lambda: streams.StreamsGroupTargetAssignmentMetadataValue(self._epoch(), self._time()),
             21: lambda: streams.StreamsGroupTargetAssignmentMemberValue(*(self._target_tasks() for _ in range(3))),
             22: self._streams_assignment,
             23: self._topology,
@@ -185,7 +192,7 @@ class _Sequence:
 
     def _classic_group(self) -> GroupMetadataValue:
         consumers = self.random.random() < 0.7
-        names = self.random.choice(((), ("m1",), ("m1", "m2"), MEMBERS))
+        names = self._rarely(self.random.choice(((), ("m1",), ("m1", "m2"), MEMBERS)), ("m1", "m1", "m2"))
         members = tuple(
             MemberMetadata(
                 name,
@@ -193,7 +200,7 @@ class _Sequence:
                 "c",
                 "/h",
                 self.random.choice((-1, 300)),
-                100,
+                self._rarely(100, self.random.choice((0, -1))),
                 self._rarely(self.random.choice(SUBSCRIPTIONS[:2]), self.random.choice(SUBSCRIPTIONS)),
                 b"a",
             )
@@ -202,7 +209,7 @@ class _Sequence:
         has_protocol = bool(names) or self.random.random() < 0.1
         return GroupMetadataValue(
             self.random.choice(("consumer", "consumer", "")) if consumers else "connect",
-            self.random.randrange(4),
+            self._rarely(self.random.randrange(4), -1),
             "range" if has_protocol else None,
             self.random.choice(names or ("m1",)) if has_protocol else None,
             self.random.choice((-1, 1000)),
@@ -212,7 +219,7 @@ class _Sequence:
     def _topics_seen(self) -> tuple[consumer.TopicMetadata, ...]:
         found = []
         for index in self._some(2):
-            racks = (consumer.PartitionMetadata(0, ("r1",)),) if self.random.random() < 0.3 else ()
+            racks = (consumer.PartitionMetadata(0, ("r1",)),) * self.random.choice((0, 0, 0, 1, 2))
             name = self._rarely(TOPICS[index], "")
             topic_id = self._rarely(TOPIC_IDS[index], UUID.default)
             found.append(consumer.TopicMetadata(topic_id, name, self._rarely(3, -1), racks))
@@ -220,7 +227,7 @@ class _Sequence:
 
     def _consumer_member(self) -> consumer.ConsumerGroupMemberMetadataValue:
         protocols = tuple(
-            consumer.ClassicProtocol(name, self.random.choice(SUBSCRIPTIONS))
+            consumer.ClassicProtocol(self._rarely(name, "range"), self.random.choice(SUBSCRIPTIONS))
             for name in ("range", "sticky")[: self._few()]
         )
         classic = self.random.choice((None, None, consumer.ClassicMemberMetadata(4000, protocols)))
@@ -230,7 +237,7 @@ class _Sequence:
             "c",
             "/h",
             self.random.choice(((), ("t",), ("t", "u"), ("t", "t"))),
-            self.random.choice((None, None, "", *PATTERNS)),
+            self._rarely(self.random.choice((None, None, "", *PATTERNS)), "("),
             self.random.choice((-1, 300)),
             self.random.choice((None, None, "range", "uniform")),
             classic,
@@ -274,7 +281,8 @@ class _Sequence:
         return share.ShareGroupStatePartitionMetadataValue(topics(), topics(), deleting)
 
     def _resolved_pattern(self) -> consumer.ConsumerGroupRegularExpressionValue:
-        return consumer.ConsumerGroupRegularExpressionValue(("t",)[: self._few()], 5, 1000)
+        topics = self.random.choice(((), ("t",), ("t", "u"), ("t", "t")))
+        return consumer.ConsumerGroupRegularExpressionValue(topics, self._rarely(5, -1), self._time())
 
     def _streams_group(self) -> streams.StreamsGroupMetadataValue:
         configs = tuple(
@@ -323,19 +331,46 @@ class _Sequence:
         )
 
     def _topology(self) -> streams.StreamsGroupTopologyValue:
-        parts = tuple(streams.Subtopology(SUBTOPOLOGIES[index], ("t",), (), (), (), (), ()) for index in self._some(2))
+        def topics(count: int) -> tuple[str, ...]:
+            return tuple(self.random.choice(TOPICS) for _ in range(count))
+
+        def internal_topics() -> tuple[streams.TopicInfo, ...]:
+            configs = tuple(streams.TopicConfig(self._rarely(name, "a"), "1") for name in ("a", "b")[: self._few()])
+            count = self._rarely(1, -1)
+            return tuple(
+                streams.TopicInfo(name, count, 1, configs) for name in topics(self.random.choice((0, 0, 1, 2)))
+            )
+
+        def copartitions() -> tuple[streams.CopartitionGroup, ...]:
+            return (streams.CopartitionGroup((0,), (), (self._rarely(0, 9),)),) * self.random.choice((0, 0, 0, 1))
+
+        parts = tuple(
+            streams.Subtopology(
+                SUBTOPOLOGIES[index],
+                topics(self._few()),
+                PATTERNS[: self.random.choice((0, 0, 1))],
+                internal_topics(),
+                topics(self.random.choice((0, 0, 1))),
+                internal_topics(),
+                copartitions(),
+            )
+            for index in self._some(2)
+        )
         return streams.StreamsGroupTopologyValue(self._rarely(self.random.choice((0, 1, 1, 2)), -1), parts)
 
     def _member(self) -> str:
         return self._rarely(self.random.choice(MEMBERS), "")
 
     def _epoch(self) -> int:
-        return self._rarely(self.epoch, self.random.choice((-1, 0, 2**31 - 1)))
+        return self._rarely(self.epoch, self.random.choice((-2, -1, 0, 2**31 - 1)))
+
+    def _time(self) -> int:
+        return self._rarely(self.random.choice((0, 99)), self.random.choice((-1, -(2**63), 2**63 - 1)))
 
     def _member_epoch(self) -> int:
         if self.random.random() < 0.2:
             return self.random.choice((0, 1, -2, self.epoch - 1, self.epoch + 1))
-        return self._rarely(self.epoch, -1)
+        return self._rarely(self.epoch, self.random.choice((-1, -3, -(2**31))))
 
     def _epochs(self, count: int) -> tuple[int, ...] | None:
         """Assignment epochs, mostly as many as there are partitions."""

@@ -29,7 +29,7 @@ from kafkagroups.groups.offsets import Offsets
 from kafkagroups.groups.shard import LoadedPartition, Shard
 from kafkagroups.records.versions import Dialect
 
-FORMAT = 3
+FORMAT = 4
 _MANIFEST = "snapshot.json"
 CHECKPOINT = "checkpoint"
 """The folder of a Spark stream's checkpoint, which may be in the snapshot's folder."""

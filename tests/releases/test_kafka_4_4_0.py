@@ -1,0 +1,118 @@
+"""Kafka 4.4.0: its records and the limits of its readers. Its runs are in tests/groups/test_load_runs.py."""
+
+import json
+
+import pytest
+
+import kafkagroups as kg
+from tests.captured import rows
+from tests.cases import case
+
+NEW = kg.dialect("new", "4.4.0")
+OLD = kg.dialect("new", "4.3.1")
+
+
+def unhex(text):
+    return None if text is None else bytes.fromhex(text)
+
+
+def record_bytes(row):
+    """Return the key and the value of a row. A long value is given as parts: hex digits, or hex digits and a count."""
+    if "value_parts" not in row:
+        return unhex(row["key_hex"]), unhex(row["value_hex"])
+    parts = [part if isinstance(part, str) else part[0] * part[1] for part in row["value_parts"]]
+    return unhex(row["key_hex"]), unhex("".join(parts))
+
+
+def test_a_record_of_4_4_0_decodes_to_kafkas_json_and_encodes_to_its_bytes():
+    for row in rows("v440", "v440/vectors.jsonl") + rows("v440", "v440/helpers.jsonl"):
+        with case(row["id"]):
+            key, value = record_bytes(row)
+            record = kg.decode(key, value, NEW)
+            shown = kg.to_json(record, NEW)
+            assert shown["key"]["data"] == row["key"]
+            if value is not None:
+                assert shown["value"] == {"version": str(row["value_version"]), "data": row["value"]}
+            assert kg.encode(record, NEW) == (key, value)
+            assert kg.from_json(json.loads(json.dumps(shown)), NEW) == record
+
+
+def test_4_3_1_keeps_the_new_fields_as_unknown_tags():
+    """It does not show them, and writes them back."""
+    seen = 0
+    for row in rows("v440", "v440/vectors.jsonl"):
+        if "4.3.1" in row:
+            with case(row["id"]):
+                key, value = record_bytes(row)
+                record = kg.decode(key, value, OLD)
+                shown = kg.to_json(record, OLD)["value"]["data"]
+                assert len(shown.pop("_unknownTaggedFields")) == row["4.3.1"]["ok"]["unknown_tags_kept"]
+                assert shown == row["4.3.1"]["ok"]["value"]
+                assert kg.encode(record, OLD) == (key, value)
+                seen += 1
+    assert seen > 10
+
+
+@pytest.mark.parametrize("name", ["limits.jsonl", "reader_differences.jsonl"])
+def test_4_4_0_limits_arrays_and_tags(name):
+    """At most 1,000,000 elements and 10,000 tags, and no negative number of tags. 4.3.1 has no limits."""
+    differing = 0
+    read_back = [row for row in rows("v440", f"v440/{name}") if "key_hex" in row]
+    for row in read_back:
+        with case(row["id"]):
+            key, value = record_bytes(row)
+            accepts = {version: _reads(key, value, rules) for version, rules in (("4.3.1", OLD), ("4.4.0", NEW))}
+            assert accepts == {version: "error" not in row[version] for version in accepts}
+            differing += accepts["4.3.1"] != accepts["4.4.0"]
+    assert differing
+
+
+def _reads(key, value, rules):
+    try:
+        kg.decode(key, value, rules)
+    except kg.InvalidRecord:
+        return False
+    return True
+
+
+def test_what_decode_refuses_annotate_refuses():
+    for row in rows("v440", "v440/reader_differences.jsonl"):
+        if "error" in row["4.4.0"]:
+            with case(row["id"]), pytest.raises(kg.InvalidRecord):
+                kg.annotate(*record_bytes(row), NEW)
+
+
+@pytest.mark.parametrize(
+    ("kafka", "older", "kind", "field", "value"),
+    [
+        ("4.4.0", "4.3.1", 17, "storedDescriptionTopologyEpoch", 5),
+        ("4.4.0", "4.3.1", 17, "failedDescriptionTopologyEpoch", 0),
+        ("4.2.0", "4.1.2", 17, "validatedTopologyEpoch", 1),
+        ("4.1.0", "4.0.2", 11, "metadataHash", 7),
+        ("4.3.0", "4.2.1", 6, "assignmentTimestamp", 7),
+    ],
+)
+def test_encode_refuses_a_field_that_the_release_does_not_have(kafka, older, kind, field, value):
+    """Its default is accepted, because the older release means the same without the field."""
+    first = "assignmentEpoch" if kind == 6 else "epoch"
+    data = {first: 1, "metadataHash": 0} if kind != 6 else {first: 1}
+    shown = {"key": {"type": kind, "data": {"groupId": "g"}}, "value": {"version": 0, "data": data | {field: value}}}
+    newer = kg.dialect("new", kafka)
+    record = kg.from_json(shown, newer)
+    assert kg.decode(*kg.encode(record, newer), newer) == record
+    rules = kg.dialect("new", older)
+    for call in (lambda: kg.from_json(shown, rules), lambda: kg.encode(record, rules)):
+        with pytest.raises(kg.UsageError, match=f"{field}: Kafka {older} has no such field"):
+            call()
+    shown["value"]["data"] = data
+    kg.encode(kg.from_json(shown, rules), rules)
+
+
+def test_encode_refuses_a_field_of_a_later_value_version():
+    """2.1 brought the leader epoch, with value version 3. 3.9's writers drop it silently in version 1."""
+    data = {"offset": 1, "leaderEpoch": 5, "metadata": "", "commitTimestamp": 1, "expireTimestamp": -1}
+    key = {"type": 1, "data": {"group": "g", "topic": "t", "partition": 0}}
+    shown = {"key": key, "value": {"version": 1, "data": data}}
+    assert kg.encode(kg.from_json(shown, kg.dialect("classic", "3.9.2")))
+    with pytest.raises(kg.UsageError, match=r"leaderEpoch: Kafka 1\.0\.1 has no such field"):
+        kg.from_json(shown, kg.dialect("classic", "1.0.1"))

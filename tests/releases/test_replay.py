@@ -1,0 +1,24 @@
+"""Random sequences of records of all types, loaded by each release's own GroupCoordinatorShard and by this package.
+
+`python -m tests.releases.compare` loads more of them.
+"""
+
+import os
+
+import pytest
+
+from tests.releases.compare import compare
+from tests.releases.kafka import coordinator_jars
+from tests.releases.sequences import RELEASES
+
+pytestmark = pytest.mark.broker
+COUNT = 20_000 if os.environ.get("KG_PROFILE") == "long" else 400
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_random_sequence_loads_as_in_that_release(release):
+    """The verdict, the offset of the record that fails, the groups, their members, offsets and pending commits."""
+    if not (coordinator_jars(release) / ".complete").exists():
+        pytest.skip(f"no jars of the coordinator of Kafka {release}: make brokers")
+    found = list(compare(release, range(COUNT)))
+    assert not found, "\n".join(f"seed {difference.seed}: {difference.cause}" for difference in found)

@@ -1,4 +1,7 @@
-"""A batch of any format (magic 0, 1 or 2), its records, and its position in the log."""
+"""A batch of any format (magic 0, 1 or 2), its records, and its position in the log.
+
+The magic is the number of the format: 0 before Kafka 0.10, 1 in 0.10, and 2 since 0.11.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import NamedTuple
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.compression import CompressionType, compression_type
 
-# The bits of a batch's attributes.
+# The bits of a batch's attributes. CODEC covers three bits, which contain the number of the compression codec.
 CODEC = 0x07
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
@@ -26,7 +29,8 @@ class LogRecord(NamedTuple):
 
     `timestamp` is in ms since the epoch; in magic 0 it is -1. `sequence` is -1 if the batch has no sequence numbers.
     `size` is the number of the record's bytes after decompression. `headers` are (key, value) pairs. Only a message of
-    magic 0 or 1 has a checksum of its own: `crc` contains it, and `is_valid` says whether it is correct.
+    magic 0 or 1 has a checksum: `crc` contains the checksum, and `is_valid` says whether it is correct. In magic 2,
+    `crc` is None and `is_valid` is True. `attributes` are the attributes of the record, not those of its batch.
     """
 
     offset: int
@@ -47,9 +51,11 @@ class Batch:
     """A batch of magic 2, a message of magic 0 or 1, or a compressed wrapper of such messages.
 
     `crc` is the checksum in the header; `computed_crc` is computed from the bytes. `position` is where the batch begins
-    in `file`, and `size` is its number of bytes. `count` is the number of records that the header gives; it is 1 in
-    magic 0 and 1. `payload` contains the records, compressed with the codec in `attributes`. In magic 0 and 1, the
-    fields producer_id, producer_epoch, base_sequence and partition_leader_epoch do not exist; they are -1.
+    in `file`, and `size` is its number of bytes. `count` is the number of records in the header; it is 1 in magic 0 and
+    1. In magic 2, `payload` contains the records, compressed with the codec in `attributes`; in magic 0 and 1, it is
+    the whole message. `parse_records` is the function that parses the payload. In magic 0 and 1, the fields
+    producer_id, producer_epoch, base_sequence, base_timestamp and partition_leader_epoch do not exist; they are -1.
+    Timestamps are in ms since the epoch.
     """
 
     magic: int
@@ -96,7 +102,7 @@ class Batch:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """The time from which the cleaner may remove this batch's tombstones or marker; None if it is not set."""
+        """The time (ms) from which the cleaner may remove this batch's tombstones or marker; None if no time is set."""
         return self.base_timestamp if self.magic >= 2 and self.attributes & DELETE_HORIZON else None
 
     @property

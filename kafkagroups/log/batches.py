@@ -1,4 +1,8 @@
-"""Parsing a segment's bytes into batches of any magic, with a check of checksums."""
+"""Parsing a segment's bytes into batches of any magic, with a check of checksums.
+
+A frame (frames.py) says where a batch begins and ends, and whether the batch is whole. The parameter `file` is the
+segment's path; batches and errors contain it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ def read_batches(data: BytesLike, file: str | None = None) -> Iterator[Batch]:
 
 
 def valid_batch(frame: Frame, data: bytes, file: str | None = None) -> Batch:
-    """Parse the bytes of a frame. Raises InvalidLog if the batch is not whole or its checksum is wrong."""
+    """Parse the bytes of one batch. Raises InvalidLog if the batch is not whole or its checksum is wrong."""
     if frame.state is not FrameState.WHOLE:
         raise frame.error(file)
     batch = parse_batch(frame, data, file)
@@ -41,6 +45,6 @@ def batch_at(data: BytesLike, position: int, file: str | None = None) -> Batch:
 
 
 def parse_batch(frame: Frame, data: bytes, file: str | None = None) -> Batch:
-    """Parse the bytes of a whole frame, without a check of the checksum."""
+    """Parse the bytes of one whole batch, without a check of its checksum."""
     parse = record_batch.parse_batch if frame.magic == 2 else message_set.parse_batch
     return parse(data, frame.position, file)

@@ -1,7 +1,9 @@
 """The cleaner's open transactions: which batches were aborted, and which markers are unused.
 
-A marker is unused if the pass has read no batch of its transaction, not even an empty batch. A batch counts even if
-the same pass removes it. So the pass that removes a transaction's data still treats its marker as used.
+A pass is one run of the cleaner over a log (cleaner.py). A marker is the control record that commits or aborts a
+transaction. The marker is unused if the pass has read no batch of its transaction, not even an empty batch. A batch
+counts even if the same pass removes it. So the pass that removes a transaction's data still treats the transaction's
+marker as used.
 Source: CleanedTransactionMetadata.java (4.3.1).
 """
 
@@ -22,12 +24,12 @@ class CleanedTransactions:
         self._later_aborted = deque(sorted(aborted, key=lambda txn: txn.first_offset))
         """The aborted transactions that begin after the current batch."""
         self._aborted_has_data: dict[int, bool] = {}
-        """The open transactions that will be aborted, by producer id: whether a batch of the transaction was read."""
+        """For each open transaction that will be aborted, by producer id: whether a batch of it was read."""
         self._committed: set[int] = set()
-        """The producer ids of the open transactions that will be committed and of which a batch was read."""
+        """The ids of the producers with an open transaction that will be committed, if a batch of it was read."""
 
     def can_discard(self, batch: Batch) -> bool:
-        """Process the log's next batch. Return whether it is data of an aborted transaction or an unused marker."""
+        """Process the log's next batch. Return whether the batch is aborted data or an unused marker."""
         while self._later_aborted and self._later_aborted[0].first_offset <= batch.last_offset:
             self._aborted_has_data.setdefault(self._later_aborted.popleft().producer_id, False)
         if batch.is_control:

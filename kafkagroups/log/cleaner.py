@@ -1,18 +1,20 @@
 """Log compaction: one pass of the cleaner of Kafka 4.3.1 over one partition.
 
-A record stays if the offset map (offset_map.py) has no newer record of its key, and if it is not an expired tombstone.
-The pass reads and rewrites all segments from the log's start to the last offset that the map covers. It divides these
-segments into groups, and writes each group as one segment. It copies all later segments, including the active segment.
-The next pass begins after the last offset of the map: the next dirty offset.
+The offset map (offset_map.py) contains the newest offset of each key in the dirty part of the log. This part begins at
+the first dirty offset, up to which an earlier pass has cleaned the log, and ends at the first uncleanable offset. A
+record stays if the offset map has no newer record of its key, and if the record is not an expired tombstone (a record
+without a value). The pass reads and rewrites all segments from the log's start to the last offset that the map covers.
+It divides these segments into groups, and writes each group as one segment. It copies all later segments, including the
+active segment (the last one). The next pass begins after the last offset of the map: the next dirty offset.
 
 - The first pass that keeps a tombstone sets a delete horizon in the header of its batch: attribute bit 6 is set, and
   the base timestamp becomes the time of the pass + delete.retention.ms. The horizon never changes. The first pass at or
   after the horizon removes the tombstones of the batch.
-- Data of aborted transactions is removed immediately. An unused marker (cleaned_transactions.py) gets a delete horizon
-  like a tombstone.
+- Data of aborted transactions is removed immediately. A marker is the control record that ends a transaction. An unused
+  marker (cleaned_transactions.py) gets a delete horizon like a tombstone.
 - A batch that loses all its records is removed, with three exceptions. An empty batch stays if the batch contained the
-  last data of an active producer. It stays if it is a marker of the newest epoch of a producer that has no data in this
-  epoch. It also stays if it is the last batch below the first uncleanable offset.
+  last data of an active producer (producer_state.py). It stays if it is a marker of the newest epoch of a producer that
+  has no data in this epoch. It also stays if it is the last batch below the first uncleanable offset.
 - A batch that loses no record is copied byte for byte. A rewritten batch keeps its offsets, producer, sequence, leader
   epoch, codec and timestamp type. Its base timestamp is the delete horizon, or the timestamp of its first record. An
   empty batch has no codec, no horizon and no base timestamp.
@@ -59,8 +61,11 @@ MAX_INT64 = 2**63 - 1
 class CleanerConfig:
     """The time of a pass and the topic's settings.
 
-    If a field is None, it has a default: `now_ms` is then the newest timestamp in the log, `first_dirty` is the log's
-    start, and `first_uncleanable` is the highest offset that Kafka allows.
+    `now_ms` is the time of the pass; None means the newest timestamp in the log. `delete_retention_ms` is the topic's
+    delete.retention.ms. The dirty part of the log begins at `first_dirty` (None: the log's start) and ends at
+    `first_uncleanable` (None: the highest offset that Kafka allows). `segment_bytes` is the largest size of a new
+    segment. `map_entries` is the number of keys that fit into the offset map. A producer without a batch in the last
+    `producer_expiration_ms` is no longer active; -1 means that producers never expire.
     """
 
     now_ms: int | None = None
@@ -74,7 +79,7 @@ class CleanerConfig:
 
 @dataclass(frozen=True)
 class Size:
-    """The size of a log. A message of magic 0 or 1 outside a wrapper counts as a batch."""
+    """The size of a log. A message of magic 0 or 1 counts as a batch, unless it is in a compressed wrapper."""
 
     segments: int = 0
     batches: int = 0
@@ -86,8 +91,9 @@ class Size:
 class Compaction:
     """The result of a pass. Each list in `groups` contains the base offsets of the segments that became one segment.
 
-    `before` and `after` are the sizes of the log before and after the pass. `damage` is where the log ended because of
-    damaged bytes. If no segment is dirty, no group is cleaned and `next_dirty_offset` is 0, as in Kafka's cleaner.
+    `next_dirty_offset` is the `first_dirty` of the next pass. `before` and `after` are the sizes of the log before and
+    after the pass. `damage` is where the log ended because of damaged bytes; None if the log is not damaged. If no
+    segment is dirty, no group is cleaned and `next_dirty_offset` is 0, as in Kafka's cleaner.
     """
 
     next_dirty_offset: int
@@ -101,7 +107,8 @@ def clean(log: Log, out: Path, config: CleanerConfig, progress: Progress | None 
     """Run one pass, and write all segments, cleaned or not, to the new or empty folder `out`.
 
     Only one segment and the offset map are in memory. Raises UsageError if a number is out of range or the folder is
-    not empty. Raises InvalidLog or InvalidRecord if Kafka's cleaner fails at this log. The folder is then empty.
+    not empty. Raises InvalidLog or InvalidRecord if Kafka's cleaner fails at this log. If the pass fails, it deletes
+    the files that it has written.
     """
     _check_numbers(config)
     create_folder(out)
@@ -162,10 +169,11 @@ def _build_record_filter(source: LogToClean, offset_map: OffsetMap, config: Clea
 
 
 def _calculate_old_horizon(source: LogToClean, config: CleanerConfig) -> int:
-    """Return the time (ms) that decides whether tombstones of magic 0 and 1 are removed.
+    """Return the time (ms) that decides whether tombstones of the old formats, magic 0 and 1, are removed.
 
-    Their batches cannot contain a delete horizon. Instead, the pass removes these tombstones from a segment whose file
-    was last modified at or before this time.
+    A batch of magic 0 or 1 cannot contain a delete horizon. Instead, the pass removes the tombstones of these formats
+    from a segment whose file was last modified at or before the returned time. This time is delete.retention.ms before
+    the last change of the last segment that an earlier pass has cleaned. It is 0 if no segment has been cleaned.
     """
     clean_segments = select_segments(source.segments, 0, source.first_dirty)
     if not clean_segments:
@@ -182,7 +190,8 @@ def _clean_group(
 ) -> Segment:
     """Clean a group of segments and write the result as one segment, even if no record stays.
 
-    The new segment has the base offset of the group's first segment and the modification time of its last segment.
+    The new segment has the base offset of the group's first segment and the modification time of the group's last
+    segment. `old_horizon_ms` is the result of `_calculate_old_horizon`.
     """
     base_offset = group[0].base_offset
     modified_ns = group[-1].modified_ns
@@ -201,7 +210,7 @@ def _clean_group(
 
 
 def _copy_segment(segment: Segment, out: Path) -> Segment:
-    """Copy the readable part of a segment."""
+    """Copy a segment to the folder `out`, up to the end of its last valid batch."""
     path = os.path.join(out, segment_name(segment.base_offset))
     shutil.copyfile(segment.path, path)
     os.truncate(path, segment.size)

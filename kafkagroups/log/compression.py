@@ -1,8 +1,9 @@
 """The compression codecs of batches: gzip, snappy, lz4 and zstd, as Kafka's clients write them.
 
 gzip, zstd and lz4 are standard frames. Before magic 2, clients wrote lz4 with a wrong header checksum (KAFKA-3160).
-Kafka's reader accepts both checksums. Snappy has the format of snappy-java's SnappyOutputStream: 8 bytes of magic, two
-int32 versions, then chunks of an int32 length and raw snappy. Data without this magic is one raw snappy block.
+Kafka's reader accepts the wrong checksum, too. Snappy data has the format of snappy-java's SnappyOutputStream: 8 fixed
+bytes (_SNAPPY_MAGIC), two int32 versions, then chunks. Each chunk is an int32 length and a raw snappy block. Data that
+does not begin with these 8 bytes is one raw snappy block.
 Source: Compression.java, Lz4BlockInputStream.java (4.3.1), snappy-java's SnappyInputStream.
 """
 
@@ -34,9 +35,9 @@ _LZ4_UNCOMPRESSED_BIT = 0x80000000
 """This bit of a block's length says that the block is not compressed."""
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_HEADER = bytes.fromhex("04224d18604082")
-"""The header of a frame with independent blocks of 64 KiB and no checksums."""
+"""The header of an lz4 frame with independent blocks of 64 KiB. Neither a block nor the content has a checksum."""
 _GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
-"""The header of a member with no name, no time and an unknown operating system."""
+"""The header of a gzip member (one compressed stream) with no name, no time and an unknown operating system."""
 _int32 = struct.Struct(">i")
 _uint32_le = struct.Struct("<I")
 
@@ -50,7 +51,7 @@ def compression_type(attributes: int) -> CompressionType:
 
 
 def decompress(codec: CompressionType, data: bytes) -> bytes:
-    """Decompress data. Raises InvalidLog if the codec cannot read it."""
+    """Decompress the data. Raises InvalidLog if the data cannot be decompressed."""
     try:
         if codec is CompressionType.GZIP:
             return _decompress_gzip(data)
@@ -66,7 +67,7 @@ def decompress(codec: CompressionType, data: bytes) -> bytes:
 
 
 def compress(codec: CompressionType, data: bytes) -> bytes:
-    """Compress data as for a batch of magic 2. All codecs except snappy give the same bytes as Kafka 4.3.1."""
+    """Compress the records of a batch of magic 2. All codecs except snappy give the same bytes as Kafka 4.3.1."""
     if codec is CompressionType.GZIP:
         deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
         body = deflate.compress(data) + deflate.flush()
@@ -81,7 +82,7 @@ def compress(codec: CompressionType, data: bytes) -> bytes:
     if codec is CompressionType.ZSTD:
         stream = cramjam.zstd.Compressor(3)
         stream.compress(data)
-        # As in Java's stream, flush() ends the data's block, and finish() writes a separate last block.
+        # Kafka's Java stream does the same: flush() ends the block of the data, finish() writes a separate last block.
         return bytes(stream.flush()) + bytes(stream.finish())
     return data
 
@@ -94,7 +95,7 @@ def _compress_lz4_block(data: bytes) -> bytes:
 
 
 def _decompress_gzip(data: bytes) -> bytes:
-    """Decompress all members of a gzip stream. Java's reader ignores bytes after the last member that are not gzip."""
+    """Decompress all gzip members, one after the other. As in Java's reader, other bytes after them are ignored."""
     out = b""
     while data.startswith(b"\x1f\x8b") or not out:
         member = zlib.decompressobj(16 + zlib.MAX_WBITS)  # zlib's code for data with a gzip header.
@@ -135,8 +136,8 @@ def _decompress_lz4(data: bytes) -> bytes:
 def _decompress_lz4_blocks(data: bytes) -> bytes:
     """Decompress one lz4 frame without a check of its header's checksum.
 
-    The frame consists of magic, flags, block descriptor, the optional size of the content, the header's checksum, and
-    blocks.
+    The frame consists of: 4 fixed bytes (_LZ4_MAGIC), flags, block descriptor, size of the content (optional), checksum
+    of the header, and blocks. Each block begins with its length.
     """
     magic, flags, descriptor = struct.unpack_from("<IBB", data)
     if magic != _LZ4_MAGIC:

@@ -55,7 +55,8 @@ class Frame(NamedTuple):
     """The bytes of one batch, which begins at `position`. If the batch is not whole, `reason` says why.
 
     `size` is the number of bytes of the batch. If the batch is not whole, `size` is the number of bytes from `position`
-    to the end of the data, and the offsets and the magic are -1.
+    to the end of the data, and the offsets and the magic are -1. In magic 0 and 1, `base_offset` and `last_offset` are
+    both the offset in the header.
     """
 
     position: int
@@ -95,7 +96,7 @@ def frames(data: BytesLike, position: int = 0, *, any_magic: bool = False) -> It
 
 
 def frame_at(data: BytesLike, position: int, *, any_magic: bool = False) -> Frame:
-    """Return the frame at one position."""
+    """Return the frame at one position. `any_magic` has the same meaning as in `frames`."""
     available = len(data) - position
     if available >= _MIN_BATCH_BYTES[2]:
         offset, length, magic, last_offset_delta = _header.unpack_from(data, position)
@@ -106,7 +107,7 @@ def frame_at(data: BytesLike, position: int, *, any_magic: bool = False) -> Fram
 
 
 def _check_frame(data: BytesLike, position: int, any_magic: bool) -> Frame:
-    """Return the frame of a batch of magic 0 or 1, or of bytes that are not a whole batch."""
+    """Return the frame at one position if the batch there is not a whole batch of magic 2."""
     available = len(data) - position
     if available < LOG_OVERHEAD:
         return _broken_frame(data, position, FrameState.INCOMPLETE, f"expected a batch, found only {available} bytes")
@@ -186,7 +187,7 @@ def read_frames(file: RawIOBase, position: int = 0) -> Iterator[tuple[Frame, byt
 
 
 def _extend_zeros(file: RawIOBase, zeros: Frame) -> Frame:
-    """Read the file to its end. Return the frame of all its zeros, or a damaged frame if other bytes follow."""
+    """Read the file to its end. Return `zeros` with these zeros added, or a damaged frame if other bytes follow."""
     size = zeros.size
     while piece := _read_piece(file, _PIECE_BYTES):
         size += len(piece)

@@ -4,8 +4,9 @@
     s3:// gs:// abfss:// hdfs://           `pyarrow.fs.FileSystem.from_uri` opens the URI, with its query parameters:
                                            s3://bucket/log?endpoint_override=127.0.0.1:9000&scheme=http
 
-The folder layouts are those of `log.segments.open_logs`. A remote segment is read as a whole, by the process that loads
-it, when the load reaches it. Error messages show a URI without its password and its query.
+The folder layouts are those of `log.segments.open_logs`. A remote segment is read as a whole, when the load reaches
+this segment. The process that loads the segment reads it; with Spark, this is a worker. Error messages show a URI
+without its password and its query.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ def local_path(path: str) -> str | None:
 def find_logs(path: str | os.PathLike[str], folder: str = "") -> list[Log]:
     """Return the logs at a path. A relative path is resolved in `folder`.
 
-    The paths in the logs stay relative to `folder`, so that Spark tasks can read the logs, too. Raises UsageError if
-    the path does not exist, if it contains no log, or if the file system is unknown or raises an error.
+    The paths in the logs stay relative, and each log contains `folder`. So a Spark task can read the logs, although its
+    process has another working directory. Raises UsageError if the path does not exist, if it contains no log, or if
+    the file system is unknown or raises an error.
     """
     path_or_uri = os.fspath(path)
     local = local_path(path_or_uri)
@@ -74,10 +76,10 @@ def find_all_logs(paths: Sequence[str], folder: str = "") -> list[Log]:
 
 @dataclass(frozen=True)
 class RemoteSegments(Mapping[str, BytesLike]):
-    """A mapping of segment names to their bytes in a remote log. The bytes are fetched at each access."""
+    """The bytes of each segment of a remote log, by the segment's name. The bytes are fetched at each access."""
 
     uris: Mapping[str, str]
-    """The URI of each segment name."""
+    """The full URI of each segment, by the segment's name. The name is the URI as messages show it."""
 
     def __getitem__(self, name: str) -> BytesLike:
         uri = self.uris[name]
@@ -155,7 +157,10 @@ def _log_in_folder(uri: str, entries: list[FileInfo]) -> Log | None:
 
 
 def _remote_log(uri: str, folder: str, segments: dict[str, int]) -> Log:
-    """Return the log of remote segments, given by URI and size. The folder's name contains the partition number."""
+    """Return the log of remote segments. `segments` contains the size of each segment, by its URI.
+
+    `folder` is the name of their folder, which contains the partition number.
+    """
     match = PARTITION_FOLDER.fullmatch(folder)
     partition = int(match[1]) if match else None
     content = RemoteSegments({public_uri(segment): segment for segment in segments})
@@ -168,8 +173,10 @@ def _join(uri: str, name: str) -> str:
 
 
 def file_system(uri: str) -> tuple[FileSystem, str]:
-    """Return the file system of a URI, and the path in it. Raises UsageError if pyarrow cannot open it."""
+    """Return the file system of a URI, and the path inside it. Raises UsageError if pyarrow cannot open the URI."""
     parts = _split(uri)
+    # `_open_root` is called with the path /root for all files of a server or bucket, so its cache opens each file
+    # system once. The text that pyarrow puts before "root", such as a bucket, also comes before every other path.
     system, root = _open_root(parts._replace(path="/root", fragment="").geturl())
     path = root.removesuffix("root") + unquote(parts.path.strip("/"))
     return system, path.rstrip("/") or "/"
@@ -177,6 +184,7 @@ def file_system(uri: str) -> tuple[FileSystem, str]:
 
 @cache
 def _open_root(uri: str) -> tuple[FileSystem, str]:
+    """Return the file system of a URI whose path is /root, and pyarrow's form of this path."""
     from pyarrow import ArrowException
     from pyarrow.fs import FileSystem
 

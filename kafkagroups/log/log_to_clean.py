@@ -1,5 +1,6 @@
 """The input of a cleaner pass: a log's segments and producers, and the offsets to clean.
 
+A pass is one run of the cleaner over a log (cleaner.py). The dirty part of the log was not cleaned by an earlier pass.
 Source: LogToClean.java, LogCleanerManager.java, Cleaner.groupSegmentsBySize (4.3.1).
 """
 
@@ -22,7 +23,10 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass
 class Segment:
-    """The readable part of a segment. `size` counts the bytes up to the end of its last valid batch."""
+    """The readable part of a segment. `size` counts the bytes up to the end of its last valid batch.
+
+    `modified_ns` is the modification time of the file in ns. `batches` and `records` are counts.
+    """
 
     base_offset: int
     path: str
@@ -36,8 +40,9 @@ class Segment:
 class LogToClean:
     """A log's segments and producers, and where cleaning may begin and end.
 
-    `first_uncleanable` is the base offset of a segment. This segment and all later segments stay unchanged. The active
-    segment is never cleaned, so it is always one of them. `newest_ms` is the newest timestamp in the log.
+    The dirty part begins at the offset `first_dirty`. `first_uncleanable` is the base offset of a segment. This segment
+    and all later segments stay unchanged. The active segment (the last one) is never cleaned, so it is always one of
+    them. `newest_ms` is the newest timestamp in the log. `states` are the states of the producers.
     """
 
     segments: list[Segment]
@@ -52,8 +57,8 @@ def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, r
 
     Damage ends the log, as in a broker's recovery: the damaged segment is then the active segment. The whole log is
     dirty if `first_dirty` is None or outside the log. If `first_uncleanable` is None, the pass stops at the active
-    segment or at the last stable offset, whichever is lower. The result's `first_uncleanable` is always the base offset
-    of the segment that contains this limit. Raises UsageError if a file cannot be read.
+    segment or at the first offset of the oldest open transaction, whichever is lower. The result's `first_uncleanable`
+    is always the base offset of the segment that contains this limit. Raises UsageError if a file cannot be read.
     """
     try:
         segments = {path: Segment(base_offset_of(path), path, os.stat(path).st_mtime_ns) for path in log.segments}
@@ -111,8 +116,9 @@ def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable
     """Divide neighbouring segments into groups; the pass cleans each group into one segment.
 
     Two rules limit a group. It has at most `max_bytes` before cleaning. Its last offset is at most MAX_RELATIVE_OFFSET
-    above its first base offset; the second rule does not apply to an empty segment. The last offset of a segment is
-    taken to be the offset before the next segment's base offset.
+    above its first base offset; the second rule does not apply to an empty segment. For this rule, the last offset of a
+    segment is the offset before the next segment's base offset. This is an estimate that Kafka uses, too, because the
+    exact offset is only inside the segment.
     """
     groups: list[list[Segment]] = []
     size = 0
@@ -131,7 +137,10 @@ def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable
 
 
 def make_reader(step: str, segments: Sequence[Segment], report: Progress) -> Callable[[Segment], Iterator[Batch]]:
-    """Return a function that reads a segment's batches. It reports its progress through all of `segments` together."""
+    """Return a function that reads a segment's batches and reports the progress through all of `segments` together.
+
+    `step` is the name of the step for `report`.
+    """
     total = sum(segment.size for segment in segments)
     bytes_read = 0
 

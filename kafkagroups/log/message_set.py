@@ -1,13 +1,14 @@
 """Messages of magic 0 (before Kafka 0.10) and magic 1 (0.10), alone or in a compressed wrapper.
 
     offset int64 · size int32 (bytes that follow) · crc uint32 (CRC-32 of all bytes that follow)
-    magic int8 · attributes int8 (0-2 codec, 3 log append time)
+    magic int8 · attributes int8 (bits 0-2: codec; bit 3: log append time)
     timestamp int64 (magic 1 only)
     key length int32, key · value length int32, value (-1 = null)
 
 If there is a codec, the message is a wrapper: its value is a compressed message set, and its offset is the offset of
-the last message in it. In a wrapper of magic 1, the inner offsets are relative to the first message. With log append
-time, all messages have the wrapper's timestamp.
+the last message in this set. In a wrapper of magic 0, the inner messages contain their offsets in the log. In a wrapper
+of magic 1, they contain offsets relative to the first inner message. With log append time, all inner messages of magic
+1 have the wrapper's timestamp.
 Source: LegacyRecord.java, AbstractLegacyRecordBatch.java (4.3.1).
 """
 
@@ -49,7 +50,8 @@ def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
         file=file,
     )
     if attributes & 0x07:
-        # Only the inner messages contain the first offset. If they are unreadable, `records` raises the error.
+        # Only the inner messages contain the first offset. If they are unreadable, `records` raises the error later.
+        # A Batch is frozen, so a plain assignment is not possible.
         with suppress(InvalidLog):
             object.__setattr__(batch, "base_offset", batch.records[0].offset)
     return batch
@@ -81,7 +83,10 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
 
 
 def _convert_message(message: LogRecord, first_offset: int, wrapper_time: int | None) -> LogRecord:
-    """Return a message of a wrapper with the offset and the timestamp that it has in the log."""
+    """Return a message of a wrapper with the offset and the timestamp that it has in the log.
+
+    `first_offset` is added to the offset. `wrapper_time` is the wrapper's log append time, or None without this time.
+    """
     offset = first_offset + message.offset
     if wrapper_time is None or message.magic == 0:
         return message._replace(offset=offset)
@@ -119,7 +124,7 @@ def _parse_message(data: bytes) -> LogRecord:
 
 
 def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    """Return a field with its length before it, and the position after the field."""
+    """Return the bytes after a length (None for a negative length), and the position after these bytes."""
     (length,) = _length.unpack_from(data, position)
     position += _length.size
     if length < 0:

@@ -54,11 +54,11 @@ def fill_map(
     first_dirty: int,
     transactions: CleanedTransactions,
 ) -> None:
-    """Add the keys of segments until the map is full.
+    """Add the keys of segments until the map is full. Records below the offset `first_dirty` are not added.
 
-    `segments` contains, for each segment, its batches and the base offset of the next segment. For the last segment it
-    is the first uncleanable offset instead. The map also covers the offsets between a segment's last batch and the next
-    segment.
+    `segments` contains, for each segment, its batches and the base offset of the next segment. For the last segment, it
+    is the first uncleanable offset instead. `transactions` are the transactions that are open at the current batch. The
+    map also covers the offsets between a segment's last batch and the next segment.
     """
     for batches, next_base in segments:
         for batch in batches:

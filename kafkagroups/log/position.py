@@ -10,10 +10,11 @@ from kafkagroups.log.frames import Frame
 
 
 class Position(NamedTuple):
-    """How far a log was read: the next Kafka offset, and the byte after the last batch in a segment's file.
+    """How far a log was read: `next_offset` is the offset after the last batch that was read.
 
-    A position may contain only the Kafka offset. A reader then searches the batches' headers for this offset. It does
-    the same if the segment's file has another inode than `inode`, because the cleaner has then replaced the file.
+    `byte` is the position after this batch in the file `segment`. A position may contain only `next_offset`. A reader
+    then searches the batches' headers for this offset. The reader does the same if the file has another inode than
+    `inode`, because the cleaner has then replaced the file.
     """
 
     next_offset: int

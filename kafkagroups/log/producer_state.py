@@ -1,7 +1,8 @@
 """The producers of a log: active producers, open transactions and aborted transactions.
 
-A broker keeps this state in memory and in the transaction index. It can be rebuilt from the log. A transaction begins
-with a producer's first transactional batch, and it ends with that producer's marker.
+A broker keeps this state in memory and in the transaction index. The state can be rebuilt from the log. A transaction
+begins with a producer's first transactional batch. It ends with that producer's marker, a control record of type COMMIT
+or ABORT. A producer is active if its last batch is recent (`active_producers`).
 
 Simpler than Kafka: sequence numbers are not checked, because a follower does not check them either. A broker's recovery
 skips an empty control batch; here such a batch still sets its producer's epoch. The result is the same, because the
@@ -31,8 +32,9 @@ class AbortedTxn(NamedTuple):
 class ProducerState:
     """The state of one producer.
 
-    `last_data_offset` is the last offset of its newest data batch; None if there is no data of its current epoch.
-    `txn_first_offset` is the first offset of its open transaction; None if no transaction is open.
+    `epoch` is the newest producer epoch. `last_data_offset` is the last offset of its newest data batch; None if there
+    is no data of this epoch. `last_timestamp` is the largest timestamp (ms) of its newest batch. `txn_first_offset` is
+    the first offset of its open transaction; None if no transaction is open.
     """
 
     epoch: int
@@ -43,7 +45,7 @@ class ProducerState:
 
 @dataclass
 class ProducerStates:
-    """All producers of a log, and its aborted transactions in the order of their markers."""
+    """All producers of a log by producer id, and the log's aborted transactions in the order of their markers."""
 
     producers: dict[int, ProducerState] = field(default_factory=dict)
     aborted: list[AbortedTxn] = field(default_factory=list)
@@ -92,10 +94,11 @@ def last_stable_offset(states: ProducerStates, log_end: int) -> int:
 
 
 def active_producers(states: ProducerStates, expired_before: int | None) -> dict[int, ProducerState]:
-    """Return the producers whose last batch is not older than `expired_before`; a broker still has their state.
+    """Return the producers, by id, whose last batch is not older than the time `expired_before` (ms).
 
-    A broker also keeps the state of a producer with an open transaction. Here this makes no difference, because a pass
-    does not clean the batches of an open transaction.
+    If `expired_before` is None, no producer expires. A broker forgets the other producers, except those with an open
+    transaction. Here this exception makes no difference, because a pass does not clean the batches of an open
+    transaction.
     """
     return {
         producer_id: state

@@ -2,7 +2,7 @@
 
     baseOffset int64 · batchLength int32 (bytes that follow) · partitionLeaderEpoch int32 · magic int8
     crc uint32 (CRC-32C of all bytes that follow)
-    attributes int16 (0-2 codec, 3 log append time, 4 transactional, 5 control, 6 delete horizon)
+    attributes int16 (bits 0-2: codec; 3: log append time; 4: transactional; 5: control; 6: delete horizon)
     lastOffsetDelta int32 · baseTimestamp int64 · maxTimestamp int64
     producerId int64 · producerEpoch int16 · baseSequence int32 · count int32
     records, compressed together:
@@ -104,7 +104,10 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
 
 
 def _parse_record(data: bytes, start: int, batch: Batch, append_time: int | None) -> tuple[LogRecord, int]:
-    """Return a record and the position after it. All records have the time `append_time`, unless it is None."""
+    """Return the record that begins at `start`, and the position after it.
+
+    `append_time` is the timestamp of all records of the batch (log append time), or None.
+    """
     length, position = read_varint(data, start)
     end = position + length
     if length < 0 or end > len(data):
@@ -144,7 +147,10 @@ def _parse_record(data: bytes, start: int, batch: Batch, append_time: int | None
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    """Return a field with its length before it, and the position after the field. The record ends at `end`."""
+    """Return the bytes after a length (None for a negative length), and the position after these bytes.
+
+    The record ends at `end`.
+    """
     length, position = read_varint(data, position)
     if length < 0:
         return None, position
@@ -156,7 +162,8 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
 def read_varint(data: bytes, position: int, max_bytes: int = VARINT_BYTES) -> tuple[int, int]:
     """Return a zigzag varint (int32) or varlong (int64), and the position after it.
 
-    `max_bytes` is VARINT_BYTES or VARLONG_BYTES. Raises IndexError at the end of the data.
+    `max_bytes` is VARINT_BYTES or VARLONG_BYTES. Raises IndexError if the data ends inside the varint, and InvalidLog
+    if the varint is longer than `max_bytes`.
     """
     byte = data[position]
     if byte < 0x80:

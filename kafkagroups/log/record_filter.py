@@ -27,10 +27,12 @@ from kafkagroups.log.record_batch import encode_batch, rebuild_bytes
 
 @dataclass(frozen=True)
 class RecordFilter:
-    """What decides which records one pass keeps.
+    """The data that decides which records one pass (one run of the cleaner) keeps.
 
-    `horizon_ms` is the delete horizon that the pass sets. It is None if the horizon does not fit into an int64; the
-    pass then sets no horizon, and no tombstone expires. `producers` are the active producers, by producer id.
+    `now_ms` is the time of the pass. The part of the log that is cleaned ends at `first_uncleanable`. `offset_map` has
+    the newest offset of each key. `transactions` has the transactions that are open at the current batch. `horizon_ms`
+    is the delete horizon that the pass sets. It is None if the horizon does not fit into an int64; the pass then sets
+    no horizon, and no tombstone expires. `producers` are the active producers, by producer id.
     """
 
     now_ms: int
@@ -70,6 +72,7 @@ def filter_batch(batch: Batch, record_filter: RecordFilter, keeps_old_tombstones
 
 
 def _is_retained(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: bool) -> bool:
+    """Return whether a record stays. The map does not cover the records after its last offset, so they all stay."""
     if record.offset > offset_map.last_offset:
         return True
     if record.key is None or (record.value is None and not keeps_tombstones):
@@ -78,7 +81,10 @@ def _is_retained(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: boo
 
 
 def _is_retained_empty(batch: Batch, record_filter: RecordFilter) -> bool:
-    """Return whether a batch without records stays: for an active producer, or as the end of the cleaned part."""
+    """Return whether a batch stays although it loses all its records.
+
+    It stays if a broker needs it for the state of an active producer, or if it is the last batch of the cleaned part.
+    """
     if batch.next_offset == record_filter.first_uncleanable:
         return True
     state = record_filter.producers.get(batch.producer_id)
@@ -117,7 +123,8 @@ def _encode_replacement(
 ) -> bytes:
     """Return the batch of magic 2 that replaces `batch`.
 
-    If `batch` has magic 0 or 1, the first and last of `records` determine the offsets.
+    If `batch` has magic 0 or 1, its base and last offsets become those of the first and the last record that stays. If
+    `base_timestamp` is None, it becomes the timestamp of the first record.
     """
     is_old = batch.magic < 2
     return encode_batch(

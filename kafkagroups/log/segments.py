@@ -2,8 +2,8 @@
 
 A segment is a file `<base offset>.log` that contains batches of any magic. Reading ends where a broker's recovery would
 cut the log: at a batch with a wrong checksum or an impossible header, or at a batch that is not whole. Zeros after the
-last batch (a preallocated file) are the end of a segment, not damage. The cleaner removes records. So offsets can have
-gaps, and a segment's first offset can be far above the offset in its name.
+last batch (a preallocated file) are the end of a segment, not damage. The log cleaner removes records, so offsets can
+have gaps. For the same reason, a segment's first offset can be far above the offset in the segment's name.
 Source: FileLogInputStream.java, ByteBufferLogInputStream.java, LogSegment.recover, LogLoader (4.3.1).
 """
 
@@ -56,8 +56,9 @@ class Log:
     `damage` is set when the iteration has reached the end: it is None if the log is not damaged. `partition` is the
     number in the folder's name; None if the folder is not named like a partition. `start_offset` is the base offset in
     the first segment's name; 0 if the file is not named like a segment. `segments` contains the files' paths, or the
-    names in `content` if the bytes are in memory. Relative paths are resolved in `folder`. If a segment is in `ranges`,
-    only this byte range belongs to the log.
+    names in `content` if the bytes are in memory or in a remote file system. Relative paths are resolved in `folder`.
+    `ranges` can contain a byte range for a segment; then only this part of the segment belongs to the log. `size` is
+    the number of bytes of all segments, if the caller knows it.
     """
 
     def __init__(
@@ -103,9 +104,10 @@ class Log:
     def read_from(self, position: Position | None) -> Iterator[FoundBatch]:
         """Yield the whole batches from a position's byte on.
 
-        If the file has changed or the byte is unknown, this begins at the start of the segment that contains the
-        position. Zeros end a segment. If a next segment exists, the segment before it is complete, because brokers and
-        `pull` write segments in order. Checksums are not checked here, but in `FoundBatch.parse`.
+        If the file has changed or the byte is unknown, reading begins at the start of the segment that contains the
+        position. Zeros end a segment, and reading continues with the next segment. This is safe, because brokers and
+        the command `pull` write segments in order: if a next segment exists, the segment before it is complete.
+        Checksums are not checked here, but in `FoundBatch.parse`.
 
         Raises InvalidLog at the first batch that is not whole, and MissingSegment if a file was deleted after the
         folder was listed.
@@ -186,7 +188,7 @@ class Log:
 
 
 Buffers = Iterable[tuple[str, BytesLike]] | Mapping[str, BytesLike]
-"""The names and bytes of segments, in order. If it is a mapping, one segment's bytes are accessed at a time."""
+"""The names and bytes of segments, in order. From a mapping, the bytes of one segment at a time are requested."""
 
 
 def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:

@@ -1,9 +1,9 @@
 """The writer of one partition's log: appends batches, rolls segments, recovers a log.
 
-The writer rolls a segment if the next batch would make the segment larger than `segment_bytes`, or if an offset would
-be too far above the segment's base offset. The name of the new segment is its first batch's offset. `recover` does what
-a broker does when it starts after a crash. It cuts the log at the first damaged or incomplete batch, and it removes the
-later segments.
+To roll means to close the current segment and to begin a new one. The writer rolls if the next batch would make the
+segment larger than `segment_bytes`, or if an offset would be too far above the segment's base offset. The name of the
+new segment is the base offset of its first batch. `recover` does what a broker does when it starts after a crash. It
+cuts the log at the first damaged or incomplete batch, and it removes the later segments.
 Source: LogSegment.shouldRoll, LogSegment.recover, LogLoader.java, UnifiedLog.roll (4.3.1).
 
 Simpler than Kafka: there are no indexes and no producer snapshots, because a broker rebuilds them. Segments are not
@@ -25,8 +25,8 @@ from kafkagroups.log.segments import Damage, has_segments, open_log
 class LogWriter:
     """A log that is open for appending. The folder is created if needed, and an existing log is recovered first.
 
-    `damage` is where recovery cut the log. `next_offset` is the end of the log: the next batch has this base offset or
-    a higher one. Close the writer, or use it in a `with` statement.
+    `damage` is where recovery cut the log; None if it cut nothing. `next_offset` is the end of the log: the next batch
+    has this base offset or a higher one. Close the writer, or use it in a `with` statement.
     """
 
     def __init__(self, folder: str | Path, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -89,7 +89,7 @@ class LogWriter:
 def recover(folder: str | Path) -> tuple[int, Damage | None]:
     """Cut the log in `folder` at the first damaged or incomplete batch.
 
-    Return the log's next offset and the damage; None if there is no damage.
+    Return the log's next offset and the damage. The damage is None if nothing was cut because of it.
     """
     log = open_log(folder)
     ends = dict.fromkeys(log.segments, 0)

@@ -299,7 +299,7 @@ course.check("cleaner_stops_at", cleaner_stops_at)
 # Who is it? An administrator ends such a transaction by hand: `kafka-transactions.sh find-hanging` names the producer, `abort` writes the marker.
 
 # %%
-ended = course.abort_transaction(log, producer=count.open_transactions[0].producer_id)
+ended = course.abort_transaction(log, producer_id=count.open_transactions[0].producer_id)
 passes = {"before the abort": kg.compact(log, course.make_scratch_folder()), "after it": kg.compact(ended, course.make_scratch_folder())}
 
 print(count.open_transactions)

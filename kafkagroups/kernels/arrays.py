@@ -1,7 +1,8 @@
 """The arrays of one partition's fold: how they grow, and how unused keys are dropped.
 
-An array grows when it is full. Before it grows, keys that have no committed offset and no pending commit are dropped.
-So the memory depends on the number of used keys, not on the size of the log.
+A fold is the state of the compiled engine after some batches (layout.py). An array grows when it is full. Before the
+arrays of keys grow, unused keys are dropped if they are many. A key (group, topic, partition) is unused if it has no
+committed offset and no pending commit. So the memory depends on the number of used keys, not on the size of the log.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ FIRST_NAMES = 2048
 FIRST_NODES = 2048
 FIRST_ARENA_BYTES = 1 << 18
 FIRST_RECORD_POSITIONS = 4096
-"""The initial numbers of rows of the arrays, and the initial size of the arena."""
+"""The smallest initial numbers of rows of the arrays, and the initial size of the arena (bytes of names and metadata)."""
 MAX_FIRST_KEYS = (1 << 15) - 1
-"""The largest initial number of keys, for a large log."""
+"""The upper limit of this number of keys. A large log gets more initial keys than a small log, up to this limit."""
 GROWTH = 4
-"""Growth factor when an array is full."""
+"""Growth factor of the keys, the names and the arena when they are full."""
 BYTES_PER_KEY = 512
 MAX_LIKELY_KEYS = 1 << 22
 """When the arrays of keys grow, they get space for at least one key per BYTES_PER_KEY bytes of the log. This minimum is
@@ -36,10 +37,11 @@ never more than MAX_LIKELY_KEYS. Unused space is free: the operating system prov
 class FoldArrays:
     """The arrays of a fold. layout.py describes their columns.
 
-    `record_positions` and `block` are memory that a kernel uses only during one call.
+    Two more arrays are memory for one call of the kernel in fold.py. `record_positions` receives the positions of the
+    records that are not offset records. `block` holds offset records that are read but not folded yet.
     """
 
-    rules: Array  # The subclass FoldState sets it.
+    rules: Array  # The subclass FoldState sets this array.
 
     def __init__(self, log_size: int) -> None:
         """Make the initial arrays for a log of about `log_size` bytes."""
@@ -64,7 +66,7 @@ class FoldArrays:
         return layout.Tables(*(getattr(self, name) for name in layout.Tables._fields))
 
     def grow(self, batch_size: int, record_count: int) -> None:
-        """Make space for a batch. An array that must grow gets space for many more batches."""
+        """Make space for a batch of this size in bytes. An array that must grow gets space for many more batches."""
         new_keys = record_count + BLOCK_ROWS
         if self._lacks_keys(new_keys) or self._lacks_names(new_keys) or self._lacks_bytes(batch_size):
             self._drop_unused()
@@ -115,7 +117,7 @@ class FoldArrays:
         """Drop unused keys and unused bytes of the arena, if at least half of the keys or half of the bytes are unused.
 
         A key is unused if it has no committed offset and no pending commit. If all keys of a group are unused, one of
-        them is kept, because the fold must still know that the log has records of this group.
+        them is kept, because a shard contains the ids of all groups that have records in the log.
         """
         count = int(self.counts[layout.ENTRIES])
         is_kept = self.entries[:count, layout.RECORD_OFFSET] >= 0
@@ -143,7 +145,7 @@ class FoldArrays:
         self._rehash(kept_count)
 
     def _drop_producers(self) -> None:
-        """Drop producers that have nothing pending, and make space for several times the remaining producers."""
+        """Drop producers that have no pending commits, and make space for several times the remaining producers."""
         kept_rows = self.producers[(self.producers[:, 2] != 0) & (self.producers[:, 1] >= 0)]
         self.producers = np.zeros((max(FIRST_PRODUCERS, 1 << (8 * len(kept_rows)).bit_length()), 3), np.int64)
         self.counts[layout.PRODUCERS] = 0
@@ -152,7 +154,7 @@ class FoldArrays:
             self.producers[row, 1] = node
 
     def groups(self) -> tuple[Array, Array]:
-        """Return the groups of all keys (columns: layout.py), and for each name the row of its group."""
+        """Return the array of groups (columns: layout.py), and for each name (group and topic) the row of its group."""
         entry_count, name_count = self.counts[[layout.ENTRIES, layout.NAMES]].tolist()
         group_of_name = np.empty(name_count, np.int64)
         groups = np.empty((name_count, 4), np.int64)
@@ -163,7 +165,7 @@ class FoldArrays:
         return groups[:group_count], group_of_name
 
     def arrays_to_save(self) -> dict[str, Array]:
-        """Return the arrays from which `FoldState.restore` makes the same state again."""
+        """Return the used rows of the arrays. `FoldState.restore` makes the same state from them."""
         count_columns = dict.fromkeys(("entries", "extras", "tombstones"), layout.ENTRIES)
         count_columns |= {
             "names": layout.NAMES,
@@ -175,7 +177,7 @@ class FoldArrays:
         return {**used_rows, "counts": self.counts, "producers": self.producers}
 
     def set_arrays(self, saved_arrays: Mapping[str, Array]) -> None:
-        """Replace the arrays by those that `arrays_to_save` returned."""
+        """Use arrays that `arrays_to_save` returned. The hash tables of keys and names are made again."""
         for name, array in saved_arrays.items():
             setattr(self, name, array)
         self._rehash_names()
@@ -183,6 +185,7 @@ class FoldArrays:
 
 
 def _create_slots(count: int) -> Array:
+    """Return an empty hash table. A free slot contains -1."""
     slots = _allocate(8 * count)[0].view(np.int64)
     slots[:] = -1
     return slots
@@ -191,7 +194,7 @@ def _create_slots(count: int) -> Array:
 def _allocate(*sizes: int) -> list[Array]:
     """Return arrays of these sizes in bytes, each starting at a cache line.
 
-    The arrays share one allocation, because the system uses large pages only for a large allocation.
+    The arrays share one allocation, because the operating system uses large memory pages only for a large allocation.
     """
     ends = np.cumsum([size + -size % 64 for size in sizes]).tolist()
     memory = np.empty(ends[-1] + 64, np.uint8)

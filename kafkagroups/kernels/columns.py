@@ -1,4 +1,8 @@
-"""Numpy columns of the offsets in the arrays of a fold, made without a Python object per row."""
+"""Numpy columns of the offsets in the arrays of a fold, made without a Python object per row.
+
+A fold is the state of the compiled engine after some batches of a log. layout.py describes its arrays: an entry is the
+row of a group and topic-partition, and the arena contains the bytes of names and metadata.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +19,27 @@ from kafkagroups.kernels.scan import is_java_text, load_int16
 
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8)
 ID_SIZE = 22
-"""The number of letters in the text of a topic id."""
+"""The number of letters in the text of a topic id (a UUID in base64)."""
 _GROUP = 0
 _TOPIC = 2
 _PARTITION = 4
 _METADATA = 5
-"""The columns of `positions`.
+"""The columns of `positions`, which has a row for each committed offset.
 
-_GROUP, _TOPIC and _METADATA are the position of a text in the arena; the next column is its size. _PARTITION is the
-partition of the topic.
+_GROUP, _TOPIC and _METADATA are positions of bytes in the arena. The column after each of them is the number of these
+bytes. _PARTITION is the partition of the topic.
 """
 
 
 class Texts(NamedTuple):
-    """Texts in Arrow's layout. `ends` is 0 and then the end of each text; `content` is the UTF-8 of all texts."""
+    """Texts in Arrow's layout. `content` is the UTF-8 of all texts. `ends` is 0, and then each text's end in it."""
 
     ends: Array
     content: Array
 
 
 class OffsetColumns:
-    """Committed offsets as columns. Each method returns one column."""
+    """Committed offsets as columns. Most methods return one column, with a row for each number in `entries`."""
 
     def __init__(self, arrays: OffsetArrays, entries: Array, positions: Array | None = None) -> None:
         if positions is None:
@@ -56,7 +60,7 @@ class OffsetColumns:
         return OffsetColumns(self._arrays, self._entries[start:end], self._positions[start:end])
 
     def text_sizes(self) -> Array:
-        """Return the largest number of bytes that the texts of each row can have."""
+        """Return for each row how many bytes its texts have at most."""
         return self._positions[:, [1, 3, 6]].sum(1) + ID_SIZE
 
     def group(self) -> Texts:
@@ -72,14 +76,14 @@ class OffsetColumns:
         return self._rows[:, layout.COMMITTED_OFFSET]
 
     def leader_epoch(self) -> Array:
-        return self._epochs_and_flags.astype(np.int32)  # The epoch is the lower half.
+        return self._epochs_and_flags.astype(np.int32)  # This keeps the lower 32 bits, the epoch.
 
     def metadata(self) -> Texts | None:
-        """Return the metadata; None if a Java String would not preserve it. Then use `metadata_bytes`."""
+        """Return the metadata, or None if any metadata is not valid UTF-8. In that case, use `metadata_bytes`."""
         return self._texts(_METADATA) if _are_java_texts(self._arrays.arena, self._positions) else None
 
     def metadata_bytes(self) -> list[bytes]:
-        """Return the bytes of each metadata, as they are in the record."""
+        """Return the metadata of each row, as the bytes in its record."""
         arena = self._arrays.arena
         return [arena[start : start + size].tobytes() for start, size in self._positions[:, _METADATA:].tolist()]
 
@@ -114,6 +118,7 @@ class OffsetColumns:
 
 
 def _sum_sizes(sizes: Array) -> Array:
+    """Return 0, and then the end of each text, if texts of these sizes are side by side."""
     ends = np.zeros(len(sizes) + 1, np.int32)
     np.cumsum(sizes, out=ends[1:])
     return ends
@@ -121,6 +126,7 @@ def _sum_sizes(sizes: Array) -> Array:
 
 @kernel
 def _fill_positions(all_entries: Any, entries: Any, names: Any, arena: Any, positions: Any) -> None:
+    """Fill `positions` for the given entries. In the arena, a group and a topic each follow their size (int16)."""
     for row in range(len(entries)):
         name_and_partition = all_entries[entries[row], layout.NAME_AND_PARTITION]
         positions[row, 4] = np.int32(name_and_partition & layout.PARTITION_MASK)
@@ -137,6 +143,7 @@ def _fill_positions(all_entries: Any, entries: Any, names: Any, arena: Any, posi
 
 @kernel
 def _copy_texts(arena: Any, positions: Any, column: int, content: Any) -> None:
+    """Copy the texts of one column of `positions` to `content`, side by side."""
     end = 0
     for row in range(len(positions)):
         size = positions[row, column + 1]
@@ -146,7 +153,7 @@ def _copy_texts(arena: Any, positions: Any, column: int, content: Any) -> None:
 
 @kernel
 def _are_java_texts(arena: Any, positions: Any) -> bool:
-    """Return whether a Java String would preserve all metadata."""
+    """Return whether all metadata is valid UTF-8, so that a Java String preserves it."""
     for row in range(len(positions)):
         if not is_java_text(arena, positions[row, 5], positions[row, 6]):
             return False
@@ -155,7 +162,7 @@ def _are_java_texts(arena: Any, positions: Any) -> bool:
 
 @kernel
 def _write_ids(ids: Any, alphabet: Any, texts: Any) -> None:
-    """Write Kafka's text of UUIDs with 16 bytes: base64 for URLs, without padding."""
+    """Write UUIDs (16 bytes each) as Kafka prints them: base64 for URLs, without padding."""
     for row in range(len(ids)):
         for letter in range(22):
             bit = 6 * letter

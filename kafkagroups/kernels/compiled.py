@@ -10,9 +10,9 @@ The machine code is cached in the first of these folders that is writable:
 2. the folder `__pycache__` of this package,
 3. the user's cache folder. Spark's executors use it, because they get the package as a zip.
 
-To find out whether machine code is stale, numba checks only the file of the function. But a kernel calls kernels of
-other files. So the stamp that numba compares is a hash of all source files, and a cache folder outside the package has
-this hash in its name.
+Machine code is stale if its source has changed. Numba stores a stamp of the source with the machine code, and compares
+it later. By default, the stamp describes only the file of the function, but a kernel calls kernels of other files. So
+this module uses a hash of all source files as the stamp. A cache folder outside the package has this hash in its name.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SOURCES_HASH = hashlib.sha256(_source_bytes + os.environ.get("KAFKAGROUPS_CRC32C
 
 
 class MachineCodeLocator(_CacheLocator):
-    """The interface that numba uses to find cached machine code: its folder, and the stamp of its sources."""
+    """Gives numba the folder of the cached machine code, and the stamp of its source files."""
 
     def __init__(self, function: Callable[..., Any], folder: str) -> None:
         self._line = function.__code__.co_firstlineno
@@ -55,14 +55,17 @@ class MachineCodeLocator(_CacheLocator):
         return SOURCES_HASH
 
     def get_disambiguator(self) -> str:
+        """Return the function's line number, which distinguishes functions with the same name."""
         return str(self._line)
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> MachineCodeLocator | None:
+        """Return a locator for a kernel. For other functions return None, so that numba uses its own locators."""
         folder = _cache_folder()
         return cls(function, folder) if folder is not None and Path(file).parent == FOLDER else None
 
 
+# Numba uses the first locator class whose `from_function` does not return None.
 CacheImpl._locator_classes.insert(0, MachineCodeLocator)
 
 
@@ -87,12 +90,12 @@ def _cache_folder() -> str | None:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function to machine code when the function is first called."""
+    """Return a kernel: the function is compiled to machine code when it is first called."""
     return _compile(function, "never")
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile a small function as a part of the kernels that call it."""
+    """Return a small kernel that is compiled as a part of the kernels that call it."""
     return _compile(function, "always")
 
 

@@ -13,12 +13,15 @@ from kafkagroups.log.record_batch import HEADER_SIZE
 def find_commit_events(data: Any, groups: Any, name_slots: Any, group_exists: Any, events: Any) -> int:
     """Fill `events` with the commits that may create a group, and return the number of events.
 
-    The coordinator creates a group at its first commit, and at the first commit after one of its group records. An
-    event is the offset of the commit's record, and the group's row in `name_slots`.
+    The new coordinator creates a group when it reads a commit of a group that does not exist. That can happen at the
+    first commit of the group. It can also happen at the first commit after any group record, because a group record
+    can remove the group. The caller checks whether the group exists at an event. An event is the offset of the
+    commit's record, and the group's row in `name_slots`.
 
-    The fold must have read this segment before. `groups` has the bytes of all ids. `name_slots` is a hash table with
-    the position and the size of each id; size -1 is free. `group_exists` is 1 after the group's commit, and 0 after one
-    of its group records.
+    `data` contains batches of a segment that was folded before (layout.py), without compression. `groups` contains the
+    bytes of all group ids, one after the other. `name_slots` is a hash table of the ids: the position and the size of
+    each id in `groups`; a row with size -1 is free. `group_exists` has the same rows as `name_slots`. It is 1 if the
+    group's next commit is no event: a commit sets it to 1, and a group record sets it to 0.
     """
     position = 0
     end = len(data)
@@ -33,11 +36,13 @@ def find_commit_events(data: Any, groups: Any, name_slots: Any, group_exists: An
         record_count = load_int32(data, position + 57)
         record_start = position + HEADER_SIZE
         batch_end = position + size
+        # A control batch (0x20) contains only transaction markers.
         for _ in range(0 if attributes & 0x20 else record_count):
             record_start, offset_delta, key_start, key_size, _, value_size = find_record_parts(
                 data, record_start, batch_end
             )
-            if record_start < 0:  # The fold did not read this batch, because it is after the stop.
+            # Only a batch that was not checked can be unreadable: the fold stopped before this batch (log/stop.py).
+            if record_start < 0:
                 break
             if key_size < 4:
                 continue

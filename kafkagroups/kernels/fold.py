@@ -1,12 +1,14 @@
 """Kernel that folds a segment: finds the newest commit of each key, and applies markers to pending commits.
 
-The rules are those of groups/offsets.py. The two coordinators differ where `IS_CLASSIC` is used. layout.py describes
-the arrays.
+A fold is the state after some batches, and to fold a batch means to apply its records to this state. layout.py
+describes the arrays of the state (slots, entries, names, nodes). The rules are those of groups/offsets.py. The two
+coordinators differ where `IS_CLASSIC` is used.
 
-The kernel checks each batch, and puts its offset records (key types 0 and 1) into the rows of a block. It folds the
-block when the block is full, and before a marker. To fold a row, it reads the slot of the row's key, then the entry,
-then the name. It prefetches each of them PREFETCH_DISTANCE rows before its use, so that it does not wait for memory.
-It indexes the arrays directly: a view of a row would cost more time than the work on the row.
+The kernel checks each batch, and puts its offset records (key types 0 and 1) into the rows of a block. The kernel folds
+the block when the block is full, and before a transaction marker. To fold a row, it reads the slot of the row's key,
+then the entry, then the name. It starts to load the slot, the entry and the name PREFETCH_DISTANCE rows before their
+use, so that it does not wait for memory. The arrays are indexed directly, because a view of a row would cost more time
+than the work on the row.
 
 If a log has an unusual layout, damage, or a record that a coordinator refuses, the kernel returns HAND_OVER. The
 readable engine then loads the whole log.
@@ -87,13 +89,19 @@ from kafkagroups.log.record_batch import HEADER_SIZE
 def fold_segment(
     data: Any, start: int, stride: int, is_last: bool, tables: Any, rows: Any, block: Any
 ) -> tuple[int, int]:
-    """Fold about `stride` bytes of a segment from `start` on. Return a status and the position where it stopped.
+    """Fold about `stride` bytes of a segment from position `start` on. Return a status and the next position to read.
 
-    To continue from this position after NO_SPACE, grow the arrays. After COMPRESSED, continue after the compressed
-    batches. After NEEDS_MORE, read more bytes; it is not returned if `is_last` is true, i.e. if these are the last
-    bytes of the segment. OK before the end means that all bytes up to the end are zero.
+    What the caller must do before it continues at this position:
 
-    `rows` receives each record of another type: offset, key position, key size, value position, value size.
+    - NO_SPACE: grow the arrays.
+    - COMPRESSED: decompress and fold the compressed batches, and continue after them.
+    - NEEDS_MORE: read more bytes of the segment. This status is never returned if `is_last` is true, which means that
+      `data` contains the last bytes of the segment.
+
+    After OK with a position before the end of `data`, all bytes from this position on are zero.
+
+    `rows` receives the records that are not offset records: offset, key position, key size, value position, value size.
+    `block` is memory for the block.
     """
     rules = tables.rules
     counts = tables.counts
@@ -103,7 +111,7 @@ def fold_segment(
     position = start
     end = len(data)
     status = OK
-    # The number of rows in the block, and how many bytes and producers these rows can add to the arrays.
+    # The number of rows in the block, and how many bytes and producers these rows can add to the arrays at most.
     block_rows = 0
     block_bytes = 0
     block_producers = 0
@@ -115,7 +123,9 @@ def fold_segment(
         if position - start >= stride:
             status = PAUSED
             break
-        # The fields of a batch header are at fixed positions (log/record_batch.py).
+        # The fields of a batch header are at fixed positions (log/record_batch.py): length 8, magic 16, checksum 17,
+        # attributes 21, last offset delta 23, newest timestamp 35, producer id 43, record count 57. The length does not
+        # include the first 12 bytes of the batch, so it is 49 or more.
         length = np.int64(0)
         has_header = end - position >= HEADER_SIZE
         if has_header:
@@ -141,13 +151,14 @@ def fold_segment(
         if load_int64(data, position + 35) > rules[UNTIL_TIME] or base_offset >= rules[UNTIL_OFFSET]:
             status = STOPPED
             break
+        # In the block, NO_TRANSACTION marks a record without a transaction, so no producer may have this id.
         if record_count < 0 or producer_id == NO_TRANSACTION:
             return HAND_OVER, position
         if attributes & 7:
             status = COMPRESSED
             break
         last_offset = base_offset + load_int32(data, position + 23)
-        # A batch cannot hold more records than bytes, and offsets must rise.
+        # A batch cannot contain more records than bytes, and offsets must ascend.
         if (
             record_count > batch_size
             or base_offset < counts[NEXT_OFFSET]
@@ -257,7 +268,10 @@ def _is_zero(data: Any, start: int, end: int) -> bool:
 
 @inlined
 def _limits(tables: Any, rows: Any) -> tuple[int, int, int, int, int, int]:
-    """Return the largest numbers of entries, arena bytes, nodes, producers, rows and names that the arrays can hold."""
+    """Return how many entries, arena bytes, nodes, producers, rows and names the arrays can contain.
+
+    Half of the rows of a hash table stay free, so that searches stay short.
+    """
     return (
         min(len(tables.entries), len(tables.slots) // 2),
         len(tables.arena),
@@ -270,7 +284,11 @@ def _limits(tables: Any, rows: Any) -> tuple[int, int, int, int, int, int]:
 
 @inlined
 def _has_space(size: int, record_count: int, producers: int, counts: Any, limits: Any) -> bool:
-    """Return whether the arrays have space for the block and a batch of this size, whatever the batch contains."""
+    """Return whether the arrays have space for the block and one more batch, whatever the batch contains.
+
+    `size` is the bytes of the batch and of the batches in the block. `record_count` is the records of the batch.
+    `producers` is how many producers the block can add. `limits` comes from `_limits`.
+    """
     max_new_rows = record_count + BLOCK_ROWS
     return (
         counts[ENTRIES] + max_new_rows <= limits[0]
@@ -284,7 +302,11 @@ def _has_space(size: int, record_count: int, producers: int, counts: Any, limits
 
 @kernel
 def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
-    """Fold the rows of the block. Prefetch the entry and the name of a row some rows before the row is folded."""
+    """Fold the rows of the block, and return a status.
+
+    In each step, load the entry of row `slot_row` and the name of the earlier row `name_row` into the CPU's cache, and
+    fold the still earlier row `row`.
+    """
     rules = tables.rules
     slots = tables.slots
     entries = tables.entries
@@ -303,6 +325,7 @@ def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
             if entry >= 0:
                 name_position = tables.names[entries[entry & ENTRY_MASK, NAME_AND_PARTITION] >> 32, NAME_TEXT] >> 20
                 prefetch(tables.arena, name_position)
+                # The name can continue in the next cache line.
                 prefetch(tables.arena, name_position + 56)
         row = slot_row - 2 * PREFETCH_DISTANCE
         if row < 0:
@@ -317,10 +340,12 @@ def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
         offset = block[row, OFFSET]
         value_size = block[row, VALUE_SIZE]
         if value_size < 0 and (producer_id == NO_TRANSACTION or not is_classic):
-            # This is a tombstone that counts now. In a transaction, the classic coordinator applies it at the marker.
+            # This tombstone deletes the committed offset now. Only the classic coordinator waits for the marker if the
+            # tombstone is in a transaction.
             entries[entry, RECORD_OFFSET] = -1
             tables.tombstones[entry] = offset
             continue
+        # The byte before the name is the lower byte of the record's type, which is 0 or 1.
         max_version = rules[MAX_TYPE0_VERSION] if data[block[row, NAME_START] - 1] == 0 else rules[MAX_OFFSET_VERSION]
         status = OK
         if value_size >= 0:

@@ -1,8 +1,9 @@
 """The compiled engine: folds one log into a shard, or hands the log to the readable engine.
 
-The readable engine loads a log that has an unusual layout, damage, batches of magic 0 or 1, or a record that the
-coordinator refuses. It also loads every log under the rules of Kafka before 0.10.1. Tests compare the two engines on
-all captured, crafted and random logs.
+To fold a log means to apply its records, in order, to the state of one partition. The readable engine is written in
+plain Python (groups/fold.py). It loads a log that has an unusual layout, damage, batches of magic 0 or 1, or a record
+that the coordinator refuses. It also loads every log under the rules of Kafka before 0.10.1, which stores offsets
+separately from groups. Tests compare the two engines on all captured, crafted and random logs.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ def fold(
     base: Shard | None = None,
     count_bytes: CountBytes = ignore_bytes,
 ) -> Shard:
-    """Fold a log, up to a stop, into a shard (the state of one partition, groups/shard.py).
+    """Fold a log, up to `stop` (log/stop.py), into a shard, which is the state of one partition (groups/shard.py).
 
-    With a `base`, fold the log onto a copy of `base`. The log must then begin at the base's next offset or later.
+    `base` is the shard of the earlier part of the log. If it is given, the log is folded onto a copy of `base`, and
+    must begin at the next offset of `base` or later. `count_bytes` is called with the number of bytes that were read
+    since the last call.
     """
     shard = fold_if_possible(log, dialect, stop, base, count_bytes)
     if shard is None:
@@ -51,7 +54,7 @@ def fold_if_possible(
     base: Shard | None = None,
     count_bytes: CountBytes = ignore_bytes,
 ) -> Shard | None:
-    """Fold a log as `fold` does, but return None if the readable engine must load the log."""
+    """Return the shard of a log as `fold` does, or None if the readable engine must load the log."""
     if keeps_offsets_apart(dialect):
         return None
     state = _start_state(log, dialect, stop, base)
@@ -68,13 +71,17 @@ def fold_if_possible(
     try:
         replay_fold(shard, offsets, list(state.other_records), partial(find_commits, log), first_offset)
     except (LoadFailed, BadBytes):
+        # The readable engine loads the log again, because its shard has the exact content at the failure.
         return None
     state.forget_records()
     return shard
 
 
 def _start_state(log: Log, dialect: Dialect, stop: Stop, base: Shard | None) -> FoldState | None:
-    """Return an empty state, or a copy of the state of `base`; None if the readable engine folded `base`."""
+    """Return a copy of the state of `base`, or an empty state if there is no `base`.
+
+    Return None if the readable engine folded `base`, because such a shard has no arrays.
+    """
     if base is None:
         return FoldState(dialect, stop, log.size)
     if not isinstance(base.offsets, FoldedShardOffsets):
@@ -85,11 +92,12 @@ def _start_state(log: Log, dialect: Dialect, stop: Stop, base: Shard | None) -> 
 
 
 def _read_segments(log: Log, state: FoldState, count_bytes: CountBytes) -> bool:
-    """Fold the segments in order. Return False if the readable engine must load the log."""
+    """Fold the segments of a log in order. Return False if the readable engine must load the log."""
     for segment in log.segments:
         reported_position = 0
 
         def report(position: int) -> None:
+            """Report the progress. `position` is the number of bytes of this segment that were read so far."""
             nonlocal reported_position
             count_bytes(position - reported_position)
             reported_position = position
@@ -109,13 +117,14 @@ def _read_segments(log: Log, state: FoldState, count_bytes: CountBytes) -> bool:
 def find_commits(log: Log, group_ids: Collection[str]) -> list[tuple[int, str]]:
     """Return the offset and the group of each commit that may create one of these groups (events.py).
 
-    The log must have been folded before.
+    The log must have been folded before. The commits are in the order of the log.
     """
     slots = np.full((1 << (2 * len(group_ids) + 1).bit_length(), 2), -1, np.int64)
     id_bytes = bytearray()
     id_by_slot = {}
     for group_id in group_ids:
         encoded_id = group_id.encode()
+        # A group id can be empty, and numpy makes no array of 0 bytes.
         id_array = np.frombuffer(encoded_id or b"\0", np.uint8)
         slot = int(hash_bytes(id_array, 0, len(encoded_id))) & len(slots) - 1
         while slots[slot, 1] >= 0:
@@ -127,6 +136,7 @@ def find_commits(log: Log, group_ids: Collection[str]) -> list[tuple[int, str]]:
     commits = []
     for segment in log.segments:
         for data in decompress_segment(as_array(log.read(segment))):
+            # An offset record has more than 20 bytes, so the array has space for all events.
             found_events = np.empty((len(data) // 20 + 1, 2), np.int64)
             count = events.find_commit_events(data, as_array(id_bytes), slots, group_exists, found_events)
             commits += [(offset, id_by_slot[slot]) for offset, slot in found_events[:count].tolist()]

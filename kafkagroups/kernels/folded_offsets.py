@@ -1,4 +1,7 @@
-"""Offsets of a group that stay in the arrays of a compiled fold until they are read."""
+"""Offsets of a group that stay in the arrays of a compiled fold until they are read.
+
+A fold is the state that the compiled engine keeps of one partition's log: arrays with the newest commits (layout.py).
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,14 @@ class OffsetArrays(Protocol):
     names: Any
 
     def decode_offsets(self, entries: Any) -> PartitionOffsets:
-        """Return the committed offsets of these entries."""
+        """Return the committed offsets of these entries. An entry is the number of a row in the array `entries`."""
 
 
 class FoldedOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
-    """The committed offsets of one group, stored as entries of a fold. Pickling or copying makes a dict.
+    """The committed offsets of one group, decoded when they are read. Pickling or copying makes a dict.
 
-    Each read decodes all offsets of the group.
+    Each read decodes all offsets of the group again, except `len`. `entries` has the number of an entry in `arrays` for
+    each topic-partition of the group.
     """
 
     def __init__(self, arrays: OffsetArrays, entries: Any) -> None:

@@ -1,4 +1,7 @@
-"""Kernels that find the group of each key, and sort the keys with a committed offset by group."""
+"""Kernels that find the group of each key, and sort the keys with a committed offset by group.
+
+A key is a group, a topic and a partition. layout.py describes the arrays.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,10 @@ from kafkagroups.kernels.scan import hash_bytes, load_int16, same_bytes
 def find_groups(
     entries: Any, entry_count: int, names: Any, name_count: int, arena: Any, slots: Any, groups: Any, group_of_name: Any
 ) -> int:
-    """Fill `group_of_name` and `groups` (columns: layout.py), and return the number of groups.
+    """Fill `groups` (columns: layout.py) and `group_of_name`, and return the number of groups.
 
-    `slots` is a hash table that the caller has filled with -1.
+    A name is a group and a topic. `group_of_name` receives the row in `groups` for each name. `slots` is memory for a
+    hash table of the groups; the caller has filled it with -1.
     """
     group_count = 0
     mask = len(slots) - 1
@@ -60,9 +64,10 @@ def find_groups(
 
 @kernel
 def sort_live_keys(entries: Any, entry_count: int, group_of_name: Any, ends: Any, sorted_entries: Any) -> None:
-    """Fill `sorted_entries` with the entries that have a committed offset, group by group.
+    """Fill `sorted_entries` with the numbers of the entries that have a committed offset, group by group.
 
-    `ends` has the start of each group when this is called, and the end of each group afterwards.
+    When this function is called, `ends` contains the position in `sorted_entries` where each group starts. Afterwards,
+    it contains the position where each group ends.
     """
     for entry in range(entry_count):
         if entries[entry, RECORD_OFFSET] >= 0:

@@ -1,6 +1,9 @@
 """Instructions that numba does not offer: unaligned loads, copies, prefetching, products, CRC-32C.
 
-These functions do not check bounds. Their callers must check them.
+An intrinsic is a function that is called in a kernel (compiled.py). Its Python code runs when the kernel is compiled:
+it returns the types of the call, and a function `generate` that writes LLVM instructions.
+
+These functions do not check whether a position is inside its array. The kernels that call them must check this.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ _I8, _I32, _I64, _I128 = (ir.IntType(bits) for bits in (8, 32, 64, 128))
 
 
 def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Return the address of an element: the arguments are an array and an index."""
+    """Return the address of an array element. The first two arguments of the call are the array and the index."""
     array = context.make_array(signature.args[0])(context, builder, arguments[0])
     return builder.gep(array.data, [arguments[1]])
 
@@ -45,7 +48,7 @@ def load8(typing: Any, data: Any, position: Any) -> Any:
 
 @intrinsic(prefer_literal=True)  # type: ignore[call-arg, untyped-decorator, unused-ignore]
 def load_big_endian(typing: Any, data: Any, position: Any, bits: Any) -> Any:
-    """Return the signed big-endian number of 16, 32 or 64 bits at a position of a uint8 array as an int64."""
+    """Return the signed big-endian number at a position of a uint8 array as an int64. `bits` is 16, 32 or 64."""
     integer_type = ir.IntType(bits.literal_value)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -64,6 +67,7 @@ def prefetch(typing: Any, data: Any, position: Any) -> Any:
         pointer = builder.bitcast(_address(context, builder, signature, arguments), _I8.as_pointer())
         function_type = ir.FunctionType(ir.VoidType(), [pointer.type, _I32, _I32, _I32])
         function = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0")
+        # 0: the memory will be read. 3: keep it in all caches. 1: it is data, not code.
         builder.call(function, [pointer, _I32(0), _I32(3), _I32(1)])
         return context.get_dummy_value()
 
@@ -84,7 +88,7 @@ def xor_product_halves(typing: Any, left: Any, right: Any) -> Any:
 
 @intrinsic
 def add_to_crc32c(typing: Any, crc: Any, data: Any) -> Any:
-    """Add the bytes of an unsigned number to a CRC-32C.
+    """Return a CRC-32C after the bytes of one more unsigned number.
 
     On a CPU without SSE 4.2 the compilation fails, so the caller must check for SSE 4.2 first.
     """
@@ -101,7 +105,7 @@ def add_to_crc32c(typing: Any, crc: Any, data: Any) -> Any:
 
 @intrinsic
 def copy_bytes(typing: Any, source: Any, source_start: Any, target: Any, target_start: Any, size: Any) -> Any:
-    """Copy bytes from one uint8 array to another."""
+    """Copy `size` bytes from one uint8 array to another. The two byte ranges must not overlap."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         source_address = _address(context, builder, signature, arguments)

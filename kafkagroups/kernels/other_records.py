@@ -1,8 +1,10 @@
 """The records of a log that are not offset records; of plain group records only the newest is kept.
 
-A plain group record (plain_groups.py) replaces the group's previous record, so memory is bounded by the number of
-groups. But a record that is not plain must be replayed together with all records before it. So it closes the row of
-its group: no later record replaces the row. If the record contains no group, it closes the rows of all groups.
+The newest kept record of each group is in a row. A plain group record (plain_groups.py) replaces the previous record in
+the row of its group, so the memory depends on the number of groups, not on the size of the log. But a record that is
+not plain must be replayed after all kept records before it. So it closes the row of its group: no later record replaces
+a closed row, and the next record of the group gets a new row. A record without a group id closes the rows of all
+groups.
 """
 
 from __future__ import annotations
@@ -21,15 +23,16 @@ from kafkagroups.kernels.scan import hash_bytes, load_int16, same_bytes
 _NUMBER, _OFFSET, _KEY_SIZE, _VALUE_SIZE, _POSITION, _CAPACITY, _IS_PLAIN, _IS_CLOSED = range(8)
 """The columns of a row, which is one record.
 
-_NUMBER: the record's number in the log. _POSITION: the position of its key in the arena; the value comes after the key.
-_CAPACITY: the bytes in the arena that the row may use. _IS_CLOSED: no later record may replace this record.
+_NUMBER: how many records were added before the record. _POSITION: the position of the record's key in the arena; the
+value comes after the key. _CAPACITY: the bytes in the arena that the row may use. _IS_CLOSED: no later record may
+replace this record.
 """
 _ROW_COUNT, _BYTE_COUNT, _RECORD_COUNT, _CLOSED_BEFORE, _GROUP_COUNT = range(5)
-"""The columns of `counts`. Rows whose number is less than _CLOSED_BEFORE are closed."""
+"""The elements of `counts`. _CLOSED_BEFORE: all rows whose number is less than this number are closed."""
 
 
 class OtherRecord(NamedTuple):
-    """A record that is not an offset record. `plain_group_id` is the group of a plain group record, else None."""
+    """A record that is not an offset record. `plain_group_id` is None if it is not a plain group record."""
 
     offset: int
     key: bytes
@@ -38,7 +41,10 @@ class OtherRecord(NamedTuple):
 
 
 class OtherRecords:
-    """The records of one partition that are not offset records. Iterating yields the kept records in order."""
+    """The records of one partition that are not offset records. Iterating yields the kept records in log order.
+
+    `max_version` is the newest version of group values that the coordinator reads.
+    """
 
     def __init__(self, max_version: int) -> None:
         self._max_version = max_version
@@ -49,7 +55,7 @@ class OtherRecords:
         self._arena = np.empty(1 << 14, np.uint8)
 
     def add(self, data: Array, positions: Array) -> None:
-        """Add the records at these positions in a segment's bytes.
+        """Add the records at these positions in `data`, the bytes of a segment.
 
         A row of `positions` has the record's offset, key position, key size, value position and value size (-1: null).
         """
@@ -85,7 +91,10 @@ class OtherRecords:
 def _keep_records(
     data: Any, positions: Any, max_version: int, members: Any, counts: Any, rows: Any, slots: Any, arena: Any
 ) -> None:
-    """Add records: put each one into a new row, or replace the previous plain record of the group."""
+    """Add records: put each record into a new row, or replace the previous plain record of its group.
+
+    `slots` is a hash table of the groups. A slot contains the newest row of its group, or -1 if it is free.
+    """
     for number in range(len(positions)):
         key_start = positions[number, 1]
         key_size = positions[number, 2]
@@ -114,6 +123,7 @@ def _keep_records(
                 counts[_GROUP_COUNT] += slots[slot] < 0
                 slots[slot] = row
         if rows[row, _CAPACITY] < size:
+            # A row that was moved gets more space than it needs, so that it is not moved again soon.
             capacity = min(2 * size, size + rows[row, _CAPACITY])
             rows[row, _POSITION] = counts[_BYTE_COUNT]
             rows[row, _CAPACITY] = capacity
@@ -132,7 +142,7 @@ def _keep_records(
 
 @kernel
 def _find_slot(data: Any, key_start: int, rows: Any, slots: Any, arena: Any) -> int:
-    """Return the slot of the group in a key. The slot contains the group's newest row, or -1."""
+    """Return the slot of the group whose id is in the key at `key_start`. For a new group, this is a free slot (-1)."""
     mask = len(slots) - 1
     group_size = load_int16(data, key_start + 2)
     slot = hash_bytes(data, key_start + 4, group_size) & mask

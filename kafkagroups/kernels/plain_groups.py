@@ -1,8 +1,9 @@
 """Kernel that decides whether a group record is plain: a coordinator can read it without an error.
 
-Only the newest plain record of a group counts, so the previous plain records are never decoded. A group record is not
-plain if its version is above 3, if it has more than MAX_MEMBERS members, or if its layout is unusual. Such a record is
-decoded, because reading it can fail or depend on the coordinator's version.
+A group record contains the whole state of a classic group. So a plain record replaces the previous plain records of its
+group, and these are never decoded. A group record is not plain if its version is above 3, if it has more than
+MAX_MEMBERS members, or if its layout is unusual. A record that is not plain is decoded, because reading it can fail or
+depend on the coordinator's version.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from kafkagroups.kernels.compiled import inlined, kernel
 from kafkagroups.kernels.scan import is_java_text, load_int16, load_int32, same_bytes
 
 MAX_MEMBERS = 64
-"""The largest number of members of a plain group. Checking that their ids differ takes quadratic time."""
+"""The largest number of members of a plain group. The limit is low, because each member id is compared
+with all other member ids."""
 _CONSUMER_TYPE = b"consumer"
 
 
@@ -41,9 +43,14 @@ def _skip_bytes(data: Any, position: int, end: int) -> int:
 def is_plain_group(
     data: Any, key_start: int, key_size: int, value_start: int, value_size: int, max_version: int, members: Any
 ) -> bool:
-    """Return whether a record with key type 2 is plain. A `value_size` of -1 means that it is a tombstone.
+    """Return whether a record with key type 2 is plain. A tombstone (`value_size` -1) is plain if its key is.
 
-    `members` is memory for this function: the positions of each member's id and instance id, in MAX_MEMBERS rows.
+    `max_version` is the newest value version that the coordinator reads. `members` is memory for this function: the
+    positions of each member's id and instance id, in MAX_MEMBERS rows.
+
+    A value contains: version, protocol type, generation (4 bytes), protocol, leader, from version 2 on a timestamp (8
+    bytes), and the members. A member contains: member id, from version 3 on the instance id, client id, client host,
+    from version 1 on the rebalance timeout (4 bytes), session timeout (4 bytes), subscription, assignment.
     """
     if key_size < 4 or load_int16(data, key_start + 2) < 0 or load_int16(data, key_start + 2) + 4 > key_size:
         return False
@@ -74,6 +81,7 @@ def is_plain_group(
     position += 4
     if member_count < 0 or member_count > MAX_MEMBERS:
         return False
+    # A coordinator decodes subscriptions only if the protocol type is "consumer" and a protocol is chosen.
     is_consumer = load_int16(data, protocol_type_start) == 8 and has_protocol
     for letter in range(8):
         is_consumer = is_consumer and data[protocol_type_start + 2 + letter] == _CONSUMER_TYPE[letter]
@@ -104,7 +112,10 @@ def is_plain_group(
 
 @kernel
 def _is_plain_subscription(data: Any, position: int, end: int) -> bool:
-    """Return whether a subscription can be read in its oldest layout: version, topics, user data."""
+    """Return whether the bytes from `position` to `end` are a subscription in its oldest layout.
+
+    This layout has the version, the topics and the user data. Newer layouts only add fields after these.
+    """
     if position + 6 > end:
         return False
     topic_count = load_int32(data, position + 2)
@@ -120,7 +131,7 @@ def _is_plain_subscription(data: Any, position: int, end: int) -> bool:
 
 @kernel
 def _has_new_ids(data: Any, members: Any, member: int) -> bool:
-    """Return whether no previous member has the same member id or the same instance id as this member."""
+    """Return whether no previous member has the same member id or the same instance id as row `member` of `members`."""
     for column in range(2):
         id_start = members[member, column]
         if id_start < 0:

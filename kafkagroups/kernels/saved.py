@@ -1,6 +1,8 @@
 """Saves the arrays of a compiled fold for a snapshot; checks and restores saved arrays.
 
-Kernels do not check bounds, so no kernel may get damaged arrays.
+A fold is the state of the compiled engine after some batches; layout.py describes its arrays. Kernels do not check
+whether a position is inside an array. So damaged arrays could make them read or write any memory, and all saved arrays
+are checked before a kernel receives them.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ from kafkagroups.records.versions import Dialect
 
 _COLUMN_COUNTS = {"entries": 8, "extras": 4, "names": 2, "nodes": 8, "node_extras": 4, "producers": 3}
 _ARRAY_NAMES = (*_COLUMN_COUNTS, "counts", "tombstones", "arena")
-"""An array that is not in _COLUMN_COUNTS has one dimension."""
+"""The names of the saved arrays. The arrays that are not in _COLUMN_COUNTS have one dimension."""
 
 
 def save_arrays(offsets: ShardOffsets) -> dict[str, Array]:
-    """Return the arrays that contain a shard's offsets."""
+    """Return the arrays that contain the offsets of a shard (groups/shard.py) from the compiled engine."""
     assert isinstance(offsets, FoldedShardOffsets)
     return offsets.state.arrays_to_save()
 
@@ -73,7 +75,7 @@ def check_arrays(saved_arrays: Mapping[str, Array]) -> None:
 
 
 def _find_bounds(texts: Array, arena_size: int) -> tuple[Array, Array]:
-    """Return the start and the end of each text in the arena."""
+    """Return the start and the end of each text in the arena. Raise ValueError if a text is not inside the arena."""
     start = texts >> 20
     size = texts & layout.SIZE_MASK
     _expect(((start >= 0) & (start <= arena_size - size)).all(), "texts inside the arena")
@@ -81,6 +83,7 @@ def _find_bounds(texts: Array, arena_size: int) -> tuple[Array, Array]:
 
 
 def _check_names(texts: Array, arena: Array) -> None:
+    """Raise ValueError if a name is not a group and a topic, each after its size (int16)."""
     start, end = _find_bounds(texts, len(arena))
     name_size = end - start
     _expect((name_size >= 4).all(), "names of a group and a topic")
@@ -91,13 +94,17 @@ def _check_names(texts: Array, arena: Array) -> None:
 
 
 def _read_int16(arena: Array, positions: Array) -> Array:
+    """Return the signed big-endian int16 at each position."""
     return (arena[positions].astype(np.int64) << 8 | arena[positions + 1]) - (arena[positions] >> 7).astype(
         np.int64
     ) * (1 << 16)
 
 
 def _find_pending_nodes(counts: Array, nodes: Array, producers: Array, entry_count: int) -> Array:
-    """Return for each node whether it is pending. A node may occur only once in the lists, so that each list ends."""
+    """Return for each node whether it is a pending commit, i.e. in the list of a producer.
+
+    Raise ValueError if a node number is wrong. Each node may occur only once in all lists, so that every list ends.
+    """
     is_used = producers[:, 2] != 0
     row_count = len(producers)
     _expect(row_count > 0 and row_count & row_count - 1 == 0, "a power of two of producers")
@@ -122,5 +129,6 @@ def _find_pending_nodes(counts: Array, nodes: Array, producers: Array, entry_cou
 
 
 def _expect(is_met: Any, expectation: str) -> None:
+    """Raise ValueError if `is_met` is false. `expectation` describes what was expected of the arrays."""
     if not is_met:
         raise ValueError(f"expected {expectation}")

@@ -1,7 +1,9 @@
 """Kernels that read numbers, texts and records from bytes, and compare and hash bytes.
 
-They read only the layout that Kafka normally writes. For any other layout they return -1, and the readable engine then
-reads the log. The docstring of each kernel says what it accepts.
+The kernels that read texts and records accept only the layout that Kafka normally writes. For any other layout they
+return -1, and the readable engine then reads the log. The docstring of each kernel says what it accepts.
+
+`data` is always an array of bytes. `start`, `position` and `end` are positions in it.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ def hash_long_bytes(data: Any, start: int, size: int) -> int:
     """Return a 64-bit hash of bytes. `size` must be at least 8.
 
     The hash is the sum of one product for each 16 bytes. The products do not depend on each other, so the CPU computes
-    them in parallel. The last 16 bytes may overlap with the bytes before them.
+    them in parallel. The last product may use bytes that the product before it has used.
     """
     hashed = np.uint64(size)
     salt = np.uint64(0x9E3779B97F4A7C15)
@@ -100,7 +102,10 @@ def hash_long_bytes(data: Any, start: int, size: int) -> int:
 
 @inlined
 def same_long_bytes(data: Any, start: int, other_data: Any, other_start: int, size: int) -> bool:
-    """Return whether two byte sequences are equal. `size` must be at least 8."""
+    """Return whether two byte sequences are equal. `size` must be at least 8.
+
+    Some of the last 8 bytes may be compared twice.
+    """
     step = 0
     last_step = size - 8
     while step < last_step:
@@ -148,8 +153,8 @@ def find_record_parts(data: Any, position: int, end: int) -> tuple[int, int, int
     """Find the parts of the record at a position.
 
     Return the position after the record, its offset delta, the position and the size of its key, and the position and
-    the size of its value. A size of -1 means null. The position after the record is -1 if the record has headers, does
-    not end at `end` or before, or has another size than its parts.
+    the size of its value. A size of -1 means null. The position after the record is -1 if the record has headers, if
+    it ends after `end`, or if the sum of its parts is not its size.
     """
     size, position = read_varint(data, position, end, 5)
     record_end = position + size
@@ -181,9 +186,9 @@ def find_record_parts(data: Any, position: int, end: int) -> tuple[int, int, int
 
 @inlined
 def group_and_topic_size(data: Any, key_start: int, key_size: int) -> int:
-    """Return how many bytes the group and the topic have in the key of an offset record, including their sizes.
+    """Return how many bytes the group and the topic have in the key of an offset record, including their size fields.
 
-    The partition comes after them. Return -1 if a size in the key is negative or too large.
+    The partition comes after these bytes. Return -1 if a size in the key is negative or too large.
     """
     end = key_start + key_size
     position = key_start + 2
@@ -201,7 +206,7 @@ def group_and_topic_size(data: Any, key_start: int, key_size: int) -> int:
 def is_java_text(data: Any, start: int, size: int) -> bool:
     """Return whether the bytes are valid UTF-8, so that a Java String preserves them.
 
-    If they are not, different byte sequences could become the same Java String.
+    If the bytes are not valid UTF-8, different byte sequences could become the same Java String.
     """
     position = start
     end = start + size
@@ -226,6 +231,7 @@ def is_java_text(data: Any, start: int, size: int) -> bool:
         for step in range(1, continuation_bytes + 1):
             if data[position + step] & 0xC0 != 0x80:
                 return False
+        # These bytes would encode a character in too many bytes (E0, F0), a surrogate (ED), or no character (F4).
         second_byte = data[position + 1]
         if (first_byte == 0xE0 and second_byte < 0xA0) or (first_byte == 0xED and second_byte > 0x9F):
             return False

@@ -1,7 +1,8 @@
 """Builds a shard (the state of one partition, groups/shard.py) from the arrays of a compiled fold.
 
-Plain group records (plain_groups.py) are stored in the shard without decoding them. All other group records are
-decoded and replayed, with the same code as in the readable engine.
+A fold is the state of the compiled engine after some batches (layout.py). It contains the offsets. Plain group records
+(plain_groups.py) are stored in the shard without decoding them. All other group records are decoded and replayed, with
+the same code as in the readable engine.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.serde import Record
 
 FindCommits = Callable[[Collection[str]], Sequence[tuple[int, str]]]
-"""Returns the offset and the group of each commit that may create one of these groups, in the order of the log."""
+"""A function that returns the commits that may create one of the given groups: offset and group id, in log order."""
 
 
 class FoldedShardOffsets:
-    """The offsets of a shard, in the arrays of a fold. They are grouped and decoded when they are first read."""
+    """The offsets of a shard, in the arrays of a fold. They are decoded when they are first read."""
 
     def __init__(self, state: FoldState) -> None:
         self.state = state
@@ -49,12 +50,15 @@ class FoldedShardOffsets:
 
     @cached_property
     def pending(self) -> Mapping[int, Mapping[str, PartitionOffsets]]:
-        """The pending commits, by producer id and then by group."""
+        """The pending commits of open transactions, by producer id and then by group."""
         return self.state.decode_pending()
 
 
 class _Step(NamedTuple):
-    """A step of the replay: a plain record, a decoded record, or None for a commit that may create its group."""
+    """A step of the replay: a record that is not an offset record, or a commit that may create its group.
+
+    `record` is an OtherRecord if it is a plain group record, a Record if it was decoded, and None for a commit.
+    """
 
     offset: int
     record: OtherRecord | Record | None
@@ -70,7 +74,8 @@ def replay_fold(
 ) -> None:
     """Set the offsets of a shard to those of a fold, and replay the other records of the log.
 
-    `first_offset` is the offset at which the log begins. Raise LoadFailed or BadBytes if the broker's load would fail.
+    `other_records` are the kept records that are not offset records. `first_offset` is the offset at which this log
+    begins; older records are already in the shard. Raise LoadFailed or BadBytes if the broker's load would fail.
     """
     shard.offsets = offsets
     shard.names.update(dict.fromkeys(offsets.newest_values))
@@ -82,6 +87,7 @@ def replay_fold(
 
 
 def _replay_classic(shard: ClassicShard, other_records: Sequence[OtherRecord]) -> None:
+    """Replay the other records. Here commits create no groups: the cache does this later (loading/caches.py)."""
     for other_record in other_records:
         if other_record.plain_group_id is None:
             record, group_id = shard.decode(_log_record(other_record))
@@ -101,13 +107,15 @@ def _replay_new(
     find_commits: FindCommits,
     first_offset: int,
 ) -> None:
+    """Replay the other records, and create the groups that only commits have created."""
     steps = []
     for other_record in other_records:
         if other_record.plain_group_id is not None:
             steps.append(_Step(other_record.offset, other_record, other_record.plain_group_id))
         else:
             steps.append(_Step(other_record.offset, *shard.decode(_log_record(other_record))))
-    # The effect of a record of a newer group type depends on whether a commit has created a group of that id before.
+    # A record of a consumer, share or streams group has another effect if a commit has created a group of that id
+    # before. So the commits of these groups are replayed between the records, in the order of the log.
     shared_ids = {
         step.group_id for step in steps if isinstance(step.record, Record) and isinstance(step.record.key, GroupIdKey)
     }
@@ -116,6 +124,7 @@ def _replay_new(
     if commits:
         steps += [_Step(offset, None, group_id) for offset, group_id in commits if offset < shard.loaded.next_offset]
         steps.sort(key=lambda step: step.offset)
+    # For each group, the offset of the last record after which the group did not exist.
     removed_at: dict[str, int] = {}
     for offset, record, group_id in steps:
         if record is None:
@@ -129,6 +138,7 @@ def _replay_new(
             continue
         if group_id not in shard.groups:
             removed_at[group_id] = offset
+    # For all other groups, only the newest commit matters: it creates the group if it comes after the last removal.
     for group_id, newest_value in offsets.newest_values.items():
         is_missing = group_id not in shard.groups and group_id not in shared_ids
         if is_missing and newest_value >= first_offset and newest_value > removed_at.get(group_id, -1):

@@ -1,6 +1,7 @@
 """The state of one partition's fold: reads segments piece by piece, and decodes offsets from its arrays.
 
-A state keeps no bytes of a segment except for keys, the metadata of commits, and the records of other types.
+To fold a segment means to apply its records to the state; layout.py describes the arrays of the state. A state keeps no
+bytes of a segment except keys, the metadata of commits, and the records that are not offset records.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from kafkagroups.records.versions import Dialect
 REPORT_BYTES = 8 * 1024 * 1024
 """About how many bytes are folded between two reports of the progress."""
 PIECE_BYTES = 2 * 1024 * 1024
-"""How many bytes of a file are read at once. The memory grows only for a batch that is larger."""
+"""How many bytes of a file are read at once. Only a larger batch needs more memory."""
 
 ReportPosition = Callable[[int], None]
-"""Called with the number of bytes of the segment that were read so far."""
+"""A progress callback. Its argument is the number of bytes of the segment that were read so far."""
 
 
 def ignore_position(position: int) -> None:
@@ -39,12 +40,14 @@ def ignore_position(position: int) -> None:
 class FoldState(FoldArrays):
     """The state of one partition's fold. Fold the partition's segments in order.
 
-    If a method returns False, the readable engine must load the whole log.
+    If `fold_segment` or `fold_file` returns False, the readable engine must load the whole log. `is_stopped` is true
+    after the fold has reached its stop (log/stop.py).
     """
 
     def __init__(self, dialect: Dialect, stop: Stop = NO_STOP, size: int = 0) -> None:
         """Make an empty state for a log of about `size` bytes."""
         classic = dialect.coordinator == "classic"
+        # The order is that of the constants of `rules` in layout.py, from IS_CLASSIC to NEEDS_MARKER.
         self.rules = np.array(
             [
                 classic,
@@ -68,19 +71,19 @@ class FoldState(FoldArrays):
 
     @classmethod
     def restore(cls, dialect: Dialect, saved_arrays: Mapping[str, Array]) -> FoldState:
-        """Return the state that was saved. Folding continues with the batch at its next offset."""
+        """Return the state that was saved as arrays. The next batch to fold comes after the last batch of the state."""
         state = cls(dialect)
         state.set_arrays(saved_arrays)
         return state
 
     def fold_segment(self, data: Array, report: ReportPosition = ignore_position) -> bool:
-        """Fold the bytes of a segment, a read-only array of uint8."""
+        """Fold the bytes of a segment, a read-only array of uint8. Return False as described above."""
         status, _ = self._fold_piece(data, True, report)
         report(len(data))
         return status != HAND_OVER
 
     def fold_file(self, file: RawIOBase | BufferedIOBase, report: ReportPosition = ignore_position) -> bool:
-        """Fold the file of a segment, piece by piece. All pieces use the same memory, so it stays in the cache."""
+        """Fold the file of a segment, piece by piece. All pieces use the same memory, which stays in the CPU's cache."""
         piece = np.empty(PIECE_BYTES, np.uint8)
         kept_bytes = 0
         read_bytes = 0
@@ -107,7 +110,10 @@ class FoldState(FoldArrays):
         return True
 
     def _fold_piece(self, data: Array, is_last: bool, report: ReportPosition = ignore_position) -> tuple[int, int]:
-        """Fold the complete batches in a piece of a segment. Return a status and the position where it stopped."""
+        """Fold the complete batches in a piece of a segment. Return a status (layout.py) and the next position to read.
+
+        `is_last` is true if the piece contains the last bytes of the segment.
+        """
         position = 0
         status = NO_SPACE
         while status in (NO_SPACE, COMPRESSED, PAUSED) and not self.is_stopped:
@@ -131,13 +137,13 @@ class FoldState(FoldArrays):
         return status, position
 
     def forget_records(self) -> None:
-        """Release the memory of the other records, after they were replayed."""
+        """Release the memory of the records that are not offset records, after they were replayed."""
         self.other_records = OtherRecords(self._max_group_version)
 
     def committed(self) -> tuple[dict[str, FoldedOffsets], dict[str, int]]:
         """Return the committed offsets of each group, and the offset of each group's newest commit record with a value.
 
-        The second mapping has every group with offset records. Its value is -1 if they all are tombstones.
+        The second mapping contains every group that has offset records. Its value is -1 if all of them are tombstones.
         """
         entry_count = int(self.counts[layout.ENTRIES])
         groups, group_of_name = self.groups()
@@ -156,7 +162,7 @@ class FoldState(FoldArrays):
         return offsets, newest_values
 
     def decode_offsets(self, entries: Array) -> PartitionOffsets:
-        """Return the committed offsets of these entries."""
+        """Return the committed offsets of these entries (rows of the array `entries`)."""
         rows = self.entries[entries].tolist()
         extras = self.extras[entries].tolist()
         return {
@@ -169,6 +175,7 @@ class FoldState(FoldArrays):
         pending: dict[int, dict[str, PartitionOffsets]] = {}
         for producer_id, first_node, is_used in self.producers.tolist():
             node = first_node if is_used else -1
+            # The newest commit comes first in the list. Only this commit of each key is pending.
             seen_entries = set()
             while node >= 0:
                 row = self.nodes[node].tolist()
@@ -183,13 +190,13 @@ class FoldState(FoldArrays):
         return pending
 
     def _is_deleted(self, node: list[int], entry: int) -> bool:
-        """Return whether a pending commit was deleted by a tombstone."""
+        """Return whether a tombstone deleted the pending commit of this node. `entry` is the key's entry."""
         if node[layout.ENTRY] < 0:
             return True
         return not self._classic and bool(node[layout.RECORD_OFFSET] < self.tombstones[entry])
 
     def _decode_key(self, key: int) -> tuple[str, TopicPartition]:
-        """Return the group and the topic-partition of a key."""
+        """Return the group and the topic-partition of a key. `key` is the column NAME_AND_PARTITION of its entry."""
         name_number = key >> 32
         partition = key & layout.PARTITION_MASK
         name = self._name_cache.get(name_number)
@@ -201,6 +208,7 @@ class FoldState(FoldArrays):
         return name[0], TopicPartition(name[1], partition - (partition >> 31 << 32))
 
     def _decode_offset(self, row: list[int], extras: list[int]) -> OffsetAndMetadata:
+        """Return the offset in a row of `entries` and its row of `extras`, or in a node and its row of `node_extras`."""
         flags = row[layout.EPOCH_AND_FLAGS]
         epoch = flags & 0xFFFFFFFF
         topic_id = None
@@ -221,7 +229,7 @@ class FoldState(FoldArrays):
         return self._arena_bytes[text >> 20 : (text >> 20) + (text & layout.SIZE_MASK)]
 
     def _decode_text(self, data: bytes) -> str:
-        """Return the text of a group or topic. Equal texts share one string, because there are many equal ones."""
+        """Return a group id or a topic name. Equal names share one string, because each name occurs many times."""
         text = self._text_cache.get(data)
         if text is None:
             text = decode_utf8(data)
@@ -235,4 +243,5 @@ class FoldState(FoldArrays):
 
 
 def _limit_to_int64(value: int | None) -> int:
+    """Return a limit of the stop as an int64. None means that there is no limit."""
     return layout.MAX_INT64 if value is None else max(-layout.MAX_INT64, min(value, layout.MAX_INT64))

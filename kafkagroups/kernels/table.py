@@ -1,4 +1,7 @@
-"""Kernels of the hash tables of keys and names: find or add an entry, rehash, copy used texts."""
+"""Kernels of the hash tables of keys and names: find or add an entry, rehash, copy used texts.
+
+A key is a group, a topic and a partition. A name is a key without its partition. layout.py describes the arrays.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +32,15 @@ from kafkagroups.kernels.layout import (
 from kafkagroups.kernels.scan import hash_bytes, is_java_text, load_int16, load_int32, same_bytes
 
 SLOT_DISTANCE = 9
-"""The distance to the next slot if a slot is taken. The next slot is in another cache line (8 slots), because if one
-slot of a line is taken, the other slots of the line often are too."""
+"""The distance from a taken slot to the slot that is tried next. A cache line has 8 slots. If one slot of a line is
+taken, the other slots of this line are often taken too. So the next slot is in another line."""
 
 
 @inlined
 def hash_key(name_hash: int, partition: int) -> int:
     """Return the hash of a key.
 
-    Eight neighbouring partitions are often used together, so their slots share a cache line.
+    Eight neighbouring partitions of a topic are often used together, so their slots are in the same cache line.
     """
     hashed = (np.uint64(name_hash) ^ np.uint64(partition >> 3)) * np.uint64(0xD6E8FEB86659FD93)
     hashed ^= hashed >> np.uint64(32)
@@ -51,7 +54,8 @@ def find_or_add_entry(
 ) -> int:
     """Return the entry of a key; add the entry if the key is new. Return -1 if the new key is not valid UTF-8.
 
-    `name_size` is negative if the previous row has the same name. The number of that name is `previous_name`.
+    `data` contains the name at `name_start`, and then the partition. If the previous row of the block has the same
+    name, `name_size` is negative, and `previous_name` is the number of this name.
     """
     counts = tables.counts
     slots = tables.slots
@@ -90,7 +94,7 @@ def find_or_add_entry(
 def _slot_tag(hashed: int) -> int:
     """Return the 31 bits of a hash that a slot stores.
 
-    Neighbouring keys have similar upper halves, so the bits of both halves are mixed.
+    The keys of neighbouring partitions have similar upper halves of the hash, so the bits of both halves are mixed.
     """
     return (hashed >> 32 ^ hashed) & 0x7FFFFFFF
 
@@ -130,7 +134,7 @@ def _find_or_add_name(data: Any, name_start: int, name_size: int, tables: Any) -
 
 @kernel
 def _clear_entry(key: int, entry: int, tables: Any) -> None:
-    """Write an entry without a commit for a new key."""
+    """Write the entry of a new key, for which nothing is committed. `key` is the value of NAME_AND_PARTITION."""
     entries = tables.entries
     for column in range(8):
         entries[entry, column] = 0
@@ -143,7 +147,7 @@ def _clear_entry(key: int, entry: int, tables: Any) -> None:
 
 @kernel
 def rehash(entries: Any, count: int, names: Any, slots: Any) -> None:
-    """Add all entries to an empty hash table."""
+    """Add the first `count` entries to an empty hash table."""
     mask = len(slots) - 1
     for step in range(count + PREFETCH_DISTANCE):
         if step < count:
@@ -165,7 +169,7 @@ def _hash_entry_key(key: int, names: Any) -> int:
 
 @kernel
 def rehash_names(names: Any, count: int, arena: Any, slots: Any) -> None:
-    """Add all names to an empty hash table, and store the hash of each name."""
+    """Add the first `count` names to an empty hash table, and store the hash of each name in `names`."""
     mask = len(slots) - 1
     for name in range(count):
         text = names[name, NAME_TEXT]
@@ -179,9 +183,10 @@ def rehash_names(names: Any, count: int, arena: Any, slots: Any) -> None:
 
 @kernel
 def keep_one_key_of_each_group(entries: Any, count: int, groups: Any, group_of_name: Any, is_kept: Any) -> None:
-    """Mark at least one key of each group as kept. One kept key gets the group's NEWEST_VALUE.
+    """Mark at least one key of each group as kept in `is_kept`. This key gets the newest value of the whole group.
 
-    `group_of_name` has the group of each name. The column LIVE_KEYS holds the kept key of each group here.
+    `groups` (columns: layout.py) has a row for each group, and `group_of_name` the number of this row for each name.
+    This function overwrites the column LIVE_KEYS with the kept entry of each group.
     """
     for group in range(len(groups)):
         groups[group, LIVE_KEYS] = -1
@@ -198,10 +203,10 @@ def keep_one_key_of_each_group(entries: Any, count: int, groups: Any, group_of_n
 def copy_key_texts(
     entries: Any, count: int, names: Any, new_name_numbers: Any, new_names: Any, arena: Any, new_arena: Any
 ) -> tuple[int, int]:
-    """Copy the names and the metadata of entries to a new arena.
+    """Copy the names and the metadata of the first `count` entries to a new arena.
 
-    Return the number of names and the end of the new arena. `new_name_numbers` is -1 for each name, and receives the
-    new number of each name that an entry uses.
+    Return the number of copied names, and the number of used bytes in the new arena. `new_name_numbers` contains -1 for
+    each name; it receives the new number of each name that an entry uses.
     """
     end = 0
     name_count = 0
@@ -220,7 +225,7 @@ def copy_key_texts(
 
 @kernel
 def copy_text(text: int, arena: Any, new_arena: Any, end: int) -> tuple[int, int]:
-    """Copy the bytes of a text to the end of a new arena. Return the new text and the new end."""
+    """Copy the bytes of a text to position `end` of a new arena. Return the new text and the new end."""
     start = text >> 20
     size = text & SIZE_MASK
     for step in range(size):

@@ -1,6 +1,7 @@
 """Kernels of pending commits: a list for each producer, which a marker commits or aborts.
 
-The rules are in groups/offsets.py. layout.py describes the arrays.
+A pending commit is an offset record of an open transaction. A node stores one pending commit. layout.py describes the
+arrays, and groups/offsets.py has the rules.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from kafkagroups.kernels.table import copy_text
 
 @kernel
 def add_node(producer_id: int, is_tombstone: bool, tables: Any) -> int:
-    """Add a node at the head of the producer's list and return it.
+    """Add a node at the start of the producer's list, and return the node's number.
 
-    Return -1 for a tombstone of a producer that has nothing pending: the tombstone changes nothing.
+    Return -1 for a tombstone if the producer has no pending commits, because the tombstone then changes nothing.
     """
     counts = tables.counts
     nodes = tables.nodes
@@ -72,7 +73,10 @@ def find_or_add_producer(producer_id: int, counts: Any, producers: Any) -> int:
 
 @kernel
 def end_transaction(producer_id: int, commits: bool, tables: Any) -> None:
-    """Apply a marker to the producer's pending commits: only the newest commit of each key counts. Free the nodes."""
+    """Commit or abort the producer's pending commits, as a marker demands, and free their nodes.
+
+    `commits` is true for a commit marker. Only the newest pending commit of each key is applied.
+    """
     counts = tables.counts
     entries = tables.entries
     extras = tables.extras
@@ -85,6 +89,7 @@ def end_transaction(producer_id: int, commits: bool, tables: Any) -> None:
     while node >= 0:
         node_entry = nodes[node, ENTRY]
         entry = node_entry if node_entry >= 0 else ~node_entry
+        # The list begins with the newest commit. Column 3 shows that a newer commit of the key was already applied.
         if extras[entry, 3] != counts[MARKERS]:
             extras[entry, 3] = counts[MARKERS]
             committed_record = entries[entry, RECORD_OFFSET]
@@ -101,6 +106,7 @@ def end_transaction(producer_id: int, commits: bool, tables: Any) -> None:
                     entries[entry, column] = nodes[node, column]
                 for column in range(3):
                     extras[entry, column] = tables.node_extras[node, column]
+                # The bytes of the metadata now belong to the entry.
                 nodes[node, METADATA] = 0
         counts[UNUSED_BYTES] += nodes[node, METADATA] & SIZE_MASK
         next_node = nodes[node, NEXT_NODE]
@@ -111,7 +117,7 @@ def end_transaction(producer_id: int, commits: bool, tables: Any) -> None:
 
 @kernel
 def keep_pending_keys(nodes: Any, producers: Any, is_kept: Any) -> None:
-    """Mark the keys of all pending commits as kept."""
+    """Mark the entries of all pending commits as kept in `is_kept`, which has an element for each entry."""
     for row in range(len(producers)):
         node = producers[row, 1] if producers[row, 2] else -1
         while node >= 0:
@@ -122,7 +128,10 @@ def keep_pending_keys(nodes: Any, producers: Any, is_kept: Any) -> None:
 
 @kernel
 def move_pending_commits(nodes: Any, producers: Any, new_entries: Any, arena: Any, new_arena: Any, counts: Any) -> None:
-    """Write the new numbers of entries into all pending commits, and copy their metadata to a new arena."""
+    """Write the new entry numbers into all pending commits, and copy their metadata to a new arena.
+
+    `new_entries` contains the new number of each entry.
+    """
     end = counts[ARENA_BYTES]
     for row in range(len(producers)):
         node = producers[row, 1] if producers[row, 2] else -1

@@ -1,4 +1,7 @@
-"""Decompresses batches before they are folded: consecutive batches become one buffer."""
+"""Decompresses batches before they are folded: consecutive batches become one buffer.
+
+To fold a batch means to apply its records to the state of its partition (layout.py).
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,10 @@ _CODEC_BITS = 7
 
 
 def decompress_run(data: Array, position: int) -> tuple[Array | None, int]:
-    """Decompress consecutive compressed batches, from a position on.
+    """Decompress consecutive compressed batches, beginning at a position in a segment's bytes.
 
-    Return the uncompressed batches, which have new checksums, and the position after the last one. The array is None
-    if a batch has a wrong checksum or cannot be decompressed.
+    Return an array of the uncompressed batches, which have new checksums, and the position after the last compressed
+    batch that was read. The array is None if a batch has a wrong checksum or cannot be decompressed.
     """
     batches = bytearray()
     for frame in _batch_frames(memoryview(data), position):
@@ -57,9 +60,9 @@ def as_array(buffer: Any) -> Array:
 
 
 def decompress_segment(data: Array) -> Iterator[Array]:
-    """Yield the batches of a segment, in arrays of uncompressed batches.
+    """Yield arrays that together contain all batches of a segment, without compression.
 
-    If a batch cannot be decompressed, stop before it. The fold stopped there too.
+    If a batch cannot be decompressed, stop before this batch. The fold has stopped there or earlier.
     """
     run_start = 0
     run_end = 0
@@ -79,7 +82,7 @@ def decompress_segment(data: Array) -> Iterator[Array]:
 
 
 def _batch_frames(data: memoryview, position: int) -> Iterator[Frame]:
-    """Yield the frames of complete batches of magic 2, up to the first other bytes."""
+    """Yield the frames (log/frames.py) of complete batches of magic 2. Stop at the first bytes that are no such batch."""
     for frame in frames(data, position):
         if frame.state is not FrameState.WHOLE or frame.magic != 2:
             return

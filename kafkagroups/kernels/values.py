@@ -1,4 +1,7 @@
-"""Kernel that reads the value of an offset record, of any version, into an entry or a node."""
+"""Kernel that reads the value of an offset record, of any version, into an entry or a node.
+
+An entry is the row of a key, and a node is the row of a pending commit (layout.py).
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,15 @@ from kafkagroups.kernels.scan import load_int16, load_int32, load_int64, read_uv
 def read_offset_value(
     data: Any, position: int, value_size: int, max_version: int, tables: Any, target: Any, target_extras: Any, row: int
 ) -> int:
-    """Read the value of an offset record into a row of entries or nodes, which have the same columns.
+    """Read the value of an offset record into a row of `target`: entries or nodes, which have the same columns.
 
-    Return HAND_OVER if the value is too short or has an unusual layout.
+    Return HAND_OVER if the value is too short, has a version above `max_version`, or has an unusual layout.
+
+    A value contains: version (2 bytes), offset (8), from version 3 on the leader epoch (4), metadata, commit timestamp
+    (8), in version 1 the expire timestamp (8), in version 4 the tagged fields. Tag 0 is the topic id.
     """
     end = position + value_size
+    # The smallest value has a version, an offset, one byte for the metadata's size, and a timestamp.
     if value_size < 2 + 8 + 1 + 8:
         return HAND_OVER
     version = load_int16(data, position)
@@ -73,6 +80,7 @@ def read_offset_value(
         if position >= end or data[position] > 1:
             return HAND_OVER
         if data[position] == 1:
+            # 19 bytes: the number of tagged fields, the tag, the size of the topic id, and its 16 bytes.
             if position + 19 > end or data[position + 1] != 0 or data[position + 2] != 16:
                 return HAND_OVER
             if tables.rules[HAS_TOPIC_IDS]:
@@ -87,7 +95,7 @@ def read_offset_value(
 
 @kernel
 def _store_metadata(data: Any, metadata_start: int, size: int, tables: Any, target: Any, row: int) -> None:
-    """Copy metadata into the arena. If it is not longer than the row's old metadata, overwrite the old metadata."""
+    """Copy metadata of `size` bytes into the arena. If the row's old metadata is long enough, overwrite it."""
     counts = tables.counts
     arena = tables.arena
     old_text = target[row, METADATA]

@@ -23,7 +23,7 @@ FIRST_NAMES = 2048
 FIRST_NODES = 2048
 FIRST_ARENA_BYTES = 1 << 18
 FIRST_RECORD_POSITIONS = 4096
-"""The smallest initial numbers of rows of the arrays, and the initial size of the arena (bytes of names and metadata)."""
+"""The smallest initial numbers of rows, and the initial size of the arena (the bytes of names and metadata)."""
 MAX_FIRST_KEYS = (1 << 15) - 1
 """The upper limit of this number of keys. A large log gets more initial keys than a small log, up to this limit."""
 GROWTH = 4

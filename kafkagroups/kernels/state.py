@@ -83,7 +83,7 @@ class FoldState(FoldArrays):
         return status != HAND_OVER
 
     def fold_file(self, file: RawIOBase | BufferedIOBase, report: ReportPosition = ignore_position) -> bool:
-        """Fold the file of a segment, piece by piece. All pieces use the same memory, which stays in the CPU's cache."""
+        """Fold the file of a segment in pieces. All pieces use the same memory, which stays in the CPU's cache."""
         piece = np.empty(PIECE_BYTES, np.uint8)
         kept_bytes = 0
         read_bytes = 0
@@ -208,7 +208,7 @@ class FoldState(FoldArrays):
         return name[0], TopicPartition(name[1], partition - (partition >> 31 << 32))
 
     def _decode_offset(self, row: list[int], extras: list[int]) -> OffsetAndMetadata:
-        """Return the offset in a row of `entries` and its row of `extras`, or in a node and its row of `node_extras`."""
+        """Return the offset in an entry and its row of `extras`, or in a node and its row of `node_extras`."""
         flags = row[layout.EPOCH_AND_FLAGS]
         epoch = flags & 0xFFFFFFFF
         topic_id = None

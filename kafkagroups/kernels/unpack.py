@@ -82,7 +82,7 @@ def decompress_segment(data: Array) -> Iterator[Array]:
 
 
 def _batch_frames(data: memoryview, position: int) -> Iterator[Frame]:
-    """Yield the frames (log/frames.py) of complete batches of magic 2. Stop at the first bytes that are no such batch."""
+    """Yield the frames (log/frames.py) of complete batches of magic 2. Stop at the first other bytes."""
     for frame in frames(data, position):
         if frame.state is not FrameState.WHOLE or frame.magic != 2:
             return

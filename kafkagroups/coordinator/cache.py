@@ -1,10 +1,10 @@
 """The cache of groups: partitions are loaded into the cache and unloaded from it.
 
-The coordinator answers requests from `groups` (Kafka's groupMetadataCache). It reads the topic only when it loads a
-partition.
+The coordinator answers requests from `groups` (Kafka's groupMetadataCache). It reads the offsets topic only when it
+loads a partition.
 
-Simpler than Kafka: there are no threads, so a load has finished when `load_partition` returns. To test a request during
-a load, put the partition into `loading`.
+Simpler than Kafka: there are no threads, so a load has finished when `load_partition` returns. A test of a request
+that arrives during a load must therefore put the partition into `loading` itself.
 Source: GroupMetadataManager.scala (3.9).
 """
 
@@ -38,8 +38,9 @@ class GroupCache:
     """The groups of the partitions that this broker owns.
 
     `owned` are the partitions of the offsets topic that this broker owns; `loading` are the partitions that it loads at
-    this moment. `epochs` has the newest coordinator epoch of each partition. `open_groups` maps each producer id to
-    the groups that have offsets in the producer's open transaction.
+    this moment. `epochs` has the newest coordinator epoch of each partition: a number that grows each time a broker
+    becomes the partition's leader, so that late calls can be recognized. `open_groups` maps each producer id to the ids
+    of the groups that have offsets in the producer's open transaction.
     """
 
     def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:
@@ -66,7 +67,7 @@ class GroupCache:
         return self.partition_for(group_id) in self.loading
 
     def is_missing(self, group_id: str) -> bool:
-        """Return whether this broker owns the group's partition, and the group is missing or Dead."""
+        """Return whether this broker owns the group's partition, but has no such group, or only a Dead one."""
         group = self.groups.get(group_id)
         return self.is_local(group_id) and (group is None or group.state is ClassicState.DEAD)
 
@@ -75,7 +76,7 @@ class GroupCache:
         return self.groups.get(group_id)
 
     def get_or_create(self, group_id: str) -> ClassicGroup:
-        """Return the group. If it is not in the cache, add an Empty group, for which no record is written."""
+        """Return the group. If it is not in the cache, add an Empty group. This writes no record."""
         return self.add_group(ClassicGroup(group_id, self.settings.version, self.clock.now_ms))
 
     def add_group(self, group: ClassicGroup) -> ClassicGroup:
@@ -87,9 +88,11 @@ class GroupCache:
         return [self.groups[group_id] for group_id in java_map_order(self.groups)]
 
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the producer's pending offsets in groups of these partitions of the offsets topic.
+        """Commit or abort the producer's pending offsets, i.e. the offsets in its open transaction.
 
-        If a group has moved to another broker, that broker completes the transaction when it reads the marker.
+        `partitions` are the partitions of the offsets topic that contain the transaction's marker (its last record,
+        which says commit or abort). Only groups in these partitions change. If a group has moved to another broker,
+        that broker commits or aborts the group's offsets when it reads the marker.
         """
         marked_partitions = set(partitions)
         for group_id in sorted(self.open_groups.get(producer_id, ())):
@@ -110,11 +113,11 @@ class GroupCache:
     def load_partition(
         self, partition: int, epoch: int = 0, on_loaded: Callable[[ClassicGroup], None] = _ignore_group
     ) -> None:
-        """Read the partition's log into the cache, as `kg.load` does, and call `on_loaded` for each group.
+        """Read the partition's log into the cache, as `kafkagroups.load` does. Call `on_loaded` for each group.
 
         The call is ignored if this broker already owns the partition, or if `epoch` is older than the partition's
-        newest coordinator epoch. If the load fails, the groups that were loaded before the error stay in the cache,
-        and the broker owns the partition, as in Kafka.
+        newest coordinator epoch. If the load fails, the cache contains the groups that a broker's cache contains after
+        the same error (`ClassicCache.add`), and the broker owns the partition, as in Kafka.
         """
         if self._is_old_epoch(partition, epoch) or partition in self.owned:
             return
@@ -137,7 +140,7 @@ class GroupCache:
     def unload_partition(
         self, partition: int, epoch: int | None = None, on_unloaded: Callable[[ClassicGroup], None] = _ignore_group
     ) -> None:
-        """Remove each group of the partition, after a call of `on_unloaded` with the group.
+        """Call `on_unloaded` for each group of the partition, and remove the group from the cache.
 
         The call is ignored if `epoch` is older than the partition's newest coordinator epoch.
         """
@@ -161,7 +164,7 @@ class GroupCache:
         )
 
     def _is_old_epoch(self, partition: int, epoch: int) -> bool:
-        """Return whether the partition has had a newer epoch; otherwise store this epoch."""
+        """Return whether the partition already has a newer coordinator epoch. If not, store this epoch."""
         newest_epoch = max(epoch, self.epochs.get(partition, epoch))
         self.epochs[partition] = newest_epoch
         return epoch < newest_epoch

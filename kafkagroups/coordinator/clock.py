@@ -1,8 +1,9 @@
 """A clock that only its caller advances, and the timers that run when they are due.
 
 Kafka's coordinator keeps delayed operations in "purgatories" (DelayedHeartbeat, DelayedJoin, DelayedSync). A delayed
-operation either is completed early or expires. Here `Timer.cancel` completes it early; if it expires, the timer's
-action runs. Timers run in the order of their times. Timers with the same time run in the order of their creation.
+operation either is completed early or expires. Here it is a `Timer`: the code that completes the operation early
+also calls `Timer.cancel`. If the operation expires, the timer's action runs. Timers run in the order of their times.
+Timers with the same time run in the order of their creation.
 Source: DelayedOperation.scala, SystemTimer.java (3.9).
 """
 
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 
 @dataclass(order=True)
 class Timer:
-    """An action that runs at the time `due_ms`. `number` counts the timers that were created before it."""
+    """An action that runs at the time `due_ms`. `number` is the number of timers that were created earlier."""
 
     due_ms: int
     number: int
@@ -48,7 +49,7 @@ class Clock:
         self._timer_count = 0
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
-        """Run the action in `delay_ms`, or immediately if the delay is 0 or negative."""
+        """Run the action `delay_ms` from now, or immediately if the delay is 0 or negative."""
         timer = Timer(self.now_ms + max(delay_ms, 0), self._timer_count, action)
         self._timer_count += 1
         if delay_ms <= 0:

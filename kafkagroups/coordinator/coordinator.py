@@ -58,17 +58,19 @@ class GroupCoordinator:
     settings
         The broker's settings. With `settings.kafka` the coordinator follows the rules of 1.0.1, 2.8.2 or 3.9.2.
     new_member_id
-        A function that returns the id of a new member. Its argument is the member's client id, or the instance id of a
-        static member.
+        A function that returns the id of a new member. Its argument is the member's client id. For a static member, its
+        argument is the instance id.
     topics
         The partition count of each topic that exists. None: every topic exists.
     authorize
-        A function (operation, resource type, resource name) that returns whether the client is allowed to do it.
+        A function (operation, resource type, resource name) that returns whether the client is allowed to do the
+        operation.
     verify
         A function that replaces the transaction coordinator: it returns NONE if a transaction includes a partition of
-        the offsets topic, otherwise an error. Kafka asks since 3.6.
+        the offsets topic, otherwise an error. It is called only if the rules are those of Kafka 3.6 or later, because
+        older brokers do not verify transactions.
     zookeeper
-        The offsets that version 0 requests store, by group, topic and partition.
+        The offsets that were stored by OffsetCommit requests of version 0. The key is (group, topic, partition).
     """
 
     def __init__(
@@ -115,23 +117,24 @@ class GroupCoordinator:
         require_known_member_id: bool | None = None,
         skips_assignment: bool | None = None,
     ) -> ResponseFuture[JoinGroupResult]:
-        """Add a member to the group. The response arrives when the next generation begins.
+        """Add a member to the group. The response normally arrives when the next generation begins.
 
         Parameters
         ----------
         protocols
-            The name of each assignor that the member supports, with the bytes of the subscription. The member prefers
-            the first assignor.
+            The name of each assignor that the member supports, with the bytes of the member's subscription. The member
+            prefers the first assignor.
         member_id
-            "" for a new member.
+            The member id from an earlier response, or "" for a new member.
         group_instance_id
             The instance id of a static member. Kafka versions before 2.3 ignore it.
         require_known_member_id
             Whether a new dynamic member first gets MEMBER_ID_REQUIRED and its id (request v4 and later, KIP-394).
-            None: as in the newest request version of this Kafka.
+            None: as in the newest request version that the broker supports.
         skips_assignment
-            Whether a static leader that returns leads again, but keeps the assignment (request v9 and later). None: as
-            in the newest request version of this Kafka.
+            Whether a static member that was the leader, and joins again without a rebalance, gets a response which says
+            that it is the leader but must not compute a new assignment (request v9 and later). If False, the leader in
+            the response is its old member id. None: as in the newest request version that the broker supports.
 
         Returns
         -------
@@ -173,21 +176,22 @@ class GroupCoordinator:
         protocol_type: str | None = None,
         protocol: str | None = None,
     ) -> ResponseFuture[SyncGroupResult]:
-        """Return the member's assignment. The response arrives when the leader has sent the assignments.
+        """Return the member's assignment. The response arrives when the leader has sent all assignments.
 
         Parameters
         ----------
         assignments
-            The assignments by member id. Only the leader sends them.
+            The assignment of each member, by member id. Only the leader sends assignments.
         protocol_type, protocol
-            The protocol type and the protocol that the member received in JoinGroup. None: they are not checked.
+            The protocol type and the protocol (assignor) that the member received in JoinGroup. None: not checked.
 
         Returns
         -------
         ResponseFuture[SyncGroupResult]
             Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL if protocol
-            type or protocol differ from the group's (KIP-559), and REBALANCE_IN_PROGRESS while members join again.
-            While the group is loading, the error is also REBALANCE_IN_PROGRESS, because the load ends the rebalance.
+            type or protocol differ from those of the group (KIP-559), and REBALANCE_IN_PROGRESS while members join
+            again. While the group is loading, the error is also REBALANCE_IN_PROGRESS (before Kafka 2.0:
+            UNKNOWN_MEMBER_ID), because an unfinished rebalance is not in the log, so the member must join again.
 
         Notes
         -----
@@ -206,13 +210,13 @@ class GroupCoordinator:
     def heartbeat(
         self, group_id: str, generation: int, member_id: str, *, group_instance_id: str | None = None
     ) -> Errors:
-        """Restart the member's session timeout.
+        """Restart the member's session timer.
 
         Returns
         -------
         Errors
-            REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or
-            ILLEGAL_GENERATION. While the group is loading, the answer is NONE, and nothing is checked.
+            NONE; REBALANCE_IN_PROGRESS if the member must join again; or UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+            ILLEGAL_GENERATION. While the group is loading, the answer is NONE, and the member is not checked.
 
         Notes
         -----
@@ -231,7 +235,8 @@ class GroupCoordinator:
         Returns
         -------
         LeaveGroupResult
-            An error for each member. If the group is Dead, the whole request gets an error.
+            An error code for each member. If the whole request is refused, for example because the group is Dead, it
+            has only one error code.
 
         Notes
         -----
@@ -256,7 +261,7 @@ class GroupCoordinator:
         Parameters
         ----------
         retention_ms
-            How long the offsets are kept, in ms (OffsetCommit v2 to v4). -1: the broker's `offsets_retention_ms`.
+            How long the offsets are kept, in ms (OffsetCommit v2 to v4). -1: the setting `offsets_retention_ms`.
 
         Returns
         -------
@@ -312,15 +317,15 @@ class GroupCoordinator:
         Parameters
         ----------
         knows_abortable
-            Whether the client supports the error TRANSACTION_ABORTABLE (request v4 and later). If not, it gets
+            Whether the client supports the error TRANSACTION_ABORTABLE (request v4 and later). If not, the client gets
             INVALID_TXN_STATE instead.
 
         Returns
         -------
         ResponseFuture[CommitErrors]
-            The errors of `offset_commit`; but the member is not checked if the commit contains none. Since 3.6 the
-            transaction must exist and be open, otherwise the error is INVALID_PRODUCER_ID_MAPPING,
-            INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE.
+            The errors of `offset_commit`; but if the commit names no member (generation -1, member id ""), no member
+            is checked. Since Kafka 3.6 also an error of `verify` if the transaction does not exist or is not open, for
+            example INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE.
 
         Notes
         -----
@@ -339,19 +344,19 @@ class GroupCoordinator:
         )
 
     def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort pending offsets, after the producer's marker was written.
+        """Commit or abort the offsets that the producer's transaction contains, after its marker was written.
 
         Parameters
         ----------
         partitions
-            The partitions of the offsets topic that contain the marker.
+            The partitions of the offsets topic that contain the marker (the record that ends the transaction).
         commits
             Whether the marker commits the transaction.
 
         Raises
         ------
         NotAppended
-            If a pending commit has no record in the log, which Kafka up to 2.8 allows.
+            If an offset of the transaction has no record in the log. Kafka up to 2.8 allows this situation.
 
         Notes
         -----
@@ -369,13 +374,14 @@ class GroupCoordinator:
         partitions
             The partitions to fetch. None: all partitions that have an offset.
         require_stable
-            Whether a partition with an unfinished commit gets UNSTABLE_OFFSET_COMMIT (KIP-447).
+            Whether a partition gets UNSTABLE_OFFSET_COMMIT (KIP-447) if one of its commits is unfinished: it is not in
+            the log yet, or its transaction is open.
 
         Returns
         -------
         OffsetFetchResult
-            A partition that the client may not read gets TOPIC_AUTHORIZATION_FAILED. If `partitions` is None, it is
-            left out instead.
+            A partition that the client may not read gets TOPIC_AUTHORIZATION_FAILED. If `partitions` is None, the
+            result does not contain such a partition.
 
         Notes
         -----
@@ -384,7 +390,7 @@ class GroupCoordinator:
         return self.fetches.fetch(group_id, partitions, require_stable=require_stable)
 
     def offset_fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
-        """Return offsets that version 0 requests committed.
+        """Return offsets that were committed with version 0 of OffsetCommit.
 
         Returns
         -------
@@ -416,13 +422,15 @@ class GroupCoordinator:
         Parameters
         ----------
         states, types
-            If not empty, only groups in these states (since 2.6) and of these types (since 3.8) are returned. Every
-            group of this coordinator has the type classic.
+            Only groups that have one of these states (since Kafka 2.6) and one of these types (since 3.8) are returned.
+            If empty, groups in all states or of all types are returned. Every group of this coordinator has the type
+            classic.
 
         Returns
         -------
         Errors
-            COORDINATOR_LOAD_IN_PROGRESS while a partition is loading. Groups that are already loaded are returned.
+            NONE, or COORDINATOR_LOAD_IN_PROGRESS while a partition is loading. The groups that are already loaded are
+            returned in both cases.
         list[ListedGroup]
             The groups.
 
@@ -438,11 +446,12 @@ class GroupCoordinator:
         Returns
         -------
         dict[str, Errors]
-            NON_EMPTY_GROUP if the group has members, GROUP_ID_NOT_FOUND if it does not exist or is Dead.
+            An error code for each group: NON_EMPTY_GROUP if the group has members, GROUP_ID_NOT_FOUND if the group does
+            not exist or is Dead.
 
         Notes
         -----
-        Each group gets one batch of tombstones. Source: GroupCoordinator.handleDeleteGroups.
+        For each group, one batch of tombstones is appended. Source: GroupCoordinator.handleDeleteGroups.
         """
         return self.deletions.delete_groups(group_ids)
 
@@ -452,9 +461,9 @@ class GroupCoordinator:
         Returns
         -------
         OffsetDeleteResult
-            A partition gets UNKNOWN_TOPIC_OR_PARTITION, or GROUP_SUBSCRIBED_TO_TOPIC if a member of a consumer group
-            subscribes to the topic. The group gets GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if it has members and its
-            protocol type is not "consumer".
+            The error of a partition is UNKNOWN_TOPIC_OR_PARTITION, or GROUP_SUBSCRIBED_TO_TOPIC if a member of a
+            consumer group subscribes to the topic. The error of the whole request is GROUP_ID_NOT_FOUND, or
+            NON_EMPTY_GROUP if the group has members and its protocol type is not "consumer".
 
         Notes
         -----
@@ -465,16 +474,22 @@ class GroupCoordinator:
     # The broker
 
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> int:
-        """Delete all groups' offsets of partitions whose topic was deleted; return the number of committed offsets.
+        """Delete the offsets that all groups have for these partitions, because their topics were deleted.
+
+        Returns
+        -------
+        int
+            The number of committed offsets that were deleted.
 
         Notes
         -----
-        A group that is then Empty and has no offsets is deleted too. Source: GroupCoordinator.handleDeletedPartitions.
+        A group is also deleted if it is Empty and has no offsets left.
+        Source: GroupCoordinator.handleDeletedPartitions.
         """
         return self.deletions.delete_partitions(partitions)
 
     def start_expiration(self, first_ms: int = 0) -> None:
-        """Delete expired offsets after `first_ms`, and then again every offsets.retention.check.interval.ms."""
+        """Delete expired offsets `first_ms` from now, and then again every `offsets_retention_check_interval_ms`."""
         self.deletions.start_expiration(first_ms)
 
     def find_coordinator(self, group_id: str) -> tuple[Errors, int]:
@@ -483,7 +498,8 @@ class GroupCoordinator:
         Returns
         -------
         Errors
-            COORDINATOR_NOT_AVAILABLE if this broker is not the leader of the partition.
+            COORDINATOR_NOT_AVAILABLE if this broker is not the leader of the partition, GROUP_AUTHORIZATION_FAILED if
+            the client is not authorized.
         int
             The partition of the offsets topic. -1 if the client is not authorized.
         """
@@ -494,11 +510,18 @@ class GroupCoordinator:
         return Errors.NONE if is_leader else Errors.COORDINATOR_NOT_AVAILABLE, partition
 
     def elect(self, partition: int, epoch: int = 0) -> None:
-        """Make this broker the leader of the partition: load the partition's groups and answer their requests."""
+        """Make this broker the leader of a partition of the offsets topic, and load the groups of this partition.
+
+        `epoch` is the coordinator epoch, a number that grows with each election for the partition. The call is ignored
+        if the coordinator has already received a newer epoch.
+        """
         self.manager.load_partition(partition, epoch, self._start_group)
 
     def resign(self, partition: int, epoch: int | None = None) -> None:
-        """End this broker's leadership of the partition, because another broker is the leader now."""
+        """End this broker's leadership of the partition, because another broker is the leader now.
+
+        The call is ignored if `epoch` is older than an epoch that the coordinator has already received.
+        """
         self.manager.unload_partition(partition, epoch, self._stop_group)
 
     def shut_down(self) -> None:
@@ -516,8 +539,8 @@ class GroupCoordinator:
     def _stop_group(self, group: ClassicGroup) -> None:
         """Answer waiting requests with NOT_COORDINATOR and cancel the group's timers.
 
-        In a Stable group a JoinGroup can wait too: it comes from a static member and waits for an append. The callback
-        of that append answers it.
+        In a Stable group a JoinGroup can wait too: it comes from a static member and waits for the append of the
+        group's record. The callback of that append answers the JoinGroup, so this function does not.
         """
         logger.info("Unloading group metadata for %s with generation %d", group.group_id, group.generation)
         answers_joins = group.state is ClassicState.PREPARING_REBALANCE

@@ -1,6 +1,7 @@
 """DeleteGroups, OffsetDelete, and the deletion of offsets that expire or lose their topic.
 
-Each deletion appends tombstones, one batch per group (GroupMetadataManager.cleanupGroupMetadata).
+Each deletion appends tombstones (records without a value, which delete the earlier records with the same key). Each
+group gets one batch of tombstones (GroupMetadataManager.cleanupGroupMetadata).
 Source: GroupCoordinator.handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions (3.9).
 """
 
@@ -26,7 +27,7 @@ class DeleteRequests:
         self.clock = validator.manager.clock
 
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
-        """Delete the groups that are Empty, and their offsets; return an error for each group."""
+        """Delete each group that is Empty, together with its offsets. Return an error code for each group."""
         errors = {}
         deleted_groups = []
         for group_id in dict.fromkeys(group_ids):
@@ -71,11 +72,14 @@ class DeleteRequests:
         return OffsetDeleteResult(Errors.NONE, errors)
 
     def delete_partitions(self, partitions: Collection[TopicPartition]) -> int:
-        """Delete all groups' offsets of these partitions; return how many offsets were committed."""
+        """Delete the offsets that all groups have for these partitions. Return how many committed ones were deleted."""
         return self.manager.delete_offsets_and_empty_groups(self.manager.current_groups(), lambda _: partitions)
 
     def start_expiration(self, first_ms: int) -> None:
-        """Delete expired offsets after `first_ms`, and then again every check interval."""
+        """Delete expired offsets `first_ms` from now, and then again every `offsets_retention_check_interval_ms`.
+
+        The first run is at least 1 ms from now, because a timer without a delay runs immediately.
+        """
         self.clock.after(max(first_ms, 1), self._delete_expired)
 
     def _delete_expired(self) -> None:

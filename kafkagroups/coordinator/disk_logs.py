@@ -19,7 +19,7 @@ from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 
 AppendListener = Callable[[int, int, int], None]
-"""A function that is called after each append with the partition and the batch's first and last offset."""
+"""A function that is called after each append. Its arguments: the partition, the batch's first and last offset."""
 
 
 def ignore_append(partition: int, first_offset: int, last_offset: int) -> None:
@@ -36,16 +36,16 @@ class DiskLogs:
     folder
         The folder that contains the partition folders. If it does not exist, the first append creates it.
     compression
-        The codec of appended batches. Markers are never compressed.
+        The codec of appended batches. Transaction markers are never compressed.
     fences_producers
         Whether an append is refused if its producer epoch is older than the producer's newest epoch in the partition.
         `open_logs` sets this to `Settings.fences_producers`.
     max_message_bytes
-        The size of the largest batch. A larger batch is refused with MESSAGE_TOO_LARGE.
+        The size of the largest accepted batch. A larger batch is refused with MESSAGE_TOO_LARGE.
     segment_bytes
-        The size at which a new segment begins.
+        The size of a segment file at which the log begins the next segment file.
     on_append
-        A function that is called after each append.
+        A function that is called after each successful append (see `AppendListener`).
     """
 
     def __init__(
@@ -65,10 +65,11 @@ class DiskLogs:
         self.segment_bytes = segment_bytes
         self.on_append = on_append
         self._writers: dict[int, LogWriter] = {}
+        # The keys are (partition, producer id), the values are producer epochs.
         self._newest_epochs: dict[tuple[int, int], int] = {}
 
     def magic(self, partition: int) -> int | None:
-        """Return 2, the message format of every partition."""
+        """Return 2, the magic (the number of the batch format) of every partition."""
         return 2
 
     def read(self, partition: int) -> Iterable[Batch]:
@@ -81,7 +82,8 @@ class DiskLogs:
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
         """Append a batch and call `callback` immediately.
 
-        If the batch is refused, the error is INVALID_PRODUCER_EPOCH or MESSAGE_TOO_LARGE.
+        The callback receives the error and the offset of the batch's first record. If the batch is refused, the error
+        is INVALID_PRODUCER_EPOCH or MESSAGE_TOO_LARGE.
         """
         error, offset = self._append(partition, batch)
         callback(error, offset)
@@ -89,9 +91,9 @@ class DiskLogs:
     def append_marker(
         self, partition: int, producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int, epoch: int = 0
     ) -> int:
-        """Append the marker that ends a transaction; return the marker's offset.
+        """Append the marker (the record that ends a transaction). Return the marker's offset.
 
-        `epoch` is the epoch of the transaction coordinator.
+        `timestamp` is in ms since the epoch. `epoch` is the epoch of the transaction coordinator.
         """
         key = encode_control_key(ControlType.COMMIT if commits else ControlType.ABORT)
         record = (key, encode_end_transaction_marker(epoch))

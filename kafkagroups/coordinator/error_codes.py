@@ -61,6 +61,7 @@ _CLIENT_ERRORS = {
     Errors.NOT_LEADER_OR_FOLLOWER: Errors.NOT_COORDINATOR,
     Errors.KAFKA_STORAGE_ERROR: Errors.NOT_COORDINATOR,
 }
+"""The error of an append, and the error that the client receives instead."""
 _TOO_LARGE_ERRORS = (Errors.MESSAGE_TOO_LARGE, Errors.RECORD_LIST_TOO_LARGE, Errors.INVALID_FETCH_SIZE)
 
 
@@ -74,7 +75,9 @@ def convert_group_append_error(error: Errors) -> Errors:
 def convert_commit_append_error(error: Errors, *, verifies_transactions: bool) -> Errors:
     """Return the error that a client gets if its commit is not appended (maybeConvertOffsetCommitError).
 
-    Since 3.6 a broker first asks the transaction coordinator (`verifies_transactions`), which may be unreachable.
+    `verifies_transactions` says that the broker first asks the transaction coordinator whether the transaction is open,
+    as Kafka does since 3.6. If this coordinator cannot be reached, the error is NETWORK_EXCEPTION. The client then gets
+    COORDINATOR_LOAD_IN_PROGRESS, so that it sends the commit again.
     """
     if error is Errors.NETWORK_EXCEPTION and verifies_transactions:
         return Errors.COORDINATOR_LOAD_IN_PROGRESS

@@ -23,7 +23,11 @@ from kafkagroups.groups.states import ClassicState
 
 
 class FetchRequests:
-    """The requests that read offsets and groups. `zookeeper` holds the offsets of version 0 requests."""
+    """The requests that read offsets and groups.
+
+    `zookeeper` has the offsets that were committed with version 0 of OffsetCommit. Its keys are (group, topic,
+    partition).
+    """
 
     def __init__(self, validator: RequestValidator, zookeeper: Mapping[tuple[str, str, int], int]) -> None:
         self.validator = validator
@@ -50,7 +54,7 @@ class FetchRequests:
         return OffsetFetchResult(error, offsets)
 
     def fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
-        """Return offsets that version 0 requests stored."""
+        """Return offsets that were committed with version 0 of OffsetCommit."""
         if not self.validator.authorize("DESCRIBE", "GROUP", group_id):
             return OffsetFetchResult(Errors.GROUP_AUTHORIZATION_FAILED)
         offsets = {partition: self._fetch_offset_from_zookeeper(group_id, partition) for partition in partitions}

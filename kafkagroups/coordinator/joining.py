@@ -22,7 +22,11 @@ from kafkagroups.groups.states import ClassicState
 
 
 class JoinRequests:
-    """The JoinGroup requests of all groups. `new_member_id` returns a member id for a client id or an instance id."""
+    """The JoinGroup requests of all groups.
+
+    `new_member_id` returns the id of a new member. Its argument is the member's client id, or the instance id of a
+    static member.
+    """
 
     def __init__(
         self,
@@ -49,7 +53,8 @@ class JoinRequests:
     ) -> ResponseFuture[JoinGroupResult]:
         """Answer a JoinGroup of a new member (member id "") or of a member that joins again.
 
-        The group of a new member is created even if the member is refused.
+        `joining` has the member's fields from the request. GroupCoordinator.join_group explains the last two
+        parameters. If the group of a new member does not exist, it is created even if the member is refused.
         """
         response: ResponseFuture[JoinGroupResult] = ResponseFuture()
         if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
@@ -76,7 +81,8 @@ class JoinRequests:
         elif joining.member_id in group.members:
             self._rejoin_member(group, group.members[joining.member_id], joining, response)
         elif joining.group_instance_id is not None:
-            # The member id was given to a dynamic member, so Kafka throws an IllegalStateException.
+            # A static member uses a pending member id, which only a dynamic member can receive (MEMBER_ID_REQUIRED).
+            # Kafka throws an IllegalStateException.
             response.complete(self._build_error_result("", Errors.UNKNOWN_SERVER_ERROR))
         else:
             self.rebalances.add_member(group, joining, response)
@@ -106,7 +112,8 @@ class JoinRequests:
     def _accepts_member(self, group: ClassicGroup, member_id: str) -> bool:
         """Return whether group.max.size allows one more member (KIP-389).
 
-        During a rebalance the limit applies to the members that have already joined, so the first members are accepted.
+        During a rebalance the limit applies to the members that have already joined, so the members that join first are
+        accepted.
         """
         if group.state in (ClassicState.EMPTY, ClassicState.DEAD):
             return True
@@ -143,7 +150,8 @@ class JoinRequests:
     ) -> None:
         """Answer with the current generation if the member's protocols are unchanged; otherwise start a rebalance.
 
-        In a Stable group a JoinGroup of the leader always starts a rebalance.
+        In a Stable group a JoinGroup of the leader always starts a rebalance, because the leader joins again when, for
+        example, a topic has new partitions.
         """
         is_unchanged = member.protocols == joining.protocols
         is_leader = group.leader == member.member_id
@@ -157,7 +165,8 @@ class JoinRequests:
     def _build_error_result(self, member_id: str, error: Errors) -> JoinGroupResult:
         """Return the result for an error.
 
-        The generation is -1. Before 2.4 the generation is 0, except for GROUP_AUTHORIZATION_FAILED.
+        Since 2.4 the generation in the result is -1. Before 2.4 it is 0, or -1 if the error is
+        GROUP_AUTHORIZATION_FAILED.
         """
         is_before_2_4 = self.settings.is_before(2, 4)
         has_generation_0 = is_before_2_4 and error is not Errors.GROUP_AUTHORIZATION_FAILED

@@ -1,6 +1,7 @@
 """OffsetForLeaderEpoch: the offset at which a leader epoch of a partition ends.
 
-A commit contains the leader epoch of the last consumed record (KIP-320). If a leader fails and the next leader has a
+The leader epoch of a partition is a number that grows with each new leader. A commit contains the leader epoch of the
+last consumed record (KIP-320). If a leader fails and the next leader has a
 shorter log, the committed offset may be past the end of that log, or point to other records. A consumer that starts at
 a committed offset therefore asks the partition's leader where the commit's leader epoch ends. If this end is below the
 committed offset, the log was truncated, and the consumer resets its position or reports the truncation.
@@ -22,7 +23,7 @@ def offset_for_leader_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epo
     Parameters
     ----------
     epochs
-        The leader's epochs in ascending order, each with its start offset.
+        The epochs in the leader's log in ascending order, each with the offset of its first record.
     log_end
         The offset after the last record of the log.
     epoch
@@ -31,7 +32,7 @@ def offset_for_leader_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epo
     Returns
     -------
     tuple[int, int]
-        Epoch and end offset; (-1, -1) if the epoch is unknown.
+        The epoch and its end offset; (-1, -1) if the epoch is unknown.
 
     Examples
     --------

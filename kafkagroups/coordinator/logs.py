@@ -32,7 +32,7 @@ class NewBatch:
     timestamp
         The time of all records, in ms since the epoch.
     base_sequence, producer_id, producer_epoch, attributes
-        The fields of Kafka's batch header.
+        The fields with these names in Kafka's batch header. The defaults are those of a batch without a producer.
     """
 
     records: Sequence[tuple[bytes, bytes | None]]
@@ -47,7 +47,7 @@ class OffsetsLogs(Protocol):
     """The partitions of the offsets topic on one broker."""
 
     def magic(self, partition: int) -> int | None:
-        """Return the magic of the batches that are written, or None if the partition is not on this broker."""
+        """Return the magic (format number) of new batches, or None if the partition is not on this broker."""
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
         """Append a batch and call `callback` with the answer, now or later."""
@@ -97,7 +97,7 @@ class HeldLogs:
         return self.logs.read(partition)
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
-        """Append a batch, and hold back the answer until `release`."""
+        """Append a batch. If `holds_answers` is True, hold back the answer until `release`."""
 
         def hold(error: Errors, offset: int) -> None:
             self.held_appends.append(HeldAppend(error, offset, callback))
@@ -112,7 +112,7 @@ class HeldLogs:
     def release(self, number: int = 0, error: Errors = Errors.NONE) -> None:
         """Answer the append at index `number` of `held_appends`.
 
-        An `error` other than NONE replaces the log's answer.
+        If `error` is not NONE, it replaces the error in the log's answer.
         """
         append = self.held_appends.pop(number)
         append.callback(error or append.error, -1 if error else append.offset)

@@ -1,9 +1,9 @@
 """The operations on cache and log: store, fetch and delete group records and offsets.
 
 A change that must survive a crash is first appended to the log and then put into the cache. Each change therefore has
-three steps: prepare, append, and a callback that completes the change or drops it. All records of a group are in one
-partition, and only one thread changes the group (in Kafka, the thread that has the group's lock). The order of the
-records is therefore the order of the changes.
+three steps: prepare (a commit is stored as pending), append, and a callback that completes the change or drops it.
+All records of a group are in one partition, and only one thread changes the group (in Kafka, the thread that has the
+group's lock). The order of the records is therefore the order of the changes.
 Source: GroupMetadataManager.scala (3.9; tag 1.0.1 where the version matters).
 """
 
@@ -40,10 +40,10 @@ class GroupMetadataManager(GroupCache):
     def store_group(
         self, group: ClassicGroup, assignments: Mapping[str, bytes], complete: Callable[[Errors], None]
     ) -> None:
-        """Append the group's record with these assignments (by member id), and call `complete` with the result.
+        """Append the group's record with these assignments (by member id). Then call `complete` with an error code.
 
-        The error is NOT_COORDINATOR if the partition is not on this broker. If the append fails,
-        `convert_group_append_error` returns the error.
+        The error is NOT_COORDINATOR if the group's partition is not on this broker. If the append fails, the error is
+        the result of `convert_group_append_error`.
         """
         partition = self.partition_for(group.group_id)
         if self.logs.magic(partition) is None:
@@ -64,7 +64,7 @@ class GroupMetadataManager(GroupCache):
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = -1,
     ) -> None:
-        """Prepare the commit, append it as one batch, and put it into the cache when the append is answered.
+        """Store the commit as pending, append it as one batch, and commit it in the cache when the append is answered.
 
         `complete` is called with an error for each partition:
 
@@ -109,7 +109,7 @@ class GroupMetadataManager(GroupCache):
                     self._drop_pending_commit(group, valid_offsets, producer_id)
             answer(convert_commit_append_error(error, verifies_transactions=self.settings.is_at_least(3, 6)))
 
-        # Up to 3.7 Kafka also prepares the offsets whose metadata is too large, and never takes them back.
+        # Up to 3.7 Kafka also stores the offsets whose metadata is too large as pending, and they stay pending.
         prepared_offsets = valid_offsets if self.settings.is_at_least(3, 8) else offsets
         if is_transactional:
             self.open_groups.setdefault(producer_id, set()).add(group.group_id)
@@ -142,9 +142,9 @@ class GroupMetadataManager(GroupCache):
     ) -> dict[TopicPartition, FetchedOffset]:
         """Return the group's offsets from the cache. If `partitions` is None, return all committed offsets.
 
-        A Dead group, or one that does not exist, has no offsets: each requested partition gets offset -1 and no error.
-        With `require_stable`, a requested partition with an unfinished commit gets UNSTABLE_OFFSET_COMMIT. If
-        `partitions` is None, only partitions with a committed offset are checked.
+        If the group is Dead or does not exist, each requested partition gets offset -1 and no error. With
+        `require_stable`, a partition that has a pending commit gets UNSTABLE_OFFSET_COMMIT. If `partitions` is None,
+        only partitions that have a committed offset are checked for pending commits.
         """
         group = self.groups.get(group_id)
         if group is None or group.state is ClassicState.DEAD:
@@ -164,7 +164,7 @@ class GroupMetadataManager(GroupCache):
     # Deleting
 
     def delete_expired(self) -> int:
-        """Delete expired offsets, and groups that are then Empty and have no offsets; return the number of offsets.
+        """Delete expired offsets, and Empty groups that have no offsets left. Return the number of deleted offsets.
 
         A broker does this every offsets.retention.check.interval.ms.
         """
@@ -181,13 +181,15 @@ class GroupMetadataManager(GroupCache):
         *,
         is_expiration: bool = False,
     ) -> int:
-        """Delete the selected offsets of each group, and each group that is then Empty and has no offsets.
+        """Delete the selected offsets of each group. Delete each Empty group that has no offsets left.
 
-        Each group gets one batch of tombstones: first for the committed offsets, then for the group. A group with
-        generation 0 has no record and needs no tombstone. Kafka does not wait for the append (acks=0). If a tombstone
-        is lost, the next expiration writes it again. With `is_expiration`, unfinished commits are kept.
+        `select` returns the partitions whose offsets are deleted. For each group, one batch of tombstones is appended:
+        first the tombstones of its committed offsets, then the tombstone of the group's record. A group with generation
+        0 has no record, so it needs no tombstone. Kafka does not wait for the append (acks=0), because the next
+        expiration would write a lost tombstone again. With `is_expiration`, pending commits stay, because they may be
+        committed later.
 
-        Returns the number of offsets whose tombstones were appended.
+        Returns the number of committed offsets whose tombstones were appended.
         """
         removed_count = 0
         start_ms = self.clock.now_ms
@@ -217,7 +219,7 @@ class GroupMetadataManager(GroupCache):
     def _append_tombstones(
         self, group: ClassicGroup, partitions: Iterable[TopicPartition], *, deletes_group: bool
     ) -> bool:
-        """Append the tombstones as one batch. Return False if the log has already answered with an error."""
+        """Append the tombstones as one batch. Return False if the log answers immediately with an error."""
         group_id = group.group_id
         keys = [OffsetCommitKey(group_id, partition.topic, partition.partition) for partition in partitions]
         records = [encode(Record(1, key, None, None)) for key in keys]
@@ -250,7 +252,10 @@ class GroupMetadataManager(GroupCache):
         *,
         expires: bool = False,
     ) -> _KeyAndValue:
-        """Return the bytes of key and value. The value has the version that this Kafka writes."""
+        """Return the bytes of key and value. The value has the version that the broker's Kafka version writes.
+
+        `record_type` is 1 for an offset and 2 for a group. `expires` is True for an offset with an expire timestamp.
+        """
         version = value_version(record_type, self.settings.kafka, expires=expires)
         return encode(Record(record_type, key, value, version), self.dialect)
 

@@ -22,11 +22,11 @@ def build_join_result(
     Parameters
     ----------
     leader
-        The leader in the result. None: the group's current leader.
+        The leader's member id in the result. None: the id of the group's current leader.
     with_members
-        Whether the result contains the members. Only the leader receives them.
+        Whether the result contains the members. Only the leader receives the members.
     skip_assignment
-        Whether the leader must not compute a new assignment.
+        Whether the result says that the leader must not compute a new assignment.
     """
     members = group.ordered_members() if with_members else []
     return JoinGroupResult(

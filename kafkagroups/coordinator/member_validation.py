@@ -14,7 +14,7 @@ from kafkagroups.log.batch import NO_PRODUCER_ID
 
 
 class MemberValidator:
-    """The checks of a request's member: does it belong to the group, and to the current generation."""
+    """Checks whether the member in a request belongs to the group and to the group's current generation."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -77,9 +77,9 @@ class MemberValidator:
     ) -> Errors:
         """Return NONE if the transactional commit is accepted, otherwise the error.
 
-        A transactional commit may omit the member. Since 2.5 a member that it contains is checked (KIP-447). Before 2.5
-        the member is ignored; a commit without a producer (id -1) is checked like a commit of a client that is not a
-        member.
+        A transactional commit may contain no member (generation below 0, member id ""). If the commit contains a
+        member, the member is checked since 2.5 (KIP-447). Before 2.5 the member is ignored, but a commit without a
+        producer (`producer_id` -1) is checked like a commit of a client that is not a member.
         """
         if group.state is ClassicState.DEAD:
             return self.choose_dead_group_error()

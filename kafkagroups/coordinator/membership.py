@@ -40,7 +40,11 @@ class MemberRequests:
         protocol_type: str | None,
         protocol: str | None,
     ) -> ResponseFuture[SyncGroupResult]:
-        """Answer a SyncGroup. If the leader has not sent the assignments yet, the answer comes later."""
+        """Answer a SyncGroup. If the leader has not sent the assignments yet, the answer comes later.
+
+        While the group is loading, the answer is an error after which the member joins again: an unfinished rebalance
+        is not in the log, so the coordinator cannot continue it.
+        """
         response: ResponseFuture[SyncGroupResult] = ResponseFuture()
         error = self.validator.check_request(group_id, "SYNC_GROUP", "READ")
         group = self.manager.get_group(group_id)
@@ -66,7 +70,8 @@ class MemberRequests:
         """Restart the member's session timer. If the answer is REBALANCE_IN_PROGRESS, the member must join again.
 
         Before 2.6.1 the answer is REBALANCE_IN_PROGRESS also while the group waits for the leader's assignment, and the
-        heartbeat does not restart the session timer. Before 2.3 the generation is not checked in this case.
+        heartbeat does not restart the session timer. Before 2.3 the generation is not checked during this wait.
+        While the group is loading, the answer is NONE, because the session timers start only after the load.
         """
         error = self.validator.check_request(group_id, "HEARTBEAT", "READ")
         if error is Errors.COORDINATOR_LOAD_IN_PROGRESS:
@@ -86,7 +91,7 @@ class MemberRequests:
         return Errors.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING_REBALANCE else Errors.NONE
 
     def leave(self, group_id: str, members: Iterable[MemberIdentity | str]) -> LeaveGroupResult:
-        """Remove members. Each member gets an error code; if the group is Dead, the whole request gets the error."""
+        """Remove members. Each member gets an error code. If the group is Dead, the whole request gets one error."""
         error = self.validator.check_request(group_id, "LEAVE_GROUP", "READ")
         group = self.manager.get_group(group_id)
         if error is Errors.NONE and group is not None and group.state is ClassicState.DEAD:

@@ -36,7 +36,7 @@ from kafkagroups.groups.classic_member import ClassicMember
 from kafkagroups.groups.states import ClassicState
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""How long a new member waits for its first generation, before it is removed."""
+"""How long a new member may wait for its first generation. After this time it is removed."""
 
 logger = logging.getLogger("kafkagroups.coordinator")
 
@@ -73,14 +73,20 @@ class Rebalances:
         joining: ClassicMember,
         response: ResponseFuture[JoinGroupResult],
     ) -> None:
-        """Store the protocols and timeouts of a member that joins again, and start a rebalance."""
+        """Store what a member that joins again has sent, and start a rebalance if the group's state allows it.
+
+        `joining` has the fields of the new JoinGroup.
+        """
         self.update_subscription(member, joining, response)
         self.maybe_prepare(group)
 
     def update_subscription(
         self, member: ClassicMember, joining: ClassicMember, response: ResponseFuture[JoinGroupResult]
     ) -> None:
-        """Store the protocols of a member that joins again, and since 3.4 also the timeouts."""
+        """Store the protocols of a member that joins again, and since 3.4 also its timeouts.
+
+        `joining` has the fields of the new JoinGroup.
+        """
         member.protocols = joining.protocols
         member.awaiting_join = response.complete
         if self.settings.is_at_least(3, 4):
@@ -97,12 +103,12 @@ class Rebalances:
         self.try_complete_join(group)
 
     def add_pending(self, group: ClassicGroup, member_id: str, session_timeout_ms: int) -> None:
-        """Store a member id that was given to a new member (KIP-394). It is removed after one session timeout."""
+        """Store a member id that was given to a new member (KIP-394). The id is removed after one session timeout."""
         expire = partial(self.remove_pending, group, member_id)
         group.pending_members[member_id] = self.clock.after(session_timeout_ms, expire)
 
     def remove_pending(self, group: ClassicGroup, member_id: str) -> None:
-        """Remove a member id that was given to a new member and not used."""
+        """Remove a member id that was given to a new member, if the member did not use it."""
         group.remove_pending_member(member_id)
         self.try_complete_join(group)
 
@@ -133,7 +139,10 @@ class Rebalances:
             self._wait_for_joins(group)
 
     def _wait_for_first_joins(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
-        """Wait for the first members. Wait again if members have joined and the rebalance timeout is not over."""
+        """Wait `delay_ms` for the first members. Wait again if members joined and the rebalance timeout is not over.
+
+        `remaining_ms` is the part of the rebalance timeout that remains after this wait.
+        """
 
         def expire() -> None:
             if group.new_member_added and remaining_ms:
@@ -157,7 +166,7 @@ class Rebalances:
         group.delayed_join = self.clock.after(timeout_ms, partial(self.complete_join, group))
 
     def try_complete_join(self, group: ClassicGroup) -> None:
-        """Complete the join phase if all members have joined. The initial delay never ends early."""
+        """Complete the join phase if all members have joined. The initial delay of an Empty group never ends early."""
         is_preparing = group.state is ClassicState.PREPARING_REBALANCE
         if is_preparing and group.join_may_end_early and group.all_joined:
             self.complete_join(group)
@@ -165,7 +174,8 @@ class Rebalances:
     def complete_join(self, group: ClassicGroup) -> None:
         """Complete the join phase: remove members that did not join, and begin the next generation.
 
-        Since 2.3 static members stay, until their session times out.
+        Since 2.3 static members stay until their session times out. If the group has members but none has joined, the
+        group waits for one more rebalance timeout.
         """
         if group.delayed_join:
             group.delayed_join.cancel()
@@ -205,9 +215,10 @@ class Rebalances:
                 callback(result)
 
     def _warn_if_not_stored(self, group: ClassicGroup, error: Errors) -> None:
-        """Log a failed append.
+        """Log a warning if the append of the Empty group's record failed.
 
-        After a crash, the log still contains the previous generation. Its members are in the group until they time out.
+        The log then still contains the previous generation. A coordinator that loads this log puts the members of that
+        generation into the group, until their sessions time out.
         """
         if error is not Errors.NONE:
             logger.warning("Failed to write empty metadata for group %s: %s", group.group_id, error.name)
@@ -221,7 +232,7 @@ class Rebalances:
         assignments: Mapping[str, bytes],
         response: ResponseFuture[SyncGroupResult],
     ) -> None:
-        """Let the member wait for its assignment. If the member is the leader, store its assignments."""
+        """Let the member wait for its assignment. If the member is the leader, append the assignments that it sent."""
         member.awaiting_sync = response.complete
         self.mark_synced(group, member)
         if group.leader != member.member_id:
@@ -248,7 +259,7 @@ class Rebalances:
         self.manager.store_group(group, all_assignments, complete)
 
     def mark_synced(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Record that the member has sent its SyncGroup. If all members have, cancel the sync timer."""
+        """Record that the member has sent its SyncGroup. If all members have sent it, cancel the sync timer."""
         group.pending_sync.discard(member.member_id)
         if not group.pending_sync:
             self._stop_waiting_for_syncs(group)
@@ -267,9 +278,9 @@ class Rebalances:
             self.prepare(group)
 
     def _propagate_assignments(self, group: ClassicGroup, assignments: Mapping[str, bytes], error: Errors) -> None:
-        """Set the assignment of each member and answer the SyncGroups that wait.
+        """Set the assignment of each member, and answer each SyncGroup that waits with the assignment or the error.
 
-        If there is an error, the assignments are empty.
+        If there is an error, `assignments` is empty, and each member's assignment becomes empty.
         """
         for member in group.ordered_members():
             member.assignment = assignments.get(member.member_id, b"")

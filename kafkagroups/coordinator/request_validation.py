@@ -20,7 +20,7 @@ from kafkagroups.coordinator.results import CommitErrors
 from kafkagroups.groups.offsets import TopicPartition
 
 Authorizer = Callable[[str, str, str], bool]
-"""A function (operation, resource type, resource name) that returns whether the client is allowed to do it.
+"""A function (operation, resource type, resource name) that returns whether the client is allowed to do the operation.
 
 Operations are READ, DESCRIBE, …; resource types are GROUP, TOPIC, …
 """
@@ -58,13 +58,19 @@ class RequestValidator:
         self.is_running = True
 
     def check_request(self, group_id: str, api: str, operation: str) -> Errors:
-        """Return NONE if the client is authorized and `check_group` finds no error, otherwise the error."""
+        """Return NONE if the client is authorized and `check_group` finds no error, otherwise the error.
+
+        `api` is the name of the request ("JOIN_GROUP"). `operation` is what the client wants to do ("READ").
+        """
         if not self.authorize(operation, "GROUP", group_id):
             return Errors.GROUP_AUTHORIZATION_FAILED
         return self.check_group(group_id, api)
 
     def check_group(self, group_id: str, api: str) -> Errors:
-        """Return NONE if this broker can answer requests for the group, otherwise the error."""
+        """Return NONE if this broker can answer requests for the group, otherwise the error.
+
+        Before 2.0 only JoinGroup needs a group id, and the owner is checked before the load.
+        """
         is_before_2_0 = self.settings.is_before(2, 0)
         needs_group_id = api == "JOIN_GROUP" if is_before_2_0 else api in APIS_WITH_REQUIRED_GROUP_ID
         if not group_id and needs_group_id:
@@ -91,7 +97,10 @@ class RequestValidator:
         return errors
 
     def choose_missing_group_error(self, group_id: str) -> Errors:
-        """Return the error for a request about a group that is not in the cache."""
+        """Return the error for a request about a group that does not exist or is Dead.
+
+        The error is NOT_COORDINATOR if another broker may have the group.
+        """
         return Errors.GROUP_ID_NOT_FOUND if self.manager.is_missing(group_id) else Errors.NOT_COORDINATOR
 
     def _exists(self, partition: TopicPartition) -> bool:

@@ -34,7 +34,7 @@ class ResponseFuture(Generic[T]):
         return self._value
 
     def complete(self, value: T) -> None:
-        """Answer the request and call the listeners. If the request is already answered, nothing changes."""
+        """Answer the request with `value`, and call the listeners. If the request is already answered, do nothing."""
         if self.done:
             return
         self.done = True

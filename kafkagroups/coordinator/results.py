@@ -14,7 +14,10 @@ CommitErrors = dict[TopicPartition, Errors]
 
 @dataclass(frozen=True)
 class JoinedMember:
-    """A member as the leader receives it. The leader computes the assignment from all members."""
+    """A member as the leader receives it. `metadata` is the member's subscription, as bytes.
+
+    The leader computes the assignments from the subscriptions of all members.
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -25,8 +28,8 @@ class JoinedMember:
 class JoinGroupResult:
     """The result of JoinGroup.
 
-    `members` is empty, except for the leader. `skip_assignment` is True for a static leader that has returned and must
-    not compute a new assignment.
+    `members` is empty, except in the response to the leader. `skip_assignment` is True if the leader must not compute a
+    new assignment, because it is a static member that has joined again without a rebalance.
     """
 
     error: Errors
@@ -51,7 +54,7 @@ class SyncGroupResult:
 
 @dataclass(frozen=True)
 class MemberIdentity:
-    """A member that leaves. For a static member, the instance id is enough; the member id may then be ""."""
+    """A member that leaves. A static member may have the member id "", because its instance id identifies it."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -69,8 +72,8 @@ class LeaveGroupResult:
 class OffsetCommit:
     """An offset to commit.
 
-    `timestamp` is in ms. -1 means the time of the commit; only OffsetCommit version 1 can send another time. Metadata
-    None is stored as "".
+    `timestamp` is in ms since the epoch. -1 means the time of the commit; only OffsetCommit version 1 can
+    contain another time. If `metadata` is None, it is stored as "".
     """
 
     offset: int
@@ -99,7 +102,7 @@ class OffsetFetchResult:
 
 @dataclass(frozen=True)
 class DescribedMember:
-    """A member as DescribeGroups returns it."""
+    """A member as DescribeGroups returns it. `metadata` is the member's subscription, as bytes."""
 
     member_id: str
     group_instance_id: str | None
@@ -113,7 +116,8 @@ class DescribedMember:
 class DescribedGroup:
     """A group as DescribeGroups returns it.
 
-    Only a Stable group has a protocol, metadata and assignments. A group that does not exist is "Dead".
+    Only a Stable group has a protocol, and members with metadata and assignment. The state of a group that does not
+    exist is "Dead".
     """
 
     error: Errors

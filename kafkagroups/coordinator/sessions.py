@@ -26,7 +26,7 @@ class Sessions:
         self.remove_member = remove_member
 
     def restart(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
-        """Restart the member's timer. `timeout_ms` replaces the member's session timeout."""
+        """Restart the member's timer. If `timeout_ms` is given, it replaces the member's session timeout."""
         if member.session_timer:
             member.session_timer.cancel()
         delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
@@ -35,7 +35,8 @@ class Sessions:
     def _expire(self, group: ClassicGroup, member: ClassicMember) -> None:
         """Remove the member, unless it is already removed or waits for a response.
 
-        A member that waits for a response sends no heartbeats, but its connection is open, so it counts as alive.
+        A member that waits for a response sends no heartbeats, but its connection is open, so it counts as alive. A new
+        member is removed even if it waits, because its timer limits the wait (NEW_MEMBER_JOIN_TIMEOUT_MS).
         """
         is_removed = group.members.get(member.member_id) is not member
         is_alive = member.is_waiting and not member.is_new

@@ -28,7 +28,7 @@ class Settings:
     offsets_topic_compression_codec
         The codec of the batches that the coordinator appends.
     offset_metadata_max_bytes
-        The largest commit metadata, counted in UTF-16 units as Kafka does.
+        The largest size of a commit's metadata. Kafka counts UTF-16 units here, although the name says bytes.
     offsets_retention_ms
         How long an offset is kept, in ms.
     offsets_retention_check_interval_ms
@@ -36,11 +36,11 @@ class Settings:
     group_min_session_timeout_ms, group_max_session_timeout_ms
         The limits of a member's session timeout, in ms.
     group_initial_rebalance_delay_ms
-        How long an Empty group waits for more members before its first rebalance ends, in ms.
+        How long an Empty group waits for more members before its rebalance ends, in ms.
     group_max_size
         The largest number of members of a group (since 2.2, KIP-389).
     zookeeper
-        Whether version 0 of OffsetCommit and OffsetFetch can store offsets in ZooKeeper.
+        Whether the broker has a ZooKeeper. Version 0 of OffsetCommit and OffsetFetch writes and reads offsets there.
 
     Raises
     ------
@@ -98,7 +98,7 @@ class Settings:
         the recorded conversation 1.0.1-txnodd, a commit with a fenced epoch is appended, and then the marker of the new
         epoch commits it. In the conversations of 2.8.2 and 3.9.2 this append is refused.
         Source: ProducerStateManager.prepareUpdate, ReplicaManager.appendRecords with isFromClient = false (1.0.1);
-        ProducerAppendInfo.checkProducerEpoch, which since 2.5 skips only appends with AppendOrigin.Replication.
+        ProducerAppendInfo.checkProducerEpoch. Since 2.5 it skips only appends with AppendOrigin.Replication.
         """
         return self.is_at_least(2, 5)
 

@@ -16,7 +16,7 @@ from kafkagroups.coordinator.storing import TransactionVerifier, ZooKeeperOffset
 
 
 def open_logs(folder: str | Path, settings: Settings, *, on_append: AppendListener = ignore_append) -> DiskLogs:
-    """Open the logs in a folder as a broker with these settings opens them.
+    """Open the logs in a folder as a broker with these settings opens them. `on_append` is called after each append.
 
     The settings decide the compression, and whether an append with an old producer epoch is refused.
     """
@@ -39,15 +39,15 @@ def start_broker(
     verify: TransactionVerifier = verify_all,
     zookeeper: ZooKeeperOffsets | None = None,
 ) -> GroupCoordinator:
-    """Start a broker's coordinator, which leads and loads every partition of the offsets topic.
+    """Start a broker that is the leader of every partition of the offsets topic. Return its coordinator.
 
     Parameters
     ----------
     logs
         The partitions of the offsets topic, or the folder that contains or will contain them.
     new_member_id
-        A function that returns the id of a new member. None: an id consists of the client id and a number, so that
-        every run has the same ids.
+        A function that returns the id of a new member. None: an id consists of the client id (or the instance id) and
+        a number, so that every run of the program has the same ids.
     clock, settings, topics, authorize, verify, zookeeper
         See `GroupCoordinator`.
 
@@ -76,6 +76,6 @@ def start_broker(
 
 
 def number_member_ids() -> Callable[[str], str]:
-    """Return a function that returns a new member id for each call, with increasing numbers: `a-1`, `b-2`, …"""
+    """Return a function that returns a member id: its argument and the number of the call, e.g. `a-1`, then `b-2`."""
     numbers = count(1)
     return lambda prefix: f"{prefix}-{next(numbers)}"

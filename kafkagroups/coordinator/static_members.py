@@ -32,9 +32,10 @@ class StaticMembers:
         *,
         skip_assignment: bool,
     ) -> None:
-        """Give the instance id to the joining member. The process with the old member id is fenced.
+        """Give the instance id to the joining member. Requests with the old member id get FENCED_INSTANCE_ID.
 
-        If the group is Stable and its protocol stays the same, there is no rebalance.
+        If the group is Stable and its protocol stays the same, there is no rebalance. `skip_assignment` says whether
+        the client supports the field of this name in the response (JoinGroup v9).
         """
         old_id = group.static_members[instance_id]
         old_leader = group.leader or ""
@@ -67,14 +68,18 @@ class StaticMembers:
     ) -> None:
         """Write the group's record with the new member id, without a new generation. Then answer the JoinGroup.
 
-        If the append fails, the static member gets its old member id again.
+        `old_id` is the member id, `old_leader` the leader's member id, and `old_timeouts` the rebalance timeout and the
+        session timeout (in ms) before the replacement. If the append fails, the static member gets its old member id
+        and its old timeouts again. Without `skip_assignment` the response contains the old leader id, so that the
+        member does not act as the leader.
         """
         new_id = member.member_id
         instance_id = member.group_instance_id or ""
 
         def complete(error: Errors) -> None:
             if error is not Errors.NONE:
-                # Kafka's revert keeps the new protocols, because it reads the member's protocols after their change.
+                # The new protocols stay, as in Kafka: its code for this case reads the old protocols too late, when
+                # the member already has the new ones.
                 member.awaiting_join = None
                 member.rebalance_timeout_ms, member.session_timeout_ms = old_timeouts
                 if new_id not in group.members:

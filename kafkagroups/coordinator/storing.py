@@ -23,11 +23,11 @@ from kafkagroups.records.text import utf16_length
 TransactionVerifier = Callable[[str, int, int, int], Errors]
 """A function (transactional id, producer id, producer epoch, partition of the offsets topic).
 
-It returns NONE if the transaction includes the partition, otherwise an error.
+The function returns NONE if the transaction includes the partition, otherwise an error.
 """
 
 ZooKeeperOffsets = MutableMapping[tuple[str, str, int], int]
-"""The offsets that version 0 requests store, by group, topic and partition."""
+"""The offsets that were stored by OffsetCommit requests of version 0. The key is (group, topic, partition)."""
 
 _Commits = dict[TopicPartition, OffsetCommit]
 
@@ -38,7 +38,11 @@ def verify_all(transactional_id: str, producer_id: int, producer_epoch: int, par
 
 
 class CommitRequests:
-    """The commits of all groups. `verify` asks the transaction coordinator; it is called since Kafka 3.6."""
+    """The commits of all groups.
+
+    `verify` replaces the transaction coordinator. It is called only under the rules of Kafka 3.6 and later, because
+    older brokers do not verify transactions.
+    """
 
     def __init__(
         self,
@@ -67,7 +71,10 @@ class CommitRequests:
         group_instance_id: str | None,
         retention_ms: int,
     ) -> ResponseFuture[CommitErrors]:
-        """Store a commit without a transaction. A commit with a generation below 0 creates a missing group."""
+        """Store a commit without a transaction. If the generation is below 0 and the group is missing, create it.
+
+        `retention_ms` is how long the offsets are kept, in ms; -1 means the broker's setting.
+        """
 
         def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
             error = self.validator.check_group(group_id, "OFFSET_COMMIT")
@@ -94,7 +101,7 @@ class CommitRequests:
     def commit_to_zookeeper(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetCommit]
     ) -> ResponseFuture[CommitErrors]:
-        """Store a commit of version 0. Only the offset is stored, and no record is written."""
+        """Store a commit of version 0 in ZooKeeper. Only the offset is stored, and no record is written."""
 
         def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
             response.complete(
@@ -119,9 +126,10 @@ class CommitRequests:
         group_instance_id: str | None,
         knows_abortable: bool,
     ) -> ResponseFuture[CommitErrors]:
-        """Store a commit that is pending until its producer's marker arrives.
+        """Store a commit that is pending until the marker (the end) of its producer's transaction arrives.
 
-        The group is created before the transaction and the member are checked.
+        The group is created before the transaction and the member are checked. `knows_abortable` says whether the
+        client supports the error TRANSACTION_ABORTABLE.
         """
 
         def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
@@ -149,7 +157,10 @@ class CommitRequests:
         return self._store_accepted(group_id, offsets, store)
 
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the producer's pending offsets."""
+        """Commit or abort the producer's pending offsets.
+
+        `partitions` are the partitions of the offsets topic that contain the transaction's marker.
+        """
         self.manager.complete_transaction(producer_id, partitions, commits=commits)
 
     def _store_accepted(
@@ -194,7 +205,7 @@ class CommitRequests:
     def _verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int, *, knows_abortable: bool
     ) -> Errors:
-        """Ask the transaction coordinator (since 3.6).
+        """Ask the transaction coordinator whether the transaction includes the partition (since Kafka 3.6).
 
         A client that does not support TRANSACTION_ABORTABLE gets INVALID_TXN_STATE instead.
         """
@@ -206,7 +217,11 @@ class CommitRequests:
         return convert_commit_append_error(error, verifies_transactions=True)
 
     def _build_stored_offset(self, offset: OffsetCommit, retention_ms: int) -> OffsetAndMetadata:
-        """Return the offset that a commit stores. Since 2.1 only a commit with a retention has an expire timestamp."""
+        """Return the offset that a commit stores.
+
+        Since 2.1 the offset has an expire timestamp only if the client sent a retention time (`retention_ms`, in ms).
+        Before 2.1 every offset has one.
+        """
         now = self.clock.now_ms
         sent_at = now if offset.timestamp == -1 else offset.timestamp
         if self.settings.is_at_least(2, 1):

@@ -11,7 +11,7 @@ from kafkagroups.replay.shapes import HEADER_LINE, check, check_line
 
 
 def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:
-    """Return the header of a conversation, and its other lines.
+    """Return the header (the first line) of a conversation, and its other lines: one for each request or event.
 
     Raises UsageError, which contains the line number and the field, if the file is not a conversation.
     """

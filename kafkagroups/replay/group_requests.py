@@ -14,12 +14,12 @@ DELETE = 6
 DESCRIBE = 8
 DESCRIBE_CONFIGS = 10
 ALTER_CONFIGS = 11
-"""The five codes of Kafka's AclOperation that a group supports."""
+"""The five operations that a client may be authorized to do with a group, as codes of Kafka's AclOperation."""
 GROUP_OPERATIONS = (
     ((0, 1), (READ, DELETE, DESCRIBE)),
     ((3, 3), (READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)),
 )
-"""A Kafka version, and the operations that a group supports since that version."""
+"""Pairs of a Kafka version and the operations that a group supports since that version."""
 
 
 def describe_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:

@@ -41,7 +41,10 @@ def read_commits(request: Json) -> dict[TopicPartition, OffsetCommit]:
 
 
 def write_topics(partitions: Mapping[TopicPartition, Any], write: Callable[[Any], Json]) -> list[Json]:
-    """Return the topics of a response. `write` returns the fields of one partition."""
+    """Return the topics of a response as JSON.
+
+    `partitions` has a value for each partition, for example an error. `write` returns the JSON fields for this value.
+    """
     topics: dict[str, list[Json]] = {}
     for (topic, partition), value in partitions.items():
         topics.setdefault(topic, []).append({"partitionIndex": partition, **write(value)})
@@ -49,5 +52,5 @@ def write_topics(partitions: Mapping[TopicPartition, Any], write: Callable[[Any]
 
 
 def write_error(error: Errors) -> Json:
-    """Return the fields of a response, or of its partition, that contains only an error code."""
+    """Return the JSON fields of a response that contains only an error code, or of such a partition in a response."""
     return {"errorCode": int(error)}

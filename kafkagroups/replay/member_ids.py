@@ -7,6 +7,7 @@ import re
 
 from kafkagroups.replay.json_values import Json
 
+# A member id is the client id or the instance id, a hyphen, and a random UUID.
 _MEMBER_ID = re.compile(r'"([^"]*-[0-9a-f]{8}-[0-9a-f-]{27})"')
 
 
@@ -25,15 +26,18 @@ class RecordedMemberIds:
         self._created_count = 0
 
     def prepare(self, line: Json) -> None:
-        """Store the member id that the recorded response of the next request contains, if there is one."""
+        """Store the member id from the recorded response to a JoinGroup. Call this before each request is replayed.
+
+        `line` has the request and its recorded response.
+        """
         has_response = line["api"] == "JoinGroup" and line["response"]
         self._next_id = line["response"]["memberId"] if has_response else ""
 
     def supply(self, prefix: str) -> str:
-        """Return the id for a new member.
+        """Return the id of a new member. `prefix` is its client id or instance id.
 
-        The id comes from the recorded response to the request. Without a response, the id is another recorded id with
-        this prefix that is still unused. If all recorded ids are used, a new id is created.
+        The id comes from the recorded response to the request. If the request has no recorded response, the id is a
+        recorded id that begins with the prefix and is still unused. If there is no such id, a new id is created.
         """
         if not self._next_id:
             unused_ids = (

@@ -51,7 +51,10 @@ def join_group(coordinator: GroupCoordinator, request: Request, reply: Reply) ->
 
 
 def sync_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    """Send a recorded SyncGroup to the coordinator. Since version 5 it must contain type and protocol (KIP-559)."""
+    """Send a recorded SyncGroup to the coordinator.
+
+    Since version 5 the request must contain the protocol type and the protocol (KIP-559).
+    """
     body = request.body
     protocol_type = body.get("protocolType")
     protocol = body.get("protocolName")

@@ -103,7 +103,7 @@ def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -
 def _move_group_error(
     result: OffsetFetchResult, partitions: list[TopicPartition] | None
 ) -> Mapping[TopicPartition, FetchedOffset]:
-    """Return the offsets for a request version whose response has no group error: each partition gets that error."""
+    """Return the offsets for a response without a group error (before version 2): each partition gets the error."""
     if result.error is Errors.NONE:
         return result.offsets
     return {partition: FetchedOffset(error=result.error) for partition in partitions or ()}

@@ -1,10 +1,10 @@
 """The replay of a recorded conversation: its requests and restarts, at their recorded times.
 
-Timers that are due run before the next request. What other parts of the broker decided comes from the recording:
-transactional producers, the time of each marker, topics, and new member ids. The recording also contains when expired
-offsets were deleted. No request contains this time, so the replay reads it from the recorded appends.
+Timers that are due run before the next request. The decisions of other parts of the broker come from the recording:
+the ids of transactional producers, the time of each transaction marker, the topics, and the ids of new members. The
+time at which the broker deleted expired offsets is in no request, so the replay reads it from the recorded appends.
 
-Simpler than Kafka: if a connection is closed, only its responses are lost.
+Simpler than Kafka: if a client closes its connection, only the responses to this client are lost.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Player:
     Parameters
     ----------
     header, lines
-        The conversation, as `read_conversation` returns it.
+        The conversation, as `read_conversation` returns it. The times in its lines (`ms`, `up_ms`) are in ms since the
+        start of the conversation.
     out
         A new or empty folder.
     kafka
@@ -55,6 +56,7 @@ class Player:
         self.topics: dict[str, int] = dict(header["topics"])
         self.zookeeper: dict[tuple[str, str, int], int] = {}
         self._member_ids = RecordedMemberIds(lines)
+        # The appends of the request that is replayed now. None while no request is replayed.
         self._request_appends: list[Json] | None = None
         self._append_reason = ""
         self._output: list[Json] = []
@@ -63,9 +65,9 @@ class Player:
         self.transactions = Transactions(self.coordinator.manager.partition_for)
 
     def play(self) -> Iterator[Json]:
-        """Yield what `replay` prints: a line for each request, and a line for each append that no request caused.
+        """Replay the conversation. Yield a JSON line for each request, and for each append that no request caused.
 
-        The response of a request that was not answered is null.
+        The command `replay` prints these lines. If our coordinator did not answer a request, its response is null.
         """
         for line in self.lines:
             if "api" in line:
@@ -97,9 +99,10 @@ class Player:
         return coordinator
 
     def _find_first_expiration(self) -> int:
-        """Return how many ms after this start of the broker its first expiration runs.
+        """Return how many ms after this start of the broker it deletes expired offsets for the first time.
 
-        The recorded expirations between this start and the next restart determine this delay.
+        This delay is computed from the recorded expirations (deletions of expired offsets) between this start and the
+        next restart.
         """
         interval = self.settings.offsets_retention_check_interval_ms
         up_ms = self.clock.now_ms - self.start_ms
@@ -107,8 +110,9 @@ class Player:
         down_ms = min((ms for ms in restarts if ms > up_ms), default=None)
         delays = [ms - up_ms for ms in self._expiration_times if ms >= up_ms and (down_ms is None or ms < down_ms)]
         first_delay = delays[0] if delays else 0
-        # Expirations are scheduled one interval apart, but a recorded expiration may be late. `shifts` compares
-        # each expiration with the schedule of the first one. The smallest shift is nearest to the broker's schedule.
+        # A broker schedules its expirations one interval apart, but a recorded expiration may be some ms late. `shifts`
+        # says how many ms each expiration is later than a schedule that begins with the first one (below 0: earlier).
+        # The expiration with the smallest shift had the smallest delay, so it is nearest to the broker's schedule.
         half = interval // 2
         shifts = ((delay - first_delay + half) % interval - half for delay in delays)
         return (first_delay + min(shifts, default=0)) % interval or interval
@@ -119,7 +123,8 @@ class Player:
         manager = self.coordinator.manager
         groups = manager.open_groups.get(producer_id, ())
         if any(manager.partition_for(group) == partition for group in groups):
-            return Errors.NONE  # The log already contains this transaction, so Kafka does not ask its coordinator.
+            # The log already contains this transaction, so Kafka does not ask the transaction coordinator.
+            return Errors.NONE
         return self.transactions.verify(transactional_id, producer_id, producer_epoch, partition)
 
     def _advance(self, ms: int) -> None:
@@ -140,7 +145,7 @@ class Player:
             self._apply_decision(line["api"], line["request"], line["response"])
 
     def _apply_decision(self, api: str, request: Json, response: Json) -> None:
-        """Handle a request to another part of the broker, whose decision is in the recorded response."""
+        """Handle a request to another part of the broker. The recorded response contains that part's decision."""
         if api == "InitProducerId":
             self.transactions.init_producer_id(request, response)
         elif api == "AddOffsetsToTxn":
@@ -172,7 +177,7 @@ class Player:
         self.coordinator.partitions_deleted(partitions)
 
     def _play_append(self, line: Json) -> None:
-        """Append the transaction marker of a recorded append. Our coordinator does all other appends itself."""
+        """If a recorded append is a transaction marker, append it. Our coordinator makes all other appends itself."""
         if "marker" not in line:
             return
         producer_id = line["producer_id"]

@@ -15,7 +15,10 @@ Reply = Callable[[Json], None]
 
 @dataclass(frozen=True)
 class Request:
-    """A request. `body` is its JSON; old versions also have the newest field names, as Kafka's generated classes do."""
+    """A request. `body` is its JSON.
+
+    The fields have their newest names in every version of the request, as in Kafka's generated classes.
+    """
 
     api: str
     version: int
@@ -25,4 +28,4 @@ class Request:
 
 
 Handler = Callable[[GroupCoordinator, Request, Reply], None]
-"""A function that sends a request to the coordinator and calls `Reply` with the response, now or later."""
+"""A function that sends a request to the coordinator and calls its `Reply` with the response, now or later."""

@@ -1,7 +1,7 @@
 """The APIs of a conversation: each API's handler, and the response fields of each version.
 
-The JSON is the JSON of Kafka's own generated classes: old versions also have the newest field names, and bytes are in
-base64. A response has only the fields of its version.
+The JSON is that of Kafka's own generated classes: fields have their newest names in every version, and bytes are
+base64 text. A response has only the fields of its version.
 Source: the request and response schemas of 3.9, KafkaApis.scala.
 """
 
@@ -39,18 +39,18 @@ FIRST_VERSIONS: dict[str, dict[str, int]] = {
     "DescribeGroups": {"throttleTimeMs": 1, "authorizedOperations": 3, "groupInstanceId": 4},
     "ListGroups": {"throttleTimeMs": 1, "groupState": 4, "groupType": 5},
 }
-"""For each API: fields of the response, with the first request version that has this field.
+"""For each API: fields of the response, each with the first request version whose response has this field.
 
 A field that is not listed is in every version.
 """
 API_RELEASES = {"DeleteGroups": (1, 1), "OffsetDelete": (2, 4)}
-"""The Kafka version that introduced an API. An older broker closes the connection."""
+"""The Kafka version that introduced the API. An older broker closes the connection without a response."""
 
 
 def handle(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
-    """Send one request to the coordinator. `reply` gets the response, now or later.
+    """Send one request to the coordinator. `reply` receives the response, now or later.
 
-    Nothing happens if the API does not exist in the coordinator's Kafka version.
+    If the API does not exist in the coordinator's Kafka version, `reply` is never called.
     """
     if coordinator.settings.is_before(*API_RELEASES.get(request.api, (0,))):
         return
@@ -59,7 +59,8 @@ def handle(coordinator: GroupCoordinator, request: Request, reply: Reply) -> Non
         first_versions = FIRST_VERSIONS.get(request.api, {})
         missing_fields = {name for name, version in first_versions.items() if request.version < version}
         if request.api == "OffsetFetch" and request.version < 2:
-            # Each partition has an error code in every version. `offset_fetch` removes the group's error code.
+            # Only the group's error code is missing in these versions, and `offset_fetch` removes it. The partitions
+            # also have a field "errorCode", which must stay.
             missing_fields.discard("errorCode")
         reply(_remove_fields({"throttleTimeMs": 0, **response}, missing_fields))
 

@@ -95,7 +95,10 @@ LATER_REQUEST_SHAPES: dict[str, tuple[int, Shape]] = {
     ),
     "OffsetFetch": (8, {"groups": [FETCHED_GROUP], "requireStable?": bool}),
 }
-"""The first request version that has other fields, and the request's shape from that version on."""
+"""For each API whose request fields changed: the first version with the new fields, and the shape since then.
+
+`REQUEST_SHAPES` has the shape of the versions before that.
+"""
 RESPONSE_SHAPES: dict[str, Shape] = {
     "JoinGroup": {"memberId": str},
     "InitProducerId": {"errorCode": int, "producerId": int, "producerEpoch": int},
@@ -106,7 +109,10 @@ RESPONSE_SHAPES: dict[str, Shape] = {
 }
 """The fields that the replay reads from a recorded response."""
 HEADER_LINE = {"broker": str, "config": dict, "partitions": int, "topics": {str: int}, "start_ms": int}
+"""The first line. `broker` is a Kafka version, `partitions` the partition count of the offsets topic, and `topics` the
+partition count of each other topic. `start_ms` is in ms since the epoch; all other times are in ms since `start_ms`."""
 REQUEST_LINE = {"n": int, "ms": int, "api": str, "api_version": int, "client_id": str, "request": dict}
+"""A request. `n` is its number, and `ms` the time at which it was sent."""
 EVENT_LINES: dict[str, Shape] = {
     "restart": {"ms": int, "up_ms": int},
     "append": {
@@ -118,11 +124,12 @@ EVENT_LINES: dict[str, Shape] = {
         "appended": [{"partition": int}],
     },
 }
+"""The events: the broker is down from `ms` to `up_ms`, or it appended batches to the log for the reason `why`."""
 TYPE_NAMES = {str: "a string", int: "a whole number", bool: "true or false", bytes: "base64", dict: "an object"}
 
 
 def check_line(line: Any) -> None:
-    """Check a line of a conversation. Raises UsageError, which contains the field, if the line cannot be replayed."""
+    """Check a line after the header. Raises UsageError, which contains the field, if the line cannot be replayed."""
     check(line, {"ms": int})
     if "api" in line:
         check(line, REQUEST_LINE)
@@ -139,7 +146,10 @@ def check_line(line: Any) -> None:
 
 
 def check(value: Any, shape: Shape, field: str = "") -> None:
-    """Check the shape of a value. Raises UsageError, which contains the field, if the value has another shape."""
+    """Check that a value has the shape. Raises UsageError if it has another shape.
+
+    `field` is the path of the value in its line. The error message contains it.
+    """
     if isinstance(shape, tuple):
         if value is not None:
             check(value, shape[0], field)

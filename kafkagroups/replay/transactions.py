@@ -1,7 +1,7 @@
 """The open transactions of a recorded conversation, and the partitions in each transaction.
 
-They replace the transaction coordinator, but can only answer what a group coordinator asks (`verify`). Markers come
-from the recording.
+`Transactions` replaces Kafka's transaction coordinator. It answers only the question of a group coordinator: is this
+partition in the producer's open transaction (`verify`)? Transaction markers come from the recording.
 Source: TransactionCoordinator.handleVerifyPartitionsInTransaction (3.9).
 """
 
@@ -18,7 +18,11 @@ Json = dict[str, Any]
 
 @dataclass
 class Transaction:
-    """A transactional id: its producer, and the partitions of the offsets topic in its open transaction."""
+    """The newest transaction of a transactional id.
+
+    It consists of the id and epoch of its producer, and the partitions of the offsets topic in the transaction.
+    `is_ending` is True while the client has ended the transaction, but its marker is not written yet.
+    """
 
     producer_id: int
     producer_epoch: int
@@ -27,14 +31,20 @@ class Transaction:
 
 
 class Transactions:
-    """The transactions by transactional id. Most methods take a request and its recorded response."""
+    """The transactions by transactional id. Most methods take a request and its recorded response, both as JSON.
+
+    `partition_for` returns the partition of the offsets topic that stores a group.
+    """
 
     def __init__(self, partition_for: Callable[[str], int]) -> None:
         self.partition_for = partition_for
         self.by_id: dict[str, Transaction] = {}
 
     def init_producer_id(self, request: Json, response: Json) -> None:
-        """Begin a new producer epoch. The marker that aborts the previous transaction comes from the recording."""
+        """Store the producer id and its new epoch, with an empty transaction.
+
+        If the previous transaction is open, a marker aborts it; this marker comes from the recording.
+        """
         transaction = Transaction(response["producerId"], response["producerEpoch"])
         if response["errorCode"] == Errors.NONE and request["transactionalId"] is not None:
             self.by_id[request["transactionalId"]] = transaction
@@ -49,7 +59,7 @@ class Transactions:
             transaction.partitions.add(self.partition_for(request["groupId"]))
 
     def end(self, request: Json, response: Json) -> None:
-        """Set the transaction to ending. Until its marker arrives, no offsets can be added."""
+        """Set `is_ending`: until the transaction's marker is written, `verify` returns CONCURRENT_TRANSACTIONS."""
         transaction = self.by_id.get(request["transactionalId"])
         if response["errorCode"] == Errors.NONE and transaction:
             transaction.is_ending = True

@@ -3,13 +3,13 @@
     range       Each topic is assigned separately: the members that subscribe to it get consecutive partitions. If the
                 partitions cannot be divided evenly, the first members get one partition more.
     roundrobin  All partitions are assigned to the members in turn, in the order of topic and number. Members that do
-                not subscribe to a partition's topic are skipped.
+                not subscribe to the topic of a partition are skipped.
     sticky      The assignment is as even as possible, and a member keeps as many of its partitions as possible.
 
 The members are ordered as in Kafka: first static members by instance id, then dynamic members by member id.
-`range_assignor` and `round_robin_assignor` return the same assignment as Kafka. `sticky_assignor` returns an equally
-even assignment, but may choose another one than Kafka if several assignments are equally good.
-Simpler than Kafka: there are no racks.
+`range_assignor` and `round_robin_assignor` return the same assignment as Kafka. The assignment of `sticky_assignor` is
+as even as the assignment of Kafka, but if several assignments are equally good, the two may differ.
+Simpler than Kafka: the racks of brokers and clients have no influence.
 Source: RangeAssignor.java, RoundRobinAssignor.java, AbstractPartitionAssignor.MemberInfo, AbstractStickyAssignor.java,
 all of 3.9.
 """
@@ -25,7 +25,10 @@ from kafkagroups.groups.offsets import TopicPartition
 
 @dataclass(frozen=True)
 class Subscriber:
-    """A member as the leader receives it. `owned` are the partitions before the rebalance; only sticky reads them."""
+    """A member as the leader receives it. `topics` are the topics to which the member subscribes.
+
+    `owned` are the partitions that the member had before the rebalance. Only `sticky_assignor` reads them.
+    """
 
     member_id: str
     topics: Collection[str]
@@ -35,7 +38,7 @@ class Subscriber:
 
 Assignments = dict[str, list[TopicPartition]]
 Assignor = Callable[[Iterable[Subscriber], Mapping[str, int]], Assignments]
-"""A function of the members and of each topic's partition count, which returns the partitions by member id."""
+"""A function that returns the partitions by member id. Its arguments: the members, and each topic's partition count."""
 
 
 def range_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
@@ -64,10 +67,10 @@ def round_robin_assignor(members: Iterable[Subscriber], topics: Mapping[str, int
 
 
 def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
-    """Assign evenly, and let members keep the partitions that they own.
+    """Assign the partitions evenly, and let members keep the partitions that they own.
 
-    The result is even: no partition could move from its member to a member that has at least two partitions fewer. If
-    two members claim to own a partition, the first member keeps it.
+    The result is even: no partition can be moved to a member that subscribes to its topic and has at least two
+    partitions fewer. If two members claim to own the same partition, the first of these members keeps it.
     """
     ordered_members = _order_members(members)
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
@@ -82,7 +85,7 @@ def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) ->
                 owner.setdefault(partition, member.member_id)
 
     def find_smallest_reader(partition: TopicPartition) -> str:
-        """Return the member that has the fewest partitions, among the members that can read the partition."""
+        """Return the id of the member with the fewest partitions, among the members that subscribe to the topic."""
         return min(readers[partition], key=lambda reader: len(assigned[reader]))
 
     for partition in readers:
@@ -93,7 +96,8 @@ def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) ->
             owner[partition] = find_smallest_reader(partition)
             assigned[owner[partition]].append(partition)
     while True:
-        # Move the partition whose owner has the most partitions more than the member that would get it.
+        # The gain of a move is the difference between the owner's and the new owner's number of partitions. Make the
+        # move with the largest gain, until every gain is below 2 (such a move would not make the result more even).
         gains = {
             partition: len(assigned[owner[partition]]) - len(assigned[find_smallest_reader(partition)])
             for partition in readers
@@ -113,7 +117,7 @@ ASSIGNORS: dict[str, Assignor] = {
     "roundrobin": round_robin_assignor,
     "sticky": sticky_assignor,
 }
-"""The assignors by name. Members send these names in JoinGroup, and vote for one of them."""
+"""The assignors by name. Members send these names in JoinGroup, and vote for one of these assignors."""
 
 
 def _order_members(members: Iterable[Subscriber]) -> list[Subscriber]:

@@ -4,7 +4,7 @@
        ▲                      │                     │
        └──────────────────────┴─────────────────────┘ REBALANCE_IN_PROGRESS, an old generation, an unknown member id
 
-There are two ways to drive it:
+There are two ways to use a consumer:
 
 - `poll` handles the responses that have arrived and sends the next request. While a request waits for its response,
   `poll` does nothing else.
@@ -12,10 +12,10 @@ There are two ways to drive it:
   `handle_join` and `handle_sync`.
 
 After an error the consumer joins again, as Kafka's client does. With UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION it gives
-up its partitions first, and with UNKNOWN_MEMBER_ID it joins as a new member. A fenced member stops.
+up its partitions first, and with UNKNOWN_MEMBER_ID it joins as a new member. With FENCED_INSTANCE_ID it stops.
 
-Simpler than Kafka: the consumer has only the eager protocol (a member gives up all partitions before a rebalance). It
-sends one request at a time, counts records instead of reading them, and commits only when `commit` is called.
+Simpler than Kafka: the consumer supports only the eager protocol (a member gives up all partitions before a rebalance).
+It sends one request at a time, counts records instead of reading them, and commits only when `commit` is called.
 Source: AbstractCoordinator.java, ConsumerCoordinator.java (3.9).
 """
 
@@ -54,10 +54,11 @@ class ConsumerState(Enum):
 class Consumer:
     """A member of the group `group_id`.
 
-    `partitions` has the partition count of each topic. `positions` has the offset that the consumer reads next in each
-    partition. `committed` has the offsets whose commit the coordinator confirmed. `waiting_for` is the request that
-    waits for its response: "JoinGroup", "SyncGroup", or "" for no request. `protocol_version` is the version of the
-    bytes for subscriptions and assignments.
+    `topics` are the topics to which the consumer subscribes. `assignors` are the names of the supported assignors,
+    the preferred one first. `partitions` has the partition count of each topic. `positions` has the offset that the
+    consumer reads next in each partition. `committed` has the offsets that the coordinator has confirmed as committed.
+    `waiting_for` is the request that waits for its response: "JoinGroup", "SyncGroup", or "" for no request.
+    `protocol_version` is the version of the byte layout of subscriptions and assignments.
     """
 
     coordinator: GroupCoordinator
@@ -79,10 +80,14 @@ class Consumer:
     _join_result: JoinGroupResult | None = None
     _responses: list[Callable[[], None]] = field(default_factory=list)
     _session: int = 0
+    """A number that grows with each request of `poll`, each error and each crash. Older responses are then ignored.
+
+    It has nothing to do with Kafka's session timeout.
+    """
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """The partitions that the consumer reads now."""
+        """The partitions that the consumer reads now. Empty if the state is not STABLE."""
         return tuple(self.positions) if self.state is ConsumerState.STABLE else ()
 
     @property
@@ -97,7 +102,7 @@ class Consumer:
     def poll(self, records: int = 1) -> None:
         """Join the group, or send a heartbeat and read `records` records of each partition.
 
-        The SyncGroup follows in the poll that handles the response to the JoinGroup.
+        The poll that handles the response to the JoinGroup also sends the SyncGroup.
         """
         self._handle_responses()
         if self.state is ConsumerState.SYNCING and not self.waiting_for:
@@ -129,7 +134,7 @@ class Consumer:
         self.request_commit(offsets).then(handle)
 
     def leave(self) -> None:
-        """Close the consumer. A static member sends no LeaveGroup, because it is expected to return."""
+        """Close the consumer. A static member sends no LeaveGroup, because it will usually start again soon."""
         if self.member_id and self.group_instance_id is None:
             self.request_leave()
         self.crash()
@@ -148,7 +153,7 @@ class Consumer:
         self.state = ConsumerState.JOINING
 
     def connect(self, coordinator: GroupCoordinator) -> None:
-        """Use another coordinator. A request that waits at the old coordinator is lost. The member id is kept."""
+        """Use another coordinator, with the same member id. A request that waits at the old coordinator is lost."""
         self.coordinator = coordinator
         if self.waiting_for:
             self._join_again()
@@ -158,7 +163,8 @@ class Consumer:
     def request_join(self) -> ResponseFuture[JoinGroupResult]:
         """Send a JoinGroup.
 
-        Since version 2 the subscription contains the member's partitions, because the sticky assignor reads them.
+        If `protocol_version` is 2 or higher, the subscription contains the partitions that the member has now, because
+        the sticky assignor reads them.
         """
         owned = tuple(self.positions) if self.protocol_version >= 2 else ()
         metadata = write_subscription(self.topics, owned, self.generation, self.protocol_version)
@@ -202,7 +208,10 @@ class Consumer:
         )
 
     def handle_sync(self, result: SyncGroupResult) -> None:
-        """Handle the response to a SyncGroup. Each position is the committed offset, or 0 without a commit."""
+        """Handle the response to a SyncGroup.
+
+        Each position starts at the committed offset, or at 0 if the partition has no committed offset.
+        """
         self.waiting_for = ""
         if result.error is not Errors.NONE:
             self._handle_error(result.error)
@@ -217,8 +226,8 @@ class Consumer:
     def request_heartbeat(self) -> Errors:
         """Send a Heartbeat and handle its error.
 
-        If the member is already joining (a request waits, or the SyncGroup comes next), REBALANCE_IN_PROGRESS is
-        ignored.
+        REBALANCE_IN_PROGRESS is ignored if the member is already joining, i.e. a JoinGroup or SyncGroup waits for its
+        response, or the SyncGroup comes next.
         """
         error = self.coordinator.heartbeat(
             self.group_id, self.generation, self.member_id, group_instance_id=self.group_instance_id
@@ -231,7 +240,7 @@ class Consumer:
     def request_commit(
         self, offsets: Mapping[TopicPartition, OffsetCommit], generation: int | None = None
     ) -> ResponseFuture[CommitErrors]:
-        """Send an OffsetCommit. `generation` replaces the member's own generation."""
+        """Send an OffsetCommit. If `generation` is given, it replaces the member's own generation."""
         return self.coordinator.offset_commit(
             self.group_id,
             offsets,
@@ -245,7 +254,7 @@ class Consumer:
         return self.coordinator.leave_group(self.group_id, [MemberIdentity(self.member_id, self.group_instance_id)])
 
     def _assign(self) -> dict[str, bytes]:
-        """Run the assignor that the group chose; return the bytes of each assignment by member id."""
+        """Run the assignor that the group chose. Return the assignment of each member as bytes, by member id."""
         if self._join_result is None:
             return {}
         members = []
@@ -265,7 +274,7 @@ class Consumer:
             self.positions = {}
             return
         if error in (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION):
-            # Another member may already own these partitions.
+            # The group has removed this member, or has a newer generation, so others may have its partitions now.
             self.generation = -1
             self.positions = {}
         if error is Errors.UNKNOWN_MEMBER_ID:
@@ -278,9 +287,9 @@ class Consumer:
             handle()
 
     def _defer(self, handle: Callable[[Result], None]) -> Callable[[Result], None]:
-        """Return a callback that keeps a response until the next poll.
+        """Return a callback that keeps a response until the next poll. The poll then calls `handle` with the response.
 
-        The response is ignored if the consumer has sent another request, crashed, or started again until then.
+        The response is ignored if the consumer sends another request, crashes, or starts again before that poll.
         """
         self._session += 1
         session = self._session

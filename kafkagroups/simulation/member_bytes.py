@@ -16,7 +16,7 @@ from kafkagroups.records.consumer_protocol import (
 )
 
 NEWEST_VERSION = 3
-"""The version of subscriptions and assignments that Kafka's clients send since 3.5."""
+"""The version of the byte layout of subscriptions and assignments that Kafka's clients send since 3.5."""
 
 
 def write_subscription(
@@ -25,7 +25,11 @@ def write_subscription(
     generation: int = -1,
     version: int = NEWEST_VERSION,
 ) -> bytes:
-    """Return the bytes of a subscription. Only version 2 and later contain the generation."""
+    """Return the bytes of a subscription.
+
+    `owned` are the partitions that the member has now. `version` is the version of the byte layout; only version 2 and
+    later contain the generation.
+    """
     subscription = ConsumerProtocolSubscription(
         topics=tuple(sorted(topics)),
         owned_partitions=_group_by_topic(owned),

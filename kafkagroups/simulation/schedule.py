@@ -21,9 +21,10 @@ def poll_regularly(consumers: Sequence[Consumer], clock: Clock, ms: int, every_m
 
 
 def run_random_actions(consumers: Sequence[Consumer], clock: Clock, seed: int, steps: int) -> list[str]:
-    """Let random consumers poll, commit, leave, crash or start.
+    """Let a random consumer poll, commit, leave, crash or start, and repeat this `steps` times.
 
-    Returns a line for each step, with the time, the client id and the action.
+    The same `seed` produces the same actions. Returns a line of text for each step, with the time (in ms), the client
+    id and the action.
     """
     random = Random(seed)
     lines = []

@@ -210,7 +210,7 @@ class GroupCoordinator:
     def heartbeat(
         self, group_id: str, generation: int, member_id: str, *, group_instance_id: str | None = None
     ) -> Errors:
-        """Restart the member's session timer.
+        """Restart the member's session timer, so that the member stays in the group.
 
         Returns
         -------

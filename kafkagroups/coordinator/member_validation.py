@@ -58,7 +58,8 @@ class MemberValidator:
         """
         if group.state is ClassicState.DEAD:
             return self.choose_dead_group_error()
-        # Up to 2.8 a fenced member is refused even if the group is Empty or waits for the leader's assignment.
+        # Up to 2.8 a fenced member (another member has its instance id) is refused even if the group is Empty or waits
+        # for the leader's assignment.
         if self.settings.is_before(3, 0) and _is_fenced(group, member_id, instance_id):
             return Errors.FENCED_INSTANCE_ID
         if generation < 0 and group.state is ClassicState.EMPTY:

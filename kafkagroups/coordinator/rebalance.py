@@ -3,9 +3,9 @@
     a member joins, leaves     The state is PreparingRebalance. All members must join again within the largest of their
     or fails                   rebalance timeouts. A group that was Empty first waits group.initial.rebalance.delay.ms,
                                and waits again if a member joined during this delay.
-    all members have joined,   Members that did not join are removed, and the generation grows by 1. If no member
-    or the timeout is over     remains, the group is Empty and its record is written. Otherwise the state is
-                               CompletingRebalance, and every JoinGroup is answered.
+    all members have joined,   Members that did not join are removed (since 2.3 only dynamic members). The generation
+    or the timeout is over     grows by 1. If no member remains, the group is Empty and its record is written. Otherwise
+                               the state is CompletingRebalance, and every JoinGroup is answered.
     the leader's SyncGroup     The group's record with the assignments is appended. Then the state is Stable, and every
     arrives                    SyncGroup is answered. If the append fails, all members must join again.
 

@@ -40,7 +40,7 @@ The other requests accept it, because old clients committed offsets of a group w
 
 
 def allow_all(operation: str, resource_type: str, name: str) -> bool:
-    """Return True, because every client is allowed to do everything."""
+    """Return True for every call, so that every client is allowed to do everything."""
     return True
 
 

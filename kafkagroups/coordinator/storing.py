@@ -1,7 +1,8 @@
 """OffsetCommit and TxnOffsetCommit: checks and storing; and the end of a transaction.
 
 The checks are: may the client commit, do the topics exist, is the client a member of the group? Then the manager
-prepares the commit, appends it, and puts it into the cache. Version 0 of OffsetCommit stores offsets in ZooKeeper.
+stores the commit as pending, appends it, and commits it in the cache. Version 0 of OffsetCommit stores offsets in
+ZooKeeper.
 Source: KafkaApis.handleOffsetCommitRequest, handleTxnOffsetCommitRequest, GroupCoordinator.handleCommitOffsets,
 handleTxnCommitOffsets (3.9; tags 2.8.2 and 1.0.1).
 """
@@ -33,7 +34,7 @@ _Commits = dict[TopicPartition, OffsetCommit]
 
 
 def verify_all(transactional_id: str, producer_id: int, producer_epoch: int, partition: int) -> Errors:
-    """Return NONE, because every transaction includes every partition."""
+    """Return NONE for every call, as if every transaction included every partition."""
     return Errors.NONE
 
 

@@ -181,7 +181,7 @@ class GroupMetadataManager(GroupCache):
         *,
         is_expiration: bool = False,
     ) -> int:
-        """Delete the selected offsets of each group. Delete each Empty group that has no offsets left.
+        """Delete the selected offsets of each group. Delete each Empty group that has no offsets left, and Dead groups.
 
         `select` returns the partitions whose offsets are deleted. For each group, one batch of tombstones is appended:
         first the tombstones of its committed offsets, then the tombstone of the group's record. A group with generation

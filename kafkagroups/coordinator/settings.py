@@ -98,7 +98,7 @@ class Settings:
         the recorded conversation 1.0.1-txnodd, a commit with a fenced epoch is appended, and then the marker of the new
         epoch commits it. In the conversations of 2.8.2 and 3.9.2 this append is refused.
         Source: ProducerStateManager.prepareUpdate, ReplicaManager.appendRecords with isFromClient = false (1.0.1);
-        ProducerAppendInfo.checkProducerEpoch. Since 2.5 it skips only appends with AppendOrigin.Replication.
+        ProducerAppendInfo.checkProducerEpoch. Since 2.5 this check skips only appends with AppendOrigin.Replication.
         """
         return self.is_at_least(2, 5)
 

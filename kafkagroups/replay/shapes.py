@@ -148,7 +148,7 @@ def check_line(line: Any) -> None:
 def check(value: Any, shape: Shape, field: str = "") -> None:
     """Check that a value has the shape. Raises UsageError if it has another shape.
 
-    `field` is the path of the value in its line. The error message contains it.
+    `field` is the path of the value in its line. The error message contains this path.
     """
     if isinstance(shape, tuple):
         if value is not None:

@@ -4,9 +4,10 @@ Only differences in a broker's answers count:
 
 - A group differs if its type, state, protocol type, protocol or members differ, or if only one load has the group.
 - An offset differs if its offset, metadata or leader epoch differs.
-- A pending commit differs if its producer, offset or metadata differs, even if the coordinator does not have the group.
+- A pending commit (its transaction is open) differs if its producer, offset or metadata differs. This includes pending
+  commits of groups that the coordinator does not have.
 
-If one load does not have a group or an offset, its value is null.
+If one load does not have a group or an offset, the value of this load is null.
 """
 
 from __future__ import annotations
@@ -77,7 +78,10 @@ def _compared_pending_fields(commits: Any) -> object:
 def _find_differences(
     a: dict[str, Any], b: dict[str, Any], select_fields: Callable[[Any], object]
 ) -> dict[str, list[Any]]:
-    """Return the pair of values of each key whose selected fields differ, or that only `a` or only `b` has."""
+    """Return, by key, the pair of values in `a` and `b` if their selected fields differ or if only one of them exists.
+
+    `select_fields` returns the fields of a value that are compared.
+    """
     differences = {}
     for key in dict.fromkeys([*a, *b]):
         if key not in a or key not in b or select_fields(a[key]) != select_fields(b[key]):

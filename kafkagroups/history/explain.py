@@ -33,7 +33,7 @@ class Explanation:
     history
         The records of the group or of the offset, in the order of the log.
     answer
-        What a broker answers after the load, as in `load --json`; None if it has no such group or offset.
+        What a broker answers after the load, as in `load --json`; None if the broker does not have the group or offset.
     waiting
         The commits whose transaction is open. If a client requests stable offsets, a broker answers
         UNSTABLE_OFFSET_COMMIT.
@@ -75,7 +75,10 @@ def explain_group(
     partitions: int | None = None,
     stop: Stop = NO_STOP,
 ) -> Explanation:
-    """Load logs and return the history of a group, or of one of its offsets."""
+    """Load logs and return the history of a group, or of one of its offsets.
+
+    `path` is the path in the messages. `partitions` is the topic's partition count, as in `kafkagroups.load`.
+    """
     fates = Fates(dialect, group)
     groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=create_observed_engine(fates))
     fates.settle(groups.groups, groups.orphans, groups.failed)
@@ -98,7 +101,10 @@ def explain_group(
 
 
 def _describe_failures(failed: Mapping[int | None, str], partitions: set[int | None]) -> str | None:
-    """Return why the loads of these partitions fail, or None if none of them fails."""
+    """Return why the loads of these partitions fail, or None if all these loads succeed.
+
+    `failed` contains the reason for each partition whose load fails.
+    """
     failures = [
         error if partition is None else f"partition {partition}: {error}"
         for partition, error in failed.items()

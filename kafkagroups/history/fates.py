@@ -1,11 +1,14 @@
 """The fates of a log's records: each wins, or is superseded, deleted, aborted, …
 
-`Fates` is an observer of the readable engine. explain and stats are based on it. Fates are final only when the whole
-log has been read. A record that no other record has ended by then wins if a broker answers from it. Otherwise:
+`Fates` is an observer (groups/observer.py) of the readable engine, the loader in plain Python. The verbs explain and
+stats are based on `Fates`. During the load, a record can be superseded, deleted or aborted by a later record. The fates
+of the remaining records are decided after the load. A remaining record wins if a broker answers from it; it is pending
+if its transaction is open. Otherwise:
 
 - Offsets of a group that the coordinator does not have are hidden by the tombstone that deleted the group.
 - If the load of a partition fails, the remaining records in this partition are ignored.
-- If the broker answers for a group from another partition, the group's remaining records in this partition are ignored.
+- If the broker answers for a group from another log partition, the group's remaining records in this log partition are
+  ignored.
 """
 
 from __future__ import annotations
@@ -25,18 +28,18 @@ from kafkagroups.records.serde import Record, UnknownContent, decode
 from kafkagroups.records.versions import Dialect
 
 _GROUP_ENDING_TYPES = (2, 3, 11, 17)
-"""The record types of which a tombstone deletes a group."""
+"""A tombstone of one of these record types deletes its group."""
 _ELSEWHERE = "the group is answered from another partition: its home, or the first partition with its records"
 _NOT_REACHED = "the load does not get this far"
 
 _RecordPosition = tuple[int | None, int]
 """A partition of the offsets topic and a record's offset in it."""
 _GroupKey = tuple[int, str]
-"""A record type, and what its key contains besides the group: a member id, a pattern, or "" for nothing."""
+"""A group record's type, and what its key contains besides the group: a member id, a pattern, or "" for nothing."""
 
 
 class Fates(Observer):
-    """The fates of a log's records, or only of the records of one `group`.
+    """The fates of a log's records, or only of the records of one `group`. An entry is the RecordFate of one record.
 
     Load logs with this observer, then call `settle` with the result of the load.
     """
@@ -50,16 +53,16 @@ class Fates(Observer):
         self._batch_entries: list[RecordFate] = []
         """The entries of the current batch."""
         self._current: RecordFate | None = None
-        """The entry of the record that is replayed now."""
+        """The entry of the record that the engine is applying now."""
         self._stored: dict[int, tuple[StoredOffset, RecordFate]] = {}
-        """By the `id` of a stored offset: the offset, and the entry of its record.
+        """By Python's `id` of a stored offset: the offset, and the entry of its record.
 
-        The offset is kept here so that no other object gets its `id`.
+        The offset is kept here, because Python could otherwise give its `id` to another object.
         """
         self._ended_transactions: dict[int, set[TopicPartition]] = {}
-        """By the `id` of a marker's entry: the offsets whose transaction it ended."""
+        """By Python's `id` of a marker's entry: the topic-partitions whose pending commits the marker ended."""
         self._newest_values: dict[tuple[int | None, str], dict[_GroupKey, RecordFate]] = {}
-        """By partition and group: the entry of the newest value of each group record key."""
+        """By partition and group: for each key of a group record, the entry of its newest value."""
         self._group_ends: dict[tuple[int | None, str], int] = {}
         """By partition and group: the offset of the tombstone that deleted the group."""
 
@@ -175,6 +178,10 @@ class Fates(Observer):
     def _end_records(
         self, live: dict[_GroupKey, RecordFate], keys: list[_GroupKey], fate: Fate, by: int, *, same_key: bool = True
     ) -> None:
+        """Set the fate of the newest values of `keys`, and remove these values from `live`.
+
+        `by` is the offset of the record that ends them.
+        """
         for key in keys:
             if key in live:
                 self.decide(live.pop(key), fate, by, same_key=same_key)
@@ -182,7 +189,8 @@ class Fates(Observer):
     def decide(self, entry: RecordFate, fate: Fate, by: int, *, same_key: bool = True) -> None:
         """Set the fate of a record. A later record can still change it.
 
-        `same_key` says that the record at `by` has the same key. The log cleaner would then also remove the older one.
+        `by` is the offset of the record that decides the fate. `same_key` says that this record has the same key. The
+        log cleaner then removes the older record, too.
         """
         entry.fate = fate
         entry.by = by
@@ -190,7 +198,11 @@ class Fates(Observer):
     def settle(
         self, groups: Mapping[str, AnyGroup], orphans: Mapping[str, Orphan], failed: dict[int | None, str]
     ) -> None:
-        """Decide the fate of every remaining record. `failed` maps each partition whose load fails to the reason."""
+        """Decide the fate of every remaining record from the result of the load.
+
+        `groups` are the coordinator's groups. `orphans` are offsets in memory without a group, by group id. `failed`
+        maps each partition whose load fails to the reason.
+        """
         for entry in self:
             if entry.fate not in (None, Fate.WINS) or entry.group is None:
                 continue
@@ -242,7 +254,7 @@ class Fates(Observer):
         return offset is not None and self._find_entry(offset) is entry
 
     def records_of(self, key: TopicPartition) -> list[RecordFate]:
-        """Return the records of one offset, and the markers that ended their transactions."""
+        """Return the records of one offset, and the markers that ended the transactions of these records."""
         return [entry for entry in self if entry.key == key or key in self._ended_transactions.get(id(entry), ())]
 
     def __iter__(self) -> Iterator[RecordFate]:

@@ -34,13 +34,13 @@ class RecordFate:
     timestamp
         The record's timestamp, ms since the epoch.
     file
-        The path of the segment.
+        The path of the segment that contains the record.
     committed
         The committed offset in the value of an offset record.
     note
         The metadata in the value of an offset record, or "commit" or "abort" for a marker.
     producer_id
-        The producer id of the batch.
+        The producer id of the record's batch; None if the batch has no producer.
     """
 
     partition: int | None

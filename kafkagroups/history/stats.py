@@ -1,15 +1,16 @@
 """The statistics of a log (`stats`): live records, bytes, and open transactions.
 
-- A record is live if its fate is "wins" or "pending": a broker answers from it, or its transaction is open.
+- A record is live if its fate (fates.py) is "wins" or "pending": a broker answers from it, or its transaction is open.
 - The bytes of a batch on disk, including its header, are divided among its records in proportion to the records' sizes.
   So the bytes of all rows add up to the bytes of the partition.
-- Markers, unknown record types and empty batches belong to no group. They are in a row named null.
+- A row counts the records of one group, topic, record type or partition. Markers, unknown record types and empty
+  batches belong to no group. They are in a row named null.
 
 The last stable offset is the first offset of the oldest open transaction. Consumers with `read_committed` and the log
-cleaner stop at this offset. The cleaner also never cleans the active segment. `freed_bytes` estimates what a first pass
-over the cleanable segments would free: the records whose key has a newer record in these segments. Tombstones and
-markers stay until their retention time is over. `written_by` names the Kafka versions that can have
-written the records.
+cleaner stop at this offset. The cleaner also never cleans the active segment (the last one). `freed_bytes` estimates
+how many bytes a first pass of the cleaner would free: those of the records whose key has a newer record in the segments
+that may be cleaned. Tombstones and markers stay until their retention time is over. `written_by` names the Kafka
+versions that can have written the records.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from kafkagroups.log.segments import Log
 from kafkagroups.records.versions import Dialect, VersionRange
 
 BY = ("group", "topic", "type", "partition")
-"""What a row of the statistics can stand for."""
+"""What one row of the statistics can count."""
 LOAD_RATE = 400_000
-"""The records per second that a broker loads, in 3.9.2 and in 4.3.1: ten million in 26 s, measured on two cores."""
+"""The records per second that a broker of 3.9.2 or 4.3.1 loads: 10 million in 26 s, measured on two cores."""
 
 
 @dataclass
 class OpenTransaction:
     """A producer's transaction without a marker.
 
-    `first_offset` and `since_ms` are the offset and the time of the transaction's first batch. `groups` are the
-    groups for which it commits offsets.
+    `first_offset` and `since_ms` are the base offset and the time (ms) of the transaction's first batch. `groups` are
+    the groups for which the transaction commits offsets.
     """
 
     producer_id: int
@@ -72,7 +73,7 @@ class PartitionStats(Count):
     """A partition of the offsets topic.
 
     `uncleanable_bytes` counts the bytes that the cleaner may not clean now. `freed_bytes` estimates how many of the
-    other bytes a pass would free.
+    other bytes a pass of the cleaner would free. `next_offset` is the offset after the last batch.
     """
 
     segments: int = 0
@@ -105,9 +106,10 @@ def count_logs(
 
 
 class Stats(Fates):
-    """The statistics of logs. `partitions` has a PartitionStats for each partition, `rows` a Count for each `by`.
+    """The statistics of logs. `partitions` has a PartitionStats for each partition.
 
-    Load logs with this observer, then call `settle`, then `finish`. It keeps only the records that may still be live.
+    `rows` has a Count for each group, topic, type or partition, as `by` says. Load logs with this observer, then call
+    `settle`, then `finish`. To save memory, the observer keeps only the entries of records that may still be live.
     """
 
     def __init__(self, dialect: Dialect, by: str = "group") -> None:
@@ -125,9 +127,9 @@ class Stats(Fates):
         self._base_offsets: dict[int | None, list[int]] = {}
         """By partition: the base offsets of these segments."""
         self._replaced: dict[int | None, Counter[tuple[str, int]]] = {}
-        """By partition: bytes of records whose key has a newer record.
+        """By partition: the bytes of records whose key has a newer record.
 
-        They are counted by the segment of the older record and the base offset of the newer record's segment.
+        A key of the counter is the file of the older record, and the base offset of the newer record's segment.
         """
 
     def batch(self, partition: int | None, batch: Batch) -> None:
@@ -168,7 +170,7 @@ class Stats(Fates):
         segments[file] += batch.size
 
     def _drop(self, entry: RecordFate) -> None:
-        """Remove the entry of a record that cannot be live any more."""
+        """Remove the entry of a record that can no longer be live."""
         position = (entry.partition, entry.offset)
         others = [other for other in self.records[position] if other is not entry]
         if others:
@@ -215,7 +217,7 @@ class Stats(Fates):
             transaction.groups = sorted(groups.union(transaction.groups))
 
     def finish(self, logs: Iterable[Log], problems: list[str]) -> None:
-        """Count what is final only after `settle`: live records, and transactions that are still open."""
+        """Count the live records and the open transactions, which are known only after `settle`."""
         self.problems = problems
         for log in logs:
             count = self.partitions.setdefault(log.partition, PartitionStats(next_offset=log.start_offset))
@@ -253,7 +255,7 @@ def _widen_times(count: PartitionStats, timestamp: int) -> None:
 
 
 def divide(whole: int, sizes: Iterable[int]) -> list[int]:
-    """Divide the integer `whole` in proportion to sizes. The parts are integers and add up to `whole`."""
+    """Divide the integer `whole` in proportion to `sizes`. The parts are integers and add up to `whole`."""
     weights = list(sizes)
     if not any(weights):
         weights = [1] * len(weights)

@@ -2,7 +2,8 @@
 
 The client is kafka-python (extra `live`); its consumer API is not used. Every request goes to the leader of its
 partitions. If the leader moves or its broker is down, the request is sent again after a wait. An error that a user can
-fix is a UsageError of one line: kafka-python, the broker, the topic or the permission is missing.
+fix is a UsageError of one line: for example, kafka-python is not installed, no broker responds, the topic does not
+exist, or the user has no permission.
 Source: MetadataRequest.json (4.3.1); kafka.net.manager, kafka.net.connection (kafka-python 3.0).
 
 Simpler than a client: only one request is sent at a time. Brokers before 0.11 are not supported, because a Metadata
@@ -35,8 +36,9 @@ RETRY_DELAYS = (0.1, 0.5, 1.0, 2.0, 4.0)
 class Security:
     """How to connect. `protocol` and `mechanism` are Kafka's security.protocol and sasl.mechanism.
 
-    `cafile`, `certfile` and `keyfile` are PEM files. `user` and `password` are for SASL, `service` is for Kerberos
-    (GSSAPI).
+    `cafile`, `certfile` and `keyfile` are paths of PEM files: the certificates of the authorities, the client's
+    certificate and the client's key. `user` and `password` are for SASL, `service` is the brokers' service name for
+    Kerberos (GSSAPI).
     """
 
     protocol: str = "PLAINTEXT"
@@ -53,7 +55,11 @@ class Security:
 
 @dataclass
 class Cluster:
-    """A cluster: kafka-python's objects, the bootstrap brokers, and each partition's leader (-1: no leader)."""
+    """A cluster, and the leader of each partition of the offsets topic.
+
+    `net` is kafka-python's event loop and `manager` its connection manager. `bootstrap` are the brokers that the user
+    named. `leaders` maps a partition to the id of its leader; -1 means that it has no leader.
+    """
 
     net: Any
     manager: Any
@@ -125,10 +131,10 @@ def _load_certificates(security: Security) -> ssl.SSLContext:
 
 
 def _send(cluster: Cluster, node: int | str, request: Any) -> Any:
-    """Send a request to a node and return its response.
+    """Send a request to a broker and return the response. `node` is kafka-python's id of the broker.
 
-    Raises a KafkaError if there is no response. It is NodeNotReadyError if kafka-python still waits after an earlier
-    error, and KafkaConnectionError otherwise.
+    Raises a KafkaError if there is no response: NodeNotReadyError if kafka-python still waits before it connects again
+    after an earlier error, and KafkaConnectionError otherwise.
     """
     from kafka.errors import KafkaConnectionError, NodeNotReadyError
 
@@ -157,9 +163,9 @@ def _send(cluster: Cluster, node: int | str, request: Any) -> Any:
 
 
 def _is_dropped(connection: Any) -> bool:
-    """Return whether the broker closed the connection before it was ready.
+    """Return whether the broker closed the connection before the connection was ready.
 
-    This is how a broker refuses a client. kafka-python often loses the error message that the broker has sent.
+    A broker refuses a client in this way. kafka-python often loses the error message that the broker has sent.
     """
     failure = connection.init_future.exception if connection is not None else None
     return failure is not None and "disconnected" in str(failure)
@@ -207,8 +213,8 @@ def ask_leaders(
 ) -> tuple[dict[int, Any], dict[int, Any]]:
     """Send a request about some partitions to their leaders. Return the responses and the errors, by partition.
 
-    `build_request` gets the partitions that one leader has, and returns the request for this leader. If an error may be
-    temporary, the request is sent again. Raises UsageError if the user has no permission.
+    `build_request` is called with the partitions of one leader, and returns the request for this leader. If an error
+    may be temporary, the request is sent again after a wait. Raises UsageError if the user has no permission.
     """
     from kafka.errors import AuthorizationError, KafkaError, LeaderNotAvailableError, NodeNotReadyError, for_code
 
@@ -225,7 +231,7 @@ def ask_leaders(
                     raise LeaderNotAvailableError()
                 response = _send(cluster, leader, build_request(requested))
             except KafkaError as error:
-                if not isinstance(error, NodeNotReadyError):  # NodeNotReadyError must not replace the earlier error.
+                if not isinstance(error, NodeNotReadyError):  # The earlier error tells more, so it is kept.
                     errors |= dict.fromkeys(requested, error)
                 continue
             for topic in getattr(response, "responses", None) or response.topics:

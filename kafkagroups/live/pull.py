@@ -9,9 +9,10 @@ contains the bytes of the leader's segments:
   requested offset are dropped.
 - The last batch can be incomplete. It is dropped and requested again.
 
-The pull ends at the high watermark that a partition had at the start. A cleaned log has gaps: an empty response before
-this high watermark means that no batch is left. Bytes are written as they are received, and checksums are not checked.
-So damage on the broker's disk is also damage in the copy.
+The pull of a partition ends at the high watermark (the end of the replicated log) that the partition had at the start. A
+cleaned log has gaps: an empty response before this high watermark means that the log has no more batches up to it.
+Bytes are written as they are received, and checksums are not checked. So damage on the broker's disk is also damage in
+the copy.
 Source: FetchRequest.json, ListOffsetsRequest.json, MetadataRequest.json, KafkaApis.handleFetchRequest (4.3.1).
 
 Simpler than a consumer: there are no fetch sessions, only one request is sent at a time, and it always goes to the
@@ -35,6 +36,8 @@ from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, seg
 from kafkagroups.log.writer import create_folder
 
 FETCH_BYTES = 8 * 1024 * 1024
+"""The number of bytes that one Fetch request asks for."""
+# In a ListOffsets request, these timestamps mean the log start offset and the high watermark.
 EARLIEST = -2
 LATEST = -1
 Progress = Callable[[int, int], None]
@@ -43,7 +46,10 @@ Progress = Callable[[int, int], None]
 
 @dataclass
 class PulledPartition:
-    """The pulled part of a partition: offsets from `first` up to, not including, `next`, in `bytes` bytes."""
+    """The pulled part of a partition: the offsets from `first` up to, not including, `next`.
+
+    `bytes` is the number of bytes that were written.
+    """
 
     first: int
     next: int
@@ -130,7 +136,7 @@ class _PullStopped(Exception):
 
 
 def _list_offsets_builder(timestamp: int) -> Callable[[list[int]], Any]:
-    """Return a function that builds the ListOffsets request for some partitions."""
+    """Return a function that builds the ListOffsets request for some partitions. `timestamp` is EARLIEST or LATEST."""
     from kafka.protocol.consumer import ListOffsetsRequest
 
     topic_type = ListOffsetsRequest.ListOffsetsTopic
@@ -147,7 +153,7 @@ def _list_offsets_builder(timestamp: int) -> Callable[[list[int]], Any]:
 
 
 def _fetch_builder(offset: int) -> Callable[[list[int]], Any]:
-    """Return a function that builds the Fetch request for some partitions."""
+    """Return a function that builds the Fetch request for some partitions. The response begins at `offset`."""
     from kafka.protocol.consumer import FetchRequest
 
     topic_type = FetchRequest.FetchTopic
@@ -177,7 +183,7 @@ def _fetch_builder(offset: int) -> Callable[[list[int]], Any]:
 def _pull_partition(
     cluster: Cluster, number: int, part: PulledPartition, end: int, writer: _SegmentWriter
 ) -> Iterator[None]:
-    """Write a partition from `part.next` to `end`, and yield after each response.
+    """Pull the offsets of partition `number` from `part.next` up to, not including, `end`. Yield after each response.
 
     Raises _PullStopped if the partition cannot be pulled up to `end`.
     """
@@ -243,7 +249,7 @@ class _SegmentWriter:
         count = 0
         size = self._size
         if not self.bytes and first.base_offset < self._base_offset:
-            # The log start offset is in the middle of this batch, because records were deleted up to this offset.
+            # The log start offset is in the middle of this batch, because the first records of the batch were deleted.
             self._path = self._path.rename(self.folder / segment_name(first.base_offset))
             self._base_offset = first.base_offset
         for batch in batches:

@@ -1,6 +1,6 @@
 """The command line: the parser, exit codes, and one module per command.
 
-Each command's module has NAME, HELP, EXAMPLES, `add_arguments` and `run`.
+Each command's module has NAME, HELP, EXAMPLES, `add_arguments` and `run`. `run` returns the exit code.
 
 Exit code 0: success. Exit code 1: bad data; the readable part was printed, and stderr contains the first error. Exit
 code 2: wrong usage.
@@ -36,7 +36,10 @@ COMMANDS = (decode, encode, partition, dump, load, explain, diff, stats, compact
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command and return its exit code. For a user's mistake, one line on stderr is printed, no traceback."""
+    """Run one command and return its exit code. For a user's mistake, print one line on stderr and no traceback.
+
+    `argv` contains the arguments after the program's name; None means those of this process.
+    """
     parser = _Parser(
         prog="kafkagroups",
         description="Read and explain Kafka's __consumer_offsets topic.",

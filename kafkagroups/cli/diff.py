@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _load_sides(args: argparse.Namespace) -> tuple[Groups, Groups]:
-    """Load the two sides that the options ask for."""
+    """Load the two sides of the comparison, a and b, as the options say."""
     is_moment = args.since is not None or args.since_time is not None
     is_one_log = args.coordinators or is_moment
     if len(args.paths) != (1 if is_one_log else 2) or (args.coordinators and is_moment):

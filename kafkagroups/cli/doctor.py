@@ -34,7 +34,10 @@ INSTALL = "run `make lab` again, or with conda `conda env update -f environment.
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check. `fix` says how to repair the machine, and is empty if the check is ok."""
+    """The result of the check `check`. `found` says what was found on the machine.
+
+    `fix` says how to repair the machine, and is empty if the check is ok.
+    """
 
     check: str
     ok: bool
@@ -78,7 +81,7 @@ def _check_python() -> Check:
 
 
 def _check_environment() -> Check:
-    """Check that the package is installed in this interpreter, not only found in the current folder."""
+    """Check that the package is installed in this Python environment, not only found in the current folder."""
     prefix = Path(sys.prefix).resolve()
     installed = importlib.metadata.distributions(name="kafkagroups")
     ok = any(prefix in Path(str(package.locate_file(""))).resolve().parents for package in installed)

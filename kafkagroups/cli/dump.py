@@ -159,7 +159,10 @@ def _format_records(
 def _decode_record(
     batch: Batch, log_record: LogRecord, dialect: Dialect
 ) -> tuple[Record | None, str | None, str | None]:
-    """Return (record, None, None), or (None, error, None), or for a control record (None, None, name)."""
+    """Return the record, the error and the name of the control record's type; two of these three are None.
+
+    The error says why the record cannot be decoded.
+    """
     try:
         if not batch.is_control:
             return decode(log_record.key, log_record.value, dialect), None, None

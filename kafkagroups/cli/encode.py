@@ -55,7 +55,10 @@ def _encode_row(row: Any, kafka: str | None) -> dict[str, Any]:
 
 
 def _record_written_by(row: Any, kafka: str) -> tuple[Record, Dialect]:
-    """Return a row's record in the value version that this Kafka version writes. The row does not need a version."""
+    """Return a row's record in the value version that this Kafka version writes, and the dialect of that broker.
+
+    The dialect says which coordinator and which Kafka version. The row does not need a version of its value.
+    """
     version = parse_writer(kafka)
     dialect = build_dialect("classic" if version < FIRST_WITHOUT_CLASSIC_COORDINATOR else "new", version, kafka)
     try:

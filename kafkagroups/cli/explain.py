@@ -25,7 +25,7 @@ examples:
   kafkagroups explain LOG --group billing --until-time 2026-11-21T10:00 --json"""
 
 LAST_RECORDS = 20
-"""The number of the last records that the text output of a long history shows."""
+"""The text output of a long history shows this number of records from its end, and the backward commits."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -148,7 +148,10 @@ def _find_backward_commits(history: list[RecordFate]) -> set[int]:
 
 
 def _select_records(history: list[RecordFate], backward_ids: set[int]) -> list[RecordFate]:
-    """Return the last records, and each backward commit with the previous commit of the same key."""
+    """Return the last records, and each backward commit with the previous commit of the same key.
+
+    A backward commit has a smaller offset than the previous commit. `backward_ids` are the object ids of these records.
+    """
     if len(history) <= 2 * LAST_RECORDS:
         return history
     previous: dict[TopicPartition, RecordFate] = {}

@@ -124,7 +124,7 @@ def _write_parquet(args: argparse.Namespace, dialect: Dialect) -> int:
 
 
 def _resume_snapshot(path: str, dialect: Dialect, args: argparse.Namespace) -> Groups:
-    """Resume from the snapshot, save the new one, and return its groups."""
+    """Read the snapshot, add the new batches of the log, save the new snapshot, and return its groups."""
     from kafkagroups.loading.snapshots import Snapshot, files
 
     snapshot = Snapshot(dialect, {})

@@ -50,7 +50,9 @@ def add_until_time(parser: argparse.ArgumentParser) -> None:
 
 
 def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
-    """Return the dialect for --coordinator and --kafka. Without --coordinator, the version decides the coordinator.
+    """Return the dialect for --coordinator and --kafka: the coordinator and the Kafka version whose rules apply.
+
+    Without --coordinator, the version decides the coordinator.
 
     A line on stderr says so if the rules of this version were not compared with its own broker.
     """
@@ -65,7 +67,7 @@ def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
 
 
 def read_json_lines() -> Iterator[tuple[Any, str | None]]:
-    """Yield (value, None) or (None, error) for each line of stdin, read as UTF-8 in every locale."""
+    """For each line of stdin, yield (value, None) or (None, error). The lines are UTF-8 in every locale."""
     for line in sys.stdin.buffer:
         try:
             yield json.loads(line.decode()), None
@@ -94,7 +96,10 @@ def convert_lines(convert: Callable[[Any], dict[str, Any]]) -> int:
 
 
 def error_lines(error: UsageError | InvalidRecord) -> list[str]:
-    """Return one line for each deviation that a strict reader found, or the error's text if there is no deviation."""
+    """Return one line for each deviation that a strict reader found, or the error's text if it has no deviations.
+
+    A deviation is an encoding that Kafka's own writer would not produce.
+    """
     deviations = error.deviations if isinstance(error, InvalidRecord) else ()
     return [str(deviation) for deviation in deviations] or [str(error)]
 
@@ -105,7 +110,7 @@ def print_error(message: object) -> None:
 
 
 def print_cut(next_offsets: Mapping[int | None, int]) -> None:
-    """Print, for each partition, the first offset that was not read because of --until or --until-time."""
+    """For each partition, print the first offset that was not read because of --until or --until-time."""
     offsets = (
         f"{offset}" if partition is None else f"{offset} in partition {partition}"
         for partition, offset in next_offsets.items()

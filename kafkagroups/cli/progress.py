@@ -10,7 +10,7 @@ from typing import Protocol
 from kafkagroups.cli.tables import escape
 
 LARGE_LOG = 4 * 1024 * 1024
-"""A bar is shown only for loads of at min_total this many bytes. Smaller loads take too little time."""
+"""A bar is shown only for loads of at least this number of bytes. Smaller loads take too little time."""
 
 
 class Report(Protocol):
@@ -35,7 +35,8 @@ def spinner(path: str) -> Iterator[None]:
 def progress_bar(unit: str = "bytes", min_total: int = LARGE_LOG) -> Iterator[Report | None]:
     """Yield a function that moves a bar, or None if stderr is not a terminal.
 
-    Steps of less than `min_total` units show no bar. The bar disappears when the work is done.
+    `unit` is the name of what the bar counts. A step with a total below `min_total` units shows no bar. The bars
+    disappear when the work is done.
     """
     if not sys.stderr.isatty():
         yield None

@@ -17,7 +17,7 @@ from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.versions import Dialect
 
 DEFAULT_ROWS = 20
-"""The largest number of rows in each table of the text output without --top."""
+"""The largest number of rows in each table of the text output, if the user does not give --top."""
 NAME = "stats"
 HELP = "show why a log is big and slow: live and dead bytes, open transactions, what the cleaner cannot clean"
 EXAMPLES = """\

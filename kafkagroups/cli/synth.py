@@ -25,7 +25,7 @@ examples:
 
 The same options give the same bytes. A fraction is a number from 0 to 1."""
 LARGE_TOPIC = 1_000_000
-"""A progress bar is shown only for at least this many records. Smaller topics take too little time."""
+"""A progress bar is shown only for at least this number of records. Smaller topics take too little time."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     def add(
         section: Any, flag: str, parse: Callable[[str], Any], metavar: str, help_text: str, **settings: Any
     ) -> None:
-        # An absent option is not in `args`, so that `write` uses its own default.
+        # With SUPPRESS, an option that the user does not give is not in `args`, so `write` uses its own default.
         section.add_argument(flag, type=parse, metavar=metavar, default=argparse.SUPPRESS, help=help_text, **settings)
 
     groups = parser.add_argument_group("groups")

@@ -25,7 +25,7 @@ def escape(text: str) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows below their column names. Long names are folded; nothing is left out."""
+    """Print rows below their column names. A long text is folded into several lines; nothing is left out."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

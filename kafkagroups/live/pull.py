@@ -9,10 +9,10 @@ contains the bytes of the leader's segments:
   requested offset are dropped.
 - The last batch can be incomplete. It is dropped and requested again.
 
-The pull of a partition ends at the high watermark (the end of the replicated log) that the partition had at the start. A
-cleaned log has gaps: an empty response before this high watermark means that the log has no more batches up to it.
-Bytes are written as they are received, and checksums are not checked. So damage on the broker's disk is also damage in
-the copy.
+The pull of a partition ends at the high watermark (the end of the replicated log) that the partition had at the start.
+A cleaned log has gaps: an empty response before this high watermark means that no other batch exists below it. Bytes
+are written as they are received, and checksums are not checked. So damage on the broker's disk is also damage in the
+copy.
 Source: FetchRequest.json, ListOffsetsRequest.json, MetadataRequest.json, KafkaApis.handleFetchRequest (4.3.1).
 
 Simpler than a consumer: there are no fetch sessions, only one request is sent at a time, and it always goes to the
@@ -244,7 +244,7 @@ class _SegmentWriter:
             batches = self._append_to_segment(batches, data)
 
     def _append_to_segment(self, batches: list[Batch], data: bytes) -> list[Batch]:
-        """Append the batches that fit into the current segment. Return the remaining batches, for the next segment."""
+        """Append the batches that fit into the current segment. Return the other batches; they need a new segment."""
         first = batches[0]
         count = 0
         size = self._size

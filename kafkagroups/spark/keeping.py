@@ -1,11 +1,12 @@
 """A snapshot that a Spark stream keeps up to date with a growing topic.
 
-A micro-batch contains the batches that the snapshot does not contain yet. One task per log partition reads the saved
-state of its partition (a shard), adds the batches and writes the new state. Then the driver saves a snapshot that names
-the new states.
+Spark runs a stream in steps, the micro-batches. A micro-batch contains the Kafka batches that the snapshot does not
+contain yet. For each log partition, one task reads the saved state of the partition (a shard: its groups and offsets),
+adds the Kafka batches and writes the new state to a new file. Then the driver saves a snapshot that names these files.
 
-A crash at any point leaves the previous snapshot intact. Spark then repeats batches. A state skips the batches that it
-already contains, by their offsets. So no batch is lost or added twice, even if the stream's checkpoint is lost.
+A crash at any point leaves the previous snapshot intact. Spark then repeats Kafka batches. A task compares offsets and
+skips the Kafka batches that the state already contains. So no batch is lost or added twice, even if the stream's
+checkpoint is lost.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def keep(
 
 
 def add_batches(batches: DataFrame, folder: Path, dialect: Dialect) -> None:
-    """Add a micro-batch of table `batches` to the snapshot in the folder."""
+    """Add a micro-batch to the snapshot in the folder. The rows of `batches` are Kafka batches (stream.py)."""
     save_number = files.prepare_folder(folder)
     old_states = files.read_manifest(folder).partitions if files.has_snapshot(folder) else {}
     old_files = {partition_number(partition): file for partition, (file, _) in old_states.items()}
@@ -110,7 +111,11 @@ def add_batches(batches: DataFrame, folder: Path, dialect: Dialect) -> None:
 def _partition_task(
     folder: Path, save_number: int, dialect: Dialect, old_files: dict[int, str]
 ) -> Callable[[pa.Table], pa.Table]:
-    """Return a function that adds the batches of one log partition to its state and writes the new state."""
+    """Return a function that adds the Kafka batches of one log partition to its state and writes the new state.
+
+    `save_number` is the number of the snapshot that will be saved; it is part of the file names. `old_files` has the
+    file of the saved state for each log partition.
+    """
 
     def run(table: pa.Table) -> pa.Table:
         import pyarrow as pa
@@ -137,8 +142,8 @@ def _partition_task(
 def advance_state(old_state: Shard | None, table: pa.Table, partition: int | None, dialect: Dialect) -> Shard:
     """Return the state of a log partition after the batches of a table, which are in order.
 
-    Batches that the old state already contains are skipped. If the old state has failed to load, only its next offset
-    changes.
+    Batches that the old state already contains are skipped. If an earlier batch made the load fail, only the next
+    offset of the state changes.
     """
     old_end = old_state.loaded.next_offset if old_state else -1
     rows = zip(*(table[name].to_pylist() for name in ("base_offset", "next_offset", "bytes")), strict=True)

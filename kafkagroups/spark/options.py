@@ -29,7 +29,10 @@ BATCHES = (
 
 @dataclass(frozen=True)
 class Options:
-    """The checked options of a reader. `parse` raises a UsageError if an option is unknown or has a wrong value."""
+    """The checked options of a reader; source.py explains each option.
+
+    `parse` raises a UsageError if an option is unknown or has a wrong value.
+    """
 
     table: str
     coordinator: str
@@ -47,7 +50,10 @@ class Options:
 
     @classmethod
     def parse(cls, given: Mapping[str, str], default_tasks: int) -> Options:
-        """Return the options of a reader, with defaults for those that are absent."""
+        """Return the options of a reader. `given` contains the options that the user has set, as text.
+
+        `default_tasks` is the default of the option `tasks`.
+        """
         if unknown := sorted(set(map(str.lower, given)) - set(OPTIONS)):
             raise UsageError(f"{FORMAT} has no option {unknown[0]!r}; its options are {', '.join(OPTIONS)}")
         paths = json.loads(given.get("paths", "[]"))

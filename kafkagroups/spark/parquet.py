@@ -26,7 +26,10 @@ TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
 def load_and_write(
     path: str, dialect: Dialect, partitions: int | None, master: str | None, folder: str
 ) -> WrittenTables:
-    """Load a log with Spark and write its tables as Parquet. Spark returns only counts to this process."""
+    """Load a log with Spark and write its tables as Parquet to `folder`. Spark returns only counts to this process.
+
+    `master` is the URL of Spark's master, and `partitions` is the topic's partition count.
+    """
     tables = load(path, dialect.coordinator, dialect.kafka, partitions=partitions, session=session(master))
     rows = write_parquet(tables, TABLES, folder)
     problems = []
@@ -51,7 +54,7 @@ def write_parquet(tables: Tables, names: Sequence[str], folder: str) -> dict[str
     rows = {}
     conf = tables.session.conf
     previous_type = conf.get(TIMESTAMP_TYPE)
-    # Spark's default, INT96, has no time zone that other readers agree on.
+    # Other readers interpret the time zone of Spark's default, INT96, in different ways.
     conf.set(TIMESTAMP_TYPE, "TIMESTAMP_MICROS")
     try:
         for table in names:

@@ -32,7 +32,7 @@ QUIET = {
 LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 _sent_to: set[str] = set()
-"""The ids of the applications whose executors have received the package."""
+"""The ids of the Spark applications whose executors have received the package."""
 
 
 def session(master: str | None = None, *, memory: str = "2g", conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -122,8 +122,8 @@ def register(session: SparkSession) -> None:
     class SessionConsumerOffsets(ConsumerOffsets):
         """The data source with this session's number of cores.
 
-        The class is local because Spark then pickles the whole class, with `tasks`. Spark plans a query in a process
-        that has no session, so the planner could not find out the number of cores.
+        Spark plans a query in a process that has no session, so this process cannot find out the number of cores. The
+        class is local, because Spark pickles a local class as a whole, with the value of `tasks`.
         """
 
         tasks = 2 * cores
@@ -132,6 +132,7 @@ def register(session: SparkSession) -> None:
 
 
 def _prepare(session: SparkSession) -> None:
+    """Allow filters in the session, and send this package to its executors if they are other processes."""
     # Without this setting, Spark refuses every reader that accepts filters.
     session.conf.set(PUSHDOWN, "true")
     context = session.sparkContext

@@ -12,15 +12,15 @@
     engine           auto, python or compiled, as in `kafkagroups.load` (default: auto, by the size of all logs)
     tasks            the largest number of tasks (default: 2 per core)
     pushdown         true: filters on `partition` select the tasks to run, and if `partitions` is given, filters on
-                     `group` do so too (default: false)
+                     `group` select tasks, too (default: false)
 
 Use `pushdown` only for a frame that runs one query. Spark 4.3 stores the pushed-down filters in the frame. A second
 query on the frame, for example without filters or as a union with itself, would run only the tasks of the first query.
 
-Each log partition is loaded alone. So a group with records in two partitions has rows from both partitions.
-`kafkagroups.spark.load` answers this kind of group as a broker would. A log with damaged bytes raises no exception, and
-neither does a log whose load would fail on a broker. The tables have the rows before the damage, and table `partitions`
-has the reason.
+Each log partition (a partition of the offsets topic) is loaded alone. So a group with records in two log partitions has
+rows from both. `kafkagroups.spark.load` answers this kind of group as a broker would. A log with damaged bytes raises
+no exception, and neither does a log whose load would fail on a broker. The tables have the rows before the damage, and
+table `partitions` has the reason.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ if TYPE_CHECKING:
 
 
 class ConsumerOffsets(DataSource):
-    """The data source. It checks its options when Spark requests the schema or a reader."""
+    """The data source. It checks its options when Spark requests the schema or a reader.
+
+    `tasks` is the default of the option `tasks`: two tasks for each core.
+    """
 
     tasks = 2 * (os.cpu_count() or 1)
 
@@ -83,7 +86,10 @@ class Task(InputPartition):
 
 
 class ConsumerOffsetsReader(DataSourceReader):
-    """The batch reader: it returns the columns of Spark's schema. Spark pickles it and sends it to the tasks."""
+    """The batch reader: it returns the columns of Spark's schema. Spark pickles the reader and sends it to the tasks.
+
+    `only_partitions` and `only_groups` are the values that pushed-down filters select; None means all.
+    """
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self.options = options
@@ -103,7 +109,8 @@ class ConsumerOffsetsReader(DataSourceReader):
     def _selected_partitions(self) -> set[int] | None:
         """Return the log partitions that the filters select, or None for all."""
         options = self.options
-        # Only the new coordinator answers a group from its home partition alone. The hash of the id chooses it.
+        # Only the new coordinator answers a group from its home partition alone. The hash of the group id chooses the
+        # home partition. A log without a partition number can contain any group, so it is always selected.
         is_home_enough = options.coordinator == "new" and options.table in GROUP_TABLES
         if self.only_groups is None or not options.partitions or not is_home_enough:
             return self.only_partitions
@@ -111,7 +118,7 @@ class ConsumerOffsetsReader(DataSourceReader):
         return _intersect(self.only_partitions, homes | {partition_number(None)})
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a task's logs in batches. Raises a UsageError if a file cannot be read."""
+        """Yield the rows of a task's logs as Arrow record batches. Raises a UsageError if a file cannot be read."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -133,6 +140,7 @@ class ConsumerOffsetsReader(DataSourceReader):
                     batch = batch.filter(pc.is_in(batch["group"], value_set=groups))
                 # Spark requires its own schema, which can differ: in a user's schema every column is nullable.
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+        # The garbage collections after later tasks then skip the objects that this worker has imported.
         freeze_objects()
 
 

@@ -5,16 +5,17 @@
              ├▶ tombstones ─ (to newest and pending) ─▶  │
              └▶ known groups ────────────────────────────┴▶ groups
 
-Each step is a function that states its rule. All rules hold inside one log partition. So `partition` is part of every
-key, and one run of the steps can read many logs. The steps read only the record types 0 to 2, because the groups of
-types 3 to 23 would need about as many rules again. If the load of a log fails on a broker, the steps have no answer for
-this log either; table `partitions` names it.
+`records` is the table of all records in the log, and `decided` are the commits with the fate of their transactions. A
+marker is the control record that commits or aborts a transaction. Each step is a function, and its docstring has the
+rule. All rules hold inside one log partition. So `partition` is part of every key, and one run of the steps can read
+many logs. The steps read only the record types 0 to 2, because the groups of types 3 to 23 would need about as many
+rules again. If the load of a log fails on a broker, the steps have no answer for this log either; table `partitions`
+names this log.
 
 Why Spark can split `find_newest_commits`. The committed offset of a key is its newest change: the commit or tombstone
 whose record has the largest offset. If two changes are compared, the older change can be dropped, no matter which
 changes are compared first. In other words, a maximum is mergeable. Spark computes the maximum of each part of the
-records, sends these maxima on, and computes the maximum of the maxima. Only the outcomes of the transactions must be
-known earlier.
+records, and then the maximum of these maxima. Only the outcomes of the transactions must be known before this step.
 
 Why the classic coordinator needs the order of the log. Its commit marker stores a pending commit if the key has no
 offset, or if the key's offset comes from an older batch. It compares the base offsets of the two batches. Its
@@ -25,8 +26,8 @@ For example, a log contains a pending commit, a plain commit (without a transact
 the marker of the pending commit comes last, no offset is stored when the marker is read, so the pending commit is the
 answer. If the marker comes before the tombstone, the plain commit is newer and stays. The tombstone then deletes the
 plain commit, and there is no answer. The commits and the tombstone are the same in both cases. The answer depends on
-the position of the marker, and no maximum over the records can compute it. The classic rule is a fold in the order of
-the log, so one task loads a whole log partition (source.py).
+the position of the marker, and no maximum over the records can compute it. The classic rule must process the records
+one after another in the order of the log, so one task loads a whole log partition (source.py).
 """
 
 from __future__ import annotations
@@ -108,10 +109,11 @@ def select_tombstones(records: DataFrame) -> DataFrame:
 
 
 def add_fate(commits: DataFrame, markers: DataFrame) -> DataFrame:
-    """Add the column `fate` to commits: `commit` or `abort`, as in the producer's next marker; null without a marker.
+    """Add the column `fate` to commits: `commit` or `abort`, as in the producer's next marker.
 
-    A commit without a producer has the fate `commit`. Transactional commits and markers are put into one table, in the
-    order of the log. Then a window finds the first marker of the same producer after each commit.
+    The fate is null if no marker follows. A commit without a producer has the fate `commit`. Transactional commits and
+    markers are put into one table, in the order of the log. Then a window finds the first marker of the same producer
+    after each commit.
     """
     plain = commits.where("producer_id is null").withColumn("fate", F.lit("commit"))
     transactional = commits.where("producer_id is not null").unionByName(markers, allowMissingColumns=True)
@@ -133,20 +135,20 @@ def find_newest_commits(decided: DataFrame, tombstones: DataFrame) -> DataFrame:
 
 
 def find_pending_commits(decided: DataFrame, tombstones: DataFrame) -> DataFrame:
-    """Return each key's and producer's newest commit without a marker, unless a tombstone of the key is newer."""
+    """For each key and producer, return the newest commit without a marker, unless a tombstone of the key is newer."""
     deleted = tombstones.groupBy(*KEY).agg(F.max("record_offset").alias("deleted_at"))
     undecided = _take_last_change(decided.where("fate is null"), *KEY, "producer_id").join(deleted, list(KEY), "left")
     return undecided.where("deleted_at is null or record_offset > deleted_at").drop("deleted_at")
 
 
 def _take_last_change(commits: DataFrame, *key: str) -> DataFrame:
-    """Return the content of each key's record with the largest offset. Spark can merge this aggregate."""
+    """Return, by key, the content of the record with the largest offset. Spark can merge partial results of this."""
     last = F.max_by(F.struct(*COMMITTED), "record_offset").alias("last")
     return commits.groupBy(*key).agg(last).select(*key, "last.*")
 
 
 def find_known_groups(records: DataFrame) -> DataFrame:
-    """Return the groups that have a group record with a value, or any commit, after their last group tombstone.
+    """Return the groups that have a value (of a group record) or a commit after their last group tombstone.
 
     So a group tombstone hides a group and its offsets until the next value. The offsets are not deleted: the next value
     shows the group and its offsets again. If a group's newest group record has a value, the value describes the group.

@@ -3,15 +3,17 @@
     spark.readStream.format("consumer_offsets").option("table", "batches").load(folder)
 
     table                           records: the columns of tables.columns.TABLES
-                                    batches: partition int, base_offset long, next_offset long, bytes binary;
-                                    each row is an unchanged batch of the log, with its header, for jobs that fold
-                                    batches themselves
-    path, paths                     as in source.py, but only files of this machine, which every executor must see;
-                                    the folder may be empty when the stream starts
+                                    batches: partition int, base_offset long, next_offset long, bytes binary; each row
+                                    is an unchanged Kafka batch of the log, with its header, for jobs that compute a
+                                    state from Kafka batches with their own code
+    path, paths                     as in source.py, but only paths of a local or mounted file system (no s3://,
+                                    hdfs://, …); the same path must exist on the driver and on every executor; the
+                                    folder may be empty when the stream starts
     coordinator, kafka, cwd, tasks  as in source.py
 
-The offset of the stream is {log partition: next Kafka offset}. growth.py finds the new batches: in segments that have
-grown, in new segments, and in new partitions. An incomplete batch is read when it is complete.
+What Spark calls the offset of a stream is a dict {log partition: next Kafka offset} here. growth.py finds the new
+batches: in segments that have grown, in new segments, and in new partitions. An incomplete batch is read when it is
+complete.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ MAX_BATCH_BYTES = 16 * 1024 * 1024
 
 @dataclass
 class StreamTask(InputPartition):
-    """The logs that one task reads: each log, the position after which the task reads it, and the end offset."""
+    """The logs that one task reads, each with the position at which reading begins, and the end offset."""
 
     logs: list[tuple[Log, Position, int]]
 
@@ -66,16 +68,19 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self.schema = schema
         self.positions: dict[int, dict[int, Position]] = {}
-        """By partition and next offset: the positions whose offsets `latestOffset` returned to Spark."""
+        """By log partition, then by next offset: the position (file and byte) of this offset in the log.
+
+        It contains all offsets that `latestOffset` has returned to Spark and that Spark can still request.
+        """
         self.sizes: dict[str, int] | None = None
-        """The file sizes at the start of a query with the trigger AvailableNow; None for other queries."""
+        """The size of each file (by path) at the start of a query with the trigger AvailableNow; otherwise None."""
 
     def initialOffset(self) -> Offset:
         """Return the offset before any batch."""
         return {}
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Remember the file sizes, because the query reads nothing that is written later."""
+        """Remember the file sizes, because a query with this trigger reads only what exists at its start."""
         self.sizes = {path: size_of(path) for log in self._logs().values() for path in files_of(log)}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
@@ -114,9 +119,9 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             }
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of a task, or their records.
+        """Yield Arrow record batches whose rows are the Kafka batches of a task, or the records in them.
 
-        Raises InvalidLog if a batch was damaged after `latestOffset` found it.
+        Raises InvalidLog if a Kafka batch is damaged now, although it was undamaged when `latestOffset` found it.
         """
         import pyarrow as pa
 
@@ -133,6 +138,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 batches = record_batches("records", columns, records)
             for batch in batches:
                 yield pa.RecordBatch.from_arrays([batch[name] for name in schema.names], schema=schema)
+        # The garbage collections after later tasks then skip the objects that this worker has imported.
         freeze_objects()
 
     def _position_at(self, partition: int, offset: int) -> Position:
@@ -172,6 +178,7 @@ def _find_logs_so_far(path: str, folder: str) -> list[Log]:
 
 
 def _raw_batches(log: Log, position: Position, end_offset: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of table `batches` as Arrow record batches. Each row is a Kafka batch with its unchanged bytes."""
     rows: list[NewBatch] = []
     size = 0
     for new_batch in read_until(log, position, end_offset):
@@ -186,6 +193,7 @@ def _raw_batches(log: Log, position: Position, end_offset: int) -> Iterator[pa.R
 
 
 def _raw_batch(log: Log, rows: Iterable[NewBatch]) -> pa.RecordBatch:
+    """Return Kafka batches as the rows of one Arrow record batch."""
     import pyarrow as pa
 
     content = [

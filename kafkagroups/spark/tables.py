@@ -75,7 +75,10 @@ def _open_logs(
     *,
     engine: str,
 ) -> tuple[list[Log], Dialect]:
-    """Return logs whose paths also work in a worker process, and after this process changes its working directory."""
+    """Return the logs at a path, and the coordinator's dialect (coordinator and Kafka version).
+
+    The logs can also be read in a worker process, and after this process has changed its working directory.
+    """
     choose_engine(engine, 0)  # Raises a UsageError if there is no such engine.
     return open_for_load(path, coordinator, kafka, partitions, until, partial(find_logs, folder=os.getcwd()))
 
@@ -90,8 +93,8 @@ class Tables:
 
     Notes
     -----
-    Usually a group has its records in one partition, so each task computes the rows of its own partitions. If the
-    topic's partition count was changed, a group can have records in several partitions. The driver loads these
+    Usually a group has its records in one partition, so each task computes the rows of the partitions that it reads. If
+    the topic's partition count was changed, a group can have records in several partitions. The driver loads these
     partitions together, as one broker would. To find these partitions, the first table needs an additional pass over
     the log. The new coordinator needs no additional pass if ``partitions`` is given. The data source itself
     (``source.py``) always loads each partition alone.
@@ -145,7 +148,10 @@ class Tables:
 
     @cached_property
     def _shared(self) -> tuple[list[Log], Groups | None]:
-        """Return the logs that share groups with other logs, and their groups as one coordinator loads them."""
+        """Return the logs that share a group with another log, and the groups that one load of these logs gives.
+
+        The groups are None if no logs share a group.
+        """
         if len(self._logs) == 1 or _is_home_enough(self._dialect, self._partitions):
             return [], None
         with task_errors():
@@ -238,7 +244,10 @@ def _is_home_enough(dialect: Dialect, partitions: int | None) -> bool:
 
 
 def _logs_with_shared_groups(logs: list[Log], ids: Iterable[tuple[str, int | None]]) -> list[Log]:
-    """Return the logs that share a group with another log. `ids` has each group and the number of each of its logs."""
+    """Return the logs that share a group with another log.
+
+    `ids` has a pair for each group and each log with records of the group: the group id and the log's partition number.
+    """
     numbers_of: dict[str, set[int | None]] = {}
     for group, number in ids:
         numbers_of.setdefault(group, set()).add(number)

@@ -32,7 +32,7 @@ def distribute(sized_items: Iterable[tuple[int, T]], max_lists: int) -> list[lis
 def freeze_objects() -> None:
     """Exclude the objects that a worker has imported and compiled from garbage collection, once per worker.
 
-    PySpark collects garbage after every task. Without this call, each collection visits all of these objects.
+    PySpark collects garbage after every task. Without this call, each collection would visit all of these objects.
     """
     gc.collect()
     gc.freeze()

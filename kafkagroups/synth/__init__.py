@@ -1,11 +1,12 @@
 """Synthetic `__consumer_offsets` topics of any size, with busy and quiet groups.
 
 A batch is the result of one request. A group commits some of its offsets, or some of its offsets expire, or the group
-gets a new generation. Transactions of several groups overlap. A marker ends each transaction that does not hang. Every
-group is in the partition in which Kafka stores it. The same arguments give the same bytes.
+gets a new generation. Transactions of several groups overlap. A marker (a control record) ends each transaction that
+does not hang. Every group is in the partition in which Kafka stores it. The same arguments give the same bytes.
 
-Names have a fixed length, so all batches of the same type and width differ only in a few values. Each such batch is
-encoded once, as a template. numpy copies the template and fills in the values.
+The width of a batch is its number of offset records. Names have a fixed length, so all batches of the same type and
+width differ only in a few values. For each type and width, one batch is encoded as a template. numpy copies the
+template and fills in the values.
 
     settings.py    the arguments                     events.py     a partition's batches, with markers
     names.py       group names and their partitions  templates.py  one batch of each type, and its variables
@@ -86,7 +87,7 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
         if progress:
             progress(records_written, records)
 
-    # If there are no requests, `numbers` is empty, but np.split returns one empty array. Therefore strict is False.
+    # Without requests, `numbers` (the partitions) is empty, but np.split returns one empty array. So strict is False.
     for number, request_times in zip(numbers.tolist(), np.split(times_by_partition, first_index[1:]), strict=False):
         partition_requests = all_requests[request_times]
         events.mark_live(all_settings, partition_requests, is_live)

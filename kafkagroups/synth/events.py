@@ -1,4 +1,8 @@
-"""The batches of one partition in log order: commits, generations and transaction markers."""
+"""The batches of one partition in log order: commits, generations and transaction markers.
+
+A key is the number of a topic-partition that a group commits, from 0 to `settings.keys` - 1. The width of a batch is
+its number of offset records.
+"""
 
 from __future__ import annotations
 
@@ -28,20 +32,25 @@ EVENT = np.dtype(
         ("batch_type", "i1"),
     ]
 )
-"""One batch: its time (ms since the first request), the producer of its transaction, its group, the first of its keys,
-its generation, its number of offsets, and its type (requests.py)."""
+"""One batch of a partition.
+
+The fields: its time (ms since the first request), the producer id of its transaction, the number of its group, the
+first of its keys, its generation or epoch, its width, and its type (the constants of requests.py)."""
 _FIRST_PRODUCER_ID = 1_000
 """The producer id of the first group."""
 _FIRST_HANGING_PRODUCER_ID = 10_000_000
 """The first producer id of the hanging transactions."""
 _MAX_TXN_MS = 1000
-"""A transaction takes less time than this, and it ends before the group's next request."""
+"""A transaction takes less time (ms) than this, and it ends before the group's next request."""
 _EMPTY_EVERY = 10
-"""One of 10 generations of a group has no members. It is never the first one, and it differs from group to group."""
+"""One of 10 generations of a group has no members: never the first one, and another one in each group."""
 
 
 def build_events(settings: Settings, request_times: Array, requests: Array, partition: int) -> Array:
-    """Return the EVENTs of a partition's requests. `request_times` contains their times in ascending order."""
+    """Return the EVENTs of a partition's requests, with a marker for each transaction that does not hang.
+
+    `requests` contains REQUESTs (requests.py), and `request_times` their times (ms) in ascending order.
+    """
     events = np.zeros(len(requests), EVENT)
     events["time"] = request_times
     for column in ("group", "first_key", "width", "batch_type"):
@@ -74,7 +83,7 @@ def count_records(settings: Settings, events: Array) -> Array:
 
 
 def mark_live(settings: Settings, requests: Array, is_live: Array) -> None:
-    """Set in `is_live` (groups × keys) which offsets exist after these requests."""
+    """Set in `is_live` which offsets exist after these requests. It has a row for each group, a column for each key."""
     batch_type = requests["batch_type"]
     is_committed = (batch_type & TXN_BIT == 0) | (requests["marker"] == COMMIT_MARKER)
     effective = np.flatnonzero((batch_type <= TOMBSTONES) & is_committed)
@@ -102,7 +111,7 @@ def _number_generations(events: Array) -> None:
 
 
 def _find_next_times(request_times: Array, groups: Array) -> Array:
-    """Return for each request the time of the group's next request; the largest int64 after the last request."""
+    """For each request, return the time of the next request of its group; the largest int64 if no request follows."""
     next_times = np.full(len(request_times), np.iinfo(np.int64).max)
     by_group = np.argsort(groups, kind="stable")
     requests = by_group[:-1]

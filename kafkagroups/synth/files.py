@@ -1,4 +1,9 @@
-"""The segments of a partition: batches are copied from templates and compressed."""
+"""The segments of a partition: batches are copied from templates and compressed.
+
+A template (templates.py) is an encoded batch of one type and width, the number of its offset records. A column contains
+one value for each batch, for example all base offsets. If a template needs several values of a column, each value has a
+slot: the n-th committed offset of a batch is slot n of the column "offset". The batches come from events.py.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +35,10 @@ _TOPIC_DIGITS = format_digits(np.arange(TOPICS), 4)
 def write_partition(
     folder: Path, settings: Settings, events: Array, group_digits: Array, report: Callable[[int], None]
 ) -> dict[str, int]:
-    """Write the segments of one partition, and return their sizes.
+    """Write the segments of one partition. Return the numbers of segments, batches, records and bytes.
 
-    `group_digits` contains the digits in each group's name. `report` is called with the number of records of each part.
+    `events` are the partition's batches (EVENTs of events.py). `group_digits` contains the digits in each group's name.
+    The batches are built in parts; `report` is called with the number of records of each part.
     """
     folder.mkdir()
     counts = count_records(settings, events)
@@ -70,7 +76,7 @@ def write_partition(
 
 
 def _split_parts(sizes: Array) -> Iterator[slice]:
-    """Yield slices of the list of batches. The batches in each slice have about _PART_BYTES bytes together."""
+    """Yield slices of the list of batches, whose sizes are `sizes`. Each slice has about _PART_BYTES bytes."""
     ends = np.cumsum(sizes)
     first = 0
     while first < len(sizes):
@@ -80,13 +86,13 @@ def _split_parts(sizes: Array) -> Iterator[slice]:
 
 
 def _calculate_template_ids(events: Array) -> Array:
-    """Return for each batch the id of its template."""
+    """For each batch, return the id of its template (see _WIDTH_LIMIT)."""
     template_ids: Array = events["batch_type"].astype(np.int16) * _WIDTH_LIMIT + events["width"]
     return template_ids
 
 
 def _calculate_sizes(settings: Settings, events: Array) -> Array:
-    """Return the size in bytes of each batch before compression."""
+    """For each batch, return its size in bytes before compression."""
     template_ids = _calculate_template_ids(events)
     size_of_template = np.zeros(16 * _WIDTH_LIMIT, np.int64)
     for template_id in np.unique(template_ids).tolist():
@@ -98,7 +104,10 @@ def _calculate_sizes(settings: Settings, events: Array) -> Array:
 def _build_batches(
     settings: Settings, events: Array, base_offsets: Array, sizes: Array, group_digits: Array
 ) -> tuple[memoryview, Array]:
-    """Return the bytes of the batches, and the position where each batch ends."""
+    """Return the bytes of the batches one after the other, and the position where each batch ends.
+
+    `sizes` are the sizes of the batches before compression.
+    """
     ends = np.cumsum(sizes)
     starts = ends - sizes
     out = np.empty(ends[-1], "u1")
@@ -123,17 +132,16 @@ def _build_batches(
 
 
 def _view_unaligned(out: Array, dtype: str) -> Array:
-    """Return a view of the bytes whose element n is the value of this type that begins at byte n."""
+    """Return a view of the bytes `out`: its element n is the value of type `dtype` that begins at byte n."""
     return np.ndarray((len(out) - np.dtype(dtype).itemsize + 1,), dtype, out, strides=(1,))
 
 
 def _build_columns(
     settings: Settings, events: Array, base_offsets: Array, group_digits: Array, width: int
 ) -> dict[str, list[Array]]:
-    """Return the values to fill into the template of these events.
+    """Return the values to fill into the template of these events, which all have the same type and width.
 
-    For each column there is a list with one array of values per slot, because a column can occur several times in a
-    template. For example, the n-th offset of a batch is slot n of the column "offset".
+    For each column, the result has a list with one array per slot. Each array contains one value for each event.
     """
     group = events["group"]
     time = events["time"]
@@ -156,7 +164,7 @@ def _build_columns(
 
 
 def _fill_template(template: Template, columns: dict[str, list[Array]]) -> Array:
-    """Return one copy of the template for each row of the columns, with the row's values filled in."""
+    """Return one copy of the template for each batch, with the values of this batch from the columns filled in."""
     row_count = len(columns["time"][0])
     size = len(template.data)
     copies = np.tile(template.data, row_count)

@@ -1,6 +1,8 @@
 """Names of groups and topics, and the partitions that store the groups.
 
-The names are <prefix>group-000000 and <prefix>topic-0000. So all group names have the same length, and all topic names.
+The names are <prefix>group-000000 and <prefix>topic-0000. So all group names have the same length, and all topic names
+have the same length. If the setting `hot` is used, a fraction of the groups is stored in one partition, the hot
+partition.
 """
 
 from __future__ import annotations
@@ -36,11 +38,13 @@ def choose_groups(settings: Settings) -> tuple[Array, Array]:
     numbers = np.arange(settings.groups)
     if settings.hot and settings.partitions > 1:
         partitions = find_partitions(format_digits(np.arange(MAX_GROUPS), GROUP_DIGITS), settings)
-        # The partition of the first name is the hot partition.
+        # The partition that stores the first name is the hot partition.
         is_name_hot = partitions == partitions[0]
         # The hot groups are spread evenly, so that busy and quiet groups are among them.
         hot_counts = np.floor(np.arange(settings.groups + 1) * settings.hot)
         is_group_hot = hot_counts[1:] > hot_counts[:-1]
+        # First the hot groups get names that are stored in the hot partition, then the other groups get other names.
+        # `is_candidate` says which names can be used, and `is_member` says which groups need a name.
         for is_candidate, is_member in ((is_name_hot, is_group_hot), (~is_name_hot, ~is_group_hot)):
             candidates = np.flatnonzero(is_candidate)
             group_count = is_member.sum()
@@ -55,9 +59,9 @@ def choose_groups(settings: Settings) -> tuple[Array, Array]:
 
 
 def find_partitions(group_digits: Array, settings: Settings) -> Array:
-    """Return the partitions that store groups, given by the digits in their names.
+    """For each group, return the partition that stores the group, as `partition_for` does for one group.
 
-    The result for one group is that of `partition_for`.
+    `group_digits` contains the digits in each group's name.
     """
     hashes = np.full(len(group_digits), java_hash(settings.prefix + GROUP) & 0xFFFFFFFF, np.uint32)
     for digit in group_digits.view("u1").reshape(len(group_digits), -1).T:

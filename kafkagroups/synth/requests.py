@@ -1,6 +1,8 @@
 """Random requests of all groups in order of time; a seed determines them.
 
-Request n is sent at n ms.
+Request n is sent at n ms. Each request becomes one batch, and the request's batch type says what the batch contains.
+The width is the number of offset records in the batch; it is 1 if the batch contains group records. A marker is the
+control record that ends a transaction. A modern group uses the new consumer protocol (KIP-848).
 """
 
 from __future__ import annotations
@@ -13,15 +15,20 @@ from kafkagroups.synth.settings import MAX_VARIED_WIDTH, Settings
 COMMIT = 0
 METADATA_BIT = 1
 TXN_BIT = 2
-"""The batch types of commits are COMMIT with any of two bits: the commits have metadata, or are in a transaction."""
+"""The batch type of commits is COMMIT plus none, one or both of two bits.
+
+METADATA_BIT: the commits have a metadata string. TXN_BIT: the commits are in a transaction."""
 TOMBSTONES, GENERATION, EMPTY_GENERATION, NEW_EPOCH, COMMIT_MARKER, ABORT_MARKER, NO_MARKER = range(4, 11)
 """The other batch types.
 
-EMPTY_GENERATION is a generation without members. NEW_EPOCH is a new epoch of a group with the new consumer protocol.
-NO_MARKER is not a batch type: it is the `marker` of a transaction that hangs."""
+TOMBSTONES are tombstones of offsets. GENERATION is a new generation of a classic group, and EMPTY_GENERATION is one
+without members. NEW_EPOCH is a new epoch of a modern group. COMMIT_MARKER and ABORT_MARKER end a transaction. NO_MARKER
+is not a batch type: it is the `marker` of a transaction that hangs, i.e. never ends."""
 REQUEST = np.dtype([("group", "i4"), ("first_key", "i4"), ("width", "i2"), ("batch_type", "i1"), ("marker", "i1")])
-"""One request: its group, the first of its keys, the number of its offsets, the type of its batch, and the marker that
-ends its transaction (0: there is no transaction)."""
+"""One request.
+
+The fields: the number of its group, the first of its keys, its width, the type of its batch, and the marker that ends
+its transaction (0: it has no transaction). A key is the number of a topic-partition that the group commits."""
 _ROUND = 1 << 20
 """The number of requests that are generated in one step."""
 
@@ -31,6 +38,7 @@ def draw_requests(settings: Settings) -> Array:
     random = np.random.default_rng(settings.seed)
     group_chances = 1 / np.arange(1, settings.groups + 1) ** settings.skew
     group_chances /= group_chances.sum()
+    # `transactional`, `modern` and `hanging` contain a bool for each group.
     transactional = _choose_fraction(settings, 1, settings.transactional)
     modern = _choose_fraction(settings, 2, settings.modern)
     tombstone_chance, generation_chance = _calculate_chances(settings)
@@ -38,7 +46,7 @@ def draw_requests(settings: Settings) -> Array:
     rounds = [np.empty(0, REQUEST)]
     missing_records = settings.records
     while missing_records:
-        # This is enough if all batches have the largest width. If they do not, another round follows.
+        # This number of requests is enough if all batches have the largest width. Otherwise, another round follows.
         request_count = -(-missing_records // (settings.max_width if settings.width else 1))
         requests = np.zeros(min(_ROUND, request_count), REQUEST)
         group = random.choice(settings.groups, len(requests), p=group_chances)
@@ -64,7 +72,7 @@ def draw_requests(settings: Settings) -> Array:
 
 
 def count_records(settings: Settings, requests: Array) -> Array:
-    """Return the number of records of each request, including its transaction's marker."""
+    """For each request, return its number of records, including the marker of its transaction."""
     has_marker = (requests["marker"] == COMMIT_MARKER) | (requests["marker"] == ABORT_MARKER)
     counts: Array = requests["width"] + has_marker.astype(np.int64)
     counts[requests["batch_type"] == NEW_EPOCH] = settings.modern_records
@@ -72,9 +80,9 @@ def count_records(settings: Settings, requests: Array) -> Array:
 
 
 def _choose_fraction(settings: Settings, choice: int, fraction: float) -> Array:
-    """Choose a random fraction of the groups. Return for each group whether it is chosen.
+    """Choose a random fraction of the groups. The result has a bool for each group.
 
-    Different numbers `choice` give choices that are independent of each other.
+    `choice` is part of the seed: calls with different numbers make independent choices.
     """
     order = np.random.default_rng([settings.seed, choice]).permutation(settings.groups)
     return order < round(fraction * settings.groups)
@@ -112,8 +120,9 @@ def _add_transactions(
 ) -> None:
     """Put the commits of transactional groups into transactions, and choose the markers of these transactions.
 
-    Mark in `hanging` the groups that have a hanging transaction. After its hanging transaction, a group writes no
-    tombstones, because the two coordinators treat a tombstone of a pending offset differently.
+    `transactional` and `hanging` contain a bool for each group. In `hanging`, mark the groups that have a hanging
+    transaction. After its hanging transaction, a group writes no tombstones, because the two coordinators treat a
+    tombstone of a pending offset differently.
     """
     group = requests["group"]
     batch_type = requests["batch_type"]
@@ -123,7 +132,7 @@ def _add_transactions(
     marker = np.where(chance < settings.hanging + settings.aborts, ABORT_MARKER, COMMIT_MARKER)
     marker[chance < settings.hanging] = NO_MARKER
     requests["marker"][commits] = marker
-    # By group: the index of its first request with a hanging transaction. -1 means an earlier round.
+    # For each group, the index of its first request with a hanging transaction. -1 means that an earlier round had it.
     first_hanging = np.where(hanging, -1, len(requests))
     hanging_requests = np.flatnonzero(requests["marker"] == NO_MARKER)
     np.minimum.at(first_hanging, group[hanging_requests], hanging_requests)
@@ -135,7 +144,7 @@ def _add_transactions(
 def _cut_requests(settings: Settings, requests: Array, record_count: int) -> Array:
     """Return the first requests, with `record_count` records together.
 
-    If a request does not fit, smaller requests of the same group replace it. They are in no transaction.
+    If the last request has too many records, smaller requests of the same group replace it, without a transaction.
     """
     ends = np.cumsum(count_records(settings, requests))
     fitting = int(np.searchsorted(ends, record_count, "right"))

@@ -15,8 +15,9 @@ WIDTH = 8
 MAX_GROUPS = 1_000_000
 MAX_KEYS = 10_000
 MAX_OFFSETS = 100_000_000
-"""The limit of groups × keys, the number of offsets that can be live."""
+"""The limit of groups × keys, the number of offsets that can be live (returned by a coordinator)."""
 MAX_WIDTH = 50
+"""The limit of `width`, the number of records in a batch of offsets."""
 TOPIC_PARTITIONS = 100
 """The number of partitions of each topic. A group with more keys than this consumes several topics."""
 MAX_VARIED_WIDTH = 15
@@ -36,7 +37,7 @@ class Settings:
     groups
         The number of groups.
     keys
-        The number of topic-partitions that each group commits. Up to groups × keys offsets can be live.
+        The number of topic-partitions that each group commits. Up to groups × keys offsets can be live at the end.
     width
         The number of records in a batch of offsets, at most `keys`. None means that the width varies.
     skew
@@ -64,7 +65,7 @@ class Settings:
     codec
         The compression codec of the batches: none, gzip, snappy, lz4 or zstd.
     segment_bytes
-        The size at which a segment is rolled.
+        The largest size of a segment in bytes, unless a single batch is larger.
     prefix
         The start of all group and topic names.
     seed

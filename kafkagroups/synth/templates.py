@@ -1,7 +1,8 @@
 """Templates: a batch of each type as a coordinator writes it, with its variables.
 
-A template contains placeholders for the variables: numbers and names that occur nowhere else in it. So a search finds
-the positions of the variables.
+A template contains placeholders for the variables: numbers and names that occur nowhere else in the template. So a
+search finds the positions of the variables. The values of a variable come from a column of files.py, for example
+"offset". A template can need several values of a column, such as several offsets. They are numbered: value n is slot n.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from kafkagroups.synth.requests import (
 )
 from kafkagroups.synth.settings import TOPIC_PARTITIONS, Settings
 
-# The placeholders in templates. Slot n of a column has the placeholder + n.
+# The placeholders in templates. For a column with several slots, the placeholder of slot n is the number below plus n.
 _BASE_OFFSET = 0x71A5_0000_0000_0001
 _TIME = 0x72A5_0000_0000_0002
 _PRODUCER = 0x73A5_0000_0000_0003
@@ -50,11 +51,14 @@ _OFFSET = 0x74A5 << 48
 _GENERATION = 0x75A5_0001
 _PARTITION = 0x76A5_0000
 _UUID = "5e0f3b9a-7c41-4d2e-9b8a-facade"
-"""The first part of the UUIDs in member ids. The last part is the six digits of the group."""
+"""The first part of the UUIDs in member ids. The last part is the six digits in the group's name."""
 
 
 class Variable(NamedTuple):
-    """The position of a column's value in a template. If a column occurs several times, `slot` is the occurrence."""
+    """The position of a value in a template. The value comes from slot number `slot` of `column`.
+
+    `dtype` is numpy's type of the value. The same value can be at several positions, each with its own Variable.
+    """
 
     column: str
     slot: int
@@ -71,7 +75,7 @@ class Template(NamedTuple):
 
 @lru_cache(256)
 def build_template(batch_type: int, width: int, settings: Settings) -> Template:
-    """Return the template of a type of batch. `width` is the number of records in a batch of offsets."""
+    """Return the template of a type of batch (requests.py). `width` is the number of records in a batch of offsets."""
     attributes = 0
     producer = NO_PRODUCER_ID
     epoch = -1
@@ -118,7 +122,10 @@ def _topic_name(slot: int, settings: Settings) -> str:
 
 
 def _assign_partitions(settings: Settings, member: int) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield each topic's slot and the partitions of this topic that are assigned to a member."""
+    """Yield the slot of each topic, and the partitions of this topic that are assigned to a member.
+
+    `member` is the member's number, from 0.
+    """
     for slot, first in enumerate(range(0, settings.keys, TOPIC_PARTITIONS)):
         partition_count = min(TOPIC_PARTITIONS, settings.keys - first)
         yield slot, tuple(range(member, partition_count, settings.members))
@@ -150,7 +157,10 @@ def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue
 
 
 def _build_epoch(group: str, settings: Settings) -> list[Record]:
-    """Return the records of a new epoch: every member changes its subscription and reaches its target assignment."""
+    """Return the records of a new epoch of a modern group.
+
+    Every member changes its subscription, and then has all partitions of its new target assignment.
+    """
     topics = tuple(_topic_name(slot, settings) for slot, _ in _assign_partitions(settings, 0))
     members = []
     targets = []
@@ -189,7 +199,7 @@ def _topic_id(slot: int) -> str:
 
 
 def _find_variables(data: bytes, width: int, settings: Settings) -> Iterator[Variable]:
-    """Search a template for all placeholders."""
+    """Search a template for all placeholders, and yield their positions."""
     topic_count = -(-settings.keys // TOPIC_PARTITIONS)
     patterns = [
         ("base_offset", 0, struct.pack(">q", _BASE_OFFSET), ">i8"),
@@ -208,5 +218,5 @@ def _find_variables(data: bytes, width: int, settings: Settings) -> Iterator[Var
         ]
     for column, slot, placeholder, dtype in patterns:
         for match in re.finditer(re.escape(placeholder), data):
-            # A name is longer than its digits: the digits are its end.
+            # The placeholder of a name begins with constant text. Only its last characters, the digits, are variable.
             yield Variable(column, slot, match.end() - np.dtype(dtype).itemsize, dtype)

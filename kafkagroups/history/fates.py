@@ -143,6 +143,7 @@ class Fates(Observer):
         self.decide(entry, fate, by)
         if fate is not Fate.WINS:
             del self._stored[id(offset)]
+        # If only one group is wanted, a marker is kept only if it ends a transaction of this group.
         marker = self._current
         ends_transaction = fate in (Fate.WINS, Fate.ABORTED)
         if ends_transaction and self.wanted_group is not None and marker is not None and marker.fate is Fate.MARKER:

@@ -210,6 +210,7 @@ class Stats(Fates):
             if any(entry.fate is Fate.MARKER for entry in entries):
                 open_transactions.pop(batch.producer_id, None)
         elif batch.is_transactional:
+            # `first` is used only if no transaction of this producer is open.
             since_ms = batch.records[0].timestamp if batch.records else batch.max_timestamp
             first = OpenTransaction(batch.producer_id, batch.base_offset, since_ms)
             transaction = open_transactions.setdefault(batch.producer_id, first)

@@ -1,11 +1,11 @@
 """Log compaction: one pass of the cleaner of Kafka 4.3.1 over one partition.
 
 The offset map (offset_map.py) contains the newest offset of each key in the dirty part of the log. This part begins at
-the first dirty offset, up to which an earlier pass has cleaned the log, and ends at the first uncleanable offset. A
-record stays if the offset map has no newer record of its key, and if the record is not an expired tombstone (a record
-without a value). The pass reads and rewrites all segments from the log's start to the last offset that the map covers.
-It divides these segments into groups, and writes each group as one segment. It copies all later segments, including the
-active segment (the last one). The next pass begins after the last offset of the map: the next dirty offset.
+the first dirty offset, where the earlier passes ended, and ends at the first uncleanable offset. A record stays if the
+offset map has no newer record of its key, and if the record is not an expired tombstone (a record without a value). The
+pass reads and rewrites all segments from the log's start to the last offset that the map covers. It divides these
+segments into groups, and writes each group as one segment. It copies all later segments, including the active segment
+(the last one). The next pass begins after the last offset of the map: the next dirty offset.
 
 - The first pass that keeps a tombstone sets a delete horizon in the header of its batch: attribute bit 6 is set, and
   the base timestamp becomes the time of the pass + delete.retention.ms. The horizon never changes. The first pass at or
@@ -18,7 +18,8 @@ active segment (the last one). The next pass begins after the last offset of the
 - A batch that loses no record is copied byte for byte. A rewritten batch keeps its offsets, producer, sequence, leader
   epoch, codec and timestamp type. Its base timestamp is the delete horizon, or the timestamp of its first record. An
   empty batch has no codec, no horizon and no base timestamp.
-- Messages of magic 0 and 1 become batches of magic 2. The base offset is the first offset that the pass keeps.
+- Messages of magic 0 and 1 (the formats before Kafka 0.11) become batches of magic 2. The base offset of such a batch
+  is the first offset that the pass keeps.
 - Records without a key are removed. Records after the last offset of the map stay, unless they were aborted.
 
 Simpler than Kafka: there are no index files, so their size limits do not apply. A segment whose offsets span more than

@@ -4,9 +4,9 @@ All formats of a batch begin with the same fields. A reader needs only these fie
 
     offset int64 · size int32 (bytes that follow) · leader epoch or CRC, 4 bytes · magic int8
 
-In magic 2, this offset is the offset of the first record, and the header contains the difference to the last offset. In
-magic 0 and 1, it is the offset of the message, or of the last message in a compressed wrapper. The checksum is not
-checked here, but in batches.py.
+The magic is the number of the batch's format. In magic 2, the field offset contains the offset of the first record, and
+the header contains the difference to the last offset. In magic 0 and 1, the field contains the offset of the message,
+or of the last message in a compressed wrapper. The checksum is not checked here, but in batches.py.
 Source: FileLogInputStream.java, ByteBufferLogInputStream.java, Records.java (4.3.1).
 """
 

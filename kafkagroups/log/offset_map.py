@@ -56,7 +56,7 @@ def fill_map(
 ) -> None:
     """Add the keys of segments until the map is full. Records below the offset `first_dirty` are not added.
 
-    `segments` contains, for each segment, its batches and the base offset of the next segment. For the last segment, it
+    For each segment, `segments` contains its batches and the base offset of the next segment. For the last segment, it
     is the first uncleanable offset instead. `transactions` are the transactions that are open at the current batch. The
     map also covers the offsets between a segment's last batch and the next segment.
     """

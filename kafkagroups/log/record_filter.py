@@ -1,6 +1,7 @@
 """The cleaner's filter, which decides whether a batch is kept, rewritten, emptied or removed.
 
-The docstring of cleaner.py lists the rules. Source: Cleaner.cleanInto, MemoryRecords.filterTo (4.3.1).
+The docstring of cleaner.py lists the rules and explains the terms. Source: Cleaner.cleanInto, MemoryRecords.filterTo
+(4.3.1).
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ def filter_batch(batch: Batch, record_filter: RecordFilter, keeps_old_tombstones
     if not kept_records:
         content = _empty_batch(batch) if _is_retained_empty(batch, record_filter) else b""
         return content, 0
+    # The first pass that keeps a tombstone or an unused marker sets the delete horizon of its batch.
     if horizon_ms is None and (can_discard or any(record.value is None for record in kept_records)):
         return _rewrite_batch(batch, kept_records, record_filter.horizon_ms), len(kept_records)
     if batch.magic >= 2 and len(kept_records) == batch.count:

@@ -1,6 +1,6 @@
 """The segments of a partition: batches are copied from templates and compressed.
 
-A template (templates.py) is an encoded batch of one type and width, the number of its offset records. A column contains
+A template (templates.py) is an encoded batch of one type and width (its number of offset records). A column contains
 one value for each batch, for example all base offsets. If a template needs several values of a column, each value has a
 slot: the n-th committed offset of a batch is slot n of the column "offset". The batches come from events.py.
 """
@@ -24,7 +24,7 @@ from kafkagroups.synth.settings import TOPIC_PARTITIONS, Settings
 from kafkagroups.synth.templates import Template, build_template
 
 FIRST_TIMESTAMP_MS = 1_700_000_000_000
-"""The timestamp of the first request."""
+"""The timestamp (ms) of the first request."""
 _PART_BYTES = 64 * 1024 * 1024
 """About this many bytes of batches are built in memory at a time."""
 _WIDTH_LIMIT = 64

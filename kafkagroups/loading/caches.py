@@ -1,7 +1,8 @@
 """A coordinator's cache: adds the shards of partitions, and decides which groups exist.
 
-A shard is the state of one partition (groups/shard.py). The cache keeps only the parts of each group. `Groups`
-(groups.py) builds the group from its parts when the group is first used.
+A shard is the state of one partition (groups/shard.py). The cache keeps only the parts of each group: its group record,
+its offsets and its pending commits (groups/group_parts.py). `Groups` (groups.py) builds the group from these parts when
+the group is first used. The offsets of a group that does not exist are an orphan.
 Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9), CoordinatorRuntime, GroupCoordinatorShard.onLoaded (4.3.1).
 """
 
@@ -22,7 +23,7 @@ from kafkagroups.records.versions import Dialect
 
 
 class Cache(ABC):
-    """The groups and offsets that a coordinator has in memory. Add its partitions in ascending order."""
+    """The groups and offsets that a coordinator has in memory. Add the shards in the order of their partitions."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
@@ -34,8 +35,8 @@ class Cache(ABC):
     def add(self, shard: Shard) -> None:
         """Add the shard of a partition, as the last step of the partition's load. The shard is not changed.
 
-        Raise LoadFailed or BadBytes if a broker's load of the partition would fail. The cache then has the same content
-        as the broker's cache.
+        Raise LoadFailed or BadBytes if a broker's load of the partition would fail. After the error, the cache has the
+        same content as the broker's cache.
         """
         for group_id in shard.names:
             partitions = self.partitions_of_groups.setdefault(group_id, [])
@@ -48,7 +49,7 @@ class Cache(ABC):
 
 
 class ClassicCache(Cache):
-    """The cache of the classic coordinator. All partitions share it, and the first loaded group with an id stays."""
+    """The cache of the classic coordinator. All partitions share it. If an id is loaded twice, the first stays."""
 
     def __init__(self, dialect: Dialect) -> None:
         super().__init__(dialect)
@@ -64,6 +65,7 @@ class ClassicCache(Cache):
             raise shard.failure
         committed = self._offsets if self._keeps_offsets_apart else shard.offsets.committed
         pending = pending_by_group(shard.offsets)
+        # Committed or pending offsets are enough for a group to exist. Only 0.9 and 0.10.0 require a group record.
         simple_ids = (
             [] if self._keeps_offsets_apart and self.dialect.since(0, 9) else [*committed, *_pending_ids(shard)]
         )
@@ -77,12 +79,14 @@ class ClassicCache(Cache):
         if self._keeps_offsets_apart:
             for group_id in self._offsets.keys() & self.groups.keys():
                 self.groups[group_id] = self.groups[group_id]._replace(offsets=self._offsets[group_id])
+        # A group whose last record is a tombstone must not be in the cache, unless it still has offsets. Another
+        # partition can have loaded a group with this id; the broker then fails with the following error.
         for group_id in shard.removed_groups:
             if group_id in self.groups and (self._keeps_offsets_apart or group_id not in committed):
                 raise LoadFailed(f"Unexpected unload of active group {group_id!r}")
 
     def _add_offsets(self, shard: ClassicShard) -> None:
-        """Add the offsets of a partition to those of all partitions. A broker does this even if the load fails."""
+        """Add a partition's offsets to the offsets of all partitions. A broker does this even if the load fails."""
         merged = {group_id: dict(offsets) for group_id, offsets in self._offsets.items()}
         for group_id, partition in shard.removed_offsets:
             merged.get(group_id, {}).pop(partition, None)
@@ -95,8 +99,9 @@ class ClassicCache(Cache):
 class NewCache(Cache):
     """The cache of the new coordinator: each partition has separate groups and offsets.
 
-    If several partitions have a group, the first of these partitions answers for it. If the topic's partition count is
-    given, only the group's home partition answers for it.
+    If several partitions contain a group with the same id, the first of these partitions answers requests for the id.
+    If `partitions`, the topic's partition count, is given, only the group's home partition answers for the id. The home
+    partition is the one that `partition_for` returns for the id.
     """
 
     def __init__(self, dialect: Dialect, partitions: int | None = None) -> None:
@@ -126,16 +131,17 @@ class NewCache(Cache):
             self.orphans.pop(group_id, None)
 
     def _answers_from(self, group_id: str, partition: int | None) -> bool:
-        """Return whether this partition answers for a group. A partition without a number answers for every group."""
+        """Return whether this partition answers for a group. A partition without a number answers for all groups."""
         if self._partitions is None or partition is None:
             return True
         return partition_for(group_id, self._partitions) == partition
 
 
 def create_cache(dialect: Dialect, partitions: int | None = None) -> Cache:
-    """Return the cache of a coordinator that has read nothing."""
+    """Return the empty cache of a coordinator. `partitions` is the topic's partition count, if it is known."""
     return ClassicCache(dialect) if dialect.coordinator == "classic" else NewCache(dialect, partitions)
 
 
 def _pending_ids(shard: Shard) -> list[str]:
+    """Return the ids of the groups that have pending commits."""
     return [group_id for groups in shard.offsets.pending.values() for group_id in groups]

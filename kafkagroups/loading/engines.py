@@ -1,4 +1,8 @@
-"""Chooses the engine, readable or compiled, and folds several logs with it."""
+"""Chooses the engine, readable or compiled, and folds several logs with it.
+
+To fold a log means to apply its records, in order, to a shard, which is the state of one partition (groups/shard.py).
+The readable engine ("python") is groups/fold.py. The compiled engine is kernels/fold_log.py and needs numba.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +26,15 @@ from kafkagroups.records.versions import Dialect
 
 ENGINES = ("auto", "python", "compiled")
 MIN_COMPILED_SIZE = 16 * 1024 * 1024
-"""From this total size in bytes on, "auto" chooses the compiled engine. For smaller logs, importing numba takes longer
-than the load."""
+"""If all logs together have this size in bytes or more, "auto" chooses the compiled engine. For smaller logs, importing
+numba takes longer than the load."""
 
 
 class FoldLog(Protocol):
-    """The interface of both engines: fold a log, up to a stop, into a shard (the state of one partition).
+    """The interface of both engines: fold a log, up to `stop` (log/stop.py), into a shard.
 
-    With a `base`, the log is folded onto a copy of `base`. `count_bytes` can be called from any thread.
+    `base` is the shard of the earlier part of the log. If it is given, the log is folded onto a copy of `base`.
+    `count_bytes` receives the number of bytes that were read since its last call. It can be called from any thread.
     """
 
     def __call__(
@@ -43,14 +48,14 @@ class FoldLog(Protocol):
 
 
 class FoldIfPossible(Protocol):
-    """A fold that returns None if this engine cannot fold the log exactly. It hands nothing to another engine."""
+    """A fold that returns None if its engine cannot fold the log. It does not call the other engine."""
 
     def __call__(self, log: Log, dialect: Dialect) -> Shard | None: ...
 
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine. Its name is "python" or "compiled"."""
+    """An engine. Its name is "python" (the readable engine) or "compiled"."""
 
     name: str
     fold: FoldLog
@@ -58,7 +63,7 @@ class Engine:
 
     @property
     def is_parallel(self) -> bool:
-        """Whether this engine folds several logs in parallel. Threads that run Python code would block each other."""
+        """Whether this engine folds several logs in parallel. Threads of the readable engine would block each other."""
         return self.name == "compiled"
 
     def fold_logs(
@@ -70,14 +75,14 @@ class Engine:
         threads: int = 0,
         count_bytes: CountBytes = ignore_bytes,
     ) -> Generator[Shard, None, None]:
-        """Yield the shard of each log, in order. A parallel engine uses `threads` threads; 0 means one for each CPU."""
+        """Yield the shard of each log, in order. A parallel engine uses `threads` threads; 0 means one per CPU."""
         thread_count = min(threads or os.cpu_count() or 1, len(logs)) if self.is_parallel else 1
         if thread_count <= 1:
             for log in logs:
                 yield self.fold(log, dialect, stop, None, count_bytes)
             return
         with ThreadPoolExecutor(thread_count) as pool:
-            # Only one fold more than threads is submitted, so that not all shards are in memory at the same time.
+            # The pool gets only one log more than it has threads. So not all shards are in memory at the same time.
             futures: deque[Future[Shard]] = deque()
             for log in logs:
                 futures.append(pool.submit(self.fold, log, dialect, stop, None, count_bytes))
@@ -91,7 +96,7 @@ PYTHON = Engine("python", readable.fold, readable.fold)
 
 
 def create_observed_engine(observer: Observer) -> Engine:
-    """Return the readable engine with an observer, which is called for each record and its fate."""
+    """Return the readable engine with an observer, which receives each record and its fate (groups/observer.py)."""
 
     def fold(
         log: Log,
@@ -106,7 +111,7 @@ def create_observed_engine(observer: Observer) -> Engine:
 
 
 def choose_engine(name: str, total_size: int) -> Engine:
-    """Return the engine for logs of this size in bytes.
+    """Return the engine with a name. For "auto", `total_size` decides: the size of all logs in bytes.
 
     Raise UsageError if no engine has this name, or if the name is "compiled" and numba is not installed.
     """
@@ -130,18 +135,20 @@ def _compiled_engine() -> Engine:
 
 
 def engine_of(shard: Shard) -> Engine:
-    """Return the engine that folded a shard. It must also fold the log after the shard."""
+    """Return the engine that folded a shard. The same engine must fold the log's next batches onto the shard."""
     return PYTHON if isinstance(shard.offsets, Offsets) else _compiled_engine()
 
 
 def choose_engine_for(name: str, logs: Iterable[Log]) -> Engine:
-    """Return the engine for these logs, as `choose_engine` does."""
+    """Return the engine with a name. For "auto", the size of the logs decides. Raise UsageError as `choose_engine`."""
     return choose_engine(name, sum(log.size for log in logs) if name == "auto" else 0)
 
 
 @contextmanager
 def pause_garbage_collector() -> Iterator[None]:
-    """Pause Python's garbage collector. A load creates objects that stay, and checking them repeatedly takes time."""
+    """Pause Python's garbage collector. A load creates many objects that stay, and the collector would check them
+    again and again.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:

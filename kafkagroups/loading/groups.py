@@ -26,8 +26,8 @@ Orphans = LazyMapping[OrphanParts, Orphan]
 class Groups(Mapping[str, AnyGroup]):
     """The groups that a coordinator has after loading a log, by group id.
 
-    A group is built when it is first used, and then kept. Both engines give the same groups. If you change a group, you
-    change only this object.
+    A group is built when it is first used, and then kept. Both engines give the same groups. If you change a group, the
+    change is visible only in this object.
 
     Attributes
     ----------
@@ -42,9 +42,10 @@ class Groups(Mapping[str, AnyGroup]):
     orphans
         Offsets that the coordinator keeps although their groups do not exist.
     elsewhere
-        For groups with records in several partitions: the partitions whose records do not count.
+        For each group with records in a partition that does not answer for the group: all these partitions. Their
+        records of the group do not count.
     named
-        The partitions in which each group has records, including groups that do not exist any more.
+        The partitions in which each group has records, including groups that no longer exist.
 
     Examples
     --------
@@ -116,8 +117,8 @@ class Groups(Mapping[str, AnyGroup]):
         Returns
         -------
         pandas.DataFrame
-            Topics and partitions are lists; None if the member's bytes cannot be read. `generation` is set for members
-            of classic groups, `member_epoch` for members of the newer types.
+            Topics and partitions are lists, or None if the member's bytes cannot be read. `generation` is set for
+            members of classic groups, `member_epoch` for members of consumer, share and streams groups.
         """
         from kafkagroups.tables.frames import members_frame
 
@@ -126,7 +127,8 @@ class Groups(Mapping[str, AnyGroup]):
     def parts(self) -> Iterator[tuple[str, GroupParts]]:
         """Yield the id and the parts of each group, in the order of the ids, without building any group.
 
-        The tables are made from the parts. Offsets from the compiled engine may still be in its arrays.
+        The parts are the group, its offsets and its pending commits (groups/group_parts.py). The tables are made from
+        them. If the compiled engine loaded the log, the offsets may still be in this engine's arrays.
         """
         unbuilt = self.groups.unbuilt()
         for group_id in sorted(self):
@@ -140,8 +142,8 @@ class Groups(Mapping[str, AnyGroup]):
 def describe_failure(path: str, partition: int | None, kafka: str, error: str, serves_groups: bool = False) -> str:
     """Return the message for people that says why the load of a partition fails.
 
-    `serves_groups` is true if the load fails at its last step, after the groups were put into the cache. The broker
-    then answers for these groups. This can only happen with the classic coordinator.
+    `error` is the reason. `serves_groups` is true if the load fails at its last step, after the groups were added to
+    the cache. The broker then answers requests for these groups. Only the classic coordinator can fail at this step.
     """
     message = f"{path}, partition {partition}: Kafka {kafka} fails to load it: {error}"
     if serves_groups:
@@ -155,7 +157,11 @@ def collect_groups(
     path: str = "",
     partitions: int | None = None,
 ) -> Groups:
-    """Return the groups in a coordinator's cache, with what was read of each partition."""
+    """Return the groups in a coordinator's cache.
+
+    `loaded` is what was read of each partition. `path` is only used in messages. `partitions` is the topic's partition
+    count, if it is known.
+    """
     orphans = {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups}
     answering_partitions = {group_id: parts.group.partition for group_id, parts in cache.groups.items()}
     return Groups(
@@ -171,7 +177,10 @@ def collect_groups(
 
 
 def join_groups(parts: Sequence[Groups], path: str, partitions: int | None = None) -> Groups:
-    """Join the loads of different partitions of one topic. Only one of the loads may have a group with a given id."""
+    """Join the loads of different partitions of one topic. No two of the loads may have a group with the same id.
+
+    `partitions` is the topic's partition count, if it is known.
+    """
     whole = Groups(parts[0].coordinator, parts[0].kafka, path)
     for part in sorted(parts, key=lambda part: min(number or 0 for number in part.partitions)):
         whole.partitions |= part.partitions
@@ -190,7 +199,12 @@ def _find_elsewhere(
     answering_partitions: Mapping[str, int | None],
     partitions: int | None,
 ) -> dict[str, list[int | None]]:
-    """Return for each group the partitions that have records of it but do not answer for it."""
+    """Return for each group the partitions that contain records of the group but do not answer requests for it.
+
+    `partitions_of_groups` has all partitions that contain records of a group. `answering_partitions` has the partition
+    of each group that exists. `partitions` is the topic's partition count, if it is known. Groups without a wrong
+    partition are not in the result.
+    """
     elsewhere = {}
     for group_id, partition_numbers in partitions_of_groups.items():
         if len(partition_numbers) == 1 and not partitions:

@@ -1,4 +1,7 @@
-"""A broker's load: open the logs, fold each into a shard, add the shards to one coordinator's cache."""
+"""A broker's load: open the logs, fold each into a shard, add the shards to one coordinator's cache.
+
+A shard is the state of one partition (groups/shard.py). To fold a log means to apply its records to a shard, in order.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,11 @@ def open_for_load(
     until: int | None = None,
     find_logs: Callable[[str | Path], list[Log]] = open_logs,
 ) -> tuple[list[Log], Dialect]:
-    """Return the logs at a path and the dialect to load them with. Raise UsageError as `kafkagroups.load` does."""
+    """Return the logs at a path, and the dialect (coordinator and Kafka version) to load them with.
+
+    The parameters are those of `kafkagroups.load`. `find_logs` is the function that opens the logs. Raise UsageError as
+    `kafkagroups.load` does.
+    """
     if partitions is not None and partitions < 1:
         raise UsageError(f"a topic has at least 1 partition, not {partitions}")
     dialect = versions.dialect(coordinator, kafka)
@@ -49,7 +56,8 @@ def load_logs(
 ) -> Groups:
     """Return the groups that one coordinator has after loading these logs in this order.
 
-    The other arguments are those of `kafkagroups.load`. `path` is only used in messages.
+    `path` is only used in messages. `stop` is where reading ends (log/stop.py). `count_bytes` receives the number of
+    bytes that were read since its last call. `partitions` and `threads` are those of `kafkagroups.load`.
     """
     cache = create_cache(dialect, partitions)
     loaded: dict[int | None, LoadedPartition] = {}

@@ -8,7 +8,11 @@ from kafkagroups.log.log_to_clean import Progress
 
 
 class ByteProgress:
-    """Reports "loading", the bytes that were read, and the total. If both engines read a partition, it counts once."""
+    """Reports "loading", the number of bytes that were read, and the total number of bytes.
+
+    If the compiled engine hands a partition to the readable engine, both engines report its bytes. So the reported
+    number is limited to the total.
+    """
 
     def __init__(self, report: Progress, total: int) -> None:
         self._report = report

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 def read_table(groups: LoadedGroups, table: str, columns: Iterable[str] | None = None) -> pa.RecordBatchReader:
-    """Return one table of loaded groups; all tables except `records` are possible.
+    """Return one table of loaded groups. Every table is possible except `records`, which is not made from groups.
 
-    Raises UsageError if there is no such table or column.
+    `columns` are the names of the columns to return; None means all columns. Raises UsageError if there is no
+    such table or column.
     """
     import pyarrow as pa
 
@@ -27,7 +28,7 @@ def read_table(groups: LoadedGroups, table: str, columns: Iterable[str] | None =
 
 
 def _batches(groups: LoadedGroups, table: str, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-    """Yield the table's rows. Offsets in the arrays of the compiled engine are copied column by column."""
+    """Yield the rows of a table. Offsets that are still in the arrays of the compiled engine are copied directly."""
     if table in rows.GROUP_TABLES:
         parts = list(groups.parts())
         if table == "offsets":
@@ -50,6 +51,7 @@ def _rows(groups: LoadedGroups, table: str) -> Iterable[rows.Row]:
 
 
 def _partition_row(partition: int | None, loaded: LoadedPartition) -> rows.Row:
+    """Return the row of the table `partitions` for one partition."""
     return (
         rows.partition_number(partition),
         loaded.segments,

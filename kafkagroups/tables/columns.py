@@ -1,13 +1,15 @@
 """The columns of a log's tables (`TABLES`), and rows as Arrow record batches.
 
-`TABLES` uses Spark's type names; `?` means that a column can be null. The Arrow schema and Spark's schema are made from
-`TABLES`. Every table begins with `partition`, the number of the log partition (-1 if the folder's name has no number).
+`TABLES` uses Spark's type names. A `?` after the type means that the column can be null. The Arrow schema and Spark's
+schema are made from `TABLES`. The first column of every table is `partition`, the partition of `__consumer_offsets`
+that the row comes from (-1 if the name of the log's folder has no number).
 
 A column `…_ms` contains a time as it is in the log. The column with the same name without `_ms` contains the same time
 as a readable timestamp. The timestamp is null if pandas cannot store the year.
 
-A row (rows.py) is a tuple of the stored columns, without the readable timestamps. As in Java, half a surrogate pair in
-a string (a path, for example) becomes `?` in Arrow. pyarrow is imported only when it is needed.
+A row (rows.py) is a tuple of the stored columns, i.e. of all columns except the readable timestamps. As in Java, half a
+surrogate pair in a string (a path, for example) becomes `?` in Arrow, because UTF-8 cannot encode it. pyarrow is
+imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS = 65_536
-"""The largest number of rows in a record batch."""
+"""The largest number of rows in an Arrow record batch."""
 BATCH_BYTES = 64 * 1024 * 1024
-"""About how many bytes a record batch can have in its strings and lists. Arrow's limit is 2 GiB per column."""
+"""About how many bytes of strings and lists an Arrow record batch can contain. Arrow's limit is 2 GiB per column."""
 
 FIRST_MS = -9_214_560_000_000
-"""The beginning of 1678 in ms since the epoch. A pandas timestamp can store the years from `FIRST_MS` to `END_MS`."""
+"""The beginning of 1678 in ms since the epoch. A pandas timestamp can store times from `FIRST_MS` to `END_MS`."""
 END_MS = 9_214_646_400_000
-"""The end of 2261 in ms since the epoch."""
+"""The end of 2261 in ms since the epoch: the first time that is too late."""
 
 
 class Column(NamedTuple):
@@ -42,12 +44,13 @@ class Column(NamedTuple):
 
 
 def _parse_columns(text: str) -> tuple[Column, ...]:
+    """Return the columns in a text like "partition int, topic string?"."""
     pairs = (column.split() for column in text.split(","))
     return tuple(Column(name, type_name.rstrip("?"), type_name.endswith("?")) for name, type_name in pairs)
 
 
 def _describe_offset() -> str:
-    """Return the columns of an offset: its partitions, group and topic, and the fields of offset_fields.py."""
+    """Return the columns of a committed offset, as a text that `_parse_columns` reads."""
     columns = ["partition int", "group string", "topic string", "topic_partition int"]
     for field in OFFSET_FIELDS:
         columns.append(f"{field.column} {field.type}")
@@ -80,11 +83,11 @@ TABLES = {
     ),
     "ids": _parse_columns("partition int, group string"),
 }
-"""The columns of each table. Spark's load needs table `ids`: all group ids in a partition's records."""
+"""The columns of each table. Table `ids` has all group ids in the records of a partition; Spark's load needs it."""
 
 
 def columns_of(table: str, names: Iterable[str] | None = None) -> tuple[Column, ...]:
-    """Return the columns of a table, or only the columns in `names`, in the order of the names.
+    """Return the columns of a table. If `names` is given, return only these columns, in this order.
 
     Raises UsageError if there is no such table or column.
 
@@ -119,7 +122,7 @@ def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
 
 
 def record_batches(table: str, columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a table as Arrow record batches with the given columns."""
+    """Yield the rows of a table as Arrow record batches. `columns` are the columns of the result."""
     import pyarrow as pa
 
     schema = arrow_schema(columns)
@@ -167,7 +170,7 @@ def _microseconds(ms: int | None) -> int | None:
 
 
 def array_of(data_type: pa.DataType, values: Sequence[Any]) -> pa.Array:
-    """Return Python values as an Arrow array. The array is built from buffers, because `pa.array` imports pandas."""
+    """Return Python values as an Arrow array. It is built from buffers, because `pa.array` imports pandas (slow)."""
     import numpy as np
     import pyarrow as pa
 
@@ -189,7 +192,7 @@ def array_of(data_type: pa.DataType, values: Sequence[Any]) -> pa.Array:
 
 
 def _end_offsets(values: Sequence[Any]) -> pa.Buffer:
-    """Return Arrow's buffer for lists and strings: 0, and the position of the end of each value."""
+    """Return Arrow's buffer of the positions of lists or strings: 0, and then the position where each value ends."""
     import numpy as np
     import pyarrow as pa
 

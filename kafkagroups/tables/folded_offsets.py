@@ -1,4 +1,8 @@
-"""Table `offsets` as Arrow, directly from the arrays of a compiled fold."""
+"""Table `offsets` as Arrow, directly from the arrays of a compiled fold.
+
+A fold is the state that the compiled engine has of one partition's log. It stores committed offsets in arrays
+(kernels/layout.py), which are faster to copy than one Python object per offset.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
     from kafkagroups.kernels.columns import OffsetColumns, Texts
 
 OffsetsOfFolds = dict[int, list[tuple[int | None, FoldedOffsets]]]
-"""For each fold (by the object id of its arrays): the log partition and the offsets of each group."""
+"""For each fold (by Python's `id` of its arrays): for each group, the number of the log partition and the offsets."""
 
 
 def split_folded(groups: Iterable[tuple[str, GroupParts]]) -> tuple[OffsetsOfFolds, list[tuple[str, GroupParts]]]:
@@ -32,7 +36,7 @@ def split_folded(groups: Iterable[tuple[str, GroupParts]]) -> tuple[OffsetsOfFol
 
 
 def folded_batches(folded: OffsetsOfFolds, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-    """Yield record batches with the given columns of all offsets that the groups have committed."""
+    """Yield Arrow record batches of the committed offsets. `columns` are the columns of the result."""
     for groups in folded.values():
         partition, first_offsets = groups[0]
         yield from _batches_of_fold(partition, first_offsets.arrays, [offsets for _, offsets in groups], columns)
@@ -41,6 +45,7 @@ def folded_batches(folded: OffsetsOfFolds, columns: Sequence[Column]) -> Iterato
 def _batches_of_fold(
     partition: int | None, arrays: OffsetArrays, groups: Sequence[FoldedOffsets], columns: Sequence[Column]
 ) -> Iterator[pa.RecordBatch]:
+    """Yield the record batches of one fold. `groups` are the offsets of its groups, one element per group."""
     import numpy as np
     import pyarrow as pa
 
@@ -59,7 +64,10 @@ def _batches_of_fold(
 
 
 class _ArrowColumns:
-    """Some rows of the table. For each column, there is a method with the column's name."""
+    """Rows of the table `offsets`. Each method returns the column with the method's name.
+
+    `partition` is the number of the log partition.
+    """
 
     def __init__(self, offsets: OffsetColumns, partition: int) -> None:
         self._offsets = offsets
@@ -113,6 +121,7 @@ class _ArrowColumns:
 
 
 def _strings(texts: Texts, is_present: Any = True) -> pa.Array:
+    """Return texts as an Arrow array. `is_present` is True, or a bool array; a row with False is null."""
     import pyarrow as pa
 
     buffers = [_nulls(is_present), pa.py_buffer(texts.ends), pa.py_buffer(texts.content)]
@@ -120,6 +129,7 @@ def _strings(texts: Texts, is_present: Any = True) -> pa.Array:
 
 
 def _numbers(type_name: str, values: Any, is_present: Any = True) -> pa.Array:
+    """Return numbers as an Arrow array of this type. `is_present` is that of `_strings`."""
     import pyarrow as pa
 
     return pa.Array.from_buffers(
@@ -128,7 +138,7 @@ def _numbers(type_name: str, values: Any, is_present: Any = True) -> pa.Array:
 
 
 def _times(ms: Any, is_present: Any) -> pa.Array:
-    """Return times as timestamps; null if pandas cannot store the year."""
+    """Return times in ms as Arrow timestamps. A timestamp is null if pandas cannot store its year."""
     import numpy as np
     import pyarrow as pa
 
@@ -139,6 +149,7 @@ def _times(ms: Any, is_present: Any) -> pa.Array:
 
 
 def _nulls(is_present: Any) -> pa.Buffer | None:
+    """Return Arrow's buffer with a bit for each row that is not null. None means that no row is null."""
     import numpy as np
     import pyarrow as pa
 

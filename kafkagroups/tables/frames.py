@@ -45,7 +45,8 @@ def offsets_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
 def members_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
     """Return a row for each member. Topics and partitions are lists, or None if the member's bytes cannot be read.
 
-    Only rows of classic groups have a `generation`. Only rows of the newer group types have a `member_epoch`.
+    Only members of classic groups have a `generation`. Only members of consumer, share and streams groups have a
+    `member_epoch`.
     """
     import pandas as pd
 

@@ -22,12 +22,12 @@ from kafkagroups.tables.offset_fields import offset_json
 
 
 def group_json(group: AnyGroup) -> dict[str, Any]:
-    """Return a group's description, offsets and pending commits. Members are sorted by id."""
+    """Return a group's description, its committed offsets and its pending commits. Members are sorted by id."""
     return description_json(group) | {"offsets": offsets_json(group.offsets), "pending": pending_json(group.pending)}
 
 
 def description_json(group: AnyGroup) -> dict[str, Any]:
-    """Return what a coordinator answers to a request that describes a group."""
+    """Return the state and the members of a group, as a coordinator answers a request that describes the group."""
     return _classic_json(group) if isinstance(group, Group) else _modern_json(group)
 
 
@@ -62,11 +62,15 @@ def _modern_json(group: ModernGroup) -> dict[str, Any]:
 
 
 def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, Any]:
-    """Return a member of a consumer, share or streams group. Topics are ids, because the log has no topic names."""
+    """Return a member of a consumer, share or streams group.
+
+    Assigned topics are topic ids, because the records of assignments have no topic names.
+    """
     metadata = member.metadata
     target = group.targets.get(member.member_id)
 
     def read_metadata(name: str, default: Any = None) -> Any:
+        """Return a field of the member's metadata. The metadata can be None or lack the field."""
         return getattr(metadata, name, default)
 
     member_fields = {
@@ -99,7 +103,7 @@ def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, An
 def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, list[int]]:
     """Return the partitions that are assigned to a member of a consumer or share group, by topic id.
 
-    Since 4.3, the partitions that the member has not revoked yet are included.
+    Since Kafka 4.3, the result also includes the partitions that the member must revoke but has not revoked yet.
     """
     assigned = partitions_by_topic(getattr(member.assignment, "assigned_partitions", ()))
     if group.type == "consumer" and group.kafka >= (4, 3):
@@ -110,10 +114,11 @@ def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, l
 
 
 def subscribed_and_assigned(group: AnyGroup, member: dict[str, Any]) -> tuple[list[str] | None, list[str] | None]:
-    """Return the topics and the partitions of a member as texts. `member` is the member's JSON.
+    """Return the subscribed topics and the assigned partitions of a member as texts. `member` is the member's JSON.
 
-    A partition of a consumer or share group is `topic id-partition`. An active task of a streams group is
-    `subtopology_task`. A list is None if the member's bytes cannot be read. A streams group has no list of topics.
+    In a consumer or share group, the text of a partition is `topic id-partition`. In a streams group, the second list
+    has the active tasks as `subtopology_task`, and the first list is None. A list of a classic group's member is None
+    if its bytes cannot be read.
     """
     assignment = member["assignment"] or {}
     if isinstance(group, Group):
@@ -126,6 +131,7 @@ def subscribed_and_assigned(group: AnyGroup, member: dict[str, Any]) -> tuple[li
 
 
 def _tasks(assignment: Any) -> dict[str, dict[str, list[int]]]:
+    """Return the tasks in an assignment of a streams group, by role and then by subtopology."""
     roles = ("active", "standby", "warmup")
     return {role: tasks_by_subtopology(getattr(assignment, f"{role}_tasks", ())) for role in roles}
 
@@ -185,12 +191,12 @@ def _assignment(member: Member) -> dict[str, Any] | None:
 
 
 def offsets_json(offsets: KnownOffsets) -> dict[str, Any]:
-    """Return committed offsets by topic-partition, sorted."""
+    """Return committed offsets by topic-partition, sorted by topic and partition."""
     return {str(partition): offset_json(offsets[partition]) for partition in sorted(offsets)}
 
 
 def sorted_pending(pending: dict[int, PartitionOffsets]) -> list[tuple[TopicPartition, int, OffsetAndMetadata]]:
-    """Return pending commits as (topic-partition, producer id, offset), sorted."""
+    """Return pending commits as (topic-partition, producer id, offset), sorted. `pending` is by producer id."""
     commits = [
         (partition, producer_id, offset)
         for producer_id, offsets in pending.items()
@@ -200,7 +206,7 @@ def sorted_pending(pending: dict[int, PartitionOffsets]) -> list[tuple[TopicPart
 
 
 def pending_json(pending: dict[int, PartitionOffsets]) -> dict[str, Any]:
-    """Return the commits whose transaction is open, by topic-partition, sorted."""
+    """Return the commits whose transaction is open, by topic-partition. A partition can have several producers."""
     commits_of: dict[str, list[dict[str, Any]]] = {}
     for partition, producer_id, offset in sorted_pending(pending):
         commit = {

@@ -10,7 +10,11 @@ from kafkagroups.groups.shard import LoadedPartition
 
 
 class LoadedGroups(Protocol):
-    """The result of a load, as the tables read it. The package `loading` uses the tables, not the reverse."""
+    """The result of a load, as the tables read it. `partitions` has what was read of each partition.
+
+    `named` has the partitions in which each group has records. This class is an interface, because the package
+    `loading` imports the tables, so the tables cannot import `loading`.
+    """
 
     partitions: dict[int | None, LoadedPartition]
     named: dict[str, list[int | None]]
@@ -20,4 +24,4 @@ class LoadedGroups(Protocol):
         """A line for each partition whose bytes are damaged or whose load fails."""
 
     def parts(self) -> Iterator[tuple[str, GroupParts]]:
-        """Yield the id and the parts of each group, in the order of the ids."""
+        """Yield the id and the parts of each group (groups/group_parts.py), in the order of the ids."""

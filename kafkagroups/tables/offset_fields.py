@@ -12,7 +12,10 @@ from kafkagroups.groups.offsets import OffsetAndMetadata
 
 
 class OffsetField(NamedTuple):
-    """A field of OffsetAndMetadata, and the name and type of its column; `?` means that the column can be null."""
+    """A field of OffsetAndMetadata, and the name and the type of its column in tables.
+
+    `type` is Spark's name of the type. A `?` after it means that the column can be null.
+    """
 
     name: str
     column: str

@@ -1,7 +1,7 @@
 """The tables of loaded groups as Parquet files: `kafkagroups load --to parquet:DIR`.
 
-The files are DIR/<table>/part-0.parquet. `DIR` is a folder of this machine or a URI that pyarrow can open. With
-`--engine spark`, Spark's tasks write the files (spark/parquet.py).
+The files are DIR/<table>/part-0.parquet. `DIR` is a folder of this machine or a URI that pyarrow can open, for example
+s3://bucket/folder. With `--engine spark`, Spark's tasks write the files (spark/parquet.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class WrittenTables:
 
 
 def check_empty(folder: str) -> None:
-    """Raise a UsageError if the folder is not empty or cannot be created."""
+    """Raise UsageError if the folder is not empty or cannot be created. Create it if it is on this machine."""
     path_here = local_path(folder)
     if path_here is not None:
         create_folder(Path(path_here))
@@ -42,7 +42,7 @@ def check_empty(folder: str) -> None:
 
 
 def write_tables(groups: LoadedGroups, folder: str) -> WrittenTables:
-    """Write the tables of loaded groups, one file per table."""
+    """Write the tables of loaded groups into a folder, one file per table."""
     from pyarrow.fs import LocalFileSystem
     from pyarrow.parquet import ParquetWriter
 
@@ -59,5 +59,6 @@ def write_tables(groups: LoadedGroups, folder: str) -> WrittenTables:
 
 
 def _write_batch(file: Any, batch: Any) -> int:
+    """Write an Arrow record batch and return the number of its rows."""
     file.write_batch(batch)
     return int(batch.num_rows)

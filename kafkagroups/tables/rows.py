@@ -31,7 +31,7 @@ _MEMBER_FIELDS = (
     "rebalance_timeout_ms",
 )
 _NOT_DECODED = (None,) * 8
-"""The columns from `control` to `json` (without key and value) of a record that cannot be decoded."""
+"""The 8 values that `_decode_columns` would return, for a record that cannot be decoded."""
 
 
 def partition_number(partition: int | None) -> int:
@@ -40,7 +40,7 @@ def partition_number(partition: int | None) -> int:
 
 
 PartsOfGroups = Iterable[tuple[str, GroupParts]]
-"""Group ids and what the groups are built from, as `Groups.parts` yields them."""
+"""The id and the parts of each group (groups/group_parts.py), as `Groups.parts` yields them."""
 
 
 def offset_rows(groups: PartsOfGroups) -> Iterator[Row]:
@@ -52,7 +52,10 @@ def offset_rows(groups: PartsOfGroups) -> Iterator[Row]:
 
 
 def pending_rows(groups: PartsOfGroups) -> Iterator[Row]:
-    """Yield the table `pending`: the commits whose transaction is open, one row for each producer."""
+    """Yield the table `pending`: the commits whose transaction is open.
+
+    If several producers have pending commits for a partition, each producer has a row.
+    """
     for group_id, parts in groups:
         for partition, producer_id, offset in sorted_pending(parts.pending):
             yield (*_offset_row(parts.group.partition, group_id, partition, offset), producer_id)
@@ -63,7 +66,10 @@ def _offset_row(log_partition: int | None, group_id: str, partition: TopicPartit
 
 
 def group_rows(groups: PartsOfGroups) -> Iterator[Row]:
-    """Yield the table `groups`: fields of `load --json`, and the counts of members, offsets and pending partitions."""
+    """Yield the table `groups`: fields of `load --json`, and three counts.
+
+    The counts are the members, the committed offsets, and the partitions with pending commits.
+    """
     for group_id, parts in groups:
         group = parts.decode_group()
         description = description_json(group)
@@ -73,7 +79,10 @@ def group_rows(groups: PartsOfGroups) -> Iterator[Row]:
 
 
 def member_rows(groups: PartsOfGroups) -> Iterator[Row]:
-    """Yield the table `members`: fields of `load --json`. Lists are null if the member's bytes cannot be read."""
+    """Yield the table `members`: fields of `load --json`.
+
+    The lists of topics and partitions are null if the member's bytes cannot be read.
+    """
     for group_id, parts in groups:
         group = parts.decode_group()
         for member in description_json(group)["members"]:
@@ -92,9 +101,10 @@ GROUP_TABLES: dict[str, Callable[[PartsOfGroups], Iterator[Row]]] = {
 
 
 def record_rows(log: Log, dialect: Dialect, *, with_json: bool = True) -> Iterator[Row]:
-    """Yield the table `records`: every record of a log. A record that cannot be decoded has an `error`.
+    """Yield the table `records`: every record of a log. The row of a record that cannot be decoded has an `error`.
 
-    If the records of a batch cannot be separated, the batch is one row, with the batch's first offset.
+    If a batch cannot be split into records, the batch has one row with the batch's first offset. Without `with_json`,
+    the column `json` is null, which is faster.
     """
     for batch in log:
         try:
@@ -111,7 +121,10 @@ def record_rows(log: Log, dialect: Dialect, *, with_json: bool = True) -> Iterat
 
 
 def _decode_columns(batch: Batch, log_record: LogRecord, dialect: Dialect, with_json: bool) -> Row:
-    """Return control, type, name, group, topic, topic_partition, value_version and json of a record."""
+    """Return these columns of a record: control, type, name, group, topic, topic_partition, value_version, json.
+
+    Raise BadBytes if the record cannot be decoded.
+    """
     if batch.is_control:
         control_type = decode_control_key(log_record.key)
         is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
@@ -124,6 +137,7 @@ def _decode_columns(batch: Batch, log_record: LogRecord, dialect: Dialect, with_
 
 
 def _record_row(log: Log, batch: Batch, record: LogRecord, decoded: Row, error: str | None) -> Row:
+    """Return the row of a record. `decoded` is the result of `_decode_columns`."""
     control, record_type, name, group, topic, topic_partition, value_version, text = decoded
     has_producer = batch.producer_id != NO_PRODUCER_ID
     return (

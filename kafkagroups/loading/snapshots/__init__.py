@@ -4,6 +4,8 @@ snapshot = take_snapshot("logs", "classic")      reads all batches
 snapshot.groups()                                returns the same as load("logs", "classic")
 snapshot.save("state")
 Snapshot.read("state").advance("logs")           reads only the batches that were appended after the snapshot
+
+The state of one partition is a shard (groups/shard.py).
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ class Snapshot:
     dialect
         The coordinator and the Kafka version that read the logs.
     shards
-        The state of each partition (groups/shard.py), by partition number. The number is None if the name of the log's
-        folder contains no number.
+        The state of each partition, by partition number. The number is None if the name of the log's folder contains no
+        number.
     """
 
     dialect: Dialect
@@ -47,7 +49,7 @@ class Snapshot:
 
     @property
     def next_offsets(self) -> dict[int | None, int]:
-        """The next offset to read, by partition."""
+        """For each partition, the offset after the last batch that was read."""
         return {partition: shard.loaded.next_offset for partition, shard in self.shards.items()}
 
     def groups(self, path: str = "", partitions: int | None = None) -> Groups:
@@ -65,24 +67,25 @@ class Snapshot:
         return collect_groups(cache, loaded, path, partitions)
 
     def advance(self, path: str | Path, *, engine: str = "auto") -> Snapshot:
-        """Return a new snapshot that also includes the batches after this snapshot.
+        """Return a new snapshot that also includes the batches that were appended after this snapshot.
 
         Parameters
         ----------
         path
-            As in `kafkagroups.load`.
+            The logs, as in `kafkagroups.load`.
         engine
-            The engine for partitions that this snapshot does not have: "auto", "python" or "compiled".
+            The engine for partitions that this snapshot does not have: "auto", "python" or "compiled". All other
+            partitions use the engine that has read them before.
 
         Raises
         ------
         UsageError
-            There is no log, or a log ends before the snapshot's offset, so the snapshot is of another log.
+            There is no log, or a log ends before the snapshot's next offset, so the snapshot is of another log.
         """
         return self.advance_logs(open_logs(path), engine=engine)
 
     def advance_logs(self, logs: Iterable[Log], *, engine: str = "auto") -> Snapshot:
-        """Return a new snapshot as `advance` does, from logs that are already open."""
+        """Return the same snapshot as `advance`, from logs that are already open."""
         logs = list(logs)
         chosen_engine = choose_engine_for(engine, logs)
         old_shards = [self.shards.get(log.partition) for log in logs]
@@ -101,7 +104,7 @@ class Snapshot:
         Raises
         ------
         UsageError
-            The folder cannot be written, or it has other files but no snapshot.
+            The folder cannot be written, or it contains files but no snapshot.
         """
         directory = Path(folder)
         try:

@@ -1,10 +1,12 @@
 """A snapshot on disk: a folder with `snapshot.json` and one file for each partition.
 
-A file contains the shard of a partition (groups/shard.py). It is a zip: the arrays of a compiled fold, if the shard has
-them, and the other content as a pickle. Reading the pickle can create only objects of this package's value classes.
+A partition's file contains its shard, which is the state of the partition (groups/shard.py). The file is a zip. If the
+compiled engine made the shard, the zip contains the arrays of this engine (kernels/layout.py). The array `rest`
+contains the other content of the shard as a pickle. Reading the pickle can create only objects of this package's value
+classes.
 
 A save first writes new files, then replaces `snapshot.json`, and then deletes the files that `snapshot.json` no longer
-contains. So a crash at any point leaves the previous snapshot intact.
+names. So a crash at any point leaves the previous snapshot intact.
 """
 
 from __future__ import annotations
@@ -32,14 +34,15 @@ from kafkagroups.records.versions import Dialect
 FORMAT = 4
 _MANIFEST = "snapshot.json"
 CHECKPOINT = "checkpoint"
-"""The folder of a Spark stream's checkpoint, which may be in the snapshot's folder."""
+"""The name of the folder with a Spark stream's checkpoint. This folder may be in the snapshot's folder."""
 
 
 @dataclass(frozen=True)
 class Manifest:
     """The content of `snapshot.json`.
 
-    `number` counts the saves. `partitions` has the file and the next offset of each partition.
+    `number` counts the saves. `partitions` has the file name and the next offset of each partition. The next offset is
+    the offset after the last batch that was read.
     """
 
     number: int
@@ -54,7 +57,10 @@ def has_snapshot(folder: str | Path) -> bool:
 
 
 def state_file_name(partition: int | None, number: int, unique: str = "") -> str:
-    """Return the name of a partition's file in save `number`."""
+    """Return the name of a partition's file in save `number`.
+
+    `unique` is a part of the name that no other file has. Spark needs it, because it can run a task twice.
+    """
     parts = ("log" if partition is None else str(partition), str(number), unique, "state")
     return ".".join(filter(None, parts))
 
@@ -75,7 +81,7 @@ def prepare_folder(folder: Path) -> int:
 
 
 def commit_save(folder: Path, number: int, dialect: Dialect, states: Mapping[int | None, tuple[str, int]]) -> None:
-    """Make save `number` the folder's snapshot. `states` has the file and the next offset of each partition."""
+    """Make save `number` the folder's snapshot. `states` has each partition's file and next offset."""
     partitions = {
         json.dumps(partition): {"file": file, "next_offset": offset} for partition, (file, offset) in states.items()
     }
@@ -114,7 +120,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def check_dialect(folder: Path, dialect: Dialect) -> None:
-    """Raise UsageError if the folder's snapshot belongs to another coordinator or another version."""
+    """Raise UsageError if the snapshot in a folder is of another coordinator or another Kafka version."""
     manifest = read_manifest(folder)
     if (manifest.coordinator, manifest.kafka) != (dialect.coordinator, dialect.kafka):
         raise UsageError(
@@ -123,7 +129,7 @@ def check_dialect(folder: Path, dialect: Dialect) -> None:
 
 
 def write_shard(path: Path, shard: Shard) -> None:
-    """Write a shard into a file. If its load failed, write only the counts, the group ids and the failure."""
+    """Write a shard into a file. After a failed load, write only the counts, the group ids and the failure."""
     import numpy as np
 
     arrays: dict[str, Any] = {}
@@ -171,7 +177,10 @@ def read_shard(path: Path, partition: int | None, dialect: Dialect) -> Shard:
 
 
 def _restore_shard(content: Any, arrays: dict[str, Any], partition: int | None, dialect: Dialect) -> Shard:
-    """Return the shard that was saved. Raise ValueError or another built-in error if the content is damaged."""
+    """Return the shard that was saved. Raise ValueError or another built-in error if the content is damaged.
+
+    `content` is the object in the pickle. `arrays` are the arrays of the compiled engine, if the shard has them.
+    """
     loaded = content["loaded"]
     names = content["names"]
     if not isinstance(loaded, LoadedPartition) or not isinstance(names, list):
@@ -199,11 +208,11 @@ def _restore_shard(content: Any, arrays: dict[str, Any], partition: int | None, 
 
 
 _VALUE_MODULES = ("kafkagroups.groups.", "kafkagroups.records.")
-"""The packages of the classes that a shard consists of. One class is in another package: Damage, in log/."""
+"""The packages of the classes of a shard's objects. One more class is in the package `log`: Damage."""
 
 
 class _Unpickler(pickle.Unpickler):
-    """An unpickler that creates only objects that a shard consists of, so a manipulated file cannot run code."""
+    """An unpickler that creates only objects of a shard's classes, so a manipulated file cannot run code."""
 
     def find_class(self, module: str, name: str) -> Any:
         is_damage = name == "Damage" and module.startswith("kafkagroups.log.")

@@ -1,11 +1,12 @@
 """Advances the state of one partition: folds the new batches of its log onto a copy of its shard.
 
-The state is the shard (groups/shard.py) before the last step of its load. Transactions may still be open, and it is not
-yet decided which groups exist. So the result is the same as if the whole log had been read without a pause.
+To fold batches means to apply their records to a shard, the state of a partition (groups/shard.py). The saved shard is
+the state before the last step of the load: transactions may still be open, and it is not yet decided which groups
+exist. So the result is the same as if the whole log had been read without a pause.
 
-The engine that folded a shard also advances it. If the readable engine had to load a partition, it also advances this
-partition later. An incomplete or damaged batch at the end of the log is not read until it is complete. If the load of
-a partition fails, the partition is read again from its start.
+The engine that folded a shard also advances it. So if the readable engine had to load a partition, it also advances
+this partition later. An incomplete or damaged batch at the end of the log is read only when it is complete. If the load
+of a partition has failed, the partition is read again from its start.
 
 Snapshots need Kafka 0.10.1 or newer, because older versions keep offsets in a separate cache.
 """
@@ -25,10 +26,11 @@ from kafkagroups.records.versions import Dialect
 
 
 def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, engine: Engine) -> Shard:
-    """Return a new shard that also contains the log's batches after the given shard.
+    """Return a new shard that also contains the log's batches from the shard's next offset on.
 
-    The given shard is not changed. It is None for a partition that was not read yet; only then `engine` is used.
-    Raise UsageError if the log ends before the shard's next offset.
+    The given shard is not changed. It is None for a partition that was not read yet. `engine` is used only for such a
+    partition, and for a partition whose load has failed. Raise UsageError if the log ends before the next offset of the
+    shard.
     """
     if keeps_offsets_apart(dialect):
         raise UsageError(
@@ -46,7 +48,11 @@ def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, engine: Engin
 
 
 def _fold_whole(log: Log, dialect: Dialect, engine: Engine) -> Shard:
-    """Fold a log from its start. An incomplete batch at its end does not decide which engine folds the log."""
+    """Fold a log from its start.
+
+    If `engine` cannot fold the whole log, try it without the incomplete batch at the end of the log. The batch will be
+    complete later, so it should not decide which engine folds the partition from now on.
+    """
     shard = engine.fold_if_possible(log, dialect)
     if shard is not None:
         return shard
@@ -60,9 +66,10 @@ def _fold_whole(log: Log, dialect: Dialect, engine: Engine) -> Shard:
 
 
 def _find_new_part(log: Log, first_offset: int | None) -> tuple[Log | None, Damage | None]:
-    """Return a log with only the complete batches that end at or after an offset, and the damage after them.
+    """Return a log with only the complete batches from `first_offset` on, and the damage after these batches.
 
-    The log is None if there are no such batches. If `first_offset` is None, return all complete batches.
+    A batch is included if it contains `first_offset` or a later offset. If `first_offset` is None, all complete batches
+    are included. The log is None if no batch is included, and the damage is None if the log has no damage.
     Raise UsageError if the log ends before `first_offset`.
     """
     position = None if first_offset is None else Position(first_offset)

@@ -1,7 +1,7 @@
 """Brokers for lessons: start one, restart it after a crash, start its follower.
 
-Only the group coordinator of a broker exists here, so a lesson's broker is a `GroupCoordinator`. Its clock is
-simulated, and its answers are the same in every run.
+The group coordinator is the part of a broker that stores committed offsets and groups. Only this part exists here, so a
+lesson's broker is a `GroupCoordinator`. Its clock is simulated, and its answers are the same in every run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import decode
 
 SHOP = {"orders": 3, "payments": 2, "stock": 1, "promo-spring": 1}
-"""Harbour Coffee's topics and their partition counts."""
+"""The topics of Harbour Coffee, the coffee shop of the lessons, with the number of partitions of each topic."""
 
 # Without a handler, Python prints the coordinator's warnings into the notebook.
 logging.getLogger("kafkagroups.coordinator").addHandler(logging.NullHandler())
@@ -52,18 +52,19 @@ def start_broker(
     authorize: Authorizer = allow_all,
     **settings_changes: Any,
 ) -> GroupCoordinator:
-    """Start a broker, and let it load every partition of its log.
+    """Start a broker that is the coordinator for all partitions of the offsets topic, and let it load these partitions.
 
     Parameters
     ----------
     logs
-        Logs, or the path of a folder of logs. A folder is copied first. If it is None, the log is empty.
+        The logs of the offsets topic, or the path of a folder with one folder for each partition. These partition
+        folders are copied first, so the lesson's data does not change. If `logs` is None, the offsets topic is empty.
     kafka
         The version whose rules apply: 1.0.1, 2.8.2 or 3.9.2.
     now_ms
         The time on the broker's clock, in ms since the epoch.
     topics
-        The topics that exist, with their partition counts. If it is None, every topic exists.
+        The topics that exist, with the number of partitions of each topic. If `topics` is None, every topic exists.
     authorize
         A function of an operation, a resource type and a resource name. It returns whether the client is allowed to do
         the operation.
@@ -73,7 +74,8 @@ def start_broker(
     Returns
     -------
     GroupCoordinator
-        The broker's coordinator. Each member id that it creates is the client's name and a number.
+        The broker's coordinator. Each member id that it creates is the client's name and a number. A real broker
+        creates a random id, but a lesson must print the same text in every run.
 
     Raises
     ------
@@ -90,9 +92,10 @@ def start_broker(
 
 
 def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
-    """Start a new broker on the log of a broker that crashed. The time and the settings stay the same.
+    """Start a new broker on the logs of a broker that crashed. The time and the settings stay the same.
 
-    The memory of the crashed broker is lost. Requests that waited for the crashed broker are never answered.
+    The memory of the crashed broker is lost. Requests that waited for its response are never answered. If the logs of
+    the crashed broker held back their answers (`HeldLogs`), the logs of the new broker answer immediately.
     """
     broker.clock.clear_timers()
     logs = broker.manager.logs
@@ -107,9 +110,10 @@ def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
 
 
 class Replica:
-    """A follower's copy of one partition's log. Nothing can be appended to the copy.
+    """The copy of a partition's log that a follower (a broker that is not the partition's leader) has.
 
-    The copy contains the batches that begin below `end_offset`, or all batches if `end_offset` is None.
+    The copy contains the batches that begin below `end_offset`, or all batches if `end_offset` is None. Nothing can be
+    appended to the copy.
     """
 
     def __init__(self, logs: OffsetsLogs, partition: int, end_offset: int | None = None) -> None:
@@ -117,7 +121,7 @@ class Replica:
         self.batches = [batch for batch in logs.read(partition) if end_offset is None or batch.base_offset < end_offset]
 
     def magic(self, partition: int) -> int | None:
-        """Return 2, the message format."""
+        """Return 2, the version of the message format."""
         return 2
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
@@ -130,9 +134,10 @@ class Replica:
 
 
 def start_follower(broker: GroupCoordinator, group: str, end_offset: int | None = None) -> GroupCoordinator:
-    """Start the broker that would replace this broker now. This broker continues to run.
+    """Start the broker that would become the group's coordinator if this broker crashed now.
 
-    The new broker has a copy of the group's partition. The copy has only the batches that begin below `end_offset`.
+    This broker does not crash, it continues to run. The new broker has a copy of the partition that stores the group.
+    The copy has only the batches that begin below `end_offset`, or all batches if `end_offset` is None.
     """
     manager = broker.manager
     replica = Replica(manager.logs, manager.partition_for(group), end_offset)
@@ -146,9 +151,10 @@ def read_partition_lines(broker: GroupCoordinator, group: str) -> Lines:
 
 
 def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[CommitErrors]:
-    """Commit the offsets of a batch again, at the batch's time.
+    """Send the commit that wrote a batch to the broker again, at the time of the batch's first record.
 
-    Raises UsageError if the batch contains a record that is not a committed offset.
+    All records of the batch must belong to the same group. Raises UsageError if the batch contains a record that is not
+    a committed offset.
     """
     offsets: dict[TopicPartition, OffsetCommit] = {}
     groups: set[str] = set()
@@ -165,14 +171,20 @@ def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[Commi
 
 
 class ReadCountingLogs:
-    """Logs with a counter: `records_read` is the number of records that were read from these logs."""
+    """Logs with a counter: `records_read` is the number of records that were read from these logs.
+
+    Parameters
+    ----------
+    logs
+        The logs, or the path of a folder of partition folders.
+    """
 
     def __init__(self, logs: OffsetsLogs | str | Path) -> None:
         self.logs = DiskLogs(logs) if isinstance(logs, str | Path) else logs
         self.records_read = 0
 
     def magic(self, partition: int) -> int | None:
-        """Return the message format of the log."""
+        """Return the version of the log's message format, or None if the partition is not on this broker."""
         return self.logs.magic(partition)
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
@@ -189,7 +201,8 @@ class ReadCountingLogs:
 def format_offsets(result: OffsetFetchResult) -> dict[str, Any]:
     """Return fetched offsets in the format of the JSON files in data/harbour.
 
-    The value of each partition contains its offset, leader epoch and metadata, or is the name of an error.
+    The keys are partitions such as "orders-0". The value of a partition contains the offset, the leader epoch and the
+    metadata, or is the name of an error.
     """
     formatted: dict[str, Any] = {}
     for partition, fetched in result.offsets.items():

@@ -1,4 +1,8 @@
-"""Lesson 03: a widget that changes one byte, and shows what checksum and recovery do."""
+"""Lesson 03: a widget that changes one byte, and shows what checksum and recovery do.
+
+Recovery is what a broker does with a segment (one file of a log) after a crash: it checks the checksum of each batch,
+and removes the first damaged batch and everything after it.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,14 @@ from kafkagroups.log.batches import read_batches
 class ByteBreaker(StaticWidget):
     """A slider for the position of the byte to break, with a line about each batch.
 
+    One bit of the broken byte is changed. At the slider's position -1, no byte is broken.
+
     Parameters
     ----------
     data
-        The bytes of a segment.
+        The bytes of a segment (one file of a log).
     broken_position
-        The initial position of the broken byte. If it is None, no byte is broken.
+        The initial position of the broken byte. If it is None, no byte is broken at first.
     """
 
     def __init__(self, data: bytes, broken_position: int | None = None) -> None:

@@ -14,7 +14,11 @@ from kafkagroups.course.widgets import MONO, Stepper
 
 
 class _Explorer(Stepper):
-    """A hexdump with the chosen field in brackets. The type, value and meaning of the field are below the hexdump."""
+    """A hexdump with the chosen field in brackets. The type, value and meaning of the field are below the hexdump.
+
+    `spans` contains one span for each field: the position of its bytes, its name, type, value and meaning. The `part`
+    of a span says in which bytes the position is: "key", "value" or "batch".
+    """
 
     def __init__(self, spans: Annotation) -> None:
         self.spans = spans
@@ -60,9 +64,9 @@ class BatchExplorer(_Explorer):
     Parameters
     ----------
     data
-        The bytes of a segment.
+        The bytes of a segment (one file of a log).
     position
-        The position at which the batch begins.
+        The position in `data` at which the batch begins.
     """
 
     def __init__(self, data: bytes, position: int = 0) -> None:
@@ -71,7 +75,10 @@ class BatchExplorer(_Explorer):
 
 
 def _mark_bytes(bytes_of: Mapping[str, bytes], chosen_span: Span) -> str:
-    """Return a hexdump with 16 bytes per line. The bytes of the chosen span are in brackets and in bold."""
+    """Return a hexdump with 16 bytes per line. The bytes of the chosen span are in brackets and in bold.
+
+    `bytes_of` contains the bytes of each part: "key" and "value", or "batch".
+    """
     lines = []
     for part, data in bytes_of.items():
         lines.append(f"{part}\n")

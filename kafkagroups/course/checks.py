@@ -1,8 +1,10 @@
 """Check, hint and solution: the functions that a learner calls for an exercise.
 
-`check` compares the learner's function with the package's correct function, on the cases of the exercise, or the
-learner's value with the correct value. `check` prints one of four results: passed, failed, error or not attempted. It
-never raises an error. tests/course runs `check` on every starter, solution and known mistake.
+If the answer of an exercise is a function, `check` calls the learner's function and the package's correct function with
+the cases of the exercise, and compares the results. Otherwise `check` compares the learner's value with the correct
+value. `check` prints one of four results: passed, failed, error or not attempted. It never raises an error, so that a
+wrong answer does not stop the notebook. tests/course runs `check` on every starter (an answer that contains only
+`...`), solution and known mistake.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ def hint(name: str, number: int = 1) -> None:
 
 
 def ensure_correct(name: str, attempt: Any) -> Any:
-    """Return a correct function for the cells that follow, and print whose function it is.
+    """Return a correct function for the cells that follow, and print whether the learner or the package wrote it.
 
     Parameters
     ----------
@@ -78,7 +80,7 @@ def ensure_correct(name: str, attempt: Any) -> Any:
     Returns
     -------
     Callable
-        The learner's function if it is correct, else the package's function.
+        The learner's function if it is correct or if no exercise has this name, otherwise the package's function.
     """
     exercise = _find_exercise(name)
     if exercise is None or _check_function(exercise, attempt).startswith("✓"):
@@ -157,10 +159,11 @@ def _check_function(exercise: Exercise, attempt: Any) -> str:
 def _find_known_mistake(
     exercise: Exercise, results: list[Any], failed_case: tuple[Any, ...], failed_result: Any
 ) -> str | None:
-    """Return the sentence of a known mistake that gives the same result in the failed case.
+    """Return the sentence of a known mistake whose function gives the learner's result in the failed case.
 
-    If several known mistakes give this result, return the sentence of the mistake that agrees with the learner's
-    function in the most cases.
+    If several of these functions give this result, return the sentence of the function that agrees with the learner's
+    function in the most cases. `results` are the results of the learner's function, one for each case. `failed_result`
+    is its result in the failed case.
     """
 
     def count_agreements(function: AnyFunction) -> int:
@@ -180,7 +183,7 @@ def _format_mistake(sentence: str | None) -> str:
 
 
 def _call(function: AnyFunction, arguments: tuple[Any, ...]) -> Any:
-    """Return a function's result, or the type of the error that it raised."""
+    """Return a function's result, or the type of the error that the function raised."""
     try:
         return function(*arguments)
     except (KafkagroupsError, ValueError, IndexError, ArithmeticError) as error:

@@ -1,4 +1,9 @@
-"""Lesson 08: passes of the log cleaner over the shop's log, and its classes of records."""
+"""Lesson 08: passes of the log cleaner over the shop's log, and its classes of records.
+
+The log cleaner is the part of a broker that compacts logs. In a pass, it removes each record that has a newer record
+with the same key, and it removes old tombstones and transaction markers. The shop's log is the log of one partition of
+the offsets topic (data/harbour/cleaning).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +24,11 @@ from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType
 
 OFFSET_MAP_CLASSES = ("value", "tombstone")
-"""The classes of records that the cleaner's offset map contains. The map contains no markers and no aborted records."""
+"""The classes of records that the offset map contains. In this map, the cleaner notes the newest offset of each key.
+
+The map contains no transaction markers and no records of aborted transactions.
+"""
+# The braces stand for the name of a copy of the log, for example "before-clean".
 _SHOP_LOG = "harbour/cleaning/{}/__consumer_offsets-38"
 
 
@@ -45,6 +54,9 @@ class CleanerPass(NamedTuple):
 def classify_records(log: str | Path) -> Iterator[tuple[str, LogRecord]]:
     """Yield each record of a log with its class for the cleaner: "marker", "aborted", "tombstone" or "value".
 
+    A marker ends a transaction. An aborted record belongs to a transaction whose marker is an abort. Of the other
+    records, a record without a value is a tombstone.
+
     Parameters
     ----------
     log
@@ -65,16 +77,17 @@ def classify_records(log: str | Path) -> Iterator[tuple[str, LogRecord]]:
 
 
 def _classify_record(batch: Batch, record: LogRecord) -> str:
-    """Return the class of a record whose transaction was not aborted."""
+    """Return the class of a record that does not belong to an aborted transaction."""
     if batch.is_control:
         return "marker"
     return "tombstone" if record.value is None else "value"
 
 
 def list_offset_map_records(log: str | Path) -> list[tuple[int, bytes | None, bytes | None]]:
-    """Return the offset, key and value of each record that the cleaner's offset map may contain.
+    """Return the offset, key and value of each record that the cleaner considers for its offset map.
 
-    The map contains no markers and no records of aborted transactions.
+    In this map, the cleaner notes the newest offset of each key. It does not consider transaction markers and records
+    of aborted transactions.
 
     Parameters
     ----------
@@ -89,22 +102,22 @@ def list_offset_map_records(log: str | Path) -> list[tuple[int, bytes | None, by
 
 
 def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
-    """Repeat the three passes of the log cleaner of the shop's 4.3.1 broker, at the same times.
+    """Repeat the three passes that the log cleaner of the shop's broker (Kafka 4.3.1) made, at the same times.
 
     Between the first and the second pass, the broker wrote ten records of day 12. Eight of these records were
-    superseded before the log was copied. So only two records are appended here.
+    superseded before the log was copied to data/harbour. So only the two records that remain are appended here.
 
     Parameters
     ----------
     folder
-        The folder that receives the logs.
+        The folder that receives the log before and after each pass.
 
     Notes
     -----
     Source: data/harbour/cleaning, server-lines.txt.
     """
     last_copy = Path(find_data(_SHOP_LOG.format("after-clean-2")))
-    # The time of pass 1 in milliseconds.
+    # The time of pass 1 in milliseconds since the epoch.
     first_pass_ms = 1_795_256_324_030
 
     before_1 = folder / "before-1"
@@ -125,14 +138,16 @@ def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
 
 
 def _run_pass(title: str, log_before: Path, log_after: Path, now_ms: int, first_dirty_offset: int) -> CleanerPass:
+    """Run one pass at the time `now_ms`. `first_dirty_offset` is the first offset that no earlier pass has cleaned."""
     result = compact(log_before, log_after, now_ms=now_ms, delete_retention_ms=2_000, first_dirty=first_dirty_offset)
     return CleanerPass(title, log_before, log_after, result.next_dirty_offset)
 
 
 def write_log_with_hanging_transaction(folder: str | Path) -> Path:
-    """Write the shop's log of ten days with one transaction that never ended, and return the folder.
+    """Write the shop's log with one transaction that never ended (a hanging transaction), and return the folder.
 
-    The segments have at most 8,000 bytes. The hanging transaction begins at offset 216.
+    The segments have at most 8,000 bytes. The hanging transaction begins at offset 216. The offset of each later record
+    is one larger than in the shop's log. The producer id of the transaction is 77.
 
     Parameters
     ----------
@@ -154,7 +169,8 @@ def write_log_with_hanging_transaction(folder: str | Path) -> Path:
 def abort_transaction(log: Path, producer_id: int) -> Path:
     """Copy a log, append an abort marker for a hanging transaction, and return the copy.
 
-    The marker is in a new segment.
+    The marker begins a new segment. This segment is then the active segment, so the cleaner can clean all earlier
+    segments.
 
     Parameters
     ----------

@@ -1,4 +1,9 @@
-"""Lesson 08: a widget that shows what a pass of the cleaner did with each record."""
+"""Lesson 08: a widget that shows what a pass of the cleaner did with each record.
+
+A pass removes a tombstone or a transaction marker only after a waiting time. The first pass that could remove the
+record stores the end of this time, the delete horizon, in the header of the record's batch. A later pass removes the
+record if the horizon has passed.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ from kafkagroups.course.cleaner_passes import OFFSET_MAP_CLASSES, CleanerPass, c
 from kafkagroups.course.widgets import StaticWidget, format_html
 from kafkagroups.log.segments import open_log
 
+# How many records one row shows: one letter for each record.
 _ROW_LENGTH = 60
 _RESULTS = {
     "value kept": ("V", "the newest record of its key"),
@@ -25,7 +31,7 @@ _RESULTS = {
     "marker gone": ("m", "a marker whose delete horizon has passed"),
     "unchanged": ("=", "in the active segment, or after the start of an open transaction"),
 }
-"""For each result of a pass for a record: a letter, which is lower case if the record is removed, and the reason."""
+"""What a pass can do with a record: for each result, a letter and the reason. A lower-case letter means "removed"."""
 
 
 class CompactionSlider(StaticWidget):
@@ -60,7 +66,10 @@ def _format_block(cleaner_pass: CleanerPass) -> str:
 
 
 def _format_pass(cleaner_pass: CleanerPass) -> list[str]:
-    """Return lines with the log's sizes, a legend with counts, and one letter per record."""
+    """Return lines with the log's sizes, a legend with counts, and one letter per record.
+
+    A dot stands for an offset without a record: an earlier pass has removed this record, or the log ends before it.
+    """
     results = _find_results(cleaner_pass)
     lines = [
         cleaner_pass.title,
@@ -82,7 +91,10 @@ def _format_pass(cleaner_pass: CleanerPass) -> list[str]:
 
 
 def _find_results(cleaner_pass: CleanerPass) -> dict[int, str]:
-    """Return the result (a key of `_RESULTS`) of each record that the log had before the pass, by its offset."""
+    """Return what the pass did with each record that the log had before the pass.
+
+    The keys are the offsets of the records, and the values are keys of `_RESULTS`.
+    """
     horizons_before = _read_horizons(cleaner_pass.log_before)
     horizons_after = _read_horizons(cleaner_pass.log_after)
     records = list(classify_records(cleaner_pass.log_before))
@@ -108,7 +120,10 @@ def _find_results(cleaner_pass: CleanerPass) -> dict[int, str]:
 
 
 def _read_horizons(log: Path) -> dict[int, int | None]:
-    """Return the delete horizon of each record's batch, by record offset. It is None if the batch has no horizon."""
+    """Return the delete horizon of each record's batch, by record offset, in ms since the epoch.
+
+    The delete horizon is None if the batch has no horizon.
+    """
     return {record.offset: batch.delete_horizon_ms for batch in open_log(log) for record in batch.records}
 
 

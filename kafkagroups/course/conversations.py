@@ -1,4 +1,8 @@
-"""The requests, commits and fetches of a recorded conversation, with both brokers' answers."""
+"""The requests, commits and fetches of a recorded conversation, with both brokers' answers.
+
+A conversation is a recording of requests to a real broker and its responses. The second broker is our coordinator, to
+which `play_conversation` sends the same requests.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,9 @@ Json = Any
 
 
 class Exchange(NamedTuple):
-    """A request, the real broker's response, and our coordinator's response. Lists in responses are sorted.
+    """A request, the real broker's response, and our coordinator's response.
+
+    Lists in responses are sorted, because a broker takes their order from a hash map.
 
     Attributes
     ----------
@@ -33,7 +39,20 @@ class Exchange(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """One partition of an OffsetCommit, the real broker's error, and our coordinator's error."""
+    """The commit of one partition in an OffsetCommit request, the real broker's error, and our coordinator's error.
+
+    Attributes
+    ----------
+    number
+        The number of the request in the recording.
+    group, generation, member
+        The group id, generation and member id in the request. The generation is -1 and the member id is "" if
+        the client is not a member.
+    partition, offset, metadata
+        The partition, for example "orders-0", the committed offset and its metadata.
+    broker_error, our_error
+        The errors in the two responses. The error is NONE if the commit succeeded.
+    """
 
     number: int
     group: str
@@ -52,13 +71,13 @@ class Fetch(NamedTuple):
     Attributes
     ----------
     number, version, group
-        The number of the request in the recording, its version, and the group id.
+        The number of the request in the recording, the version of the API, and the group id.
     requested_partitions
-        "all", "none", or the names of the partitions.
+        "all", "none", or the names of the partitions that the request asks for.
     require_stable
         The value of requireStable in the request.
     broker_offsets, our_offsets
-        The offset of each partition, or the name of an error.
+        The answers: the offset of each partition, or the name of an error.
     """
 
     number: int
@@ -71,7 +90,7 @@ class Fetch(NamedTuple):
 
 
 def read_exchanges(name: str) -> list[Exchange]:
-    """Return the requests of a recorded conversation that our coordinator answers, in their order.
+    """Return the requests of a recorded conversation that our coordinator answers, in the order of the recording.
 
     Parameters
     ----------
@@ -92,7 +111,7 @@ def read_exchanges(name: str) -> list[Exchange]:
 
 
 def read_commits(exchanges: list[Exchange]) -> Iterator[Commit]:
-    """Yield a commit for each partition of each OffsetCommit in the exchanges."""
+    """Yield one `Commit` for each partition of each OffsetCommit request in the exchanges."""
     for exchange in exchanges:
         if exchange.api != "OffsetCommit":
             continue
@@ -115,7 +134,7 @@ def read_commits(exchanges: list[Exchange]) -> Iterator[Commit]:
 
 
 def read_fetches(exchanges: list[Exchange]) -> Iterator[Fetch]:
-    """Yield a fetch for each group of each OffsetFetch in the exchanges."""
+    """Yield one `Fetch` for each group of each OffsetFetch request in the exchanges."""
     for exchange in exchanges:
         if exchange.api != "OffsetFetch" or exchange.broker_response is None:
             continue
@@ -144,7 +163,10 @@ def _format_topics(topics: Json) -> str:
 
 
 def _read_offsets(response: Json) -> dict[str, dict[str, int | str]]:
-    """Return the offsets of an OffsetFetch response by group id. The id is "" if the version has only one group."""
+    """Return the offsets in the response to an OffsetFetch, by group id.
+
+    Older versions of the request have only one group, and the response does not repeat its id. The key is then "".
+    """
     return {
         group.get("groupId", ""): {
             f"{topic['name']}-{partition['partitionIndex']}": _read_offset(partition)
@@ -161,6 +183,7 @@ def _read_offset(partition: Json) -> int | str:
 
 
 def _read_errors(response: Json) -> dict[tuple[str, int], Errors]:
+    """Return the errors in the response to an OffsetCommit, by topic and partition number."""
     return {
         (topic["name"], partition["partitionIndex"]): Errors(partition["errorCode"])
         for topic in response["topics"]

@@ -16,7 +16,7 @@ _PRODUCER = 1
 
 
 class DeletionResult(NamedTuple):
-    """The state after an offset was deleted while a commit of offset 41 was pending.
+    """The offsets of partition orders-0 after an offset was deleted while a commit of offset 41 was pending.
 
     Attributes
     ----------
@@ -25,11 +25,11 @@ class DeletionResult(NamedTuple):
     commit_error
         The error that the client of the commit received.
     live_offset
-        The offset of orders-0 that the coordinator returns now. It is None if the coordinator has no offset.
+        The offset that the coordinator returns now. This field and the next two fields are None if there is no offset.
     loaded_offset
-        The offset that the coordinator returns after a restart.
+        The offset that the coordinator returns after a restart, when it has loaded this log.
     new_coordinator_offset
-        The offset that the new coordinator (4.x) has after it loads this log.
+        The offset that the new coordinator of Kafka 4.x has after it loads this log.
     """
 
     log: Lines
@@ -42,8 +42,9 @@ class DeletionResult(NamedTuple):
 def delete_while_pending(cause: str, *, transactional: bool = True, commits_first: bool = True) -> DeletionResult:
     """Delete an offset while a newer commit for the same partition is pending, and return the result.
 
-    First, offset 1 is committed. Then a commit of offset 41 begins and stays pending. Then the offset is deleted.
-    At the end, the commit of 41 is completed.
+    If `commits_first` is true, offset 1 is committed first. Then a commit of offset 41 begins and stays pending: it
+    waits for the end of its transaction or for the replicas. Then the partition's offset is deleted. At the end, the
+    commit of 41 is completed.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ def delete_while_pending(cause: str, *, transactional: bool = True, commits_firs
         If true, the commit of 41 is in a transaction, and this transaction is committed at the end. If false, 41 is a
         plain commit, and the replicas confirm it at the end.
     commits_first
-        Whether offset 1 is committed first.
+        Whether offset 1 is committed before the commit of 41. If false, no offset is committed when the deletion comes.
     """
     disk_logs = DiskLogs(make_scratch_folder())
     logs = HeldLogs(disk_logs, holds_answers=False)

@@ -35,9 +35,9 @@ class ExpiringItem(NamedTuple):
     partition
         The offset's partition, or "" for the group itself.
     stored_day
-        The day on which the offset or group was stored.
+        The day on which the offset or group was stored. The first day is 0.
     description
-        The circumstances, for example that the group never has members.
+        Why the offset or group may be deleted or may stay, for example that the group never has members.
     outcomes
         When the offset or group is deleted, or why it stays. There is one text for each version in `KAFKA_VERSIONS`.
     """
@@ -109,9 +109,9 @@ ITEMS = (
 
 @cache
 def find_deletion_days(kafka: str) -> dict[tuple[str, str], float]:
-    """Return the day on which a Kafka version deletes each item, by group and partition.
+    """Return the day on which a Kafka version deletes each item, by group id and partition (see `ExpiringItem`).
 
-    The dict does not contain the items that stay.
+    The dict does not contain the items that stay. The days are not rounded: 7.5 is the middle of day 7.
     """
     coordinator = _run_coordinator_for_14_days(kafka)
     days = {}
@@ -130,7 +130,10 @@ def find_deletion_days(kafka: str) -> dict[tuple[str, str], float]:
 
 
 def _run_coordinator_for_14_days(kafka: str) -> GroupCoordinator:
-    """Let the groups of `ITEMS` join, commit and leave during 14 simulated days. Return the coordinator."""
+    """Let the groups of `ITEMS` join, commit and leave during 14 simulated days. Return the coordinator.
+
+    The members send no heartbeats. Their session timeout is longer than the 14 days, so they stay until they leave.
+    """
     coordinator = start_broker(
         kafka=kafka,
         offsets_retention_ms=7 * DAY,
@@ -200,7 +203,10 @@ class ExpiryTimeline(StaticWidget):
 
 
 def _draw_bar(stored_day: int, deletion_day: int, today: int) -> str:
-    """Return one character per day, from day 0 to today."""
+    """Return one character per day, from day 0 to today. `today` is the day that the slider shows.
+
+    The first line of the widget explains the characters.
+    """
     bar = " " * stored_day + "●"
     for day in range(stored_day + 1, today + 1):
         if day < deletion_day:

@@ -1,4 +1,8 @@
-"""Lesson 05: a widget that compares cached offsets with the answers to OffsetFetch requests."""
+"""Lesson 05: a widget that compares cached offsets with the answers to OffsetFetch requests.
+
+A cached offset is the committed offset in the coordinator's memory. A pending commit waits until the replicas have its
+record, or until its transaction ends.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +22,16 @@ _NO_OFFSET = "–"
 class FetchTable(Stepper):
     """A widget that steps through groups and shows their offsets.
 
-    Each row shows a partition: its cached offset, its pending commits, and the answers to four OffsetFetch requests:
-    for all offsets or for partitions by name, without or with requireStable.
+    Each row shows a partition: its cached offset, its pending commits, and the answers to four OffsetFetch requests.
+    Two requests ask for all offsets of the group ("all"), and two requests list partitions ("by name"). One request of
+    each pair has requireStable ("stable"): the answer is then an error if the partition has a pending commit.
 
     Parameters
     ----------
     broker
-        The coordinator that answers.
+        The coordinator that answers the requests.
     groups
-        The groups to step through.
+        The ids of the groups to step through.
     shown_group
         The group that is shown initially, also in the static version. If it is None, this is the first
         group in `groups`.
@@ -81,7 +86,10 @@ class FetchTable(Stepper):
         ]
 
     def _choose_partitions(self, used_partitions: set[TopicPartition]) -> list[TopicPartition]:
-        """Return the partitions that the group uses, and one partition that the group does not use."""
+        """Return the partitions with a committed or pending offset of the group, and one partition without an offset.
+
+        The last partition shows how the requests are answered if there is no offset.
+        """
         topics = self.broker.validator.topics or {}
         all_partitions = (TopicPartition(topic, number) for topic, count in topics.items() for number in range(count))
         unused_partitions = [partition for partition in all_partitions if partition not in used_partitions]
@@ -95,7 +103,7 @@ class FetchTable(Stepper):
 
 
 def _list_pending(group: ClassicGroup) -> dict[TopicPartition, list[int]]:
-    """Return the offsets of plain commits and of transactions that are pending, by partition."""
+    """Return the offsets of pending commits, by partition: plain commits and commits in transactions."""
     pending: dict[TopicPartition, list[int]] = {}
     for commits in (group.offsets.pending, *group.offsets.transactions.values()):
         for partition, commit in commits.items():

@@ -1,4 +1,7 @@
-"""Folders of a lesson: find `data/`, make a scratch folder, link a topic's older segments."""
+"""Folders of a lesson: find `data/`, make a scratch folder, link a topic's older segments.
+
+A segment is one file of a partition's log. A broker writes only to the newest segment.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def find_upwards(name: str) -> Path:
 def make_scratch_folder() -> Path:
     """Make a new, empty folder and return its path. The folder is removed when Python ends.
 
-    If a cell runs twice, it starts with an empty folder each time.
+    Each call makes another folder, so a notebook cell that runs twice begins with an empty folder each time.
     """
     folder = TemporaryDirectory(prefix="kafkagroups-")
     _temporary_folders.append(folder)

@@ -14,7 +14,7 @@ class Event:
     Attributes
     ----------
     time_s
-        The time in seconds since the group was created.
+        The time of the event, in seconds since the `GroupLife` was created.
     client
         The name of the client. It is "" if there was no request.
     request
@@ -22,11 +22,11 @@ class Event:
     response
         The response, or "waits" if there is no response yet.
     late_responses
-        The responses to earlier requests that arrived during this event.
+        The responses to earlier requests that arrived during this event, as text.
     written_lines
-        One line for each record that was appended to the group's partition.
+        One line for each record that the event appended to the partition that stores the group.
     state
-        The group's state after the event.
+        The group's state, generation and number of members after the event, as text.
     """
 
     time_s: float

@@ -28,8 +28,9 @@ GroupState = tuple[str, int, tuple[str, ...]]
 class GroupLife:
     """A group and its consumers. Each method sends one request and prints the response and the changes of the group.
 
-    Times are in seconds since the group was created. The first `join` of a consumer sets its configuration. Every later
-    `join` of this consumer repeats this configuration.
+    Times are in seconds since this object was created. The first `join` of a consumer sets the consumer's configuration
+    (for example its topics and timeouts). Every later `join` of this consumer sends the same configuration, unless
+    `new_process` is true.
 
     Parameters
     ----------
@@ -40,14 +41,16 @@ class GroupLife:
     verbose
         If true, each request prints its event.
     broker
-        The coordinator. If it is None, a new coordinator starts, with `settings` as in `start_broker`.
+        The coordinator. If it is None, a new coordinator starts.
+    **settings
+        The settings of the new coordinator that differ from the defaults, as for `start_broker`.
 
     Attributes
     ----------
     consumers
         The consumers, by name.
     events
-        The past events. There is one event for each request.
+        The past events. There is one event for each request and for each `wait`.
     last_responses
         The text of the last response to each consumer's JoinGroup or SyncGroup, by the consumer's name.
     """
@@ -83,7 +86,23 @@ class GroupLife:
         rebalance_s: float = 300,
         new_process: bool = False,
     ) -> None:
-        """Send a JoinGroup. If `new_process` is true, the consumer is a new process, which has no member id yet."""
+        """Send a JoinGroup.
+
+        Parameters
+        ----------
+        name
+            The consumer's name.
+        instance
+            The group instance id of a static member, or None for a dynamic member.
+        topics
+            The topics that the consumer wants to read.
+        protocols
+            The names of the assignors that the consumer supports. The first name is the preferred assignor.
+        session_s, rebalance_s
+            The session timeout and the rebalance timeout in seconds.
+        new_process
+            Whether the consumer is a new process. A new process has no member id yet.
+        """
         if name not in self.consumers or new_process:
             self.consumers[name] = Consumer(
                 self.coordinator,
@@ -110,7 +129,10 @@ class GroupLife:
         self._add_event(name, f"JoinGroup as {member_id}" if member_id else "JoinGroup, without an id", send)
 
     def sync(self, name: str) -> None:
-        """Send a SyncGroup. The leader sends assignments of the range assignor, unless it received skip_assignment."""
+        """Send a SyncGroup. The leader of the group adds the assignments, which the range assignor computes.
+
+        The leader sends no assignments if the response to its JoinGroup contained skip_assignment.
+        """
         consumer = self.consumers[name]
 
         def handle(result: SyncGroupResult) -> str:
@@ -149,7 +171,7 @@ class GroupLife:
         self._add_event(name, request if generation is None else f"{request}, generation {generation}", send)
 
     def leave(self, name: str) -> None:
-        """Send a LeaveGroup, and remove the consumer."""
+        """Send a LeaveGroup, and remove the consumer from `consumers`."""
         consumer = self.consumers[name]
 
         def send() -> str:
@@ -190,23 +212,23 @@ class GroupLife:
 
     @property
     def group(self) -> ClassicGroup | None:
-        """The group in the coordinator's cache. None if the cache does not contain the group."""
+        """The group in the coordinator's cache, or None if the cache does not contain the group."""
         return self.coordinator.manager.get_group(self.group_id)
 
     @property
     def now_s(self) -> float:
-        """The time in seconds since the group was created."""
+        """The time in seconds since this object was created."""
         return (self.coordinator.clock.now_ms - self.start_ms) / 1000
 
     @property
     def log_lines(self) -> Lines:
-        """One line for each record of the partition that stores the group."""
+        """One line for each record of the partition of the offsets topic that stores the group."""
         return read_partition_lines(self.coordinator, self.group_id)
 
     def read_record(self, record_offset: int) -> Record:
-        """Return the record at an offset of the group's partition.
+        """Return the record at an offset of the partition that stores the group.
 
-        Raises UsageError if the partition has no record at this offset.
+        Raises UsageError if this partition has no record at this offset.
         """
         manager = self.coordinator.manager
         for batch in manager.logs.read(manager.partition_for(self.group_id)):
@@ -216,7 +238,7 @@ class GroupLife:
         raise UsageError(f"group {self.group_id}: its partition has no record {record_offset}; see log_lines")
 
     def read_state(self) -> GroupState:
-        """Return the group's state, its generation, and its member ids."""
+        """Return the group's state, its generation, and its member ids. The state is "Dead" if no group exists."""
         group = self.group
         if group is None:
             return "Dead", 0, ()
@@ -230,7 +252,7 @@ class GroupLife:
     # Events
 
     def _add_event(self, client: str, request: str, send: Callable[[], str]) -> None:
-        """Send a request by calling `send`, and add its event. `send` returns the text of the response."""
+        """Send a request by calling `send`, and add the event to `events`. `send` returns the response as text."""
         line_count = len(self.log_lines)
         self._late_responses = []
         response = send()
@@ -260,7 +282,8 @@ class GroupLife:
     ) -> str:
         """Return the response as text, or "waits" if there is no response yet.
 
-        A late response becomes part of the event during which it arrives.
+        A late response becomes part of the event during which it arrives. `api` is the name of the request. `handle`
+        passes a response to the consumer and returns the response as text.
         """
         is_late = not response.done
 

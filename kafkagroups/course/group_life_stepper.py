@@ -46,7 +46,10 @@ TRANSITIONS = {
 
 
 def list_transitions(state: str) -> list[tuple[str, str]]:
-    """Return the legal next states with their causes. Kafka 1.0.1 calls CompletingRebalance AwaitingSync."""
+    """Return the states that can follow `state`, each with the cause of the transition.
+
+    The state CompletingRebalance has the name AwaitingSync in Kafka 1.0.1.
+    """
     current_state = ClassicState("CompletingRebalance" if state == "AwaitingSync" else state)
     return [
         (next_state.value, TRANSITIONS[current_state, next_state])
@@ -72,11 +75,11 @@ class GroupLifeStepper(Stepper):
     Parameters
     ----------
     script
-        The requests.
+        The requests. Each request that the Kafka version has is one step.
     kafka
         The coordinator's Kafka version.
     shown_step
-        The step that is shown initially, from 1. If it is None, this is the last step.
+        The number of the step that is shown initially, from 1. If it is None, this is the last step.
     what_if
         The process that crashes after the shown step: a consumer's name, or "coordinator". "" means no crash.
     """
@@ -91,6 +94,7 @@ class GroupLifeStepper(Stepper):
     ) -> None:
         self.kafka = kafka
         self.script = select_requests(script, kafka)
+        # The group after the first request, after the first two requests, and so on: one GroupLife for each step.
         lives = [play_script(self.script[:count], kafka) for count in range(1, len(self.script) + 1)]
         self.events: list[Event] = lives[-1].events
         self.consumer_names = [list(life.consumers) for life in lives]
@@ -109,12 +113,19 @@ class GroupLifeStepper(Stepper):
         self.children = (widgets.HBox([self.previous, self.next, self.step_slider]), self.what_if, self.view)
 
     def describe_crash(self, step: int, process: str) -> list[str]:
-        """Return what follows if a consumer or the "coordinator" crashes after a step. Steps count from 0."""
+        """Return what follows if a process crashes after a step. The first step is 0.
+
+        `process` is a consumer's name or "coordinator".
+        """
         life = play_script(self.script[: step + 1], self.kafka)
         return describe_coordinator_crash(life) if process == "coordinator" else list_changes_without(life, process)
 
     def _offer_crashes(self, wanted_process: str = "") -> None:
-        """Offer the processes that can crash at this step, and keep the chosen process if it is one of them."""
+        """Offer the processes that can crash at this step as choices.
+
+        The chosen process is `wanted_process`, or the process chosen before if `wanted_process` is "". If this process
+        cannot crash at this step, "nothing crashes" is chosen.
+        """
         options = [("nothing crashes", "")]
         options += [(f"{name} crashes here", name) for name in self.consumer_names[self.step_slider.value]]
         options.append(("the coordinator crashes here", "coordinator"))

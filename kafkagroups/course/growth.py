@@ -1,4 +1,8 @@
-"""Lesson 08: how a cleaned replica grows, compared with a replica that is never cleaned."""
+"""Lesson 08: how a cleaned replica grows, compared with a replica that is never cleaned.
+
+A replica is a copy of a partition's log. The log cleaner compacts a log in passes: it removes each record that has a
+newer record with the same key.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +20,19 @@ from kafkagroups.synth import write as write_synthetic
 
 @dataclass(frozen=True)
 class ReplicaSizes:
-    """The size of two replicas after the same number of records.
+    """The sizes of two replicas after the same records were appended to both replicas.
 
     Attributes
     ----------
     records
-        How many records were written so far.
+        How many records were appended to each replica so far.
     live_offsets
         How many committed offsets the coordinator has after it loads the cleaned replica.
     never_cleaned_bytes
         The size of the replica that is never cleaned.
     bytes_before_pass, bytes_after_pass
-        The size of the cleaned replica before and after a pass of the cleaner. The two sizes are equal if no pass ran.
+        The size of the cleaned replica before and after a cleaner pass, in bytes. The two sizes are equal if no pass
+        ran.
     """
 
     records: int
@@ -42,7 +47,8 @@ def grow_replicas(
 ) -> Iterator[ReplicaSizes]:
     """Append the same synthetic records to two replicas, clean only one replica, and yield the sizes after each round.
 
-    The replicas are `folder`/never-cleaned and `folder`/cleaned. There is one batch per millisecond.
+    The replicas are `folder`/never-cleaned and `folder`/cleaned. The timestamps of the batches differ by one
+    millisecond.
 
     Parameters
     ----------
@@ -53,17 +59,20 @@ def grow_replicas(
     groups
         The number of groups that commit.
     rounds
-        The number of rounds.
+        The number of rounds. Each round appends the same number of batches, except the last round, which may be
+        shorter.
     min_dirty_ratio
-        A pass runs if the dirty part of the closed segments' bytes is larger than this ratio (Kafka's setting
-        min.cleanable.dirty.ratio).
+        A pass runs if more than this ratio of the bytes is dirty: no earlier pass has cleaned these bytes (Kafka's
+        setting min.cleanable.dirty.ratio). The bytes of the newest segment do not count.
     """
     never_cleaned = folder / "never-cleaned"
     cleaned = folder / "cleaned"
     pass_output = folder / "pass"
     write_synthetic(folder / "synthetic", records, partitions=1, groups=groups, seed=8)
     batches = list(open_log(folder / "synthetic" / "__consumer_offsets-0"))
+    # Rounded up, so that the last round contains the rest.
     batches_per_round = -(-len(batches) // rounds)
+    # The first offset that no pass has cleaned.
     first_dirty = 0
     for start in range(0, len(batches), batches_per_round):
         new_batches = batches[start : start + batches_per_round]
@@ -92,7 +101,10 @@ def _count_bytes(log: Path) -> int:
 
 
 def _measure_dirty_ratio(log: Path, first_dirty: int) -> float:
-    """Return the ratio of dirty bytes: the part of the closed segments that the last pass did not clean."""
+    """Return the part of the bytes that no pass has cleaned: those in segments from the offset `first_dirty` on.
+
+    Only the closed segments count: all segments except the newest segment, which the cleaner does not clean.
+    """
     closed_segments = sorted(log.glob("*.log"))[:-1]
     sizes = [(int(segment.stem), segment.stat().st_size) for segment in closed_segments]
     dirty_bytes = sum(size for base_offset, size in sizes if base_offset >= first_dirty)

@@ -10,10 +10,12 @@ from kafkagroups.course.lesson_clock import HOUR
 def run_duplicate_static_member() -> GroupLife:
     """Run the group `shipping` with three static members, and run the member van-2 on a second machine too.
 
+    A static member has a group instance id, which the configuration of its consumer contains.
+
     Returns
     -------
     GroupLife
-        The group after four rounds. In each round, a second process joins as van-2, with the same instance id.
+        The group after four rounds. In each round, a new process joins with the group instance id van-2.
     """
     topics = ("orders", "stock")
     life = GroupLife("shipping", verbose=False)
@@ -46,7 +48,7 @@ def run_weekend_expiry(kafka: str) -> dict[str, dict[str, int]]:
     Returns
     -------
     dict
-        The committed offset of each partition ("orders-0") of each group, without the deleted offsets.
+        For each group id: the partitions ("orders-0") whose offset was not deleted, with the offset.
     """
     broker = start_broker(
         kafka=kafka,
@@ -79,9 +81,10 @@ def run_weekend_expiry(kafka: str) -> dict[str, dict[str, int]]:
 
 
 def join_alone(life: GroupLife, session_s: float) -> None:
-    """Let one member join an empty group and receive its assignment. The member's name is the group's id.
+    """Let one member join a group without members, and receive its assignment. The member's name is the group's id.
 
     The first JoinGroup may only return a member id. So the member sends JoinGroup until the group has a member.
+    `session_s` is the member's session timeout in seconds.
     """
     while life.read_state()[0] in ("Dead", "Empty"):
         life.join(life.group_id, session_s=session_s)

@@ -15,23 +15,25 @@ _LOG_WIDTH = 46
 
 
 class LoadStepper(Stepper):
-    """A widget that steps through the records of a partition and shows what each record changes.
+    """A widget that steps through the records of a partition's log and shows what each record changes.
 
     The static version lists the effect of every record, and the coordinator's state after the record at `shown_offset`.
 
     Parameters
     ----------
     path
-        A partition folder, or a folder of partition folders. From the latter, the widget loads the first partition.
+        A partition folder, or a folder of partition folders. In the second case, the widget loads only the first
+        partition.
     coordinator
         "classic" or "new".
     kafka
         The coordinator's Kafka version. If it is None, this is the default version of this coordinator.
     first_offset, last_offset
-        The offsets of the first and the last record of the widget. If `last_offset` is None, this is the last record of
-        the log.
+        The offsets of the first and the last record to show. If `last_offset` is None, the last record of the log is
+        the last record to show.
     shown_offset
-        The offset of the record that is shown initially. If it is None, this is the last record of the widget.
+        The offset of the record that is shown initially. If it is None or no record has this offset, the last record
+        is shown.
     """
 
     def __init__(
@@ -63,14 +65,17 @@ class LoadStepper(Stepper):
         self.view.value = format_html("kg-loader", self._format_current())
 
     def _format_current(self) -> list[str]:
-        """Return the effect of the current record, and the log near the record next to the coordinator's state."""
+        """Return the effect of the current record, and below it the log next to the coordinator's state."""
         step = self.steps[self.record_slider.value]
         rows = zip_longest(["the log", *self._format_log()], ["the coordinator's state", *step.state], fillvalue="")
         title = [f"record {step.line.record_offset}: {step.effect}", ""]
         return title + [f"{left:<{_LOG_WIDTH}} │ {right}" for left, right in rows]
 
     def _format_log(self) -> Iterable[str]:
-        """Yield the lines of the records before and after the current record."""
+        """Yield a line for each of the records around the current record, at most `_VISIBLE_LINES` lines.
+
+        The mark ▶ means the current record, and · means that the coordinator has not loaded the record yet.
+        """
         current = self.record_slider.value
         first_index = max(0, min(current - _VISIBLE_LINES // 2, len(self.steps) - _VISIBLE_LINES))
         for index in range(first_index, min(first_index + _VISIBLE_LINES, len(self.steps))):

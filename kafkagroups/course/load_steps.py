@@ -1,4 +1,8 @@
-"""Lesson 09: what each record of a log changes while a coordinator loads the log."""
+"""Lesson 09: what each record of a log changes while a coordinator loads the log.
+
+The fate of a record is what happened to it, for example that a newer record superseded it (`Fate` in
+groups/observer.py).
+"""
 
 from __future__ import annotations
 
@@ -18,11 +22,11 @@ from kafkagroups.log.segments import open_logs
 from kafkagroups.records.versions import dialect
 
 _FateEvent = tuple[int, Fate, int]
-"""The offset of a record, the fate of this record, and the offset of the record that caused this fate."""
+"""The offset of a record, the fate of this record, and the offset of the record that caused the fate."""
 
 
 class _FateRecorder(Observer):
-    """An observer that stores the fate of every record."""
+    """An observer (an object that the load calls for each fate) that stores the fates in a list."""
 
     def __init__(self) -> None:
         self.events: list[_FateEvent] = []
@@ -40,9 +44,9 @@ class Step:
     line
         The record as a line.
     effect
-        What the record changed.
+        What the record changed, as text.
     state
-        The state of a coordinator that loads the log up to this record. There is one line per group and per offset.
+        The state of a coordinator that has loaded the log up to this record: one line for each group and each offset.
     """
 
     line: Line
@@ -53,12 +57,14 @@ class Step:
 def list_load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[Step]:
     """Yield one step for each record of a partition.
 
-    Each step loads the log again from its beginning, so use this function only for small logs. If `path` is a folder of
-    partition folders, only its first partition is loaded.
+    Each step loads the log again from the log's beginning, so use this function only for small logs. If `path` is a
+    folder of partition folders, only the first partition is loaded. `coordinator` is "classic" or "new". `kafka` is the
+    coordinator's Kafka version, or None for the default version.
     """
     load_dialect = dialect(coordinator, kafka)
     log = open_logs(path)[0]
     earlier_batches: list[Batch] = []
+    # Each load repeats the fates of the earlier loads. This is how many fates the previous load had.
     seen_event_count = 0
     for batch in log:
         for count, line in enumerate(read_batch_lines(batch), 1):
@@ -79,12 +85,13 @@ def list_load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[
 
 
 def _keep_first_records(batch: Batch, count: int) -> Batch:
+    """Return a copy of the batch that contains only its first `count` records."""
     records = batch.records[:count]
     return replace(batch, parse_records=lambda _: records)
 
 
 def _describe_effect(line: Line, events: list[_FateEvent], groups: Groups) -> str:
-    # Each replaced offset has the offset of the newer record as its value.
+    # The keys are the offsets of replaced or deleted records. Each value is the offset of the record that caused this.
     replaced_offsets = {offset: by for offset, fate, by in events if fate in (Fate.SUPERSEDED, Fate.DELETED)}
     if line.record_type in ("commit", "abort"):
         return _describe_marker(line, events, replaced_offsets)

@@ -1,6 +1,7 @@
 """Lesson 10: loading times as bars, and the curves of the benchmark.
 
-The bars and seconds differ between machines and between runs. Only the names and the record counts are always the same.
+A way of loading is, for example, one of the package's engines or a loop in Python. The seconds and bars differ between
+machines and between runs. Only the names and the record counts are always the same.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _NAME_WIDTH = 36
 def measure_seconds(load: Callable[[], Any], rounds: int = 3) -> float:
     """Return the shortest time of several calls, in seconds.
 
-    Other programs on the machine lengthen a measured time, so the shortest time is the most exact.
+    Other programs on the machine make a call slower, so the shortest time is the most exact.
 
     Parameters
     ----------
@@ -44,7 +45,10 @@ def _run_timed(load: Callable[[], Result]) -> tuple[float, Result]:
 
 @dataclass(frozen=True)
 class LoadTime:
-    """The seconds that one way of loading needs for a million records, and a note about the measurement."""
+    """The seconds that one way of loading needs for a million records, and a note about the measurement.
+
+    `name` is the text next to the bar.
+    """
 
     name: str
     seconds: float
@@ -54,7 +58,8 @@ class LoadTime:
 class LoadTimes:
     """Bars that compare ways of loading by their seconds for a million records.
 
-    A measurement of another number of records is scaled to a million records. A note next to the bar says this.
+    If another number of records was measured, the time is scaled to a million records, and a note next to the bar says
+    this.
     """
 
     def __init__(self) -> None:
@@ -93,7 +98,7 @@ class LoadTimes:
         name
             The name of the bar.
         way
-            The benchmark's name for this way of loading. If the benchmark has not measured it, no bar is added.
+            The benchmark's name for this way of loading. If the benchmark has not measured this way, no bar is added.
         """
         curve = read_measurements().get(way, {})
         if curve:
@@ -121,9 +126,10 @@ class LoadTimes:
 
 
 def read_measurements() -> dict[str, dict[int, float]]:
-    """Return the shortest seconds that the benchmark measured, by way of loading and number of records.
+    """Return the shortest times that the benchmark measured, in seconds.
 
-    If several topics have the same number of records, the result contains the time of the first topic.
+    The result contains a dict for each way of loading. Its keys are numbers of records, and its values are seconds. If
+    several topics have the same number of records, the value is the time of the first topic.
     """
     measurements: dict[str, dict[int, float]] = {}
     for run in json.loads(find_upwards("benchmarks/measured.json").read_text())["runs"]:

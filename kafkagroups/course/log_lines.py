@@ -28,15 +28,15 @@ class Line(NamedTuple):
         The record's offset in the log.
     record_type
         "offset" for a committed offset, "group" for a group's record, "commit" or "abort" for a transaction marker.
-        For any other record it is a short description.
+        For any other record, this is a short description.
     group
-        The group that the record belongs to.
+        The id of the group that the record belongs to.
     partition
         The partition of a committed offset, for example "orders-0".
     value
-        The committed offset, or the group's generation. None if the record is a tombstone.
+        The committed offset, or the group's generation. None if the record is a tombstone (a record that deletes).
     producer
-        The producer id of the transaction. None if the record is not in a transaction.
+        The producer id of the record's transaction, or None if the record is not in a transaction.
     """
 
     record_offset: int
@@ -119,16 +119,17 @@ def _make_record_line(batch: Batch, log_record: LogRecord) -> Line:
 
 
 def read_cleaned_lines(path: str | Path, active_offset: int) -> Lines:
-    """Return the lines that remain after one pass of the log cleaner.
+    """Return the lines of the records that remain after one pass of the log cleaner.
 
-    The pass runs on a temporary copy, so the log itself does not change.
+    The pass runs on a temporary copy with at most two segments (files of a log), so the log itself does not change.
 
     Parameters
     ----------
     path
         A partition folder.
     active_offset
-        The offset at which the active segment begins. The cleaner does not change the active segment.
+        The offset at which the second segment of the copy begins. The second segment is the active segment, which the
+        cleaner does not change.
     """
     segments: dict[int, list[bytes]] = {}
     with TemporaryDirectory() as folder:

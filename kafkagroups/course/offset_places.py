@@ -1,4 +1,8 @@
-"""Lesson 04: where the offsets of one partition are: pending, in the log, in the cache."""
+"""Lesson 04: where the offsets of one partition are: pending, in the log, in the cache.
+
+A pending commit waits until the replicas have its record, or until its transaction ends. The cache is the coordinator's
+memory.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from kafkagroups.coordinator.results import CommitErrors
 from kafkagroups.course.log_lines import read_batch_lines
 
 Commits = Mapping[int, ResponseFuture[CommitErrors]]
-"""The response to each commit, by committed offset."""
+"""The keys are committed offsets. The value of an offset is the response to the commit of this offset."""
 
 
 class OffsetPlaces(NamedTuple):
@@ -19,9 +23,10 @@ class OffsetPlaces(NamedTuple):
     Attributes
     ----------
     pending
-        The offsets of pending commits. A question mark means that the commit waits for a transaction marker.
+        The offsets of pending commits. A question mark means that the commit waits for the end of its transaction.
     log
-        The offsets and transaction markers in the log.
+        The offsets and transaction markers in the log. An offset of a transaction has a question mark, and a marker is
+        "commit!" or "abort!".
     cache
         The offset in the coordinator's cache. An OffsetFetch returns this offset.
     stable_fetch
@@ -40,7 +45,11 @@ class OffsetPlaces(NamedTuple):
 def read_offset_places(
     broker: GroupCoordinator, group: str, partition: TopicPartition, commits: Commits | None = None
 ) -> OffsetPlaces:
-    """Return where the group's offsets for this partition are, with the responses to `commits`."""
+    """Return where the group's offsets for this partition are.
+
+    `commits` contains the responses to the commits that clients sent. Without `commits`, the result contains no
+    responses.
+    """
     cached_group = broker.manager.get_group(group)
     pending_offsets = []
     if cached_group is not None and partition in cached_group.offsets.pending:
@@ -77,18 +86,19 @@ def print_offset_places(broker: GroupCoordinator, group: str, partition: TopicPa
 
 
 def read_cached_offset(broker: GroupCoordinator, group: str, partition: TopicPartition) -> str:
-    """Return the offset that an OffsetFetch returns, or "–" without an offset."""
+    """Return the offset that an OffsetFetch returns, or "–" if there is no offset."""
     return _format_offset(broker.offset_fetch(group, [partition]).offsets[partition].offset)
 
 
 def list_transactional_offsets(broker: GroupCoordinator, group: str, partition: TopicPartition) -> list[str]:
-    """Return the offsets that wait for a transaction marker. Each text ends with a question mark."""
+    """Return the offsets that wait for the end of their transaction. Each text is an offset and a question mark."""
     cached_group = broker.manager.get_group(group)
     transactions = cached_group.offsets.transactions.values() if cached_group is not None else ()
     return [f"{offsets[partition].offset}?" for offsets in transactions if partition in offsets]
 
 
 def _list_log_entries(broker: GroupCoordinator, group: str, partition: TopicPartition) -> list[str]:
+    """Return the group's offsets for the partition, and all transaction markers, in the order of the log."""
     entries = []
     for batch in broker.manager.logs.read(broker.manager.partition_for(group)):
         for line in read_batch_lines(batch):

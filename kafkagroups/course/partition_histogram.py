@@ -1,4 +1,7 @@
-"""Lesson 02: a widget that counts the groups on each partition."""
+"""Lesson 02: a widget that counts the groups on each partition.
+
+A group is on the partition of the offsets topic that stores its committed offsets and its group record.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ import ipywidgets as widgets
 from kafkagroups.course.widgets import StaticWidget, format_html
 from kafkagroups.log.partitioning import partition_for
 
+# The bars are in this number of columns.
 _COLUMNS = 3
+# A bar consists of at most this number of blocks. A block stands for one or more groups.
 _MAX_BLOCKS = 10
 
 
@@ -22,7 +27,7 @@ class PartitionHistogram(StaticWidget):
     groups
         The ids of the groups to count.
     partitions
-        The initial number of partitions.
+        The initial number of partitions of the offsets topic.
     """
 
     def __init__(self, groups: Iterable[str], partitions: int = 50) -> None:

@@ -1,4 +1,8 @@
-"""Lesson 04: a widget that shows pending commits, and the result of a crash at each step."""
+"""Lesson 04: a widget that shows pending commits, and the result of a crash at each step.
+
+A pending commit waits until the replicas have its record, or until its transaction ends. "The next broker" is the
+broker that becomes the group's coordinator after the crash.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +48,8 @@ class CommitStep(NamedTuple):
     answer_from_confirmed_log
         The offset that the next broker returns if it has only the records that the replicas confirmed.
     next_answers
-        Both offsets, and the offsets that wait for a transaction marker on the next broker: "6", "6 or 5",
-        "5, waits: 6?".
+        The two answers as one text. It also contains the offsets that wait for the end of their transaction on the next
+        broker. Examples: "6", "6 or 5", "5, waits: 6?".
     """
 
     description: str
@@ -57,7 +61,7 @@ class CommitStep(NamedTuple):
 
 @dataclass
 class _ObservedLogs(HeldLogs):
-    """Logs that hold their appends back, and call `before_append` before each append."""
+    """Logs that hold back the answers to appends, and call `before_append` before each append."""
 
     before_append: Callable[[], None] = field(default=lambda: None)
 
@@ -79,8 +83,8 @@ class PendingCommitStepper(Stepper):
         - "refuse 6": a commit of offset 6 arrives, but the append to the log fails.
         - "confirm 6": the replicas have the record, and the client receives the response.
         - "cache 6" and "answer 6": the two parts of "confirm 6". The client receives the response in the second part.
-        - "late 6": the replicas do not have the record in time (REQUEST_TIMED_OUT).
-        - "marker" and "abort": the transaction commits or aborts.
+        - "late 6": the replicas do not have the record in time. The append is answered with REQUEST_TIMED_OUT.
+        - "marker" and "abort": the transaction ends with a commit marker or an abort marker.
     kafka
         The coordinator's Kafka version.
 
@@ -94,8 +98,11 @@ class PendingCommitStepper(Stepper):
         self.logs = _ObservedLogs(DiskLogs(make_scratch_folder()))
         self.broker = start_broker(self.logs, kafka)
         self.commits: dict[int, ResponseFuture[CommitErrors]] = {}
+        # The offsets whose appends the replicas have not confirmed, in the order of `held_appends` of the logs.
         self.unconfirmed: list[int] = []
+        # The offsets of "cache" actions whose "answer" action has not come yet.
         self.unanswered: set[int] = set()
+        # The replicas have all records below this offset of the log.
         self.confirmed_end = 0
         self.steps: list[CommitStep] = []
         for action in script:
@@ -150,7 +157,10 @@ class PendingCommitStepper(Stepper):
             self._add_step(f"{offset} appended, in flight")
 
     def _confirm(self, offset: int, error: Errors, description: str = "") -> None:
-        """End the append of a commit with this error. The error NONE means that the append succeeded."""
+        """End the append of a commit with this error. The error NONE means that the append succeeded.
+
+        If the log refused the append, `description` says so, and the error of the append is already known to the logs.
+        """
         index = self.unconfirmed.index(offset)
         record_offset = self.logs.held_appends[index].offset
         self.unconfirmed.pop(index)
@@ -187,7 +197,11 @@ class PendingCommitStepper(Stepper):
         self._add_step("transaction commits" if commits else "transaction aborts")
 
     def _add_step(self, description: str, new_offset: int | None = None) -> None:
-        """Add a step. A commit of `new_offset` has begun, is not in `self.commits` yet, and its client waits."""
+        """Add a step with the present state.
+
+        If `new_offset` is not None, a commit of this offset has begun. It is not in `self.commits` yet, and its client
+        waits for the response.
+        """
         waiting_offsets = self.unanswered if new_offset is None else {*self.unanswered, new_offset}
         commits = {**self.commits, **{offset: ResponseFuture[CommitErrors]() for offset in waiting_offsets}}
         places = read_offset_places(self.broker, GROUP, PARTITION, commits)
@@ -242,7 +256,7 @@ class PendingCommitStepper(Stepper):
 
 
 def _join_different(*texts: str) -> str:
-    """Return the different texts joined by "or", for example "6 or 5"."""
+    """Return the texts joined by "or", for example "6 or 5". Equal texts appear only once."""
     return " or ".join(dict.fromkeys(text or "–" for text in texts))
 
 

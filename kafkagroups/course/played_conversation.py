@@ -1,6 +1,8 @@
 """Recorded conversations with a broker, sent again to our coordinator for a comparison.
 
-Lists in responses are sorted before the comparison, because a broker takes their order from a hash map.
+A conversation is a recording of requests to a real broker, its responses, and its appends (the batches that it appended
+to the offsets topic). Lists in responses are sorted before the comparison, because a broker takes the order of such a
+list from a hash map.
 """
 
 from __future__ import annotations
@@ -30,13 +32,14 @@ class PlayedConversation:
     broker_version
         The Kafka version of the real broker.
     lines
-        The lines of the recording: requests and events, as JSON.
+        The lines of the recording, as JSON: requests, and events that had another cause, for example a timer.
     our_responses, broker_responses
-        The response (with sorted lists) and the appends of each request, by the request's number.
+        The keys are the numbers of the requests. The value of a request is a pair: the response (with sorted lists) and
+        the list of appends.
     our_appends, broker_appends
-        The appends that had another cause than a request, for example a timer. Each append is a text.
+        The appends that had another cause than a request. Each append is a text.
     log_folder
-        The folder of our coordinator's logs.
+        The folder of the log that our coordinator wrote.
     """
 
     broker_version: str
@@ -55,7 +58,8 @@ class PlayedConversation:
     def read_offsets(self, number: int) -> dict[str, int]:
         """Return the offset of each partition in the real broker's response to an OffsetFetch.
 
-        The result contains the partitions of all groups in the response.
+        `number` is the number of the request in the recording. The result contains the partitions of all groups in the
+        response.
         """
         response, _ = self.broker_responses[number]
         return {
@@ -66,7 +70,7 @@ class PlayedConversation:
         }
 
     def print_expired(self) -> None:
-        """Print each deletion of expired offsets: the time, the group, and what was deleted."""
+        """Print each deletion of expired offsets in the recording: the time, the group, and what was deleted."""
         for line in self.lines:
             if line.get("why") != "expiry":
                 continue
@@ -75,7 +79,10 @@ class PlayedConversation:
                 print(f"  {line['ms'] / 1000:5.1f} s  {line['group']}: {deletion}")
 
     def print_requests(self, first_number: int, last_number: int) -> None:
-        """Print the requests with these numbers, the real broker's responses, and the appends between the requests."""
+        """Print the requests with these numbers, the real broker's responses, and the real broker's appends.
+
+        `first_number` and `last_number` are the numbers of the first and the last request in the recording to print.
+        """
         is_in_range = False
         for line in self.lines:
             if "n" in line:
@@ -87,6 +94,7 @@ class PlayedConversation:
                 print(f"{line['ms']:>7} ms  {'':>4}{cause}{_format_appends(line)}")
 
     def _describe_deletion(self, append: Json) -> str:
+        """Return what an append of the recording deleted. The tombstones are read from our coordinator's log."""
         log = read_lines(self.log_folder / f"__consumer_offsets-{append['partition']}")
         record_types = [
             record.record_type for record in log if append["first"] <= record.record_offset <= append["last"]

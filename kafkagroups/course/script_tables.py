@@ -21,7 +21,8 @@ def compare_kafka_versions(
     Parameters
     ----------
     old, new
-        The two versions. The table shows the step numbers of the new version.
+        The two versions. Not every version has all requests, so a request has a step number for each version. The table
+        shows the step numbers of the new version.
     script
         The requests.
     """
@@ -38,10 +39,11 @@ def compare_kafka_versions(
 
 
 def print_crash_table(kafka: str = "3.9.2", script: Sequence[ScriptRequest] = TWO_CONSUMERS) -> None:
-    """Print a line for each request: the number of written records, the group's state, and the state after a crash.
+    """Print a line for each request: the written records, the group's state, and the state after a crash.
 
-    The state after a crash is the state that the next coordinator loads. If a request writes the group's record, there
-    are two lines: one after this broker appended the record, and one after the replicas confirmed the record.
+    Each "+" is a written record. A state is followed by the group's generation. The state after a crash is the state
+    that the next coordinator loads from the log. If a request writes the group's record, there are two lines: one after
+    this broker appended the record, and one after the replicas confirmed the record.
 
     Parameters
     ----------
@@ -68,7 +70,10 @@ def print_crash_table(kafka: str = "3.9.2", script: Sequence[ScriptRequest] = TW
 
 
 def _list_responses(script: Sequence[ScriptRequest], kafka: str) -> dict[int, str]:
-    """Return the response to each request, by the request's position in the script."""
+    """Return the response to each request, by the request's position in the script.
+
+    The result does not contain the requests that this Kafka version does not have.
+    """
     sent_positions = [number for number, request in enumerate(script) if select_requests([request], kafka)]
     responses = (event.response for event in play_script(script, kafka).events)
     return dict(zip(sent_positions, responses, strict=True))
@@ -83,7 +88,8 @@ def _format_request(event: Event) -> str:
 def _compare_states(life: GroupLife, end_offset: int | None) -> str:
     """Return the group's state, and the state that the next coordinator loads from the log.
 
-    If `end_offset` is not None, add the state that the next coordinator loads if its log ends at this offset.
+    If `end_offset` is not None, add the state that the next coordinator loads if its copy of the log ends at this
+    offset.
     """
     state, generation, _ = life.read_state()
     live_state = f"{state} {generation}" if life.group else "Dead"

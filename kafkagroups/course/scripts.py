@@ -16,6 +16,7 @@ from kafkagroups.simulation.consumer import ConsumerState
 _MAX_OBSERVED_S = 900
 """The longest time after a crash that is simulated, in seconds: three rebalance timeouts."""
 _HEARTBEAT_INTERVAL_S = 3
+"""The time between two heartbeats of a consumer, in seconds."""
 
 
 class ScriptRequest(NamedTuple):
@@ -30,7 +31,8 @@ class ScriptRequest(NamedTuple):
     arguments
         The arguments of this method.
     first_version
-        The first Kafka version that has or needs this request.
+        The first Kafka version to which the request is sent. For example, the second JoinGroup of a new consumer is
+        needed since 2.2, because the response to the first JoinGroup then only contains a member id.
     """
 
     delay_s: float
@@ -66,14 +68,16 @@ TWO_CONSUMERS = (
 
 
 def select_requests(script: Sequence[ScriptRequest], kafka: str) -> list[ScriptRequest]:
-    """Return the requests of a script that this Kafka version has."""
+    """Return the requests of a script that are sent to this Kafka version (see `ScriptRequest.first_version`)."""
     return [request for request in script if parse_release(kafka) >= parse_release(request.first_version)]
 
 
 def play_script(
     script: Sequence[ScriptRequest], kafka: str = "3.9.2", broker: GroupCoordinator | None = None
 ) -> GroupLife:
-    """Send the requests that this Kafka version has, and return the group.
+    """Send the requests of a script to a coordinator of this Kafka version, and return the group.
+
+    Requests that only later versions have are left out.
 
     Parameters
     ----------
@@ -97,7 +101,10 @@ def send_script_request(life: GroupLife, request: ScriptRequest) -> None:
 
 
 def list_changes_without(life: GroupLife, name: str) -> list[str]:
-    """Return every change of the group after this consumer crashes. The other consumers continue to send requests."""
+    """Return every change of the group after the consumer `name` crashes, as lines of text.
+
+    The other consumers continue to send requests.
+    """
     lines = [f"{name} has crashed and sends nothing more"]
     observer = _ChangeObserver(life)
     start_s = life.now_s
@@ -115,7 +122,10 @@ def list_changes_without(life: GroupLife, name: str) -> list[str]:
 
 
 class _ChangeObserver:
-    """The state and the number of events of the group at the last call of `describe_changes`."""
+    """The state of the group and the number of its events at the last call of `describe_changes`.
+
+    Before the first call, they are the values at the time when this object was created.
+    """
 
     def __init__(self, life: GroupLife) -> None:
         self.life = life
@@ -123,7 +133,10 @@ class _ChangeObserver:
         self.event_count = len(life.events)
 
     def describe_changes(self) -> list[str]:
-        """Return two lines if the group's state changed or a record was written after the last call; else none."""
+        """Return two lines if the group's state changed or a record was written after the last call.
+
+        Otherwise return an empty list.
+        """
         state_before = self.state
         events = self.life.events[self.event_count :]
         self.state = self.life.read_state()
@@ -171,7 +184,11 @@ def _send_next_request(life: GroupLife, consumer: Consumer, *, is_heartbeat_due:
 
 
 def describe_coordinator_crash(life: GroupLife) -> list[str]:
-    """Return what the next coordinator loads, what the crash lost, and how the next coordinator answers the members."""
+    """Return what follows if the coordinator crashes, as lines of text.
+
+    The lines say which group the next coordinator loads, what the crash lost, and how the next coordinator answers the
+    heartbeats of the members.
+    """
     group_before = life.group
     next_coordinator = restart_after_crash(life.coordinator)
     group = next_coordinator.manager.get_group(life.group_id)
@@ -198,6 +215,7 @@ def _describe_group(group: ClassicGroup | None) -> str:
 
 
 def _list_losses(group_before: ClassicGroup | None, group_after: ClassicGroup | None, life: GroupLife) -> list[str]:
+    """Return what the group before the crash had, and what the group that the next coordinator loaded does not have."""
     losses = []
     if group_before is not None:
         members = set(group_after.members) if group_after else set()

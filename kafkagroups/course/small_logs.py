@@ -10,8 +10,9 @@ Each letter stands for one batch:
 - D: a tombstone of the group g
 - K: both tombstones in one batch, as a broker writes them when it deletes a group
 
-The committed offset is 100 plus the letter's position in the text. After the batches of the letters, the log has an
-active segment with a commit of another group, so the cleaner can clean all letters.
+The committed offset is 100 plus the letter's position in the text. All batches of the letters are in one segment (one
+file of the log). After this segment, the log has an active segment with a commit of another group. The cleaner cleans
+only the segments before the active segment, so it can clean all letters.
 """
 
 from __future__ import annotations
@@ -62,9 +63,11 @@ def write_small_log(folder: str | Path, letters: str) -> Path:
 
 
 def load_small_log(letters: str, coordinator: str = "new", passes: int = 2) -> list[int | None]:
-    """Return the offset that group g has for partition t-0 after a load, before the first and after each cleaner pass.
+    """Return the offset that group g has for partition t-0 after a load of the log.
 
-    The time between two passes is one hour, and delete.retention.ms is one minute.
+    The log is loaded before the first pass of the log cleaner, and after each pass. The time between two passes is one
+    hour, and delete.retention.ms is one minute, so each pass removes the tombstones and markers that an earlier pass
+    marked for removal.
 
     Parameters
     ----------
@@ -109,7 +112,11 @@ def encode_commit(group: str, offset: int | None) -> KeyAndValue:
 def encode_records(
     offset: int, timestamp: int, pairs: list[KeyAndValue], attributes: int = 0, producer_id: int = -1
 ) -> bytes:
-    """Return a batch with these keys and values. All records have the same timestamp."""
+    """Return the bytes of a batch with these keys and values. All records have the same timestamp.
+
+    `offset` is the offset of the first record, `timestamp` is in ms since the epoch, and `attributes` are the flags of
+    the batch (`TRANSACTIONAL`, `CONTROL`).
+    """
     records = [LogRecord(offset + index, timestamp, key, value) for index, (key, value) in enumerate(pairs)]
     # The epoch is -1 without a producer, and 0 with a producer.
     epoch = min(producer_id, 0)
@@ -117,7 +124,7 @@ def encode_records(
 
 
 def encode_marker(offset: int, timestamp: int, control_type: ControlType, producer_id: int) -> bytes:
-    """Return the batch of a transaction marker."""
+    """Return the bytes of the batch of a transaction marker."""
     pairs: list[KeyAndValue] = [(encode_control_key(control_type), encode_end_transaction_marker(0))]
     return encode_records(offset, timestamp, pairs, TRANSACTIONAL | CONTROL, producer_id)
 

@@ -1,8 +1,9 @@
 """The base classes of the lessons' widgets: live controls and a static version.
 
-With a kernel, a widget is an ipywidgets box with buttons, sliders and keyboard control. Each widget also has a static
-version as HTML and as text. A page without a kernel shows this version, and tests compare it. The static version is the
-same in every run. A colour never has a meaning that brackets or words do not show too.
+With a kernel (the Python process of a notebook), a widget is an ipywidgets box with buttons, sliders and keyboard
+control. Each widget also has a static version as HTML and as text. A page without a kernel shows the static version. It
+is the same in every run, so tests compare it with the expected version. A colour never has a meaning that brackets or
+words do not show too.
 """
 
 from __future__ import annotations
@@ -42,10 +43,19 @@ class StaticWidget(widgets.VBox):
 
 
 class Stepper(StaticWidget):
-    """A widget that shows one item of a list.
+    """A widget that shows one item of a list. A subclass shows the chosen item in `_draw`.
 
-    The buttons "previous" and "next" go to the item before or after it. The `chooser`, an ipywidgets selection, goes to
-    every item. The chooser's values are the indexes of the items, from 0. A subclass shows the chosen item in `_draw`.
+    The buttons "previous" and "next" go to the item before or after the chosen item. After the last item comes the
+    first item again.
+
+    Parameters
+    ----------
+    chooser
+        An ipywidgets selection that goes to every item. Its values are the indexes of the items, from 0.
+    count
+        The number of items.
+    noun
+        The word for an item in the tooltips of the buttons, for example "record".
     """
 
     def __init__(self, chooser: Any, count: int, noun: str) -> None:

@@ -1,4 +1,9 @@
-"""Exercises of lesson 08: which records remain after a pass, and where the cleaner stops."""
+"""Exercises of lesson 08: which records remain after a pass, and where the cleaner stops.
+
+The log cleaner compacts a log in passes. In a pass, it first fills the offset map: the newest offset of each key. Then
+it removes the records that have a newer record with the same key. A segment is one file of a log. The last segment of a
+log is the active segment, which the cleaner does not change.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,11 @@ from typing import Any
 from kafkagroups.course.exercises.exercise import Exercise
 
 Records = list[tuple[int, Any, Any]]
-"""The offset, key and value of each record."""
+"""The offset, key and value of each record. The value of a tombstone (a record that deletes) is None."""
 
 
-# Exercise `survivors`: first the correct function, then wrong functions that learners write.
+# Exercise `survivors`: first the correct function, then wrong functions that learners write. They return the offsets of
+# the records that one pass keeps. `active` is the base offset of the active segment, at which this segment begins.
 
 
 def _list_survivors(records: Records, active: int) -> list[int]:
@@ -29,6 +35,7 @@ def _remove_tombstones(records: Records, active: int) -> list[int]:
 
 
 def _map_active_segment(records: Records, active: int) -> list[int]:
+    """Put the records of the active segment into the offset map too, which is the mistake."""
     newest_offsets = {key: offset for offset, key, _ in records}
     return [offset for offset, key, _ in records if offset >= active or newest_offsets[key] == offset]
 
@@ -42,7 +49,10 @@ def _return_list_positions(records: Records, active: int) -> list[int]:
     return [offsets.index(offset) for offset in _list_survivors(records, active)]
 
 
-# Exercise `removed_by`: first the correct function, then wrong functions that learners write.
+# Exercise `removed_by`: first the correct function, then wrong functions that learners write. They return the number of
+# the pass that removes a tombstone, or None if no pass removes it. The first pass has the number 1. `passes` are the
+# times of the passes, and `retention` is Kafka's setting delete.retention.ms, in the same unit. The first pass sets the
+# delete horizon: its own time plus `retention`. From the horizon on, a later pass removes the tombstone.
 
 
 def _find_removing_pass(passes: list[int], retention: int) -> int | None:
@@ -60,6 +70,7 @@ def _remove_after_horizon(passes: list[int], retention: int) -> int | None:
 
 
 def _move_horizon(passes: list[int], retention: int) -> int | None:
+    """Let each pass set the horizon again, which is the mistake."""
     later_passes = zip(range(2, len(passes) + 1), passes, passes[1:], strict=False)
     return next((number for number, previous, time in later_passes if time >= previous + retention), None)
 

@@ -1,4 +1,7 @@
-"""Exercises of lesson 07: the tombstones of a deletion, and an incident over a weekend."""
+"""Exercises of lesson 07: the tombstones of a deletion, and an incident over a weekend.
+
+A tombstone is a record without a value. It deletes the committed offset or the group that its key names.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ class _RecordingLogs:
         return ()
 
 
-# Exercise `tombstones`: first the correct function, then wrong functions that learners write.
+# Exercise `tombstones`: first the correct function, then wrong functions that learners write. They return the
+# tombstones that the coordinator writes when it deletes the offsets of the partitions `to_delete`: the name of each
+# partition, or "group" for the group's tombstone. `offsets` are the partitions that have a committed offset before the
+# deletion.
 
 
 def _list_tombstones(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
@@ -59,6 +65,8 @@ def _delete_group_with_offsets_left(state: str, generation: int, offsets: list[s
     return batch
 
 
+# A group with generation 0 is a simple group, which has no group record. With generation 1, the group is deleted like
+# a group that has a record.
 def _delete_simple_group(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
     return _list_tombstones(state, max(generation, 1), offsets, to_delete)
 
@@ -68,6 +76,7 @@ def _delete_group_with_members(state: str, generation: int, offsets: list[str], 
 
 
 def _delete_uncommitted(state: str, generation: int, offsets: list[str], to_delete: list[str]) -> list[str]:
+    """Add a tombstone for each partition of `to_delete`, also for partitions without an offset."""
     deleted_count = len(set(to_delete) & set(offsets))
     return [*to_delete, *_list_tombstones(state, generation, offsets, to_delete)[deleted_count:]]
 

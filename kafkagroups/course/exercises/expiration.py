@@ -1,4 +1,8 @@
-"""Exercise of lesson 07: which offsets of a group expire, with wrong rules of learners."""
+"""Exercise of lesson 07: which offsets of a group expire, with wrong rules of learners.
+
+The coordinator deletes an offset when its retention has passed, unless a rule keeps the offset. In this exercise, all
+times are days.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from kafkagroups.groups.states import ClassicState
 
 
 class ExpiringGroup(NamedTuple):
-    """A group and its offsets before the coordinator's expiration runs. Times are days.
+    """A group and its offsets before the coordinator deletes expired offsets. Times are days.
 
     Attributes
     ----------
@@ -44,11 +48,15 @@ class ExpiringGroup(NamedTuple):
 
 
 def make_commit(commit_day: int = 0, expiry_day: int | None = None) -> OffsetAndMetadata:
-    """Return a commit of offset 1 on `commit_day`. `expiry_day` is the day that the client requested, or None."""
+    """Return a commit of offset 1 on `commit_day`.
+
+    `expiry_day` is the day of the expiration that the client requested, or None if the client requested no day.
+    """
     return OffsetAndMetadata(1, "", commit_day, -1, expiry_day, None, -1, -1)
 
 
 def _list_expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
+    """Return the partitions whose offsets are expired on the day `now`. `retention` is a number of days."""
     classic_group = ClassicGroup(
         "g", (3, 9, 2), group.state_start, ClassicState(group.state), protocol_type=group.type or None
     )
@@ -65,7 +73,7 @@ def _find_retention_start(group: ExpiringGroup, commit_day: int) -> int:
 
 
 def _is_kept(group: ExpiringGroup, topic: str) -> bool:
-    """Return whether the offsets of a topic stay, no matter how old these offsets are."""
+    """Return whether the group's offsets for this topic stay, no matter how old the offsets are."""
     if not group.type or group.state == "Empty":
         return False
     return group.state != "Stable" or group.type != "consumer" or topic in group.read_topics
@@ -78,10 +86,18 @@ def _make_wrong_function(
     uses_expiry_day: bool = True,
     includes_last_day: bool = True,
 ) -> Callable[[ExpiringGroup, int, int], list[str]]:
-    """Return a function for the exercise in which one rule is wrong.
+    """Return a function for the exercise in which one rule is wrong. The defaults are the correct rules.
 
-    `uses_expiry_day`: an offset expires on the expiry day that the client requested. `includes_last_day`: an offset
-    expires on the last day of its retention, not one day later.
+    Parameters
+    ----------
+    find_start
+        Returns the day on which the retention of an offset starts. Its arguments are the group and the commit day.
+    is_kept
+        Returns whether the group's offsets for a topic stay. Its arguments are the group and the topic.
+    uses_expiry_day
+        Whether an offset expires on the expiry day that the client requested.
+    includes_last_day
+        Whether an offset expires on the last day of its retention, and not one day later.
     """
 
     def expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:

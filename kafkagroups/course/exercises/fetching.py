@@ -1,4 +1,7 @@
-"""Exercises of lesson 05: the error and the offsets of an OffsetFetch, the end of an epoch."""
+"""Exercises of lesson 05: the error and the offsets of an OffsetFetch, the end of an epoch.
+
+An epoch is the time in which one broker is the leader of a partition. Each new leader gets a larger epoch number.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,27 @@ from kafkagroups.groups.offsets import OffsetAndMetadata
 from kafkagroups.log.partitioning import partition_for
 
 CommittedOffsets = Mapping[str, int]
-"""The committed offset of each partition."""
+"""The keys are partitions such as "orders-0", and the values are committed offsets."""
 FetchedOffsets = dict[str, int | str]
-"""The offset of each partition in the answer, or the name of an error."""
+"""The keys are the partitions in an answer. The value of a partition is its offset, or the name of an error."""
 WhoAnswers = Callable[[str, Collection[int], Collection[int]], str]
-"""A function that a learner writes for the exercise `who_answers`."""
+"""A function that a learner writes for the exercise `who_answers`.
+
+The arguments are a group id, the partitions of the offsets topic that the broker owns (it is the coordinator of their
+groups), and the partitions that the broker still loads. The result is the name of the error in the answer.
+"""
 GetOffsets = Callable[[CommittedOffsets, Collection[str], str | Sequence[str], bool], FetchedOffsets]
-"""A function that a learner writes for the exercise `get_offsets`."""
+"""A function that a learner writes for the exercise `get_offsets`.
+
+The arguments are the committed offsets, the partitions with a pending commit, the partitions that the request asks for
+(or "all"), and the value of requireStable.
+"""
 EndOfEpoch = Callable[[Sequence[tuple[int, int]], int, int], int]
-"""A function that a learner writes for the exercise `end_of_epoch`."""
+"""A function that a learner writes for the exercise `end_of_epoch`.
+
+The arguments are the epochs in ascending order, each with its first offset, then the offset at which the log ends, and
+the epoch to find. The result is the offset at which this epoch ends, or -1.
+"""
 UNSTABLE = Errors.UNSTABLE_OFFSET_COMMIT.name
 
 
@@ -46,7 +61,10 @@ def _find_fetch_error(group: str, owned: Collection[int], loading: Collection[in
 def _make_wrong_who_answers(
     find_partition: Callable[[str], int], *, checks_loading: bool = True, has_loading_error: bool = True
 ) -> WhoAnswers:
-    """Return a `who_answers` with another hash, or with a mistake about partitions that are being loaded."""
+    """Return a function for `who_answers` with another hash, or with a mistake about partitions that are being loaded.
+
+    `find_partition` returns the partition of a group id.
+    """
 
     def who_answers(group: str, owned: Collection[int], loading: Collection[int]) -> str:
         partition = find_partition(group)
@@ -93,7 +111,7 @@ def _make_commit(offset: int) -> OffsetAndMetadata:
 
 
 def _make_wrong_get_offsets(mistake: str) -> GetOffsets:
-    """Return a `get_offsets` that makes one mistake."""
+    """Return a function for `get_offsets` that makes one mistake. `mistake` is one of the texts that it compares."""
 
     def get_offsets(
         committed: CommittedOffsets, pending: Collection[str], asked: str | Sequence[str], stable: bool
@@ -123,7 +141,7 @@ def _find_end_of_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: i
 
 
 def _make_wrong_end_of_epoch(mistake: str) -> EndOfEpoch:
-    """Return an `end_of_epoch` that makes one mistake."""
+    """Return a function for `end_of_epoch` that makes one mistake. `mistake` is one of the texts that it compares."""
 
     def end_of_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> int:
         starts = dict(epochs)

@@ -10,13 +10,18 @@ from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.classic_member import ClassicMember
 
 ProtocolLists = list[list[str]]
-"""The names of each member's protocols. The first name is the preferred protocol."""
+"""For each member: the names of the protocols (assignors) that it supports. It prefers the first protocol."""
 Members = list[tuple[str, int, int | None, str | None]]
-"""Each member's name, rebalance timeout, time of its JoinGroup (or None), and group instance id (or None)."""
+"""For each member: its name, rebalance timeout, the time of its JoinGroup, and its group instance id.
+
+The time is None if the member sends no JoinGroup. The instance id is None if the member is not static. Times are in
+seconds since the join phase began.
+"""
 JoinEnd = tuple[int, list[str]]
 """The time at which the join phase ends, and the names of the removed members."""
 
-# Exercise `select_protocol`: first the correct function, then wrong functions that learners write.
+# Exercise `select_protocol`: first the correct function, then wrong functions that learners write. They return the
+# protocol that the members choose by vote. A candidate is a protocol that every member supports.
 
 
 def _select_protocol(members: ProtocolLists) -> str:
@@ -58,7 +63,8 @@ def _return_vote_count(members: ProtocolLists) -> int:
     return max(Counter(_list_votes(members)).values())
 
 
-# Exercise `join_over`: first the correct function, then wrong functions that learners write.
+# Exercise `join_over`: first the correct function, then wrong functions that learners write. In the join phase of a
+# rebalance, the coordinator waits for a JoinGroup of each member.
 
 
 def _find_join_end(members: Members) -> JoinEnd:
@@ -72,7 +78,19 @@ def _end_join_phase(
     ends_early: bool = True,
     keeps_static_members: bool = True,
 ) -> JoinEnd:
-    """Return the end of the join phase by Kafka's rules. Other arguments give the wrong rules of known mistakes."""
+    """Return the end of the join phase. With `max` and the defaults, the rules are Kafka's rules.
+
+    Parameters
+    ----------
+    members
+        The members.
+    choose_timeout
+        Chooses the longest time of the join phase from the rebalance timeouts of all members.
+    ends_early
+        Whether the join phase ends as soon as all members have joined.
+    keeps_static_members
+        Whether a static member stays although it has not joined.
+    """
     end = choose_timeout([timeout for _, timeout, _, _ in members])
     join_times = [time for _, _, time, _ in members if time is not None and time <= end]
     if ends_early and len(join_times) == len(members):

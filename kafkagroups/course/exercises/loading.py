@@ -1,4 +1,8 @@
-"""Exercises of lesson 09: replay a log, replay it with transactions, and find a lost record."""
+"""Exercises of lesson 09: replay a log, replay it with transactions, and find a lost record.
+
+To replay a log means to compute the committed offsets from the lines of the log. There is one line for each record
+(`Line` in log_lines.py).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from kafkagroups.course.log_lines import Line, Lines, parse_partition
 from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets
 
 CommittedOffsets = dict[Any, Any]
-"""The committed offset of each (group, partition)."""
+"""The keys are pairs (group, partition), and the values are committed offsets."""
 
 
 def _key_of(line: Line) -> tuple[str | None, str | None]:
@@ -29,6 +33,11 @@ def _replay_transactions(lines: Lines) -> CommittedOffsets:
 
 
 def _replay_lines(lines: Lines, transactions: bool) -> CommittedOffsets:
+    """Return the committed offsets by Kafka's rules.
+
+    If `transactions` is false, an offset in a transaction counts immediately, because the exercise `replay` ignores
+    transactions.
+    """
     offsets = Offsets()
     for record_offset, record_type, group, name, value, producer in lines:
         if record_type in ("commit", "abort") and producer is not None:
@@ -52,7 +61,10 @@ def _replay_lines(lines: Lines, transactions: bool) -> CommittedOffsets:
 
 
 def _make_replay(put: Callable[[CommittedOffsets, Line], None]) -> Callable[[Lines], CommittedOffsets]:
-    """Return a `replay` that calls `put` for each line about an offset, and ignores transactions."""
+    """Return a function for `replay` that calls `put` for each line about an offset, and ignores transactions.
+
+    `put` changes the dict of committed offsets.
+    """
 
     def replay(lines: Lines) -> CommittedOffsets:
         offsets: CommittedOffsets = {}
@@ -110,9 +122,17 @@ def _replay_every_line(lines: Lines) -> CommittedOffsets:
 
 
 def _make_wrong_replay_transactions(mistake: str) -> Callable[[Lines], CommittedOffsets]:
-    """Return a replay of transactions that makes one mistake."""
+    """Return a function for `replay_transactions` that makes one mistake.
+
+    `mistake` is one of the texts that the function compares.
+    """
 
     def is_newer(at: int, committed: tuple[int, int] | None) -> bool:
+        """Return whether a waiting offset replaces the committed offset.
+
+        `at` is the log offset of the waiting record. `committed` contains the log offset of the committed record, and
+        the committed offset.
+        """
         if committed is None or mistake == "marker decides":
             return True
         return mistake != "plain commit wins" and committed[0] < at

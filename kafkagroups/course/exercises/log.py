@@ -1,4 +1,8 @@
-"""Exercises of lesson 03: a varint, a checksum, a marker and a tombstone in a hexdump."""
+"""Exercises of lesson 03: a varint, a checksum, a marker and a tombstone in a hexdump.
+
+A varint is a number in one or more bytes, with seven bits of the number in each byte. Zigzag maps negative and positive
+numbers to numbers from 0: 0, -1, 1, -2 become 0, 1, 2, 3.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,9 @@ from crc32c import crc32c
 
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.log.record_batch import read_varint
+
+# Exercise `read_varint`: first the correct function, then wrong functions that learners write. They return the number,
+# and the position after the varint that begins at `position`.
 
 
 def _read_varint(data: bytes, position: int) -> Any:
@@ -29,9 +36,15 @@ def _read_high_bits_first(data: bytes, position: int) -> Any:
 
 
 def _count_read_bytes(data: bytes, position: int) -> Any:
-    """Return the number of bytes instead of the position after these bytes. Return 1 if `position` is 0."""
+    """Return how many bytes were read, instead of the position after these bytes.
+
+    At position 0, both are the same number, so return 1 there. This is the mistake of always counting one byte.
+    """
     value, end = read_varint(data, position)
     return value, end - position if position else 1
+
+
+# Exercise `crc_is_right`: the correct function and its cases.
 
 
 def _crc_is_right(batch: bytes) -> bool:
@@ -39,7 +52,11 @@ def _crc_is_right(batch: bytes) -> bool:
 
 
 def _make_header_case(seed: int, changed_byte: int | None = None) -> tuple[bytes]:
-    """Return the arguments of a case: a batch header whose checksum is correct before one byte is changed."""
+    """Return the arguments of a case: a batch header whose checksum is correct before one byte is changed.
+
+    `seed` is the first of 38 consecutive byte values in the header, so headers with different seeds differ.
+    `changed_byte` is the position of the changed byte. If it is None, no byte is changed.
+    """
     body = b"\x00\x00" + bytes(range(seed, seed + 38)) + b"\x00\x00\x00\x00"
     batch = bytearray(bytes(8) + (len(body) + 9).to_bytes(4, "big") + bytes(4) + b"\x02")
     batch += crc32c(body).to_bytes(4, "big") + body

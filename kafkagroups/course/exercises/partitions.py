@@ -8,11 +8,12 @@ from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.text import java_hash
 
-# Exercise `hash_of`: wrong functions that learners write.
+# Exercise `hash_of`: wrong functions that learners write. Java computes the hash of a text from the UTF-16 units of the
+# text: numbers of 16 bits, one or two for each character.
 
 
 def _hash_units(units: Iterable[int]) -> int:
-    """Return Java's hash of any sequence of numbers."""
+    """Return the hash that Java computes for a text whose units are these numbers."""
     value = 0
     for unit in units:
         value = (31 * value + unit) & 0xFFFFFFFF

@@ -1,4 +1,8 @@
-"""Exercises of lessons 00 and 01: read strings, commits and compact strings from bytes."""
+"""Exercises of lessons 00 and 01: read strings, commits and compact strings from bytes.
+
+A string begins with its length in two bytes. A compact string begins with its length plus one as a varint: a number in
+one or more bytes, with seven bits of the number in each byte.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ _read_kafka_string = STRING.reader(MessageFormat(0, False, NEWEST), True)
 _read_compact_string = STRING.reader(MessageFormat(0, True, NEWEST), True)
 
 
-# The correct functions
+# The correct functions. A function that reads a string returns the text and the position after it.
 
 
 def _read_string(data: bytes, position: int) -> Any:
@@ -133,7 +137,7 @@ def _read_compact_null_as_empty(data: bytes, position: int) -> Any:
 
 
 def _encode_text(length: str, *texts: str) -> bytes:
-    """Return bytes that begin with a length, given in hex. The texts follow the length."""
+    """Return bytes that begin with the length, which is the number in hex digits. The texts follow the length."""
     return bytes.fromhex(length) + b"".join(text.encode() for text in texts)
 
 

@@ -1,4 +1,8 @@
-"""Exercises of lesson 10: merge parts of a log, find a counterexample, estimate a time."""
+"""Exercises of lesson 10: merge parts of a log, find a counterexample, estimate a time.
+
+A log can be loaded in parts, and the results of the parts are then merged. The counterexample is a log for which the
+classic and the new coordinator load different offsets.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,8 @@ _LETTERS = "CXTMA"
 """C: commit, X: commit in a transaction, T: tombstone, M: commit marker, A: abort marker (see small_logs.py)."""
 _MAX_LETTERS = 4
 
-# Exercise `merge`: first the correct function, then wrong functions that learners write.
+# Exercise `merge`: first the correct function, then wrong functions that learners write. `left` and `right` are the
+# results of two parts of a log. Either can come from the older part.
 
 
 def _merge_parts(left: NewestLines, right: NewestLines) -> NewestLines:
@@ -57,7 +62,10 @@ def _keep_only_keys_of_left(left: NewestLines, right: NewestLines) -> NewestLine
 
 
 def _find_mistake_in_letters(letters: str) -> str | None:
-    """Return None if the classic and the new coordinator disagree on this log, else a hint why both agree."""
+    """Return None if the classic and the new coordinator load different offsets from the log of these letters.
+
+    Otherwise return a sentence that says what is wrong with the letters, or why both coordinators load the same offset.
+    """
     if not set(letters) <= set(_LETTERS):
         return f"use only the letters {', '.join(_LETTERS)}"
     if len(letters) > _MAX_LETTERS:
@@ -73,7 +81,9 @@ def _find_mistake_in_letters(letters: str) -> str | None:
     return f"both coordinators answer {classic_offset}. Put T between X and M: which coordinator removes X at T?"
 
 
-# Exercise `milliseconds`: first the correct function, then wrong functions that learners write.
+# Exercise `milliseconds`: first the correct function, then wrong functions that learners write. They estimate how many
+# milliseconds the load of a log with `records` records takes. `small` and `large` are the measurements of a small and
+# of a large log. The time of a load is the start time, which is the same for every log, plus a time for each record.
 
 
 def _estimate_milliseconds(small: Point, large: Point, records: int) -> int:

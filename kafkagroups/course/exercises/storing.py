@@ -1,4 +1,8 @@
-"""Exercises of lesson 04: the metadata limit, append errors, two commits in flight."""
+"""Exercises of lesson 04: the metadata limit, append errors, two commits in flight.
+
+A commit is in flight from the append of its record until the replicas have the record. During this time, its offset is
+pending. Then the offset is cached in the coordinator's memory, from which the coordinator answers.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,17 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.records.text import utf16_length
 
 Events = list[tuple[Any, ...]]
-"""Each event is ("commit", offset), ("stored", offset, position in the log) or ("failed", offset)."""
+"""Each event is ("commit", offset), ("stored", offset, position in the log) or ("failed", offset).
+
+A "commit" event means that the append of the commit's record begins. The other two events are the results of an append.
+"""
 CachedAndPending = tuple[int | None, int | None]
 """The cached and the pending offset of one partition."""
 _PARTITION = TopicPartition("orders", 0)
 
-# Exercise `fits`: first the correct function, then wrong functions that learners write.
+# Exercise `fits`: first the correct function, then wrong functions that learners write. They return whether a metadata
+# text, which a client commits with an offset, has at most `limit` UTF-16 units. Java stores a character as one or two
+# units of 16 bits.
 
 
 def _check_metadata_length(metadata: str, limit: int) -> bool:
@@ -36,7 +45,8 @@ def _count_utf8_bytes(metadata: str, limit: int) -> bool:
     return len(metadata.encode()) <= limit
 
 
-# Exercise `commit_error`: first the correct function, then wrong functions that learners write.
+# Exercise `commit_error`: first the correct function, then wrong functions that learners write. The argument is the
+# error of the append to the log, and the result is the error that the client of the commit receives.
 
 
 def _convert_error(error: str) -> str:
@@ -48,11 +58,15 @@ def _convert_as_group_append(error: str) -> str:
 
 
 def _make_wrong_commit_error(**wrong_errors: str) -> Callable[[str], str]:
-    """Return a function that is wrong for some errors of the log and correct for the others."""
+    """Return a function for `commit_error` that is wrong for some errors of the log.
+
+    The keys of `wrong_errors` are these errors, and the values are the wrong results.
+    """
     return lambda error: wrong_errors.get(error, _convert_error(error))
 
 
-# Exercise `in_flight`: first the correct function, then wrong functions that learners write.
+# Exercise `in_flight`: first the correct function, then wrong functions that learners write. They return the cached and
+# the pending offset of a partition after these events.
 
 
 def _track_commits(events: Events) -> CachedAndPending:
@@ -74,9 +88,10 @@ def _get_offset(commit: OffsetAndMetadata | None) -> int | None:
 
 
 def _make_wrong_in_flight(mistake: str) -> Callable[[Events], CachedAndPending]:
-    """Return an `in_flight` that makes one mistake."""
+    """Return a function for `in_flight` that makes one mistake. `mistake` is one of the texts that it compares."""
 
     def in_flight(events: Events) -> CachedAndPending:
+        # The position in the log and the offset.
         cached: tuple[int, int] | None = None
         pending: int | None = None
         for event_type, offset, *position in events:
@@ -94,6 +109,7 @@ def _make_wrong_in_flight(mistake: str) -> Callable[[Events], CachedAndPending]:
                 if pending == offset or mistake == "success clears any pending":
                     pending = None
             else:
+                # A failed commit has no position in the log. 99 is larger than all positions in the cases.
                 if mistake == "caches failed commits" and pending == offset:
                     cached = 99, offset
                 if pending == offset or mistake == "failure clears any pending":

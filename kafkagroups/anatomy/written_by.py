@@ -14,12 +14,15 @@ from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.serde import Record, UnknownContent
 from kafkagroups.records.structs import Struct
 from kafkagroups.records.versions import EVERY_VERSION, NEWEST, Version, VersionRange, feature_releases, written_values
-from kafkagroups.records.wire import Array
+from kafkagroups.records.wire import UUID, Array
 from kafkagroups.records.wire_base import Wire
 
+TOPIC_ID_IN_TRANSACTIONS: Version = (4, 4)
+"""The first version whose transactional commits have a topic id. Plain commits have it since 4.1."""
 
-def writers_of(record: Record) -> VersionRange:
-    """Return the Kafka versions that can have written a record.
+
+def writers_of(record: Record, *, is_transactional: bool = False) -> VersionRange:
+    """Return the Kafka versions that can have written a record. `is_transactional` is a property of its batch.
 
     Only the record type limits the versions of a tombstone. Nothing limits the versions of an unknown record type.
     """
@@ -28,7 +31,10 @@ def writers_of(record: Record) -> VersionRange:
     if record.value is None:
         return _writers_of_tombstone(record.type)
     expires = getattr(record.value, "expire_timestamp", -1) != -1
-    return _writers_of_value(record.type, record.value_version, expires, _newest_set_field(record.value))
+    newest_field = _newest_set_field(record.value)
+    if is_transactional and getattr(record.value, "topic_id", UUID.default) != UUID.default:
+        newest_field = TOPIC_ID_IN_TRANSACTIONS
+    return _writers_of_value(record.type, record.value_version, expires, newest_field)
 
 
 @cache

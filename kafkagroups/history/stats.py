@@ -148,7 +148,7 @@ class Stats(Fates):
         sizes = divide(batch.size, [entry.size for entry, _ in entries])
         for (entry, record), size in zip(entries, sizes, strict=True):
             if record is not None:
-                writers.add(writers_of(record))
+                writers.add(writers_of(record, is_transactional=batch.is_transactional))
             entry.size = size
             row = self._row(entry, partition)
             row.records += 1

@@ -5,7 +5,8 @@ import json
 import pytest
 
 import kafkagroups as kg
-from tests.captured import rows
+from kafkagroups.anatomy.written_by import describe_writers, writers_of
+from tests.captured import captured, rows
 from tests.cases import case
 
 NEW = kg.dialect("new", "4.4.0")
@@ -116,3 +117,18 @@ def test_encode_refuses_a_field_of_a_later_value_version():
     assert kg.encode(kg.from_json(shown, kg.dialect("classic", "3.9.2")))
     with pytest.raises(kg.UsageError, match=r"leaderEpoch: Kafka 1\.0\.1 has no such field"):
         kg.from_json(shown, kg.dialect("classic", "1.0.1"))
+
+
+def test_only_4_4_0_writes_these_records():
+    """The new tags of type 17, and a topic id in a transactional commit. 4.1 to 4.3 write it in plain commits only."""
+    streams = {"epoch": 1, "metadataHash": 0, "storedDescriptionTopologyEpoch": 5}
+    shown = {"key": {"type": 17, "data": {"groupId": "g"}}, "value": {"version": 0, "data": streams}}
+    assert describe_writers([writers_of(kg.from_json(shown, NEW))]) == "4.4 – "
+    commit = {"offset": 1, "leaderEpoch": -1, "metadata": "", "commitTimestamp": 1, "topicId": "AAAAAAAAAAAAAAAAAAAAAQ"}
+    key = {"type": 1, "data": {"group": "g", "topic": "t", "partition": 0}}
+    record = kg.from_json({"key": key, "value": {"version": 4, "data": commit}})
+    assert describe_writers([writers_of(record, is_transactional=True)]) == "4.4 – "
+    assert describe_writers([writers_of(record)]) == "4.1 – "
+    folder = captured("v440") / "v440" / "runs" / "4.4.0-txn44" / "log"
+    written_by = {partition.written_by for partition in kg.stats(folder).partitions.values()}
+    assert "4.4 – " in written_by

@@ -17,7 +17,7 @@ class UsageError(KafkagroupsError):
     reason
         What is wrong.
     field
-        The path of the field that cannot be written, or None.
+        The path of the wrong field, such as `members[2].memberId`, or None.
     """
 
     def __init__(self, reason: str, *, field: str | None = None) -> None:
@@ -29,7 +29,7 @@ class UsageError(KafkagroupsError):
         return f"{self.field}: {self.reason}" if self.field else self.reason
 
     def prefix_field(self, field: str) -> UsageError:
-        """Put the name of an outer struct or array in front of the field's path. Return the same error."""
+        """Put `field`, the name of the outer struct or array, in front of the path. Return the same error."""
         self.field = join_path(field, self.field)
         return self
 
@@ -110,8 +110,9 @@ class Deviation:
 class InvalidRecord(BadBytes):
     """A key or a value that a Kafka reader refuses, or that a strict reader refuses because of its `deviations`.
 
-    `cause` is a short name of the problem with its numbers, such as ("version", 9, 1). kafka_tools/error_messages.py
-    builds Kafka's own message from the cause. The cause is empty if the bytes end too early.
+    A strict reader (`decode` with `strict=True`) also refuses bytes that Kafka reads but never writes. `cause` is a
+    short name of the problem with its numbers, such as ("version", 9, 1). kafka_tools/error_messages.py builds Kafka's
+    own message from the cause. The cause is empty if the bytes end too early.
     """
 
     deviations: tuple[Deviation, ...] = ()
@@ -130,7 +131,8 @@ class InvalidLog(BadBytes):
 class LoadFailed(KafkagroupsError):
     """A broker's load of a partition fails; `reason` says why.
 
-    `offset` is the offset of the record that fails. It is None if the load fails after the last record.
+    `offset` is the offset of the record or batch at which the load fails. It is None if the load fails after the last
+    record.
     """
 
     def __init__(self, reason: str, offset: int | None = None) -> None:

@@ -1,9 +1,10 @@
 """A living classic group in a coordinator's cache: states, members, votes and timers.
 
+A living group is in the cache of a running coordinator; a loaded group (group.py) is the result of a load.
 Hard state is in records: generation, protocol type, protocol, leader, the members with metadata and assignments, the
 time of the last state change, and the offsets.
 Soft state is in no record: the exact state, the pending member ids (the coordinator returned them, but no member has
-joined with them yet, KIP-394), the members that have not synced, and the requests that wait for a response.
+joined with them yet, KIP-394), the members that have not sent SyncGroup, and the requests that wait for a response.
 Only the methods below change a group. The coordinator decides when to call them (coordinator/rebalance.py).
 Source: GroupMetadata.scala (3.9; tag 1.0.1 for rules that depend on `kafka`).
 """
@@ -32,10 +33,13 @@ class IllegalTransition(Exception):
 class ClassicGroup:
     """A living classic group.
 
-    `kafka` is the broker's version. Times are in ms since the epoch. The keys of `members` and `pending_members` are
-    member ids. `state_timestamp` is None if the group record is too old to contain it. `subscribed_topics` is None if a
-    subscription cannot be read; then every topic counts as subscribed. `pending_sync` contains the ids of members that
-    have not synced. `delayed_join` and `delayed_sync` are the timers of a rebalance.
+    `kafka` is the broker's version. `state_timestamp` is the time of the last state change, in ms since the epoch. It
+    is None if the group record is too old to contain it. `protocol` is the assignor that the members agreed on.
+    `leader` is a member id. The keys of `members` and `pending_members` are member ids; the values of `pending_members`
+    are timers. `subscribed_topics` is None if the group is not a consumer group or a subscription cannot be read; then
+    every topic counts as subscribed. `pending_sync` contains the ids of members that have not sent SyncGroup.
+    `new_member_added`: a member joined during the initial delay of the first rebalance. `delayed_join` and
+    `delayed_sync` are the timers of a rebalance.
     """
 
     group_id: str
@@ -48,7 +52,7 @@ class ClassicGroup:
     leader: str | None = None
     members: dict[str, ClassicMember] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)
-    """The member id of each static member, by instance id (KIP-345)."""
+    """The member ids of static members (KIP-345). The keys are instance ids."""
     offsets: GroupOffsets = field(default_factory=GroupOffsets)
     subscribed_topics: frozenset[str] | None = None
     pending_members: dict[str, Cancellable] = field(default_factory=dict)
@@ -56,7 +60,7 @@ class ClassicGroup:
     new_member_added: bool = False
     delayed_join: Cancellable | None = None
     join_may_end_early: bool = False
-    """Whether the delayed join ends when all members have joined. The initial delay never ends early."""
+    """Whether `delayed_join` ends when all members have joined. The delay of a first rebalance never ends early."""
     delayed_sync: Cancellable | None = None
 
     def ordered_members(self) -> list[ClassicMember]:
@@ -70,7 +74,7 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """Whether every member waits for a new generation, and no member id is pending."""
+        """Whether every member has sent JoinGroup and waits for the response, and no member id is pending."""
         return all(member.awaiting_join for member in self.members.values()) and not self.pending_members
 
     @property
@@ -79,14 +83,17 @@ class ClassicGroup:
         return self.state in VALID_PREVIOUS_STATES[ClassicState.PREPARING_REBALANCE]
 
     def transition_to(self, state: ClassicState, now_ms: int) -> None:
-        """Enter a state. Raises IllegalTransition if states.py does not allow it."""
+        """Enter a state. Raises IllegalTransition if VALID_PREVIOUS_STATES (states.py) does not allow the change."""
         if self.state not in VALID_PREVIOUS_STATES[state]:
             raise IllegalTransition(f"group {self.group_id!r} cannot go from {self.state.value} to {state.value}")
         self.state = state
         self.state_timestamp = now_ms
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Return whether a member with these protocols may join: all members must support one of them."""
+        """Return whether a member with these protocols may join.
+
+        All members of the group must have this protocol type and support at least one of the protocols.
+        """
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type and protocols)
         return self.protocol_type == protocol_type and any(
@@ -94,14 +101,15 @@ class ClassicGroup:
         )
 
     def candidate_protocols(self, *names: str) -> set[str]:
-        """Return those of the named protocols that all members support. Without names, all protocols are compared."""
+        """Return the protocols in `names` that all members support. Without names: every such protocol."""
         votes = Counter(name for member in self.members.values() for name, _ in member.protocols)
         return {name for name in names or votes if votes[name] == len(self.members)}
 
     def select_protocol(self) -> str:
-        """Return the protocol with the most votes. Each member votes for its first candidate.
+        """Return the protocol with the most votes.
 
-        If votes are equal, the first protocol in the order of Scala's map wins.
+        A candidate is a protocol that all members support. Each member votes for the candidate that it prefers. If two
+        protocols have equally many votes, the first of them in the order of Scala's map wins.
         """
         candidates = self.candidate_protocols()
         votes = Counter(member.vote(candidates) for member in self.ordered_members())
@@ -118,7 +126,10 @@ class ClassicGroup:
         self.remove_pending_member(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member or a pending member id. If it was the leader, the first one in map order leads."""
+        """Remove a member or a pending member id.
+
+        If the member was the leader, the first member of `ordered_members` becomes the leader.
+        """
         member = self.members.pop(member_id, None)
         if member is not None:
             if member.session_timer:
@@ -139,7 +150,7 @@ class ClassicGroup:
             timer.cancel()
 
     def replace_static_member(self, instance_id: str, old_id: str, new_id: str) -> ClassicMember:
-        """Give a static member a new member id. A leader stays the leader."""
+        """Give a static member a new member id. If the member is the leader, it stays the leader."""
         member = self.members.pop(old_id)
         member.member_id = new_id
         self.members[new_id] = member
@@ -148,7 +159,10 @@ class ClassicGroup:
         return member
 
     def elect_joined_leader(self) -> bool:
-        """Make the first joined member the leader if the leader did not join. Return whether the leader has joined."""
+        """If the leader has not joined, choose a new leader: the first member that has joined.
+
+        Return whether the group now has a leader that has joined.
+        """
         if self.leader is None or self.members[self.leader].awaiting_join:
             return self.leader is not None
         first_joined_id = next((member.member_id for member in self.ordered_members() if member.awaiting_join), None)
@@ -156,7 +170,7 @@ class ClassicGroup:
         return first_joined_id is not None
 
     def start_next_generation(self, now_ms: int) -> None:
-        """End a rebalance: enter CompletingRebalance if the group has members, otherwise Empty."""
+        """Start a new generation: enter CompletingRebalance if the group has members, otherwise Empty."""
         self.generation += 1
         self.protocol = self.select_protocol() if self.members else None
         self.compute_subscribed_topics()

@@ -1,7 +1,7 @@
 """A member of a living classic group: its subscription, its unanswered requests, its timer.
 
 The subscription, assignment and timeouts are hard state, because the group record contains them. Unanswered
-requests and timers are soft state: they are lost in a crash.
+requests and timers are soft state: a crash loses them.
 Source: MemberMetadata.scala (3.9).
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from kafkagroups.records.group_metadata import MemberMetadata
 
 Protocols = list[tuple[str, bytes]]
-"""The name and the metadata of each protocol (assignor) that a member supports, the preferred one first."""
+"""The name and the metadata of each protocol (assignor) that a member supports. The preferred protocol is first."""
 
 
 class Cancellable(Protocol):
@@ -29,8 +29,9 @@ class ClassicMember:
     """A member of a living classic group. Timeouts are in ms.
 
     `awaiting_join` and `awaiting_sync` are the callbacks that answer the member's JoinGroup and SyncGroup requests.
-    They are None if no request waits. `is_new` is True while the member's first JoinGroup waits. Then the member has
-    not received its member id, so it cannot send heartbeats, and it may time out while it waits.
+    They are None if no such request waits for a response. `is_new` is True while the member's first JoinGroup request
+    waits. At that time the member has not received its member id, so it cannot send heartbeats, and it may time out
+    while it waits.
     """
 
     member_id: str
@@ -60,7 +61,7 @@ class ClassicMember:
         raise KeyError(protocol)
 
     def vote(self, candidates: Collection[str]) -> str:
-        """Return the protocol among the candidates that the member prefers."""
+        """Return the first protocol in the member's list that is in `candidates`."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def build_record(self, protocol: str, assignment: bytes) -> MemberMetadata:

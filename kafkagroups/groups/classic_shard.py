@@ -23,7 +23,10 @@ from kafkagroups.records.versions import Dialect
 
 
 def keeps_offsets_apart(dialect: Dialect) -> bool:
-    """Return whether this Kafka version has one cache of offsets for all partitions. A failed load fills it too."""
+    """Return whether this Kafka version stores offsets separately from groups, in one cache for all partitions.
+
+    In these versions, a load that fails also adds its offsets to this cache.
+    """
     return not dialect.since(0, 10, 1)
 
 
@@ -32,7 +35,8 @@ class ClassicShard(Shard):
     """What one partition's log contains, as the classic coordinator reads it.
 
     `removed_groups` are the groups whose last group record is a tombstone, in the order of the tombstones.
-    `removed_offsets` are the (group, partition) pairs of offset tombstones. Only the rules before 0.10.1 need them.
+    `removed_offsets` are the (group id, topic partition) pairs of offset tombstones. They are stored only for Kafka
+    versions before 0.10.1, whose cache may contain an offset from another partition that the tombstone deletes.
     """
 
     removed_groups: dict[str, None] = field(default_factory=dict)

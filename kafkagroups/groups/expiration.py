@@ -1,19 +1,21 @@
 """The rules by which the offsets of a group expire, before and after KIP-211.
 
 Up to 2.0 each offset has an expire timestamp. The offset expires after that time, in any group. Since 2.1 the state of
-the group decides:
+the group decides, and an offset expires when the broker's retention time (offsets.retention.minutes) has passed. The
+column on the right tells when the retention begins:
 
     group                             offsets that expire
     Empty, with a protocol type       all offsets; the retention begins when the group became Empty. If an old group
                                       record does not contain that time, the retention begins at each commit
-    Stable, protocol type "consumer"  the offsets of topics that no member subscribes to; the retention begins at each
-                                      commit
+    Stable, protocol type "consumer"  since 2.4: the offsets of topics that no member subscribes to; the retention
+                                      begins at each commit
     simple (no protocol type)         all offsets; the retention begins at each commit
-    any other group                   no offset: the group rebalances, or has members and another protocol type
+    any other group                   no offset: the group rebalances, or has members and another protocol type, or has
+                                      a subscription that cannot be read
 
 An offset with its own expire timestamp (OffsetCommit v2 to v4 with a retention time) expires at that time.
-An offset with a pending plain commit does not expire. With a pending transactional commit it does expire (since 4.0
-it does not).
+An offset does not expire if the partition has a pending commit outside a transaction. If it has a pending commit in a
+transaction, the offset expires (since 4.0 it does not).
 Source: GroupMetadata.removeExpiredOffsets (3.9; tag 1.0.1); KIP-211.
 """
 
@@ -25,7 +27,10 @@ from kafkagroups.groups.states import ClassicState
 
 
 def find_expired_offsets(group: ClassicGroup, now_ms: int, retention_ms: int) -> list[TopicPartition]:
-    """Return the partitions whose offsets have expired at `now_ms`. The time is in ms since the epoch."""
+    """Return the partitions whose offsets have expired at `now_ms`.
+
+    `now_ms` is a time in ms since the epoch. `retention_ms` is the broker's offsets.retention.minutes, in ms.
+    """
     before_kip_211 = group.kafka < (2, 1)
     subscribed: frozenset[str] = frozenset()
     empty_since = None

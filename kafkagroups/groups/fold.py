@@ -4,7 +4,7 @@ A shard is what one partition's log contains, as one coordinator reads it (shard
 records to a shard in the order of the log. The table shows how Kafka's two coordinators differ:
 
                                   classic (Scala, up to 3.9)            new (Java, from 4.0)
-    a commit is transactional     its batch has the transactional bit   its batch has a producer id
+    a commit is transactional if  its batch has the transactional bit   its batch has a producer id
     a group tombstone             keeps the offsets: the group becomes  hides the offsets until a later record
                                   a simple group                        of the group makes it known again
     all offsets removed           a group that has no group record is   the group stays, Empty
@@ -22,6 +22,8 @@ records to a shard in the order of the log. The table shows how Kafka's two coor
 A marker commits or aborts all pending commits of its producer id; epochs are not compared. A pending commit becomes the
 group's offset only if the committed offset is older. A group record takes effect immediately, also in a transaction.
 In the new coordinator a tombstone of type 2 deletes a group of any type, and a value of type 2 replaces it.
+
+A marker is a control record: it ends a transaction. A simple group has offset records but no group record.
 
 Simpler than Kafka: the log is complete when it is read, so there is no high watermark and no coordinator epoch. Nothing
 runs after the load: sessions, expiration and group.max.size belong to a running broker.
@@ -54,10 +56,11 @@ def fold(
     count_bytes: CountBytes = ignore_bytes,
     observer: Observer = NO_OBSERVER,
 ) -> Shard:
-    """Return the shard of a log. `stop` is where reading ends.
+    """Return the shard of a log. `stop` is where reading ends (log/stop.py).
 
-    With a `base`, the batches below its next offset are skipped, and the other batches are replayed onto a copy of the
-    base. `count_bytes` receives the size of each batch. The observer receives what happens to each record.
+    `base` is the shard of the beginning of the same log, for example from a snapshot. With a base, the batches below
+    its next offset are skipped, and the other batches are replayed onto a copy of the base. `count_bytes` receives the
+    size of each batch in bytes. `observer` receives what happens to each record (observer.py).
     """
     shard = create_shard(log, dialect) if base is None else resume_shard(base, log, Offsets.copy_of(base.offsets))
     first_offset = None if base is None else base.loaded.next_offset
@@ -79,7 +82,8 @@ def fold_batches(
 def replay_batches(shard: Shard, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
     """Replay batches onto a shard.
 
-    If the load fails as it would on a broker, the error becomes `shard.failure`. The batches after it are only read.
+    If the load fails as it would on a broker, the error becomes `shard.failure`. The batches after the failure have
+    no effect. They are only read, so that the caller can count them.
     """
     unread_batches = iter(batches)
     try:
@@ -113,7 +117,10 @@ def resume_shard(base: Shard, log: Log, offsets: ShardOffsets) -> Shard:
 def _read(
     batches: Iterable[Batch], shard: Shard, first_offset: int | None, count_bytes: CountBytes, observer: Observer
 ) -> Iterator[Batch]:
-    """Yield the batches that contain offsets at or above `first_offset`, and count them."""
+    """Yield the batches that contain offsets at or above `first_offset`. Count them in `shard.loaded`.
+
+    If `first_offset` is None, all batches are yielded.
+    """
     for batch in batches:
         count_bytes(batch.size)
         if first_offset is not None and batch.next_offset <= first_offset:

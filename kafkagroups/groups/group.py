@@ -20,8 +20,10 @@ from kafkagroups.records.versions import Dialect
 class Group:
     """A classic group that a coordinator has loaded.
 
-    A group that has only offset records is simple: Empty, generation 0, protocol type "". The keys of `members` are
-    member ids. `offsets` are the committed offsets. `pending` has the pending offsets by producer id.
+    A group that has only offset records is simple: Empty, generation 0, protocol type "". `partition` is the partition
+    of `__consumer_offsets` that stores the group. `current_state_timestamp` is the time of the last state change, in ms
+    since the epoch. The keys of `members` are member ids. `offsets` are the committed offsets. `pending` contains the
+    offsets of open transactions: its keys are producer ids.
     """
 
     group_id: str
@@ -47,7 +49,10 @@ class Group:
 
 
 class GroupRecord(NamedTuple):
-    """A group record whose bytes were checked but not decoded. `offset` is the record's offset in the log."""
+    """A classic group's record whose bytes were checked but not decoded, because decoding all records takes long.
+
+    `offset` is the record's offset in the log.
+    """
 
     partition: int | None
     offset: int
@@ -63,7 +68,8 @@ class GroupRecord(NamedTuple):
 def build_group(partition: int | None, record: Record, offset: int, dialect: Dialect) -> Group:
     """Return the group that the group record at `offset` describes.
 
-    Raises LoadFailed if the coordinator refuses the members in the record. The group is Empty or Stable.
+    Raises LoadFailed if the coordinator refuses the record. The group is Stable if the record contains members,
+    otherwise Empty. Before 0.10.1 it is always Stable.
     Source: GroupMetadata.loadGroup (3.9), GroupMetadataManager.replay (4.3).
     """
     assert isinstance(record.key, GroupMetadataKey) and isinstance(record.value, GroupMetadataValue)
@@ -114,6 +120,10 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
 
 
 def _build_member(metadata: MemberMetadata, protocol_type: str, version: int | None, dialect: Dialect) -> Member:
+    """Return a member of a group record. `version` is the version of the record's value.
+
+    If the record has no rebalance timeout, Kafka uses the session timeout instead.
+    """
     rebalance_timeout = metadata.rebalance_timeout
     if version == 0 or (dialect.coordinator == "new" and rebalance_timeout == -1):
         rebalance_timeout = metadata.session_timeout

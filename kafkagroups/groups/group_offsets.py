@@ -1,12 +1,14 @@
 """The offsets of one living group: committed, pending, and pending in a transaction.
 
-A commit passes through up to three states:
+A living group is in the cache of a running coordinator; a loaded group (group.py) is the result of a load. An append
+means that the coordinator writes the commit's records to the log. A marker is the control record that ends a
+transaction. A commit passes through up to three states:
 
 - *Pending*: the commit is stored here before its append (`prepare`), so that two unfinished commits are not confused.
-- *Committed*: the append was answered (`complete`), and no newer commit is committed. The newer commit is the one that
-  is later in the log, no matter which one was answered first.
-- *Pending in a transaction*: from before the append until the producer's marker (`prepare_txn_commit`,
-  `complete_txn_append`, `end_transaction`).
+- *Committed*: the append was answered (`complete`), and no newer commit is committed. The newer commit is the commit
+  that is later in the log, no matter which append was answered first.
+- *Pending in a transaction*: the commit is stored here before its append and stays until the producer's marker
+  (`prepare_txn_commit`, `complete_txn_append`, `end_transaction`).
 
 If the append fails, `drop_pending` removes the pending offset only if it is still the offset of that append, because a
 later commit may have replaced it. `fail_txn_commit` does not compare: it removes the pending offset, as Kafka does.
@@ -25,7 +27,7 @@ from kafkagroups.groups.map_orders import Version, hash_map_order, topic_partiti
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 
 NOT_APPENDED = -1
-"""Stands for the record's offset and the batch's offset of a commit until its append is answered."""
+"""The value of a commit's `record_offset` and `batch_offset` until its append is answered."""
 
 
 class NotAppended(Exception):
@@ -36,8 +38,9 @@ class NotAppended(Exception):
 class GroupOffsets:
     """The offsets of one group.
 
-    `committed` and `transactions` (by producer id) are hard state, which the log contains. The other fields are soft
-    state. `has_plain_commit` and `has_transactional_commit` tell which kinds of commits came in the current generation.
+    `committed` and `transactions` are hard state: the log contains them. The keys of `transactions` are producer ids.
+    The other fields are soft state: a crash loses them. `has_plain_commit` and `has_transactional_commit` tell whether
+    commits came outside and inside transactions in the current generation.
     """
 
     committed: PartitionOffsets = field(default_factory=dict)
@@ -47,7 +50,7 @@ class GroupOffsets:
     has_transactional_commit: bool = False
 
     def __bool__(self) -> bool:
-        """Return whether an offset keeps an Empty group alive (GroupMetadata.hasOffsets)."""
+        """Return whether the group has an offset, so that an Empty group must stay (GroupMetadata.hasOffsets)."""
         return bool(self.committed or self.pending or self.transactions)
 
     @property
@@ -56,12 +59,15 @@ class GroupOffsets:
         return self.has_plain_commit and self.has_transactional_commit
 
     def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Store a commit before its append. It replaces an earlier pending commit of the same partition."""
+        """Store a commit before its append. It replaces earlier pending commits of the same partitions."""
         self.has_plain_commit = True
         self.pending.update(offsets)
 
     def complete(self, partition: TopicPartition, pending_offset: OffsetAndMetadata, batch_offset: int) -> None:
-        """Commit a pending offset after its append, unless a newer offset is committed."""
+        """Commit a pending offset after its append, unless a newer offset is committed.
+
+        `batch_offset` is the first offset of the batch that contains the commit.
+        """
         if partition in self.pending:
             self._commit_if_newer(partition, _with_batch_offset(pending_offset, batch_offset))
         self.drop_pending(partition, pending_offset)
@@ -79,7 +85,10 @@ class GroupOffsets:
     def complete_txn_append(
         self, producer: int, partition: TopicPartition, pending_offset: OffsetAndMetadata, batch_offset: int
     ) -> None:
-        """Store where a transactional commit was appended. The producer's marker can now commit it."""
+        """Store the first offset of the batch that contains a transactional commit.
+
+        The producer's marker can now commit the offset.
+        """
         pending = self.transactions.get(producer, {})
         if pending.get(partition) == pending_offset:
             pending[partition] = _with_batch_offset(pending_offset, batch_offset)
@@ -94,10 +103,11 @@ class GroupOffsets:
             del self.transactions[producer]
 
     def end_transaction(self, producer: int, *, commits: bool, kafka: Version) -> None:
-        """Commit or drop the producer's pending offsets. The order of their batches decides which commit is newer.
+        """Commit the producer's pending offsets if the marker `commits`, otherwise drop them.
 
-        Raises NotAppended if a pending commit has no record. Up to 2.8 a commit has no record if its metadata string
-        was too large. The offsets after this commit in map order are then lost until the next load, as in Kafka.
+        A commit is newer than another commit if its batch is later in the log. Raises NotAppended if a pending commit
+        has no record. Up to 2.8 a commit has no record if its metadata string was too large. The offsets that come
+        after this commit in the order of Kafka's hash map are then lost until the next load, as in Kafka.
         """
         pending = self.transactions.pop(producer, {})
         if not commits:
@@ -108,11 +118,14 @@ class GroupOffsets:
             self._commit_if_newer(partition, pending[partition])
 
     def is_unstable(self, partition: TopicPartition) -> bool:
-        """Return whether the partition has a pending commit, plain or in a transaction (KIP-447)."""
+        """Return whether the partition has a pending commit, outside or inside a transaction (KIP-447)."""
         return partition in self.pending or any(partition in pending for pending in self.transactions.values())
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove committed and pending offsets. Return the partitions that had a committed one and need a tombstone."""
+        """Remove committed and pending offsets. Return the partitions that had a committed offset.
+
+        The caller writes a tombstone for each returned partition.
+        """
         removed = []
         for partition in partitions:
             self.pending.pop(partition, None)
@@ -123,7 +136,7 @@ class GroupOffsets:
         return removed
 
     def expire(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove committed offsets. Return the partitions that had one.
+        """Remove expired committed offsets. Return the partitions that had a committed offset.
 
         A pending commit stays, because it may still be committed later.
         """

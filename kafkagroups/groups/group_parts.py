@@ -1,4 +1,9 @@
-"""The parts of a known group or an orphan, from which `Groups` builds it when it is first asked for."""
+"""The parts of a known group or an orphan, from which `Groups` builds it when it is first asked for.
+
+`Groups` (loading/groups.py) is the result of a load. A known group is a group that the coordinator has. An orphan is
+the offsets of a group that the coordinator does not have. Most callers use only a few groups, so a group is built only
+when a caller uses it.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +15,22 @@ from kafkagroups.groups.offsets import KnownOffsets, Orphan, PartitionOffsets
 
 
 class GroupParts(NamedTuple):
-    """The parts from which a group is built. `group` has no offsets yet, and may be a record that is not decoded."""
+    """The parts from which a group is built.
+
+    `group` has no offsets yet, and may be a record that is not decoded. `offsets` are the group's committed offsets.
+    `pending` contains the offsets of open transactions: its keys are producer ids.
+    """
 
     group: AnyGroup | GroupRecord
     offsets: KnownOffsets
     pending: dict[int, PartitionOffsets]
 
     def decode_group(self) -> AnyGroup:
-        """Return the group, perhaps without its offsets. The caller must not change it."""
+        """Return the group, perhaps without its offsets. The caller must not change the group."""
         return self.group.decode() if isinstance(self.group, GroupRecord) else self.group
 
     def build(self) -> AnyGroup:
-        """Return an independent group: the caller may change it, and the cache and the shard stay unchanged."""
+        """Return a copy of the group with its offsets. The caller may change the copy."""
         group = self.group.decode() if isinstance(self.group, GroupRecord) else copy_group(self.group)
         group.offsets = dict(sorted(self.offsets.items()))
         group.pending = _copy_pending(self.pending)
@@ -29,13 +38,13 @@ class GroupParts(NamedTuple):
 
 
 class OrphanParts(NamedTuple):
-    """The parts from which an orphan is built."""
+    """The parts from which an orphan is built, as in GroupParts."""
 
     offsets: KnownOffsets
     pending: dict[int, PartitionOffsets]
 
     def build(self) -> Orphan:
-        """Return an independent orphan."""
+        """Return a copy of the orphan. The caller may change the copy."""
         return Orphan(dict(sorted(self.offsets.items())), _copy_pending(self.pending))
 
 

@@ -1,5 +1,7 @@
 """Conversions between a loaded group and a living classic group in a coordinator.
 
+A living group (classic_group.py) is in the cache of a running coordinator: it also has timers and waiting requests. A
+loaded group (group.py) contains only what the log contains.
 Source: GroupMetadata.loadGroup (3.9).
 """
 
@@ -16,7 +18,8 @@ from kafkagroups.groups.member import Member
 def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGroup:
     """Return the living group that a coordinator of this Kafka version creates from a loaded group.
 
-    A simple group (it has offsets but no group record) becomes Empty at `now_ms`, as in Kafka.
+    A simple group (it has offsets but no group record) becomes Empty at `now_ms`, as in Kafka. `now_ms` is a time in ms
+    since the epoch.
     """
     has_record = bool(loaded.members or loaded.generation or loaded.current_state_timestamp is not None)
     is_simple = not has_record and not loaded.protocol_type
@@ -40,7 +43,7 @@ def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGr
 
 
 def build_loaded_group(group: ClassicGroup, partition: int | None) -> Group:
-    """Return a living group in the form that a load returns, so that it can be printed or compared."""
+    """Return a loaded group with the content of a living group, so that both can be printed and compared."""
     return Group(
         group.group_id,
         partition,

@@ -27,10 +27,10 @@ _read_group_key: Callable[[bytes, int], tuple[GroupMetadataKey, int]] = reader(G
 
 
 def find_group_id(record: Record) -> str | None:
-    """Return the id of the group that a record belongs to. None: no Kafka version has the record type.
+    """Return the id of the group that a record belongs to.
 
-    All record types that some Kafka version has begin with the group id. So the id is found even if the record's own
-    reader does not have the type.
+    Return None if no Kafka version has the record type, or if the key is too short. In all known record types the key
+    begins with the group id. So the id is found even if the chosen Kafka version does not have the type.
     """
     if isinstance(record.key, (*OFFSET_KEYS, GroupMetadataKey)):
         return record.key.group
@@ -52,7 +52,7 @@ def offset_partition(record: Record) -> TopicPartition:
 
 
 def read_control_type(log_record: LogRecord) -> ControlType:
-    """Return the type of a control record. Raises BadBytes with the record's offset."""
+    """Return the type of a control record. Raises BadBytes, with the record's offset, if the key cannot be read."""
     try:
         return decode_control_key(log_record.key)
     except BadBytes as error:

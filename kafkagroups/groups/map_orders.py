@@ -1,8 +1,8 @@
 """The iteration order of the JVM hash maps that decide leaders, votes and record order.
 
 - Scala's mutable HashMap holds the classic coordinator's members. It begins with 16 buckets. The number of
-  buckets is doubled when there are more entries than three quarters of it (2.13: also when there are as many). The map
-  is iterated bucket by bucket.
+  buckets is doubled when the number of entries is more than three quarters of the number of buckets (in Scala 2.13: at
+  least three quarters). The map is iterated bucket by bucket.
 - Up to Scala 2.12 the hash is scrambled, and the buckets are iterated from the last to the first. In a bucket, the
   newest entry is first.
 - In Scala 2.13 the buckets are iterated from the first to the last. In a bucket, the smallest hash is first. Kafka's
@@ -34,7 +34,10 @@ _TIMELINE_FACTOR = -7046029254386353131
 
 
 def hash_map_order(keys: Iterable[Key], kafka: Version, hash_of: Callable[[Any], int] = java_hash) -> list[Key]:
-    """Return the iteration order of a Scala mutable HashMap into which the keys were put in the given order."""
+    """Return the iteration order of a Scala mutable HashMap into which the keys were put in the given order.
+
+    `kafka` is the broker's version: it decides the Scala version. `hash_of` returns Java's hash of a key.
+    """
     hashes = {key: hash_of(key) for key in keys}
     return _order_in_2_13(hashes) if kafka >= SCALA_2_13 else _order_up_to_2_12(hashes)
 
@@ -56,7 +59,7 @@ def immutable_map_order(keys: Iterable[str], kafka: Version) -> list[str]:
 
 
 def _trie_order(hashes: dict[str, int], shift: int) -> list[str]:
-    """Return the order of the keys in a branch of the trie whose level uses the five bits from `shift` on."""
+    """Return the order of the keys in one branch of the trie. The branch uses the five hash bits from `shift` on."""
     slots: dict[int, list[str]] = {}
     for key, code in hashes.items():
         slots.setdefault(code >> shift & 31, []).append(key)
@@ -95,7 +98,7 @@ def _iterate(buckets: list[list[Key]]) -> list[Key]:
 
 
 def _bucket_index(code: int, bucket_count: int) -> int:
-    """Return the bucket of a hash: the upper bits of the hash that Scala 2.12's HashUtils.improve scrambles."""
+    """Return the bucket of a hash: the upper bits of the hash after Scala 2.12's HashUtils.improve scrambled it."""
     scrambled = code * 0x9E3775CD & _UINT32
     scrambled = int.from_bytes(scrambled.to_bytes(4, "little"), "big") * 0x9E3775CD & _UINT32
     rotated = (scrambled >> 4 | scrambled << 28) & _UINT32
@@ -107,6 +110,7 @@ def _order_in_2_13(hashes: dict[Key, int]) -> list[Key]:
     while len(hashes) >= bucket_count * 3 // 4:
         bucket_count *= 2
     spread = {key: _spread(code) for key, code in hashes.items()}
+    # Scala compares the hashes in a bucket as signed 32-bit integers.
     signed = {key: code - (1 << 32) if code >> 31 else code for key, code in spread.items()}
     return sorted(hashes, key=lambda key: (spread[key] & bucket_count - 1, signed[key]))
 
@@ -121,7 +125,7 @@ def java_map_order(keys: Iterable[str]) -> list[str]:
 
 
 def _spread(code: int) -> int:
-    """Return a hash whose lower bits also depend on its upper bits, as Java's HashMap and Scala 2.13 do."""
+    """Mix the upper bits of a hash into its lower bits, as Java's HashMap and Scala 2.13 do. Return the new hash."""
     code &= _UINT32
     return code ^ code >> 16
 

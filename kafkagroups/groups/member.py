@@ -20,8 +20,8 @@ from kafkagroups.records.structs import reader
 class Member:
     """A member of a classic group after a load.
 
-    Timeouts are in ms. `subscription_bytes` came in the member's JoinGroup request. `assignment_bytes` came in the
-    leader's SyncGroup request.
+    Timeouts are in ms. `group_instance_id` is None for a dynamic member. `subscription_bytes` came in the member's
+    JoinGroup request. `assignment_bytes` came in the leader's SyncGroup request.
     """
 
     member_id: str
@@ -61,8 +61,9 @@ _read_oldest_layout = reader(ConsumerProtocolSubscription, 0)
 
 
 def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> str | None:
-    """Return why a coordinator up to Kafka 4.3 cannot read the members' subscriptions; None if it can.
+    """Return why a coordinator up to Kafka 4.3 cannot read the members' subscriptions; None if it can read them.
 
+    `subscriptions` contains pairs of a member id and the bytes of the member's subscription.
     The coordinator reads the subscriptions in the given order and in the oldest layout. If the bytes of a subscription
     end too early, the coordinator stops reading and loads the group. Any other problem fails the load.
     Source: computeSubscribedTopics of GroupMetadata (2.7 to 3.9) and ClassicGroup (4.3.1).
@@ -73,6 +74,7 @@ def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> 
         try:
             _read_oldest_layout(data, _VERSION_BYTES)
         except InvalidRecord as error:
+            # The cause is empty if the bytes end too early (errors.py).
             return f"the subscription of {member_id} cannot be read: {error}" if error.cause else None
     return None
 

@@ -8,20 +8,21 @@ previous record with the same key:
     a member                 5         10      19      the member's client and topics    deletes the member
     target assignment        6         12      20      assignment epoch                  epoch -1
     a member's target        7         13      21      what the member should have       deletes the target
-    a member's assignment    8         14      22      what it has, its epoch, state     epoch -1, no assignment
+    a member's assignment    8         14      22      what the member has, its epoch    epoch -1, no assignment
+                                                       and its state
     other records            4, 16     9, 15   23      23: the topology                  23: deletes the topology
 
 Any value creates the group. A tombstone never creates a group: if its group or member does not exist, it is ignored. A
-simple group, which an earlier commit created, becomes a consumer or streams group. Any other group with the same id
-fails the load. A tombstone also fails the load if it comes too early: for example, if the group still has members, or
-the member still has an assignment. Without a record, the epochs of a group are 1 (before 4.3: 0), and the epoch of a
-member is 0.
+simple group (an earlier offset commit created it) becomes a consumer or streams group. In all other cases, the
+load fails if the record belongs to another type of group than the existing group. A tombstone also fails the load if it
+comes too early: for example, if the group still has members, or the member still has an assignment. Without a record,
+the epochs of a group are 1 (before 4.3: 0), and the epoch of a member is 0.
 
-records/refusals.py lists what single releases refuse in addition. modern_checks.py checks single values. owners.py
+records/refusals.py lists the records that only some releases refuse. modern_checks.py checks single values. owners.py
 checks the owners of partitions and tasks.
 
-Simpler than Kafka: metadata hashes, resolved patterns, assignors' settings and the epoch of each single partition are
-read but not stored, because no response depends on them.
+Simpler than Kafka: four parts of the records are read but not stored, because no response depends on them. They are the
+metadata hashes, the topics of types 4, 9, 15 and 16, the settings of assignors, and the epoch of each single partition.
 Source: GroupMetadataManager.replay, ConsumerGroup, ShareGroup, StreamsGroup (3.9.2 to 4.4.0).
 """
 
@@ -43,7 +44,7 @@ GROUP_TYPES = {
     **dict.fromkeys((10, 11, 12, 13, 14, 15, 9), "share"),
     **dict.fromkeys((17, 19, 20, 21, 22, 23), "streams"),
 }
-"""The type of group that a record type belongs to."""
+"""The type of group that each record type belongs to."""
 
 
 def new_group(group_id: str, partition: int | None, type: str, dialect: Dialect) -> ModernGroup:
@@ -56,7 +57,7 @@ def new_group(group_id: str, partition: int | None, type: str, dialect: Dialect)
 
 
 def replay(group: ModernGroup, record: Record) -> bool:
-    """Apply a record of the group's type to a group. Return False if the record deletes the group.
+    """Apply a record to a group of the record's type. Return False if the record deletes the group.
 
     Raises LoadFailed if Kafka's coordinator refuses the record.
     """
@@ -137,7 +138,10 @@ def _refuse_unknown_member(group: ModernGroup, member_id: str) -> None:
 
 
 def _put_member(group: ModernGroup, member: ModernMember) -> None:
-    """Add or replace a member: remove its previous assignment from the owners, and add its new assignment."""
+    """Add or replace a member.
+
+    Its previous assignment is removed from the group's owners (owners.py), and its new assignment is added.
+    """
     previous = group.members.get(member.member_id)
     if previous is not None:
         _remove_assignment(group, previous)
@@ -156,9 +160,10 @@ def _remove_assignment(group: ModernGroup, member: ModernMember) -> None:
 
 
 def check_loaded(group: ModernGroup) -> None:
-    """Check a group after the load: raise LoadFailed for a streams member without a rebalance timeout.
+    """Check a group after the load: raise LoadFailed if a streams member needs a rebalance timeout but has none.
 
-    Source: GroupMetadataManager.onLoaded. It starts the timeout of each member that has to give tasks back (state 2).
+    After a load Kafka starts a timer for each member that has to give tasks back (state 2). The timeout is in the
+    member's record (type 19). Source: GroupMetadataManager.onLoaded.
     """
     for member in group.members.values():
         if group.type == "streams" and member.state == 2 and member.metadata is None:

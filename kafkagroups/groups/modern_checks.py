@@ -36,13 +36,17 @@ UNIQUE_FIELDS: dict[int, tuple[str, Refusal, tuple[str, ...]]] = {
     22: ("subtopology_id", DOUBLE_ASSIGNED_SUBTOPOLOGY, (*_TASKS, *(f"{name}_pending_revocation" for name in _TASKS))),
     23: ("subtopology_id", DOUBLE_ENTRY, ("subtopologies",)),
 }
-"""For each record type: a field, the refusal of a value of the field that occurs twice in a list, and the lists.
+"""For each record type: the name of a field, a refusal, and the names of lists in the record's value.
 
-Kafka builds maps from these lists, and this field is the key."""
+The refusal (records/refusals.py) tells which releases fail if two elements of a list have the same value in the field.
+The reason: Kafka builds a map from each list, and the field is the key of the map."""
 
 
 def check_value(group: str, record_type: int, value: Any, kafka: Version) -> None:
-    """Raise LoadFailed if the coordinator of this version refuses the value. Messages contain `group`."""
+    """Raise LoadFailed if the coordinator of version `kafka` refuses the value.
+
+    The messages contain `group`, the group's type and id.
+    """
     if record_type in UNIQUE_FIELDS:
         name, refusal, lists = UNIQUE_FIELDS[record_type]
         if refusal.holds(kafka):

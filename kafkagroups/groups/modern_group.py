@@ -16,7 +16,7 @@ from kafkagroups.records.streams_group import StreamsGroupMemberMetadataValue, S
 from kafkagroups.records.versions import NEWEST
 
 LEFT_EPOCH = -1
-"""The epoch of a member whose assignment was deleted. A deleted target assignment has this epoch, too."""
+"""The epoch of a member whose assignment a tombstone deleted, and of a deleted target assignment."""
 
 
 class ModernState(Enum):
@@ -38,9 +38,12 @@ class ModernState(Enum):
 
 @dataclass(frozen=True)
 class ModernMember:
-    """A member: the values of its records. A value is None if the log has no such record.
+    """A member of a consumer, share or streams group.
 
-    `member_epoch` and `state` (a number) come from the last record of the member's assignment.
+    `metadata` is the value of the member's record (type 5, 10 or 19). `assignment` is the value of its assignment
+    record (type 8, 14 or 22). A value is None if the log has no such record. `member_epoch` and `state` come from the
+    assignment record. `state` is a number; consumer_group.py, share_group.py and streams_group.py in records/ list the
+    numbers.
     """
 
     member_id: str
@@ -70,7 +73,12 @@ class ModernMember:
 class ModernGroup:
     """A consumer, share or streams group.
 
-    The keys of `members` and `targets` are member ids. `targets` contains the values of the target assignment records.
+    `partition` is the partition of `__consumer_offsets` that stores the group. `type` is "consumer", "share" or
+    "streams". `group_epoch` increases when members, subscriptions or topics change. `assignment_epoch` is the group
+    epoch that the target assignment was computed for. The keys of `members` and `targets` are member ids. `targets`
+    contains the values of the target assignment records. Only a streams group has a `topology`;
+    `validated_topology_epoch` is the epoch of the last topology that the coordinator validated. `offsets` are the
+    committed offsets. `pending` contains the offsets of open transactions: its keys are producer ids.
     """
 
     group_id: str
@@ -98,6 +106,7 @@ class ModernGroup:
             return ModernState.EMPTY
         if self.type == "share":
             return ModernState.STABLE
+        # The number of the state "stable" is 0 in a consumer member's record and 1 in a streams member's record.
         stable_state = 0
         if self.type == "streams":
             stable_state = 1
@@ -107,6 +116,7 @@ class ModernGroup:
                 return ModernState.NOT_READY
         if self.group_epoch > self.assignment_epoch:
             return ModernState.ASSIGNING
+        # Without an assignment record, a consumer member counts as stable, but a streams member does not.
         state_without_record = None if self.type == "streams" else stable_state
         for member in self.members.values():
             state = state_without_record if member.state is None else member.state
@@ -116,9 +126,9 @@ class ModernGroup:
 
     @property
     def assignor(self) -> str | None:
-        """The assignor that most members ask for. If no member asks for one, it is the broker's default assignor.
+        """The assignor that most members ask for. If no member asks for an assignor: the broker's default assignor.
 
-        Before Kafka 4.4 a broker does not return the assignor of a streams group. It is None here.
+        For a streams group it is None before Kafka 4.4, because a broker does not return it.
         """
         if self.type == "share":
             return "simple"
@@ -154,11 +164,11 @@ def copy_group(group: AnyGroup) -> AnyGroup:
 
 
 def partitions_by_topic(topics: Iterable[Any]) -> dict[str, list[int]]:
-    """Return the sorted partitions of each topic id. If a topic id occurs twice, its last entry is used."""
+    """Return the sorted partitions of each topic id in an assignment. If an id occurs twice, the last entry is used."""
     return {topic.topic_id: sorted(set(topic.partitions)) for topic in topics}
 
 
 def tasks_by_subtopology(tasks: Iterable[Any]) -> dict[str, list[int]]:
-    """Return the sorted task numbers of each subtopology, in the order of the subtopologies."""
+    """Return the sorted task numbers of each subtopology (a part of a topology). The subtopology ids ascend."""
     numbers = {entry.subtopology_id: sorted(set(entry.partitions)) for entry in tasks}
     return {subtopology: numbers[subtopology] for subtopology in sorted(numbers)}

@@ -31,7 +31,7 @@ from kafkagroups.records.refusals import (
 from kafkagroups.records.serde import Record
 
 GROUP_CREATING_TYPES = (3, 5, 10, 11)
-"""The record types whose values create their group, in releases where not every record type creates it."""
+"""The record types whose values create their group in releases where only these types create a group."""
 REFUSALS_WITHOUT_GROUP = {"consumer": CONSUMER_RECORD_WITHOUT_GROUP, "share": SHARE_RECORD_WITHOUT_GROUP}
 REFUSALS_AFTER_COMMIT = {
     "consumer": CONSUMER_RECORD_AFTER_COMMIT,
@@ -93,7 +93,10 @@ class NewShard(Shard):
             offsets.put_pending(producer, group_id, partition, offset)
 
     def _replay_modern(self, record: Record, group_id: str) -> None:
-        """Apply a record of a consumer, share or streams group. Create the group if this release does."""
+        """Apply a record of a consumer, share or streams group.
+
+        The group is created if it does not exist and this release creates it at this record.
+        """
         group_type = GROUP_TYPES[record.type]
         group = self._find_decoded_group(group_id)
         if record.type == 15 and SHARE_PARTITION_STATES.holds(self.dialect.version):
@@ -116,7 +119,7 @@ class NewShard(Shard):
             del self.groups[group_id]
 
     def _can_convert(self, group_type: str, group: AnyGroup) -> bool:
-        """Return whether the group is a simple group that a record of this type of group converts."""
+        """Return whether `group` is simple and a record of a group of type `group_type` converts it to this type."""
         return (
             isinstance(group, Group)
             and group.is_simple

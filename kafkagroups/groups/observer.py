@@ -1,4 +1,7 @@
-"""Callbacks of the readable engine: what happens to each record while a log is loaded."""
+"""Callbacks of the readable engine: what happens to each record while a log is loaded.
+
+The readable engine (fold.py) calls the methods of an observer. history/ uses observers to explain a load.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,15 @@ from kafkagroups.records.serde import Record
 class Fate(Enum):
     """What happened to a record.
 
-    WINS: the record is in effect; a broker answers from it.
+    WINS: the record is in effect; a broker's responses depend on it.
     SUPERSEDED: a newer record has the same key.
     DELETED: a tombstone deleted the content of the record.
-    HIDDEN: a group tombstone deleted the group. The new coordinator keeps the offset, but does not return it.
+    HIDDEN: a group tombstone deleted the group of the offset. The new coordinator keeps the offset, but does not return
+        it.
     ABORTED: a marker aborted the transaction of the record.
     PENDING: the transaction of the record is open.
-    TOMBSTONE, MARKER: the record deletes, commits or aborts other records.
+    TOMBSTONE: the record deletes the content of another record.
+    MARKER: the record commits or aborts a transaction.
     IGNORED: this coordinator does not use the record.
     """
 
@@ -34,26 +39,30 @@ class Fate(Enum):
 
 
 class StoredOffset(Protocol):
-    """A committed or pending offset of a shard. It stays the same object while the shard has it."""
+    """A committed or pending offset of a shard. An observer may recognize it by its identity.
+
+    It stays the same object as long as the shard (shard.py) contains it.
+    """
 
     @property
     def record_offset(self) -> int: ...
 
 
 class Observer:
-    """The callbacks of a load. This class ignores all of them; a subclass overrides the methods that it needs.
+    """The callbacks of a load. This class ignores all callbacks; a subclass overrides the methods that it needs.
 
-    All record offsets are in the partition of the last call of `batch`. They do not identify a record, because a valid
-    batch can contain several records with the same offset. `start_record` identifies it.
+    All record offsets belong to the partition of the last call of `batch`. An offset does not identify a record,
+    because a valid batch can contain several records with the same offset. The index in `start_record` identifies the
+    record.
     """
 
     def batch(self, partition: int | None, batch: Batch) -> None:
-        """Handle a batch that was read. The batches after a failure are also read."""
+        """Handle a batch that was read. If the load fails, the batches after the failure are also reported."""
 
     def start_record(self, index: int) -> None:
-        """Handle the start of a record. The callbacks until the next start report the effects of this record.
+        """Handle the start of a record. The callbacks until the next call of this method report its effects.
 
-        `index` is the position of the record in the last batch.
+        `index` is the position of the record in the batch of the last call of `batch`: 0 for the first record.
         """
 
     def store_offset(self, offset: StoredOffset) -> None:

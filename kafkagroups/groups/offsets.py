@@ -1,7 +1,8 @@
 """Committed offsets of loaded groups, and pending offsets of open transactions.
 
-`Offsets` holds both for many groups. Its methods are the changes that records can make. The two coordinators use the
-methods differently (classic_shard.py, new_shard.py), because their rules differ:
+A pending offset becomes a committed offset when a marker (a control record) commits the transaction. `Offsets` contains
+both for many groups. Its methods are the changes that records can make. The two coordinators use the methods
+differently (classic_shard.py, new_shard.py), because their rules differ:
 
                              classic                              new
     which commit is newer    by the first offset of its batch     by its own record's offset
@@ -41,10 +42,11 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
-    """A committed offset as a coordinator holds it. Times are in ms since the epoch.
+    """A committed or pending offset as a coordinator stores it. Times are in ms since the epoch.
 
-    `leader_epoch` -1, `expire_timestamp` None and `topic_id` None mean that the record had none. `record_offset` is
-    the offset of the commit record in the log, `batch_offset` that of the first record in its batch.
+    `leader_epoch` -1, `expire_timestamp` None and `topic_id` None mean that the record has no such value.
+    `record_offset` is the offset of the commit record in the log. `batch_offset` is the offset of the first record in
+    its batch. The new coordinator does not compare batches; its loads set `batch_offset` to the `record_offset`.
     """
 
     offset: int
@@ -60,7 +62,7 @@ class OffsetAndMetadata:
 def offset_and_metadata(
     value: OffsetCommitValue | LegacyOffsetCommitValue, record_offset: int, batch_offset: int
 ) -> OffsetAndMetadata:
-    """Return the offset that a coordinator holds after it read an offset record's value."""
+    """Return the offset that a coordinator stores after it has read the value of an offset record."""
     expire_timestamp = -1
     leader_epoch = -1
     topic_id = UUID.default
@@ -82,7 +84,7 @@ def offset_and_metadata(
 
 PartitionOffsets = dict[TopicPartition, OffsetAndMetadata]
 KnownOffsets = Mapping[TopicPartition, OffsetAndMetadata]
-"""Read-only offsets. The compiled engine decodes each offset when it is read for the first time."""
+"""Read-only offsets. The compiled engine (kernels/) decodes each offset when it is read for the first time."""
 
 
 @dataclass
@@ -94,9 +96,10 @@ class Orphan:
 
 
 class ShardOffsets(Protocol):
-    """The offsets of one shard (one partition of the topic), read-only. Both engines have such a class.
+    """The offsets of one shard (one partition of the topic), read-only.
 
-    The keys of `committed` are group ids. The keys of `pending` are producer ids, then group ids.
+    The readable engine's class is `Offsets`, the compiled engine's class is in kernels/shards.py. The keys of
+    `committed` are group ids. The keys of `pending` are producer ids, and inside each of them group ids.
     """
 
     @property
@@ -109,7 +112,8 @@ class ShardOffsets(Protocol):
 class Offsets:
     """The committed offsets of many groups, and the pending offsets of each open transaction.
 
-    `by` is always the offset of the record that makes the change. The observer receives the fate of each offset record.
+    In all methods, `by` is the offset of the record that makes the change, and `producer` is a producer id. The
+    observer (observer.py) receives the fate of each offset record.
     """
 
     def __init__(self, observer: Observer = NO_OBSERVER) -> None:
@@ -117,12 +121,12 @@ class Offsets:
         self.pending: dict[int, dict[str, PartitionOffsets]] = {}
         """The pending offsets by producer id, then by group id."""
         self.producers: dict[str, set[int]] = {}
-        """By group id, the producers that have pending offsets for the group."""
+        """For each group id, the ids of the producers that have pending offsets for the group."""
         self.observer = observer
 
     @classmethod
     def copy_of(cls, offsets: ShardOffsets, observer: Observer = NO_OBSERVER) -> Offsets:
-        """Return a copy that can be changed."""
+        """Return a copy that can be changed. `offsets` stays unchanged."""
         copy = cls(observer)
         copy.committed = {group: dict(partitions) for group, partitions in offsets.committed.items()}
         for producer, groups in offsets.pending.items():
@@ -174,8 +178,8 @@ class Offsets:
     def end_transaction(self, producer: int, *, commits: bool, by: int, whole_batches: bool) -> None:
         """Apply a marker: commit the producer's pending offsets if the marker `commits`, otherwise drop them.
 
-        A pending offset is committed only if it is newer than the committed offset. With `whole_batches` the first
-        offsets of their batches are compared, otherwise the offsets of their records.
+        A pending offset is committed only if it is newer than the committed offset. With `whole_batches`, the
+        `batch_offset` of both offsets is compared, otherwise the `record_offset`.
         """
         for group, offsets in self.pending.pop(producer, {}).items():
             self.producers[group].discard(producer)

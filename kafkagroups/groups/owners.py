@@ -2,10 +2,11 @@
 
 A record with a member's assignment replaces the member's previous assignment. The coordinator first removes the member
 as the owner of the previous partitions or tasks, and then makes it the owner of the new ones. What the coordinator
-checks depends on the release (refusals.py):
+checks depends on the release (SECOND_OWNER and SECOND_TASK_OWNER in records/refusals.py):
 
     SECOND_OWNER holds         a partition has at most one owner; the removal fails if the member is not the owner
-    later releases             a member with a higher epoch replaces the owner; the removal of another owner is ignored
+    later releases             a member with a higher epoch replaces the owner; the removal is ignored if the member is
+                               not the owner
     SECOND_TASK_OWNER holds    an active task has at most one process; the removal fails if the process of the member
                                does not have the task; standby and warm-up tasks may have several processes
     later releases             tasks are not checked
@@ -31,9 +32,11 @@ from kafkagroups.records.versions import Version
 class Owners:
     """The owners of the partitions or tasks in one group.
 
-    `epochs` is for a consumer group: the epoch of the owner, by topic id and partition. The other fields are for a
-    streams group, by subtopology and task number: the process that runs the task (`active`), the processes that copy
-    its state (`standby`), and the processes that prepare it (`warmup`).
+    `epochs` is only used in a consumer group. It contains the member epoch of the owner for each topic id and
+    partition. As in Kafka, the epoch identifies the owner. The other fields are only used in a streams group. For each
+    subtopology and task number, they contain the id of the process that runs the task (`active`), the ids of the
+    processes that copy the task's state (`standby`), and the ids of the processes that prepare to run the task
+    (`warmup`).
     """
 
     epochs: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -42,7 +45,7 @@ class Owners:
     warmup: dict[str, dict[int, frozenset[str]]] = field(default_factory=dict)
 
     def copy(self) -> Owners:
-        """Return a copy that changes independently."""
+        """Return a copy. Changes of the copy do not change the original."""
         return Owners(
             {name: dict(parts) for name, parts in self.epochs.items()},
             {name: dict(parts) for name, parts in self.active.items()},
@@ -51,7 +54,11 @@ class Owners:
         )
 
     def add_assignment(self, assignment: Any, epoch: int, process: str | None, kafka: Version) -> None:
-        """Make a member the owner of its assignment (type 8 or 22). Raises LoadFailed if it is a second owner."""
+        """Make a member the owner of its assignment, i.e. of a value of type 8 or 22.
+
+        `epoch` is the member's epoch. `process` is the id of a streams member's process. `kafka` is the version of the
+        coordinator. Raises LoadFailed if the coordinator refuses the member as a second owner.
+        """
         if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
             refuses_second_owner = SECOND_OWNER.holds(kafka)
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
@@ -65,7 +72,10 @@ class Owners:
                 _add_copies(self.warmup, warmup, process)
 
     def remove_assignment(self, assignment: Any, epoch: int, process: str | None, kafka: Version) -> None:
-        """Remove a member as the owner of its previous assignment. Raises LoadFailed if it is not the owner."""
+        """Remove a member as the owner of its previous assignment. The parameters are those of `add_assignment`.
+
+        Raises LoadFailed if the member is not the owner and the coordinator checks this.
+        """
         if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
             refuses_second_owner = SECOND_OWNER.holds(kafka)
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
@@ -152,7 +162,10 @@ def _remove_copies(copies: dict[str, dict[int, frozenset[str]]], tasks: Iterable
 
 
 def _task_lists(value: StreamsGroupCurrentMemberAssignmentValue) -> tuple[tuple[Any, Any, Any], ...]:
-    """Return two triples of active, standby and warm-up tasks: the tasks to keep, and the tasks to give back."""
+    """Return the lists (active tasks, standby tasks, warm-up tasks) twice.
+
+    The first three lists are the tasks that the member keeps, the other three are the tasks that it has to give back.
+    """
     return (
         (value.active_tasks, value.standby_tasks, value.warmup_tasks),
         (
@@ -164,5 +177,8 @@ def _task_lists(value: StreamsGroupCurrentMemberAssignmentValue) -> tuple[tuple[
 
 
 def _partitions_by_name(entries: Iterable[Any], name: str) -> dict[str, set[int]]:
-    """Return the set of partitions of each topic or subtopology. If a name occurs twice, its last entry is used."""
+    """Return the set of partitions of each topic, or the set of task numbers of each subtopology.
+
+    `name` is the field with the id: "topic_id" or "subtopology_id". If an id occurs twice, its last entry is used.
+    """
     return {getattr(entry, name): set(entry.partitions) for entry in entries}

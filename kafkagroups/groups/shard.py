@@ -1,6 +1,7 @@
 """A shard: what one partition's log contains, as one coordinator (classic or new) reads it.
 
-Both engines return shards. The subclasses contain the rules of the two coordinators: classic_shard.py, new_shard.py.
+Both engines return shards: the readable engine (fold.py) and the compiled engine (kernels/). The subclasses contain the
+rules of the two coordinators: classic_shard.py, new_shard.py.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from kafkagroups.records.versions import Dialect
 class LoadedPartition:
     """How much was read from one partition of the topic, and how its load ended.
 
-    `next_offset` is the first offset after the last batch that was read. `error` says why the load fails on a broker of
-    that version. `damage` is where reading ended because the bytes are damaged.
+    `segments`, `batches` and `records` are counts. `start_offset` is the first offset of the log. `next_offset` is the
+    first offset after the last batch that was read. `error` says why the load fails on a broker of the chosen version.
+    `damage` is where reading ended because the bytes are damaged.
     """
 
     segments: int = 0
@@ -46,17 +48,20 @@ class CountBytes(Protocol):
 
 
 def ignore_bytes(count: int, /) -> None:
-    """Ignore the progress."""
+    """Ignore the progress, for callers that do not show it."""
 
 
 @dataclass
 class Shard(ABC):
-    """What one partition's log contains, as one coordinator reads it. The last step of the load comes later.
+    """What one partition's log contains, as one coordinator reads it.
 
-    `offsets` are the offsets of all groups, also of groups that the coordinator does not have. `groups` are the groups
-    that records created. A GroupRecord stands for a group whose record is not decoded yet. `names` are the ids of all
-    groups that have records here, in the order of the log. `failure` is the reason why the load fails. The content that
-    was replayed before the failure stays.
+    The last step of the load comes later: loading/caches.py builds the coordinator's groups from the shards.
+
+    `partition` is None if the log's folder has no partition number. `dialect` contains the reading rules of the
+    coordinator's version. `offsets` are the offsets of all groups, also of groups that the coordinator does not have.
+    `groups` are the groups that records created. A GroupRecord stands for a group whose record is not decoded yet.
+    `names` are the ids of all groups that have records in this log, in the order of the log. `failure` is the reason
+    why the load fails. The content that was replayed before the failure stays.
     """
 
     partition: int | None
@@ -73,10 +78,13 @@ class Shard(ABC):
 
     @abstractmethod
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
-        """Apply a record that is not an offset record. `offset` is its offset in the log."""
+        """Apply a record that is not an offset record. `offset` is the record's offset in the log."""
 
     def decode(self, log_record: LogRecord, file: str | None = None) -> tuple[Record, str]:
-        """Return the decoded record and its group id ("" for an unknown record type). Add the group id to `names`."""
+        """Return the decoded record and its group id ("" for an unknown record type). Add the group id to `names`.
+
+        `file` is the path of the segment. Errors contain it.
+        """
         try:
             record = decode(log_record.key, log_record.value, self.dialect)
         except BadBytes as error:

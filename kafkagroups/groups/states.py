@@ -1,6 +1,6 @@
 """The five states of a classic group: what the coordinator does in each, and what follows.
 
-After a load a group is Empty or Stable, because no record of a rebalance exists.
+After a load a group is Empty or Stable, because no record stores the states in between.
 Source: GroupMetadata.scala (3.9), "GroupState"; ClassicGroupState.java (4.3.1).
 """
 
@@ -13,7 +13,8 @@ class ClassicState(Enum):
     """The state of a classic group. Each value is Kafka's name of the state.
 
     EMPTY has no members. The group exists until its offsets are deleted. A join starts a rebalance, and commits without
-    a generation are accepted. Next: PreparingRebalance (a member joins) or Dead (offsets expired, deleted, unloaded).
+    a generation are accepted. Next: PreparingRebalance (a member joins) or Dead (the last offset expired, or the group
+    is deleted or unloaded). To unload a group means that another broker becomes its coordinator.
 
     PREPARING_REBALANCE waits until all members have joined again, at most for the largest rebalance timeout. Next:
     CompletingRebalance (all joined, or the time is over), Empty (no member joined) or Dead (unloaded).
@@ -23,7 +24,8 @@ class ClassicState(Enum):
 
     STABLE serves heartbeats and commits. Next: PreparingRebalance (a member joins, leaves or fails) or Dead (unloaded).
 
-    DEAD is a group that is being removed. It answers UNKNOWN_MEMBER_ID, and no other state follows.
+    DEAD is a group that is being removed. Requests of its members get the error COORDINATOR_NOT_AVAILABLE (before 2.3:
+    UNKNOWN_MEMBER_ID). No other state follows.
     """
 
     EMPTY = "Empty"

@@ -1,6 +1,6 @@
 """The members of a classic group in the order in which Kafka's Scala tools print them.
 
-Source: GroupMetadata.loadGroup, add (tags 1.0.1 to 3.7.0), and 2.8.2's tool on crafted logs.
+Source: GroupMetadata.loadGroup, add (tags 1.0.1 to 3.7.0), and the output of 2.8.2's tool for crafted logs.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadat
 def order_members_as_tool(group: str, value: GroupMetadataValue, kafka: Version) -> list[MemberMetadata]:
     """Return the group's members in the order of the tool's hash map.
 
-    If two members have the same id, only the later one is returned. Raises ToolCrashed if the tool cannot load the
-    group.
+    `group` is the group's id, `value` is the value of its record. If two members have the same id, only the later
+    member is returned. Raises ToolCrashed if the tool cannot load the group.
     """
     by_id: dict[str, MemberMetadata] = {}
     for count, member in enumerate(value.members):
-        # GroupMetadata.add asserts that every member so far supports the protocol. It counts a repeated id twice in the
-        # protocol's members, but once in the group's members, so it refuses the member after the repeated id.
+        # Before it adds a member, GroupMetadata.add compares the number of members with the number of votes for the
+        # protocol. A repeated id has one member but two votes, so the tool crashes at the member after the repeated id.
         if count > len(by_id) and kafka >= (2, 1):
             raise ToolCrashed(f"group {group}: two members have the same id, and another member comes after them")
         by_id[member.member_id] = member

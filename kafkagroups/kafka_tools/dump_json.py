@@ -1,7 +1,8 @@
 """A record's key and value as the dump tool prints them since 3.8: as Kafka's JSON.
 
-The tool prints the subscriptions and assignments of a consumer group's members as JSON, if it can read them. It leaves
-out unknown tagged fields. If it cannot read a record, it prints an error and skips the record.
+The dump tool is kafka-dump-log.sh (dump_log.py). It prints the subscriptions and assignments of a consumer group's
+members as JSON, if it can read them. It leaves out unknown tagged fields. If it cannot read a record, it prints an
+error and skips the record.
 Source: DumpLogSegments.OffsetsMessageParser (3.8.0, 3.9.0), CoordinatorRecordMessageParser (4.3.1), and the dump tool's
 output for crafted logs.
 """
@@ -27,7 +28,10 @@ from kafkagroups.records.versions import Dialect
 
 
 def format_key_and_value(log_record: LogRecord, dialect: Dialect) -> str:
-    """Return the text after a record's sizes: ` key: … payload: …`. Raises ToolCrashed if the record has no key."""
+    """Return the part of a record's line after the sizes: ` key: … payload: …`.
+
+    Raises ToolCrashed if the record has no key.
+    """
     key = log_record.key
     offset = log_record.offset
     if key is None:
@@ -61,8 +65,8 @@ def _decode_embedded(
 ) -> dict[str, Any] | None:
     """Return the JSON of a subscription or an assignment; None if the tool prints the bytes unchanged.
 
-    The tool reads a version above the highest one that it has as this highest version, but then it cannot read the
-    partitions (`partitions_field`). It reads a negative version as 0.
+    The tool reads a version above HIGHEST_VERSION like HIGHEST_VERSION, but then it fails if the list of partitions
+    (the field `partitions_field`) is not empty. It reads a negative version as 0.
     """
     if len(data) < 2:  # The bytes begin with a version of two bytes.
         return None

@@ -2,7 +2,7 @@
 
 The text is byte for byte what the tool prints on stdout with `--offsets-decoder --print-data-log --deep-iteration`. It
 ends where the tool crashes: at a batch with an impossible size or magic, and at a record without a key. Before 3.8, the
-tool also crashes at a record that it cannot read.
+tool also crashes at a record that it cannot read. The table shows what changed in which version:
 
     0.10.2  one line for each record: "offset: 0 position: 0 … payloadsize: …"
     0.11    the same line, but the sizes of key and value come first; 1.0 added the producer's epoch
@@ -40,7 +40,10 @@ _BYTES_UP_TO_MAGIC = 17
 
 
 def dump(log: Log, out: TextIO, kafka: Version) -> None:
-    """Write what the tool of a Kafka version prints for a log's segments. Raises ToolCrashed where the tool crashes."""
+    """Write what the tool of Kafka version `kafka` prints for the segments (files) of a log.
+
+    Raises ToolCrashed where the tool crashes.
+    """
     if kafka < OLDEST:
         raise UsageError("the dump tool's text is supported from Kafka 0.10.2 on")
     # Kafka's JSON came with the new coordinator's serializers, which the tool uses since 3.8.

@@ -1,5 +1,7 @@
 """A record's key and value as the dump tool printed them before 3.8, in three formats.
 
+The dump tool is kafka-dump-log.sh (dump_log.py). The first column is the first version with the format:
+
     0.10.2   key: offset::GROUP:TOPIC:PARTITION   payload: OFFSET[:METADATA]
              key: metadata::GROUP                 payload: TYPE:PROTOCOL:GENERATION:{MEMBER=[TOPIC-0, …][:USERDATA],…}
     1.0      key: {"metadata":GROUP}              payload: the same fields as JSON
@@ -30,7 +32,7 @@ FIRST_WITH_NEW_TEXT = (2, 4, 1)
 
 
 def format_key_and_value(log_record: LogRecord, kafka: Version, dialect: Dialect) -> str:
-    """Return the text after a record's sizes: ` key: … payload: …`.
+    """Return the part of a record's line after the sizes: ` key: … payload: …`.
 
     Raises InvalidRecord or ToolCrashed if the tool crashes at this record.
     """
@@ -69,7 +71,7 @@ def _format_group(group: str, value: GroupMetadataValue, kafka: Version) -> str:
     members = order_members_as_tool(group, value, kafka)
     assignments = [_format_assignment(member, value.protocol_type, kafka) for member in members]
     assignment = "{" + ",".join(assignments) + "}"
-    # Before 1.0.1, a group without members has no protocol type here: loadGroup, which keeps it, came with 1.0.1.
+    # Before 1.0.1, Kafka took the protocol type only from the members, so a group without members has no protocol type.
     has_protocol_type = bool(value.members) or kafka >= (1, 0, 1)
     protocol_type = value.protocol_type if has_protocol_type else ""
     if kafka < (1,):

@@ -11,6 +11,7 @@ import re
 
 from kafkagroups.errors import InvalidRecord
 
+# The keys are the first elements of InvalidRecord.cause (errors.py). {0} and {1} are the elements after them.
 _MESSAGES = {
     "null": "non-nullable field {field} was serialized as null",
     "length": "string field {field} had invalid length {0}",
@@ -22,7 +23,10 @@ _MESSAGES = {
 
 
 def format_kafka_error(error: InvalidRecord, key: bytes, value: bytes | None) -> str:
-    """Return the message of 4.3.1's exception for a record that `decode` refused with `error`."""
+    """Return the message of 4.3.1's exception for a record that `decode` refused with `error`.
+
+    `key` and `value` are the bytes of the record.
+    """
     path = (error.field or "key").split(".")
     part = path[0]
     field = path[-1]

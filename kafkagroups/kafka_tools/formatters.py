@@ -1,5 +1,7 @@
 """The text that `kafka-console-consumer` prints with its formatters, one line per record.
 
+The first column is the first version with the format. T is a time in ms since the epoch:
+
     0.8.2   [GROUP,TOPIC,PARTITION]::OffsetAndMetadata[OFFSET,METADATA,TIMESTAMP]
     0.9     [GROUP,TOPIC,PARTITION]::[OffsetMetadata[OFFSET,METADATA],CommitTime T,ExpirationTime T]
             GROUP::[GROUP,TYPE,STATE,Map(MEMBER -> […], …)]
@@ -59,6 +61,7 @@ def _format_record(log_record: LogRecord, kafka: Version, dialect: Dialect) -> s
     if kafka >= (3, 9):
         value = drop_unknown_tags(value_to_json(record, dialect))
         key = {"version" if kafka < (4, 1) else "type": record.type, "data": key_to_json(record)["data"]}
+        # The value of a tombstone is None and stays None.
         return format_json({"key": key, "value": value and value | {"version": record.value_version}})
     key_fields: Any = record.key
     if isinstance(record.value, GroupMetadataValue):

@@ -15,6 +15,8 @@ class ToolCrashed(Exception):
 
 def format_json(value: Any) -> str:
     """Return JSON as Jackson prints it: no spaces, non-ASCII characters unchanged, upper-case digits in \\u escapes."""
+    # json.dumps prints lower-case digits. The pattern finds \u only after an even number of backslashes. After an odd
+    # number, the backslash of \u is itself escaped and belongs to the text.
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return re.sub(r"(?<!\\)((?:\\\\)*\\u)([0-9a-f]{4})", lambda match: match[1] + match[2].upper(), text)
 

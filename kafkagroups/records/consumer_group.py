@@ -11,8 +11,9 @@ the records that changed:
     8       the current assignment: the partitions that each member has now
     16      the topics that a member's pattern matches, since 4.0
 
-The order of values has no meaning: any value creates the group. The order of tombstones matters: the tombstone of a
-member must come before the tombstone of its group.
+The order of values has no meaning: any value creates the group (refusals.py lists the releases where this is
+different). The order of tombstones matters: the tombstone of a member must come before the tombstone of its group,
+because a coordinator refuses to delete a group that has members.
 Source: ConsumerGroup….json (4.3.1), GroupCoordinatorRecordHelpers.java, GroupMetadataManager.replay.
 """
 
@@ -33,9 +34,9 @@ class ConsumerGroupMetadataKey(GroupIdKey):
 class ConsumerGroupMetadataValue(Message):
     """Type 3: the group and its epoch.
 
-    Since 3.7. It is written whenever the epoch increases: a member joins, leaves or changes its subscription, or a
-    topic of the group changes. A tombstone deletes the group. It comes after the tombstones of the members and of the
-    target assignment. metadata_hash was added in 4.1. It replaces type 4.
+    Since 3.7. The record is written whenever the epoch increases: a member joins, leaves or changes its subscription,
+    or a topic of the group changes. A tombstone deletes the group. The tombstone comes after the tombstones of the
+    members and of the target assignment. metadata_hash was added in 4.1 and replaces the records of type 4.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, subscriptions or topics change")
@@ -49,7 +50,7 @@ class ConsumerGroupPartitionMetadataKey(GroupIdKey):
 
 @message(flexible="0+")
 class PartitionMetadata(Message):
-    """A partition of a topic of types 4 and 9."""
+    """One partition of a topic in a value of type 4 or 9."""
 
     partition: int = field(INT32, doc="a partition of the topic")
     racks: tuple[str, ...] = field(Array(STRING), doc="the racks where the replicas of the partition are")
@@ -57,7 +58,7 @@ class PartitionMetadata(Message):
 
 @message(flexible="0+")
 class TopicMetadata(Message):
-    """A topic of types 4 and 9."""
+    """One topic in a value of type 4 or 9."""
 
     topic_id: str = field(UUID, doc="the topic's id")
     topic_name: str = field(STRING, doc="the topic's name")
@@ -70,7 +71,8 @@ class ConsumerGroupPartitionMetadataValue(Message):
     """Type 4: the partitions and racks of the subscribed topics. If a topic changes, the group gets a new epoch.
 
     3.7 to 4.0 write a value when the topics of the group change. Since 4.1, metadata_hash of type 3 replaces the
-    values. The deletion of a group includes a tombstone. 4.3 still writes the tombstone, even if the log has no value.
+    values. When a group is deleted, a tombstone is written. 4.3 still writes the tombstone, even if the log has no
+    value.
     """
 
     topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")
@@ -83,7 +85,7 @@ class ConsumerGroupMemberMetadataKey(MemberIdKey):
 
 @message(flexible="0+")
 class ClassicProtocol(Message):
-    """An assignor of a classic member, with its subscription."""
+    """An assignor that a classic member supports, with the member's subscription for this assignor."""
 
     name: str = field(STRING, doc="an assignor that the member offers")
     metadata: bytes = field(BYTES, doc="the member's subscription for that assignor, in the client's format")
@@ -103,10 +105,11 @@ class ClassicMemberMetadata(Message):
 class ConsumerGroupMemberMetadataValue(Message):
     """Type 5: a member and its subscription.
 
-    Since 3.7. It is written when the member joins and when its data changes. A tombstone means that the member left.
-    The member's tombstones of types 8 and 7 come before the tombstone of type 5. A member that uses the new protocol
-    has an explicit null in `classic_member_metadata`. If the tag is absent, the field has the default of Kafka's class,
-    an empty struct. Therefore a value without the tag means a member that uses the classic protocol.
+    Since 3.7. The record is written when the member joins and when its data changes. A tombstone means that the member
+    left. The member's tombstones of types 8 and 7 come before the tombstone of type 5. If a member uses the new
+    protocol, the tagged field `classic_member_metadata` is an explicit null. If the tag is absent, the field has the
+    default of Kafka's class, an empty struct. Therefore a value without the tag means a member that uses the classic
+    protocol.
     """
 
     instance_id: str | None = field(STRING, nullable=True, doc="a static member's name; null = dynamic")
@@ -139,8 +142,8 @@ class ConsumerGroupTargetAssignmentMetadataKey(GroupIdKey):
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
     """Type 6: the group epoch that the target assignment was computed for.
 
-    Since 3.7. It is written after the type 7 records of a new assignment. The deletion of a group includes a tombstone.
-    assignment_timestamp was added in 4.3.
+    Since 3.7. The record is written after the type 7 records of a new assignment. When a group is deleted, a tombstone
+    is written. assignment_timestamp was added in 4.3.
     """
 
     assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
@@ -162,9 +165,9 @@ class TopicPartition(Message):
 
 @message(flexible="0+")
 class ConsumerGroupTargetAssignmentMemberValue(Message):
-    """Type 7: the partitions that a member should have. It waits until other members have given them back.
+    """Type 7: the partitions that a member should have. The member waits until other members have given them back.
 
-    Since 3.7. It is written for each member whose target changed. A tombstone means that the member left.
+    Since 3.7. The record is written for each member whose target changed. A tombstone means that the member left.
     """
 
     topic_partitions: tuple[TopicPartition, ...] = field(
@@ -192,8 +195,9 @@ class TopicPartitions(Message):
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
     """Type 8: the partitions that a member has now, and its state on the way to the target assignment.
 
-    Since 3.7. It is written whenever these partitions or the state change. `state`: 0 stable, 1 unrevoked partitions, 2
-    unreleased partitions, 127 unknown. A tombstone means that the member left. assignment_epochs was added in 4.3.
+    Since 3.7. The record is written whenever these partitions or the state change. Kafka's names of the states: 0
+    stable, 1 unrevoked partitions, 2 unreleased partitions, 127 unknown. A tombstone means that the member left.
+    assignment_epochs was added in 4.3.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
@@ -218,8 +222,8 @@ class ConsumerGroupRegularExpressionKey(GroupIdKey):
 class ConsumerGroupRegularExpressionValue(Message):
     """Type 16, since 4.0: the topics that a pattern matches.
 
-    It is written when a member uses a new pattern, or when the topics that match a pattern change. A tombstone means
-    that no member uses the pattern now.
+    The record is written when a member uses a new pattern, or when the topics that match a pattern change. A tombstone
+    means that no member uses the pattern now.
     """
 
     topics: tuple[str, ...] = field(Array(STRING), doc="the topics that the pattern matches")

@@ -1,8 +1,9 @@
 """The subscription and the assignment of a classic member: bytes that only clients read.
 
 The JoinGroup request contains the subscription, the SyncGroup request contains the assignment. The broker stores the
-bytes of both. The bytes are an int16 version, then the fields below. A version above 3 is read as 3, a negative version
-is refused, and trailing bytes are ignored. Only members of protocol type "consumer" use this format.
+bytes of both in the group record (group_metadata.py). The bytes are an int16 version, then the fields below. A version
+above 3 is read as 3, a negative version is refused, and trailing bytes are ignored. Only members of protocol type
+"consumer" use this format.
 Source: ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json, ConsumerProtocol.java (4.3.1).
 """
 
@@ -17,6 +18,7 @@ from kafkagroups.records.structs import Struct, reader, writer
 from kafkagroups.records.wire import BYTES, INT32, STRING, Array
 
 HIGHEST_VERSION = 3
+"""The highest version that Kafka 4.3.1 has."""
 
 
 @message()
@@ -53,7 +55,7 @@ E = TypeVar("E", bound=Message)
 
 
 class Embedded(NamedTuple, Generic[E]):
-    """A subscription or an assignment, with the version in its bytes."""
+    """A decoded subscription or assignment (`message`), and the version that its bytes begin with."""
 
     version: int
     message: E

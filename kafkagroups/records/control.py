@@ -1,9 +1,9 @@
 """Control records: the markers that commit or abort a transaction.
 
-A control batch has one record. Key: int16 version, int16 type (0 abort, 1 commit; __consumer_offsets has no other
-types). Value of abort and commit: int16 version, int32 epoch of the transaction coordinator. Every version from 0 on is
-read as 0, and trailing bytes are ignored. Source: ControlRecordType.java, EndTransactionMarker.java, EndTxnMarker.json
-(4.3.1).
+Kafka writes one record in each control batch. Key: int16 version, int16 type (0 abort, 1 commit; __consumer_offsets has
+no other types). Value of abort and commit: int16 version, int32 epoch of the transaction coordinator. Every version
+from 0 on is read like version 0, and trailing bytes are ignored. Source: ControlRecordType.java,
+EndTransactionMarker.java, EndTxnMarker.json (4.3.1).
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ def encode_end_transaction_marker(coordinator_epoch: int) -> bytes:
 
 
 def _unpack(layout: str, data: bytes | None, field: str) -> tuple[int, int]:
-    """Return the version at the beginning of the data, and the number after it."""
+    """Return the version at the beginning of the data, and the number after it.
+
+    `layout` is the format of both for the module struct. `field` is the name of the data in the error.
+    """
     size = struct.calcsize(layout)
     if data is None or len(data) < size:
         found = "null" if data is None else f"{len(data)} bytes"

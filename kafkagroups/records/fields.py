@@ -7,15 +7,18 @@
         topic_id: str = field(UUID, versions="4+", tag=0, since="4.1")
 
 The bytes of a message are its untagged fields in the order of their declaration. Only the fields of the message's
-version are included. A flexible version ends with a tag section: a uvarint count, then the tagged fields in ascending
-order. Each has a uvarint tag, a uvarint size and the field's bytes. A tagged field is written only if it differs from
-its default. Tags that are not declared are stored in `unknown_tagged_fields` and written back.
+version are included. The versions in `flexible` have compact lengths (wire_base.py) and end with a tag section: a
+uvarint count (varint.py), then the tagged fields in the order of their numbers. Each tagged field is written as its
+number (the tag, a uvarint), its size (a uvarint) and its bytes. A tagged field is written only if it differs from its
+default. Tags that are not declared are stored in `unknown_tagged_fields` and written back.
 
-Kafka's readers do not check the size of a tag that they have declared. If a tag occurs twice, they use the last one.
-They accept tags in any order. Kafka's writers refuse to write repeated or unordered tags.
+Kafka's readers do not check the size of a tagged field that is declared. If a tag occurs twice, they use the last
+value. They accept tags in any order. Kafka's writers refuse to write repeated or unordered tags.
 
 If the written version does not have a field, the writer drops the field silently (`"ignorable": true` in Kafka's
 schemas). In this topic, all fields that were added or removed later are ignorable.
+If the chosen Kafka version does not have the field in any version of the message, a value that is not the default is
+refused.
 Source: Kafka 4.3.1's message generator (MessageDataGenerator, JsonConverterGenerator) and RawTaggedFieldWriter.
 """
 
@@ -53,7 +56,9 @@ M = TypeVar("M", bound=Message)
 class FieldSpec(NamedTuple):
     """One declared field of a message.
 
-    `name` is the name in Python, `json_name` is Kafka's name. `since` is the first Kafka version that has the field.
+    `name` is the name in Python, `json_name` is Kafka's name. `wire` is the field's type in the bytes (wire.py).
+    `versions` are the message versions that have the field. `tag` is None if the field is not tagged. `since` is the
+    first Kafka version that has the field. `doc` says what the field means.
     """
 
     name: str
@@ -71,7 +76,7 @@ class FieldSpec(NamedTuple):
         return form.version in self.versions and form.kafka >= self.since
 
     def is_unknown_to(self, form: MessageFormat) -> bool:
-        """Whether the schema of this Kafka version has no such field, in any version of the message."""
+        """Return whether the Kafka version of the format does not have the field in any version of the message."""
         return form.kafka < self.since or self.versions.start > form.newest_version
 
 
@@ -89,8 +94,8 @@ def field(
 
     `tag` makes the field a tagged field. `since` is the first Kafka version that has the field. Tagged fields need
     `since`, because a new tag does not change the message version. The fields of share groups that changed after the
-    preview in 4.0 need it, too. `doc` says in a few words what the field means; `annotate` (anatomy/annotate.py) shows
-    it.
+    preview in 4.0 need `since`, too, because the version did not change. `doc` says in a few words what the field
+    means; `annotate` (anatomy/annotate.py) shows it.
     """
     settings = {"wire": wire, "versions": versions, "nullable": nullable, "tag": tag, "since": since, "doc": doc}
     value = wire.default if default is dataclasses.MISSING else default
@@ -101,7 +106,7 @@ def field(
 def message(flexible: str = "none") -> Callable[[type[M]], type[M]]:
     """Return a decorator that turns a class with declared fields into a message.
 
-    `flexible` are the versions with compact lengths and tagged fields.
+    `flexible` are the message versions with compact lengths and tagged fields, such as "4+".
     """
 
     def decorate(cls: type[M]) -> type[M]:
@@ -164,5 +169,8 @@ def _camel_case(name: str) -> str:
 def layout(
     cls: type[Message], version: int, kafka: Version = NEWEST, newest_version: int = NEWEST_VERSION
 ) -> MessageFormat:
-    """Return the format of one version of a message. `kafka` is the Kafka version of the reader."""
+    """Return the format of one version of a message. `kafka` is the Kafka version of the reader or writer.
+
+    `newest_version` is the newest version of the message that this Kafka version has.
+    """
     return MessageFormat(version, version in _layouts[cls].flexible, kafka, newest_version)

@@ -1,6 +1,7 @@
 """The keys of record types 3 to 23: a group id, and in a member's record also a member id.
 
-The int16 record type comes first. Each type has its own class, so the class of a key shows the record type.
+In the bytes of a key, the int16 record type comes first. Type 16 also has a pattern. Each type has its own class, so
+the class of a key shows the record type.
 Source: the …Key.json of each record type (4.3.1).
 """
 

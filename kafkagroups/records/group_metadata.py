@@ -30,8 +30,8 @@ class GroupMetadataKey(Message):
 class MemberMetadata(Message):
     """One member in a group record.
 
-    `subscription` contains the bytes of the JoinGroup request, `assignment` those of the SyncGroup request
-    (consumer_protocol.py).
+    `subscription` contains bytes of the member's JoinGroup request, `assignment` contains bytes of the leader's
+    SyncGroup request. consumer_protocol.py decodes both.
     """
 
     member_id: str = field(STRING, doc="the id that the coordinator gave the member")

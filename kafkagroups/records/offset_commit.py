@@ -1,7 +1,8 @@
 """Record types 0 and 1: the committed offset of a group in one partition of a topic.
 
-The key has the group and the partition, the value has the offset. A null value (a tombstone) deletes the offset. Kafka
-0.8.2 wrote type 0. A broker treats both types as the same offset. The log cleaner treats them as different keys,
+The key contains the group and the partition, the value contains the offset. A null value (a tombstone) deletes the
+offset. Kafka 0.8.2 wrote type 0, all later versions write type 1. A record of one type replaces the offset of a record
+of the other type in a broker's memory. The log cleaner treats both types as different keys,
 because it compares the bytes of the keys. Key: int16 record type, group string, topic string, partition int32. Value:
 int16 value version, then the fields below.
 Source: OffsetCommitKey.json, OffsetCommitValue.json, LegacyOffsetCommit{Key,Value}.json (4.3.1).

@@ -1,7 +1,8 @@
 """The record types of the topic: number, name, classes of key and value, Kafka versions.
 
 The number is in the first two bytes of a key. offset_commit.py and group_metadata.py declare the types of classic
-groups, consumer_group.py, share_group.py and streams_group.py those of the new protocol. This module lists all types.
+groups. consumer_group.py, share_group.py and streams_group.py declare the types of the new protocol. This module lists
+all types.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from kafkagroups.records.versions import EVERY_VERSION, READ_TYPES, Dialect, Ver
 class RecordType(NamedTuple):
     """A record type: its number, its name in Kafka, the classes of key and value, the highest value version.
 
-    `read_by` has the versions whose new coordinator reads the type. All versions read types 0 to 2.
+    `read_by` contains the Kafka versions whose new coordinator reads the type. The new coordinator always reads types 0
+    to 2.
     """
 
     id: int
@@ -86,7 +88,10 @@ RECORD_TYPES = {
 
 
 def has_type(dialect: Dialect, type_id: int) -> bool:
-    """Return whether a coordinator has a record type. The coordinator skips or refuses all other types."""
+    """Return whether the coordinator of a dialect reads a record type. It skips or refuses all other types.
+
+    A dialect is the reading rules of one coordinator and one Kafka version (versions.py).
+    """
     if type_id not in RECORD_TYPES:
         return False
     if type_id == 1:
@@ -100,6 +105,6 @@ def has_type(dialect: Dialect, type_id: int) -> bool:
 
 
 def newest_value_version(rules: Dialect, type_id: int) -> int:
-    """Return the newest value version that a coordinator reads of a record type."""
+    """Return the newest value version of a record type that the coordinator of the dialect `rules` reads."""
     readable = {0: rules.type0_values, 1: rules.offset_values, 2: rules.group_values}
     return readable.get(type_id, RECORD_TYPES[type_id].highest_version)

@@ -1,8 +1,9 @@
 """Well-formed records that fail a load in some releases of the new coordinator.
 
-docs/releases.md shows the same table. If you load with the rules of a release, the load fails at the record that this
-release's coordinator refuses. Most of these refusals are Kafka bugs with an issue number. "fixed" means the first
-release without the bug.
+docs/releases.md shows these refusals as a table. Well-formed means that the bytes of the record can be decoded. If you
+load with the rules of a release, the load fails at the record that this release's coordinator refuses. Many of these
+refusals are Kafka bugs with an issue number. The end of a version range is the first release that does not refuse the
+record. NEWEST means: no such release exists yet.
 Source: GroupMetadataManager.replay and onLoaded of 3.9.2 to 4.4.0, run with random records (tests/releases).
 """
 
@@ -22,8 +23,8 @@ from kafkagroups.records.versions import (
 class Refusal(NamedTuple):
     """A kind of record that fails a load.
 
-    `what` describes the record. `issue` is Kafka's issue number ("" if there is none). `releases` are the versions
-    whose load fails.
+    `what` describes the record. `issue` is the number of Kafka's issue, or "" if no issue exists. `releases` are the
+    versions whose load fails. Unless `what` says something else, only the new coordinator refuses the record.
     """
 
     what: str
@@ -31,10 +32,11 @@ class Refusal(NamedTuple):
     releases: tuple[VersionRange, ...]
 
     def holds(self, version: Version) -> bool:
-        """Return whether a load of this version fails at the record."""
+        """Return whether the load of a coordinator of this Kafka version fails at the record."""
         return any(version in releases for releases in self.releases)
 
 
+# 3.7 to 3.9 contain a preview of the new coordinator.
 _PREVIEW = VersionRange(FIRST_WITH_NEW_COORDINATOR, FIRST_WITHOUT_CLASSIC_COORDINATOR)
 _SINCE_4_0 = VersionRange(FIRST_WITHOUT_CLASSIC_COORDINATOR, NEWEST)
 _SINCE_4_1 = VersionRange((4, 1), NEWEST)

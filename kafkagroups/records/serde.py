@@ -1,7 +1,7 @@
 """Decoding and encoding of one record: the bytes of key and value, and a `Record`.
 
 The first two bytes of a key are the record type. The first two bytes of a value are the value's version. A null value
-is a tombstone.
+is a tombstone. A dialect is the reading rules of one coordinator and one Kafka version (versions.py).
 Source: GroupCoordinatorRecordSerde.java and CoordinatorRecordSerde.java (4.3.1), GroupMetadataManager.scala (3.9.2).
 """
 
@@ -24,7 +24,7 @@ _INT16 = struct.Struct(">h")
 
 @dataclass(frozen=True, slots=True)
 class UnknownContent:
-    """The bytes of a key or value whose record type the reader does not have."""
+    """The bytes of a key or value, if the reader's Kafka version does not have the record type."""
 
     data: bytes
 
@@ -57,8 +57,9 @@ class Record:
 
 
 def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None) -> Record:
-    """Return the record of a key and a value, read as Kafka 4.3.1's coordinator does, or as the dialect `reader_of`.
+    """Return the record of a key and a value.
 
+    `reader_of` is the dialect that reads the bytes; None means Kafka 4.3.1's new coordinator.
     Raises InvalidRecord if the reader refuses the bytes. Bytes after the end of a key or a value are ignored.
     """
     dialect = reader_of or DEFAULT_DIALECT
@@ -112,7 +113,10 @@ def _refuse_unknown_version(version: int, type_id: int, highest: int) -> Invalid
 
 @cache
 def _readers(type_id: int, dialect: Dialect) -> tuple[Reader, list[Reader]] | None:
-    """Return the reader of a type's key, and one reader for each version of its value. None: the type is unknown."""
+    """Return the reader of a type's key, and one reader for each version of its value.
+
+    Return None if the dialect does not have the type.
+    """
     if not has_type(dialect, type_id):
         return None
     record_type = RECORD_TYPES[type_id]

@@ -24,8 +24,8 @@ class ShareGroupPartitionMetadataKey(GroupIdKey):
 class ShareGroupPartitionMetadataValue(Message):
     """Type 9, only in 4.0: the partitions and racks of the subscribed topics.
 
-    4.0 wrote the record when the topics of the group changed. The deletion of a group included a tombstone. All other
-    versions skip the record.
+    4.0 wrote the record when the topics of the group changed. When a group was deleted, 4.0 wrote a tombstone. All
+    other versions skip the record.
     """
 
     topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")
@@ -40,8 +40,8 @@ class ShareGroupMemberMetadataKey(MemberIdKey):
 class ShareGroupMemberMetadataValue(Message):
     """Type 10: a member and its subscription.
 
-    Since 4.0. It is written when the member joins and when its data changes. A tombstone means that the member left.
-    The member's tombstone of type 14 comes before the tombstone of type 10.
+    Since 4.0. The record is written when the member joins and when its data changes. A tombstone means that the member
+    left. The member's tombstone of type 14 comes before the tombstone of type 10.
     """
 
     rack_id: str | None = field(STRING, nullable=True, doc="the rack where the client runs")
@@ -61,8 +61,8 @@ class ShareGroupMetadataKey(GroupIdKey):
 class ShareGroupMetadataValue(Message):
     """Type 11: the group and its epoch.
 
-    Since 4.0. It is written whenever the epoch increases. A tombstone deletes the group. 4.0 had no metadata_hash, and
-    the hash is not a tagged field. Therefore a value of 4.0 is too short for all later readers.
+    Since 4.0. The record is written whenever the epoch increases. A tombstone deletes the group. 4.0 had no
+    metadata_hash, and the hash is not a tagged field. Therefore a value of 4.0 is too short for all later readers.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, subscriptions or topics change")
@@ -78,8 +78,8 @@ class ShareGroupTargetAssignmentMetadataKey(GroupIdKey):
 class ShareGroupTargetAssignmentMetadataValue(Message):
     """Type 12: the group epoch that the target assignment was computed for.
 
-    Since 4.0. It is written with a new assignment. The deletion of a group includes a tombstone. assignment_timestamp
-    was added in 4.3.
+    Since 4.0. The record is written with a new assignment. When a group is deleted, a tombstone is written.
+    assignment_timestamp was added in 4.3.
     """
 
     assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
@@ -95,7 +95,7 @@ class ShareGroupTargetAssignmentMemberKey(MemberIdKey):
 class ShareGroupTargetAssignmentMemberValue(Message):
     """Type 13, since 4.0: the partitions that a member should have.
 
-    It is written when these partitions change. A tombstone means that the member left.
+    The record is written when these partitions change. A tombstone means that the member left.
     """
 
     topic_partitions: tuple[TopicPartition, ...] = field(
@@ -113,7 +113,8 @@ class ShareGroupCurrentMemberAssignmentValue(Message):
     """Type 14: the partitions that a member has now.
 
     The members of a share group do not wait for each other, so a member gets its target assignment immediately.
-    Since 4.0. It is written when these partitions change. `state` is 0, stable. A tombstone means that the member left.
+    Since 4.0. The record is written when these partitions change. `state` is always 0 (stable). A tombstone means that
+    the member left.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
@@ -150,8 +151,9 @@ class TopicInfo(Message):
 class ShareGroupStatePartitionMetadataValue(Message):
     """Type 15: the partitions whose state in `__share_group_state` exists, is created or is deleted.
 
-    Since 4.1. It is written before and after a request to the share coordinator. The deletion of a group includes a
-    tombstone. 4.0 had a layout without initializing_topics. 4.0 did not write the record and could not replay it.
+    Since 4.1. The record is written before and after a request to the share coordinator, the broker that stores the
+    state. When a group is deleted, a tombstone is written. 4.0 had a layout without initializing_topics. 4.0 did not
+    write the record and could not replay it.
     """
 
     initializing_topics: tuple[TopicPartitionsInfo, ...] = field(

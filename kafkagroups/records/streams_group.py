@@ -1,7 +1,9 @@
 """Record types 17 and 19 to 23: a streams group (KIP-1071), one Kafka Streams application.
 
-The coordinator writes these records since 4.1. The application sends its topology (23) to the broker, and the broker
-assigns tasks instead of partitions. A task is a subtopology and a number. No Kafka version wrote type 18.
+The coordinator writes these records since 4.1. A topology is the graph of an application's processors, and a
+subtopology is a connected part of this graph. The application sends its topology (type 23) to the broker, and the
+broker assigns tasks instead of partitions. A task is a subtopology with a partition number. No Kafka version wrote type
+18.
 Source: StreamsGroup….json (4.3.1; 4.4.0 for the two tags that it added), StreamsCoordinatorRecordHelpers.java.
 """
 
@@ -30,9 +32,9 @@ class LastAssignmentConfig(Message):
 class StreamsGroupMetadataValue(Message):
     """Type 17: the group, its epoch, and the last topology that the coordinator validated.
 
-    Since 4.1. It is written whenever the epoch increases. A tombstone deletes the group.
-    validated_topology_epoch and last_assignment_configs were added in 4.2, the two tags about a description of the
-    topology in 4.4.
+    Since 4.1. The record is written whenever the epoch increases. A tombstone deletes the group.
+    validated_topology_epoch and last_assignment_configs were added in 4.2. The two tagged fields about the topology's
+    description were added in 4.4.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, topology or topics change")
@@ -56,7 +58,7 @@ class StreamsGroupMemberMetadataKey(MemberIdKey):
 
 @message(flexible="0+")
 class Endpoint(Message):
-    """The address of an instance."""
+    """The address of an instance, i.e. of one process of the application."""
 
     host: str = field(STRING, doc="where the instance answers queries")
     port: int = field(UINT16, doc="the port of the instance")
@@ -74,8 +76,8 @@ class KeyValue(Message):
 class StreamsGroupMemberMetadataValue(Message):
     """Type 19: a member. Each stream thread of the application is a member.
 
-    Since 4.1. It is written when the member joins and when its data changes. A tombstone means that the member left.
-    The member's tombstone of type 22 comes before the tombstone of type 19.
+    Since 4.1. The record is written when the member joins and when its data changes. A tombstone means that the member
+    left. The member's tombstone of type 22 comes before the tombstone of type 19.
     """
 
     instance_id: str | None = field(STRING, nullable=True, doc="a static member's name; null = dynamic")
@@ -100,8 +102,8 @@ class StreamsGroupTargetAssignmentMetadataKey(GroupIdKey):
 class StreamsGroupTargetAssignmentMetadataValue(Message):
     """Type 20: the group epoch that the target assignment was computed for.
 
-    Since 4.1. It is written with a new assignment. The deletion of a group includes a tombstone. assignment_timestamp
-    was added in 4.3.
+    Since 4.1. The record is written with a new assignment. When a group is deleted, a tombstone is written.
+    assignment_timestamp was added in 4.3.
     """
 
     assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
@@ -125,7 +127,7 @@ class TargetTaskIds(Message):
 class StreamsGroupTargetAssignmentMemberValue(Message):
     """Type 21, since 4.1: the tasks that a member should have.
 
-    It is written when these tasks change. A tombstone means that the member left.
+    The record is written when these tasks change. A tombstone means that the member left.
     """
 
     active_tasks: tuple[TargetTaskIds, ...] = field(Array(Struct(TargetTaskIds)), doc="tasks that the member runs")
@@ -157,8 +159,8 @@ class TaskIds(Message):
 class StreamsGroupCurrentMemberAssignmentValue(Message):
     """Type 22: the tasks that a member has now, and its state on the way to the target assignment.
 
-    Since 4.1. It is written whenever these tasks or the state change. `state`: 1 stable, 2 unrevoked tasks, 3
-    unreleased tasks. A tombstone means that the member left. assignment_epochs was added in 4.2.
+    Since 4.1. The record is written whenever these tasks or the state change. Kafka's names of the states: 1 stable, 2
+    unrevoked tasks, 3 unreleased tasks. A tombstone means that the member left. assignment_epochs was added in 4.2.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
@@ -231,7 +233,7 @@ class Subtopology(Message):
 class StreamsGroupTopologyValue(Message):
     """Type 23, since 4.1: the application's topology.
 
-    It is written when a member sends a newer topology. A tombstone means that the group was deleted.
+    The record is written when a member sends a newer topology. A tombstone means that the group was deleted.
     """
 
     epoch: int = field(INT32, doc="counts the topologies of the application")

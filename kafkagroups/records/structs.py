@@ -1,7 +1,8 @@
 """Structs: the functions that read and write a message and convert it to and from JSON.
 
-The functions are built from the message's declaration (fields.py). A struct inside a message has the version and the
-flexibility of the outermost message.
+The functions are built from the message's declaration (fields.py). A struct inside a message has the version of the
+outermost message. It has compact lengths and tagged fields if the outermost message has them. In all functions, `kafka`
+is the Kafka version that reads or writes; it decides which fields the message has.
 Source: Kafka 4.3.1's message generator (MessageDataGenerator, JsonConverterGenerator) and RawTaggedFieldWriter.
 """
 
@@ -24,13 +25,16 @@ TAG_LIMIT = 2**31 - 1
 MAX_TAGS = 10_000
 """The most tagged fields that a struct may have since Kafka 4.4."""
 _TAGS = "tagged fields"
-"""The name of the tag section in a field path."""
+"""The name of the tag section (fields.py) in the path of a field in an error."""
 _readers: dict[tuple[type[Message], MessageFormat], Reader] = {}
 _writers: dict[tuple[type[Message], MessageFormat], Writer] = {}
 
 
 def reader(cls: type[Message], version: int, kafka: Version = NEWEST) -> Reader:
-    """Return the function that reads one version of a message: (buffer, position) -> (message, position after it)."""
+    """Return the function that reads one version of a message.
+
+    Its parameters are a buffer and a position. It returns the message and the position after the message.
+    """
     form = layout(cls, version, kafka)
     if (cls, form) not in _readers:
         _readers[cls, form] = _struct_reader(cls, form)
@@ -91,7 +95,7 @@ def _struct_reader(cls: type[Message], form: MessageFormat) -> Reader:
     def read(buffer: bytes, position: int) -> tuple[Message, int]:
         values = defaults.copy()
         unknown: list[TaggedField] = []
-        index = -1  # The field that is read now, for error messages. -1 is the tag section.
+        index = -1  # The index of the field that is read now, for error messages. -1 means the tag section.
         try:
             for index, read_field in untagged:
                 values[index], position = read_field(buffer, position)
@@ -186,7 +190,7 @@ def _refuse_unknown_field(spec: FieldSpec, form: MessageFormat) -> UsageError:
 
 
 def _write_tags(out: bytearray, known: list[tuple[int, bytes]], unknown: tuple[TaggedField, ...]) -> None:
-    """Append a tag section.
+    """Append a tag section: the `known` fields that are declared, and the `unknown` fields.
 
     Kafka also refuses an unknown tag that has the number of a declared field, if that field has its default. This
     function accepts the tag, because an older reader may have stored the declared field as an unknown tag.
@@ -257,7 +261,7 @@ def _tags_from_json(value: Any) -> tuple[TaggedField, ...]:
 
 
 class Struct(Wire):
-    """A message inside a message. It has the version and the flexibility of the message around it.
+    """A message inside a message. It has the version of the message around it.
 
     A struct that can be null has a prefix. The prefix is an int8: -1 = null, 1 = present. Kafka reads any other
     negative number as null, and any other number as present. In a tagged field the prefix is a uvarint: 0 = null, 1 =

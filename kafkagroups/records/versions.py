@@ -5,7 +5,8 @@
 some releases.
 
 If a record has a type or version that a coordinator *refuses*, the load of the whole partition fails. A record that a
-coordinator *skips* has no effect. Each line of the table shows what changed in that version:
+coordinator *skips* has no effect. Each line of the table shows the first version of a change. "offset values 0-1" means
+that the coordinator reads value versions 0 and 1 of offset records. An empty place means: as in the line above:
 
     classic  0     offset values 0                        key type 0; other types are refused
              0.9   offset values 0-1, group values 0      key types 0-2; other types are refused
@@ -22,7 +23,8 @@ coordinator *skips* has no effect. Each line of the table shows what changed in 
 
 **Writing.** `WRITTEN_VALUES` has a line for each value version that a broker writes. Up to 3.9, a broker writes the
 values of its inter.broker.protocol.version, which can be older than the broker. So "2.0" means a 2.0 broker, or a newer
-broker with this setting. No broker writes version 4 of a group. anatomy/written_by.py uses the same table in reverse.
+broker with this setting. No broker writes value version 4 of a group. anatomy/written_by.py uses the same table to find
+the brokers that could have written a value.
 
 Source: GroupMetadataManager.scala (tags 0.9.0.1 to 3.9), GroupCoordinatorRecordSerde.java, records of captured
 brokers, and records that Kafka's own code of nine versions (0.8.2.2 to 4.3.1) wrote.
@@ -77,7 +79,7 @@ NEWEST_PATCHES = {
     "4.3": 1,
     "4.4": 0,
 }
-"""The number of the newest patch of every feature release. "4.3": 1 means that 4.3.0 and 4.3.1 exist."""
+"""The number of the newest patch release of every feature release. "4.3": 1 means that 4.3.0 and 4.3.1 exist."""
 
 SHORT_NAMES = {"0.9": "0.9.0", "0.11": "0.11.0"}
 """Shorter names of two feature releases."""
@@ -88,7 +90,7 @@ FIRST_WITH_NEW_COORDINATOR: Version = (3, 7)
 FIRST_WITHOUT_CLASSIC_COORDINATOR: Version = (4, 0)
 
 STEP_BEFORE_2_1: Version = (2, 0, 2**30)
-"""2.1-IV0, a development step between 2.0 and 2.1. No other development step wrote value versions of its own."""
+"""2.1-IV0, a development step between 2.0 and 2.1. No other development step wrote special value versions."""
 
 CHECKED_VERSIONS: dict[Coordinator, tuple[str, ...]] = {
     "classic": ("0.8.2.2", "0.9.0.1", "0.10.2.2", "1.0.1", "2.3.1", "2.8.2", "3.9.2"),
@@ -101,7 +103,7 @@ CHECKED_VERSIONS: dict[Coordinator, tuple[str, ...]] = {
 CLASSIC_CHANGES: tuple[Version, ...] = (
     *((0, 9), (0, 10, 1), (1, 0, 1), (2, 0, 1), (2, 1), (2, 3), (2, 7), (3, 0), (3, 4), (3, 4, 1)),
 )
-"""The versions that changed how the classic coordinator loads a log."""
+"""The versions that changed how the classic coordinator loads a log. Versions between two changes load alike."""
 
 
 def parse_release(text: str) -> Version:
@@ -139,7 +141,7 @@ class Dialect:
     coordinator, kafka
         "classic" or "new", and the Kafka version as text.
     version
-        The Kafka version whose fields the coordinator reads.
+        The Kafka version whose fields the coordinator reads, as numbers.
     offset_values
         The highest readable version of an offset value.
     group_values
@@ -152,8 +154,8 @@ class Dialect:
         Whether the coordinator reads a value of an unknown version like the nearest known version, instead of refusing
         it.
     rules_of
-        The version whose rules are used, because no load of this version was compared with a broker of this version.
-        None if it was compared.
+        None if a load of this version was compared with a broker of this version. Otherwise the nearest compared
+        version with the same rules. If no such version exists, this version: its rules come from Kafka's source.
     """
 
     coordinator: Coordinator
@@ -167,7 +169,7 @@ class Dialect:
     rules_of: str | None = None
 
     def since(self, *version: int) -> bool:
-        """Return whether a rule that this version added holds. It always holds in the new coordinator."""
+        """Return whether a rule that `version` added holds. In the new coordinator such a rule always holds."""
         return self.coordinator == "new" or self.version >= version
 
 
@@ -243,19 +245,23 @@ def _changes_between(coordinator: Coordinator, older: Version, newer: Version) -
 def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dialect:
     """Return the reading rules of a version, even if that version does not have this coordinator.
 
-    Kafka's own tools need this: the tools of 3.8 and 3.9 already read records as the new coordinator does.
+    `kafka` is the text of the version for messages. Kafka's own tools need this: the tools of 3.8 and 3.9 already read
+    records as the new coordinator does.
     """
     if coordinator == "new":
         return Dialect("new", kafka, version, 4, 4, 0 if version >= (4, 1) else 4, True)
     offset_values = _newest_rule(version, {(3, 4, 1): 4, (2, 1): 3, STEP_BEFORE_2_1: 2, (0, 9): 1, (0,): 0})
     group_values = _newest_rule(version, {(3, 4): 4, (2, 3): 3, STEP_BEFORE_2_1: 2, (0, 10, 1): 1, (0, 9): 0, (0,): -1})
-    # A classic reader never reads tag 0 of an offset value, whatever version number it is given here.
+    # The classic coordinator never reads tag 0 of an offset value, even if `version` is above 3.9.
     known_fields = min(version, (3, 9))
     return Dialect("classic", kafka, known_fields, offset_values, group_values, offset_values, version >= (3, 4, 1))
 
 
 def _newest_rule(version: Version, rules: dict[Version, int]) -> int:
-    """Return the value of the newest rule at or below a version. The newest rule is first in `rules`."""
+    """Return the value of the newest rule that a version has.
+
+    The keys of `rules` are the versions that added a rule. The newest version is first.
+    """
     return next(value for since, value in rules.items() if version >= since)
 
 
@@ -273,14 +279,15 @@ class VersionRange(NamedTuple):
         return isinstance(version, tuple) and self.since <= version < self.until
 
     def intersect(self, other: VersionRange) -> VersionRange:
-        """Return the versions that are in both ranges. If there are none, the range is empty (since >= until)."""
+        """Return the versions that are in both ranges. If no version is in both, since >= until."""
         return VersionRange(max(self.since, other.since), min(self.until, other.until))
 
 
 class WrittenValue(NamedTuple):
     """A value version of a record type, and the Kafka versions that write it.
 
-    `expires` is True if those versions write it only for a commit with a retention time.
+    `range` contains the Kafka versions. `expires` is True if these Kafka versions write the value version only for a
+    commit with a retention time.
     """
 
     type: int
@@ -304,7 +311,7 @@ READ_TYPES: dict[int, VersionRange] = {
 """The versions whose new coordinator reads a record type above 2."""
 
 _WRITTEN_TYPES = {4: VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 1)), 15: VersionRange((4, 1), NEWEST)}
-"""The versions that write a type, if they are not the same as the versions that read it.
+"""The versions that write a record type, if they are not the versions that read the record type.
 
 Kafka 4.0 reads type 15 but does not write it."""
 
@@ -321,7 +328,7 @@ WRITTEN_VALUES = (
     WrittenValue(2, 3, VersionRange((2, 3), NEWEST)),
     *(WrittenValue(number, 0, _WRITTEN_TYPES.get(number, read)) for number, read in READ_TYPES.items()),
 )
-"""Which value version a broker writes, by record type."""
+"""For each record type, the value versions and the Kafka versions that write them."""
 
 
 @cache

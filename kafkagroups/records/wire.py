@@ -32,14 +32,14 @@ from kafkagroups.records.wire_base import (
 )
 
 MAX_STRING = 0x7FFF
-"""The largest number of bytes in a string."""
+"""The largest number of bytes in a string: the largest int16."""
 MAX_INT32 = 0x7FFFFFFF
 MAX_ELEMENTS = 1_000_000
 """The largest number of elements in an array since Kafka 4.4."""
 
 
 class Int(Wire):
-    """A big-endian integer of 1, 2, 4 or 8 bytes."""
+    """A big-endian integer of 1, 2, 4 or 8 bytes. `code` is its format character in Python's module struct."""
 
     default = 0
 
@@ -164,7 +164,7 @@ class String(Wire):
 
 
 class Bytes(Wire):
-    """Bytes. In JSON they are base64."""
+    """A field of type bytes. In JSON its value is base64."""
 
     name = "bytes"
     default = b""
@@ -210,7 +210,7 @@ class Bytes(Wire):
 
 
 class Array(Wire):
-    """An array: a count, then the elements. In Python it is a tuple."""
+    """An array: a count, then the elements. In Python it is a tuple. `of` is the wire type of the elements."""
 
     default = ()
 
@@ -283,7 +283,10 @@ class Array(Wire):
 
 
 def read_length(wire: Wire, form: MessageFormat, buffer: bytes, position: int) -> tuple[int, int]:
-    """Return the length of a string or bytes, or the count of an array, and the position after it. Negative is null."""
+    """Return the length of a string or bytes, or the count of an array, and the position after this number.
+
+    A negative number means null. `wire` is the field's type, `form` is the format of the message.
+    """
     return length_reader(form, _classic_length(wire))(buffer, position)
 
 

@@ -1,6 +1,7 @@
 """The base class of all wire types, and the lengths and counts in front of their content.
 
-A length comes before its bytes, a count before its elements:
+A wire type is the type of a field in the bytes. A length comes before the bytes of a string, a count comes before the
+elements of an array. Some versions of a message are flexible: they have compact lengths and tagged fields (fields.py).
 
     type     classic versions                    flexible versions (compact)
     string   int16 length, -1 = null             uvarint length + 1, 0 = null
@@ -38,6 +39,7 @@ INT32_LENGTH = struct.Struct(">i")
 class MessageFormat:
     """The format of a message: its version, whether the version is flexible, and the Kafka version of the reader.
 
+    Since a new tag does not change a message's version, the Kafka version decides which tagged fields exist.
     `newest_version` is the newest version of the message that this Kafka version has.
     """
 
@@ -48,7 +50,11 @@ class MessageFormat:
 
 
 class Wire(ABC):
-    """A wire type. `reader` and `writer` are called once for each format. Their results are called for each record."""
+    """A wire type. `name` is its name in messages, `default` is the default of a field.
+
+    `reader` and `writer` are called once for each format. The functions that they return are called for each record. In
+    all methods, `form` is the format of the message, and `nullable` tells whether the field can be null.
+    """
 
     name: str
     default: Any
@@ -67,11 +73,14 @@ class Wire(ABC):
 
     @abstractmethod
     def from_json(self, value: Any, form: MessageFormat) -> Any:
-        """Return the value of a JSON value. Raises UsageError if the JSON value has a wrong type."""
+        """Return the Python value of a JSON value. Raises UsageError if the JSON value has a wrong type."""
 
 
 def length_reader(form: MessageFormat, classic: struct.Struct) -> Callable[[bytes, int], tuple[int, int]]:
-    """Return the function that reads a length or count. A negative result means null."""
+    """Return the function that reads a length or count. A negative result means null.
+
+    `classic` is the format of the number in a version that is not flexible: int16 or int32.
+    """
     if form.flexible:
 
         def read_compact(buffer: bytes, position: int) -> tuple[int, int]:
@@ -85,7 +94,7 @@ def length_reader(form: MessageFormat, classic: struct.Struct) -> Callable[[byte
 
 
 def length_writer(form: MessageFormat, classic: struct.Struct) -> Callable[[bytearray, int], None]:
-    """Return the function that writes a length or count. -1 means null."""
+    """Return the function that writes a length or count. -1 means null. `classic` is as in `length_reader`."""
     if form.flexible:
         return lambda out, length: write_uvarint(out, length + 1)
     pack = classic.pack
@@ -99,6 +108,6 @@ def refuse_null(position: int) -> InvalidRecord:
 
 
 def refuse_length(type_name: str, length: int, bytes_left: int, position: int) -> InvalidRecord:
-    """Return the error for a length that is larger than the bytes that are left."""
+    """Return the error for a length that is larger than the number of bytes after it (`bytes_left`)."""
     error = InvalidRecord(f"expected {type_name} of length {length}, found {bytes_left} more bytes", position=position)
     return error.with_cause("bytes", length, bytes_left)

@@ -10,9 +10,9 @@ One log:
 
 - `open_log` reads the segments of a partition batch by batch.
 - `load` returns the groups that a broker's coordinator has after reading the log.
-- `explain` shows which records led to this result, and `diff` compares two results.
+- `explain` shows which records led to the result of `load`, and `diff` compares two such results.
 - `stats` shows what makes a log large.
-- `compact` writes the segments that the log cleaner would leave.
+- `compact` writes the segments that Kafka's log cleaner would leave after one pass.
 
 `partition_for` returns the partition that stores a group.
 """

@@ -53,7 +53,8 @@ def load(
     kafka
         The Kafka version whose rules are used. None means the newest version that was checked.
     partitions
-        The topic's partition count. If it is given, the new coordinator uses a group only from its home partition.
+        The partition count of `__consumer_offsets`. If it is given, the new coordinator uses the records of a group
+        only from the partition that `partition_for` returns for the group.
     until
         Read batches whose base offset is below this offset. `path` must then be one partition. A batch is read as a
         whole, so the last batch can contain records above `until`. `LoadedPartition.next_offset` is the first offset
@@ -115,7 +116,7 @@ def explain(
     until: int | None = None,
     until_time: int | None = None,
 ) -> Explanation:
-    """Return every record of a group or of one of its offsets, and what a broker answers now.
+    """Return every record of a group, or of one offset of the group, and what a broker answers after the load.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ def explain(
     Returns
     -------
     Explanation
-        The records, each with its fate, and the broker's answer.
+        The records, each with its fate (for example "superseded"), and the broker's answer.
 
     Raises
     ------
@@ -161,7 +162,7 @@ def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
     -------
     dict
         `{"groups": {group: [a, b]}, "offsets": {group: {topic-partition: [a, b]}}, "pending": …}`, with only the
-        differences. The values are those of `load --json`. A value is None if the load does not have it.
+        differences. The values are those of `load --json`. A value is None if it is missing in that load.
 
     Examples
     --------
@@ -180,7 +181,7 @@ def stats(
     kafka: str | None = None,
     partitions: int | None = None,
 ) -> Stats:
-    """Return what a log contains and what makes it large.
+    """Return counts that show what a log contains and what makes it large.
 
     Parameters
     ----------
@@ -192,7 +193,8 @@ def stats(
     Returns
     -------
     Stats
-        `Stats.partitions` and `Stats.rows`.
+        `Stats.partitions` has the counts of each partition, and `Stats.rows` has the counts by group, topic, type or
+        partition.
 
     Raises
     ------
@@ -235,7 +237,7 @@ def compact(
     delete_retention_ms
         How long tombstones and markers stay after the first pass that reads them (delete.retention.ms).
     first_dirty
-        The offset at which the clean part of the log ends. None means the start of the log.
+        The first offset that no earlier pass has cleaned. None means the start of the log.
     first_uncleanable
         The offset at which the pass stops, rounded down to the base offset of its segment. None means the start of the
         active segment or the last stable offset, whichever comes first.
@@ -293,15 +295,15 @@ def load_columns(
 ) -> pa.RecordBatchReader:
     """Load one partition of a log, and return one of its tables as Arrow record batches.
 
-    The tables for Spark, Parquet and pandas are made with this function. The rows have no order.
+    The tables for Spark, Parquet and pandas are made with this function. The order of the rows is not defined.
 
     Parameters
     ----------
     buffers
-        The segments in order, as pairs of a name and its bytes or memory map. Or a mapping from names, which reads a
-        segment when it is used. Or a log that `open_log` returned.
+        The segments in order, as pairs of a file name and the bytes (or memory map) of this segment. Or a mapping from
+        file names to bytes; only one segment's bytes are used at a time. Or a log that `open_log` returned.
     table
-        "records", "offsets", "pending", "groups", "members", "partitions" or "ids".
+        "records", "offsets", "pending", "groups", "members", "partitions" or "ids" (all group ids in the records).
     coordinator, kafka, partitions, engine
         As in `load`.
     partition
@@ -312,7 +314,8 @@ def load_columns(
     Returns
     -------
     pyarrow.RecordBatchReader
-        `.read_all()` makes one pyarrow.Table. The table "partitions" contains any damage, and why a load fails.
+        `.read_all()` makes one pyarrow.Table. The table "partitions" shows whether the bytes are damaged, and why a
+        broker's load would fail.
 
     Raises
     ------

@@ -1,4 +1,7 @@
-"""The public functions `decode` (optionally strict), `annotate` and `deviations`."""
+"""The public functions `decode` (optionally strict), `annotate` and `deviations`.
+
+An encoding is canonical if Kafka's writer would produce the same bytes. spans.py lists the encodings that are not.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ from kafkagroups.records.versions import DEFAULT_DIALECT, Dialect
 
 
 class Annotation(list[Span]):
-    """Spans in order, with the bytes that they describe (`bytes_of`: the bytes of each part).
+    """The spans of a record in order, and the bytes that they describe. A span is a range of bytes with one field.
+
+    `bytes_of` contains the bytes of each part of the record: "key" and "value".
 
     An annotation is shown as a table: `str()` returns text, and a notebook shows HTML. The table shows only the
     beginning of long bytes and values.
@@ -42,6 +47,7 @@ class Annotation(list[Span]):
         return f"<table><tr>{head}</tr>{rows}</table>"
 
     def _hex(self, span: Span) -> str:
+        """Return the first 8 bytes of a span in hexadecimal."""
         data = self.bytes_of[span.part][span.start : span.end]
         return data[:8].hex(" ") + (" …" if len(data) > 8 else "")
 
@@ -59,8 +65,8 @@ def annotate(key: bytes | None, value: bytes | None, reader_of: Dialect | None =
     Returns
     -------
     Annotation
-        A list of spans in order, the key first. Bytes after the end, which a broker ignores, are a separate span.
-        `Span.odd` contains the non-canonical encodings.
+        A list of spans in order, the key first. A broker ignores bytes after the end of the key or the value; these
+        bytes are a separate span. `Span.odd` contains the non-canonical encodings.
 
     Raises
     ------
@@ -87,7 +93,7 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     reader_of
         The coordinator whose rules apply; None for Kafka 4.3.1's coordinator.
     strict
-        Refuse every encoding that Kafka's writer would not produce.
+        Refuse bytes that Kafka's writer would not produce for this record.
 
     Returns
     -------
@@ -97,8 +103,8 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     Raises
     ------
     InvalidRecord
-        The reader refuses the bytes. If only a strict reader refuses them, the error's `deviations` contains every
-        non-canonical encoding.
+        The coordinator cannot read the bytes. Or `strict` is set, and the bytes have a non-canonical encoding; the
+        error's `deviations` then contains every such encoding.
 
     Notes
     -----

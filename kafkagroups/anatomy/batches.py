@@ -1,4 +1,7 @@
-"""The bytes of a record batch (magic 2) as spans: fields of its header and its records."""
+"""The bytes of a record batch (magic 2) as spans: fields of its header and its records.
+
+A span is a range of bytes with the field that they contain, its value and its meaning (spans.py).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import batch_at
 from kafkagroups.log.record_batch import HEADER_SIZE, read_varint
 
+# For each field of the header: its name in Kafka, the code of its type in `struct`, its meaning.
 _HEADER = (
     ("baseOffset", "q", "the first record's offset in the partition"),
     ("batchLength", "i", "how many bytes of this batch follow"),
@@ -32,9 +36,9 @@ _TYPES = {"q": "int64", "i": "int32", "h": "int16", "b": "int8", "I": "uint32"}
 def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
     """Return the fields of the batch at `position` of a segment's bytes, in order.
 
-    Position 0 of the spans is the batch's first byte. Compressed records are one span. Unlike `annotate` (annotate.py),
-    this function does not look for non-canonical encodings. Raises InvalidLog if the batch cannot be read, or if its
-    magic is not 2.
+    The positions in the spans begin with 0 at the batch's first byte. Compressed records are one span. Unlike
+    `annotate` (annotate.py), this function does not look for non-canonical encodings. Raises InvalidLog if the batch
+    cannot be read, or if its magic is not 2.
     """
     batch = batch_at(data, position)
     if batch.magic != 2 or not batch.is_valid:
@@ -56,6 +60,7 @@ def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
 
 
 def _spans_of_records(batch: Batch) -> Iterator[Span]:
+    """Yield the spans of an uncompressed batch's records. Raise InvalidLog if a record has headers."""
     data = batch.payload
     position = 0
 

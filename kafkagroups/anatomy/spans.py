@@ -1,17 +1,17 @@
 """The bytes of a record as spans: field, type, value, meaning, and non-canonical encodings.
 
-Kafka's readers accept more than its writers produce. The following encodings are not canonical, and a strict reader
-refuses them:
+A span is a range of bytes that contains one field, or the length of a field. Kafka's readers accept more encodings than
+its writers produce. The following encodings are not canonical, and a strict reader refuses them:
 
     bytes after the end of a key or a value
     a varint that is longer than necessary, or has bits above the 32nd
-    null as a negative length other than -1
+    null that is encoded as a negative length other than -1
     a byte before a nullable struct that is neither 1 (present) nor the byte for null
     a string that is not UTF-8 (the reader replaces malformed bytes with U+FFFD)
-    tags that are not in ascending order, or are repeated; a tag that no writer may write
+    tags (numbers of tagged fields) that are not in ascending order, or are repeated; a tag that no writer may write
     a known tag whose size is not the size of its field, or whose field has its default value
 
-A record has no such encoding exactly if Kafka's writer produces the same bytes for the decoded record.
+If a record has none of these encodings, Kafka's writer produces the same bytes for the decoded record.
 Source: the code that Kafka 4.3.1's MessageDataGenerator writes, RawTaggedFieldWriter, ByteUtils.writeUnsignedVarint.
 """
 
@@ -43,13 +43,13 @@ class Span(NamedTuple):
     field
         The path of the field, with Kafka's names.
     type
-        The type as which the bytes are read.
+        The type of the field in the bytes, for example "int16".
     value
         The value that was read from the bytes.
     meaning
         What the value means, in a few words.
     odd
-        The non-canonical encodings in these bytes, one text each. Kafka's writer would not produce them.
+        A text for each non-canonical encoding in these bytes.
     """
 
     part: str
@@ -83,6 +83,7 @@ def deviations_of(record: Record, key: bytes | None, value: bytes | None, dialec
 
 
 def _spans_of_part(record: Record, part: str, data: bytes | None, dialect: Dialect) -> Iterator[Span]:
+    """Yield the spans of one part of a record. `part` is "key" or "value", and `data` has the bytes of this part."""
     if data is None:
         return
     content = record.key if part == "key" else record.value
@@ -108,6 +109,11 @@ def _spans_of_part(record: Record, part: str, data: bytes | None, dialect: Diale
 
 
 def _spans_of_struct(cls: type[Message], form: MessageFormat, data: bytes, position: int, path: str) -> Iterator[Span]:
+    """Yield the spans of a struct at a position. `form` is the layout of its version.
+
+    `path` contains the names of the outer fields. The caller sets `part` of the spans that this and the following
+    functions yield.
+    """
     present_fields = [spec for spec in field_specs(cls) if spec.is_in(form)]
     for spec in present_fields:
         if spec.tag is None:
@@ -123,6 +129,7 @@ def _spans_of_struct(cls: type[Message], form: MessageFormat, data: bytes, posit
 def _spans_of_tags(
     known_tags: dict[int, FieldSpec], form: MessageFormat, data: bytes, position: int, path: str
 ) -> Iterator[Span]:
+    """Yield the spans of the tagged fields at the end of a struct. `known_tags` are the tags of this Kafka version."""
     count, end = read_uvarint(data, position)
     odd = _compare(data[position:end], uvarint_bytes(max(count, 0)), "for the count")
     yield Span("", position, end, f"{path}tagged fields", "uvarint", count, "how many tagged fields follow", odd)
@@ -155,7 +162,7 @@ def _spans_of_tags(
 
 
 def _check_order(tag: int, previous_tag: int, is_repeated: bool, is_known: bool) -> tuple[str, ...]:
-    """Return what is not canonical about a tag that comes after `previous_tag`."""
+    """Return what is not canonical about the order of a tag. `previous_tag` is the tag before it, or -1."""
     if is_repeated:
         return (f"tag {tag} is repeated" + ("; the last one is used" if is_known else ""),)
     if not 0 <= tag < TAG_LIMIT:
@@ -166,7 +173,7 @@ def _check_order(tag: int, previous_tag: int, is_repeated: bool, is_known: bool)
 
 
 def _check_known_tag(spec: FieldSpec, form: MessageFormat, data: bytes, position: int, size: int) -> tuple[str, ...]:
-    """Return what is not canonical about the content of a known tag."""
+    """Return what is not canonical about the content of a known tag. `size` is the size that the record contains."""
     content, end = spec.wire.reader(form, spec.nullable)(data, position)
     odd: tuple[str, ...] = ()
     if size != end - position:
@@ -179,6 +186,7 @@ def _check_known_tag(spec: FieldSpec, form: MessageFormat, data: bytes, position
 def _spans_of_field(
     wire: Wire, form: MessageFormat, nullable: bool, data: bytes, position: int, path: str, doc: str
 ) -> Iterator[Span]:
+    """Yield the spans of a field. `wire` is its type, `path` its full name, and `doc` its meaning."""
     if isinstance(wire, Struct):
         if nullable:
             presence, is_present = _span_of_presence(wire, data, position, path)
@@ -195,7 +203,7 @@ def _spans_of_field(
 
 
 def _span_of_presence(wire: Struct, data: bytes, position: int, path: str) -> tuple[Span, bool]:
-    """Return the span of a nullable struct's prefix, and whether the struct is present."""
+    """Return the span of the bytes before a nullable struct, and whether the struct is present."""
     is_present, end = wire.read_presence(data, position)
     type_name = "uvarint" if wire.tagged else "int8"
     prefix = data[position:end]
@@ -208,7 +216,7 @@ def _span_of_presence(wire: Struct, data: bytes, position: int, path: str) -> tu
 def _spans_of_length_and_content(
     wire: Array | String | Bytes, form: MessageFormat, nullable: bool, data: bytes, position: int, path: str, doc: str
 ) -> Iterator[Span]:
-    """Yield the spans of a string, bytes or array: its length or count, then its content."""
+    """Yield the spans of a string, bytes or array: first the length or the count, then the content."""
     length, start = read_length(wire, form, data, position)
     yield _span_of_length(wire, form, length, data[position:start], position, path)
     if isinstance(wire, Array):
@@ -227,6 +235,7 @@ def _spans_of_length_and_content(
 
 
 def _span_of_length(wire: Wire, form: MessageFormat, length: int, found: bytes, position: int, path: str) -> Span:
+    """Return the span of a length or count. `found` has its bytes, which begin at `position`."""
     fixed_type = "int16" if isinstance(wire, String) else "int32"
     type_name = f"{'uvarint' if form.flexible else fixed_type} length"
     end = position + len(found)
@@ -241,5 +250,8 @@ def _span_of_length(wire: Wire, form: MessageFormat, length: int, found: bytes, 
 
 
 def _compare(encoded: bytes, canonical: bytes, purpose: str) -> tuple[str, ...]:
-    """Return a deviation if the bytes of a number are not the bytes that Kafka writes for this number."""
+    """Return a text if the bytes of a number are not the bytes that Kafka writes for it, otherwise no text.
+
+    `purpose` says what the number is.
+    """
     return () if encoded == canonical else (f"expected {canonical.hex(' ')} {purpose}, found {encoded.hex(' ')}",)

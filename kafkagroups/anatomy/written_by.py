@@ -1,6 +1,7 @@
 """The Kafka versions that can have written a record or a log: records/versions.py in reverse.
 
-Tagged fields narrow the range: a Kafka version cannot have set a field that came with a newer version.
+records/versions.py says which value versions each Kafka version writes. The tagged fields of a record narrow the range
+further: a Kafka version cannot have set a field that was added in a newer version.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ TOPIC_ID_IN_TRANSACTIONS: Version = (4, 4)
 def writers_of(record: Record, *, is_transactional: bool = False) -> VersionRange:
     """Return the Kafka versions that can have written a record. `is_transactional` is a property of its batch.
 
-    Only the record type limits the versions of a tombstone. Nothing limits the versions of an unknown record type.
+    A tombstone has no value, so only its record type limits the versions. For an unknown record type, every version is
+    possible.
     """
     if isinstance(record.key, UnknownContent) or isinstance(record.value, UnknownContent):
         return EVERY_VERSION
@@ -39,8 +41,8 @@ def writers_of(record: Record, *, is_transactional: bool = False) -> VersionRang
 
 @cache
 def _writers_of_tombstone(record_type: int) -> VersionRange:
-    # Kafka still writes tombstones of a type after the last version that writes values of this type. Type 0 is the
-    # exception: its tombstones end with its values.
+    # A Kafka version that no longer writes values of a type can still write tombstones of this type. Type 0 is the
+    # exception: 0.9 and newer versions write neither values nor tombstones of type 0.
     first_version = min(written.range.since for written in written_values(record_type))
     return VersionRange(first_version, NEWEST if record_type else (0, 9))
 
@@ -49,8 +51,14 @@ def _writers_of_tombstone(record_type: int) -> VersionRange:
 def _writers_of_value(
     record_type: int, value_version: int | None, expires: bool, newest_field: Version
 ) -> VersionRange:
+    """Return the Kafka versions that can have written a value of this version.
+
+    `expires` says whether the value has an expire timestamp. `newest_field` is the newest Kafka version that added one
+    of the fields that are set.
+    """
     candidates = [written for written in written_values(record_type) if written.version == value_version]
     if record_type == 1 and value_version == 1 and not expires:
+        # Since 2.1 (2.1-IV0), Kafka writes version 1 only for a commit with an expire timestamp.
         candidates = [written for written in candidates if not written.expires]
     if not candidates:
         return VersionRange(NEWEST, NEWEST)  # The range is empty, because no version writes this value.
@@ -62,7 +70,7 @@ def _writers_of_value(
 
 
 def _newest_set_field(message: Message) -> Version:
-    """Return the newest Kafka version that added one of the fields that are set."""
+    """Return the newest Kafka version that added one of the fields that are set in a message. (0,) means no version."""
     newest: Version = (0,)
     cls: Any = type(message)  # mypy does not accept dataclass types as hashable.
     for spec in _dated_fields(cls):
@@ -77,10 +85,10 @@ def _newest_set_field(message: Message) -> Version:
 
 
 def describe_writers(ranges: Iterable[VersionRange]) -> str:
-    """Return the Kafka versions that can have written all records, as text: "0.9 – 2.0", "4.1 – ", "2.3 – 4.0".
+    """Return the Kafka versions that can have written all records, as a text: "0.9 – 2.0", "4.1 – ", "2.3 – 4.0".
 
-    `ranges` contains the possible writers of each record. If several versions wrote the log one after another, no
-    single version can have written all records. In this case, the text goes from the oldest to the newest possible
+    `ranges` contains the possible versions of each record. If the broker was upgraded, perhaps no single version can
+    have written all records. In this case, the text goes from the oldest to the newest possible
     version. The text is "" if every version is possible.
     """
     different_ranges = set(ranges)
@@ -105,7 +113,10 @@ def describe_writers(ranges: Iterable[VersionRange]) -> str:
 
 @cache
 def _dated_fields(cls: Any) -> tuple[FieldSpec, ...]:
-    """Return the fields that a Kafka version added later, and the fields that can contain such fields."""
+    """Return the fields that a later Kafka version added, and the fields that can contain such fields.
+
+    Fields whose `since` is (0,) exist in all versions.
+    """
     return tuple(spec for spec in field_specs(cls) if spec.since > (0,) or _holds_messages(spec.wire))
 
 

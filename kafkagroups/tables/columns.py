@@ -4,8 +4,8 @@
 schema are made from `TABLES`. The first column of every table is `partition`, the partition of `__consumer_offsets`
 that the row comes from (-1 if the name of the log's folder has no number).
 
-A column `…_ms` contains a time as it is in the log. The column with the same name without `_ms` contains the same time
-as a readable timestamp. The timestamp is null if pandas cannot store the year.
+A column `…_ms` contains a time as the log stores it, in ms since the epoch. The column with the same name without `_ms`
+contains the same time as a readable timestamp. The timestamp is null if pandas cannot store the year.
 
 A row (rows.py) is a tuple of the stored columns, i.e. of all columns except the readable timestamps. As in Java, half a
 surrogate pair in a string (a path, for example) becomes `?` in Arrow, because UTF-8 cannot encode it. pyarrow is

@@ -257,7 +257,8 @@ class GroupMetadataManager(GroupCache):
         `record_type` is 1 for an offset and 2 for a group. `expires` is True for an offset with an expire timestamp.
         """
         version = value_version(record_type, self.settings.kafka, expires=expires)
-        return encode(Record(record_type, key, value, version), self.dialect)
+        # The value version decides the layout. Fields that this Kafka lacks are dropped, as its writer drops them.
+        return encode(Record(record_type, key, value, version))
 
 
 def _complete_commit(group: ClassicGroup, offsets: OffsetsToStore, producer_id: int, first_offset: int) -> None:

@@ -32,7 +32,7 @@ class GroupParts(NamedTuple):
     def build(self) -> AnyGroup:
         """Return a copy of the group with its offsets. The caller may change the copy."""
         group = self.group.decode() if isinstance(self.group, GroupRecord) else copy_group(self.group)
-        group.offsets = dict(sorted(self.offsets.items()))
+        group.offsets = _copy_offsets(self.offsets)
         group.pending = _copy_pending(self.pending)
         return group
 
@@ -45,9 +45,14 @@ class OrphanParts(NamedTuple):
 
     def build(self) -> Orphan:
         """Return a copy of the orphan. The caller may change the copy."""
-        return Orphan(dict(sorted(self.offsets.items())), _copy_pending(self.pending))
+        return Orphan(_copy_offsets(self.offsets), _copy_pending(self.pending))
+
+
+def _copy_offsets(offsets: KnownOffsets) -> PartitionOffsets:
+    """Copy offsets in the order of their records in the log, because the two engines store them in different orders."""
+    return dict(sorted(offsets.items(), key=lambda entry: (entry[1].record_offset, entry[0])))
 
 
 def _copy_pending(pending: dict[int, PartitionOffsets]) -> dict[int, PartitionOffsets]:
-    """Copy pending commits. Producers and partitions are sorted, because the engines store them in different orders."""
-    return {producer: dict(sorted(pending[producer].items())) for producer in sorted(pending)}
+    """Copy pending commits, in ascending order of the producer ids."""
+    return {producer_id: _copy_offsets(pending[producer_id]) for producer_id in sorted(pending)}

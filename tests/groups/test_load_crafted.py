@@ -12,24 +12,10 @@ import kafkagroups as kg
 from kafkagroups.tables.group_json import group_json, offsets_json, pending_json
 from tests import cases
 from tests.captured import captured
+from tests.releases.answers import CONSUMER_MEMBER
 
 ALL = json.loads((captured("crafted") / "crafted" / "cases.json").read_text())
 OTHERS = json.loads((captured("crafted") / "crafted" / "other_versions.json").read_text())["versions"]
-
-
-FIELDS = {
-    "memberId": "member_id",
-    "instanceId": "group_instance_id",
-    "rackId": "rack_id",
-    "memberEpoch": "member_epoch",
-    "clientId": "client_id",
-    "clientHost": "client_host",
-    "subscribedTopicNames": "subscribed_topic_names",
-    "subscribedTopicRegex": "subscribed_topic_regex",
-    "memberType": "member_type",
-}
-"""What ConsumerGroupDescribe says of a member, and what we call it."""
-
 
 BROKERS = [("classic", None), ("new", None), ("new", "4.0.2"), ("new", "4.1.2")]
 
@@ -92,9 +78,10 @@ def check_load(case, coordinator, kafka, answers):
         mine = group_json(groups[name])
         fields = ("state", "group_epoch", "assignment_epoch", "assignor")
         assert {field: mine[field] for field in fields} == {field: expected[field] for field in fields}
-        members = [{field: member[FIELDS[field]] for field in FIELDS} for member in mine["members"]]
+        members = [{field: member[CONSUMER_MEMBER[field]] for field in CONSUMER_MEMBER} for member in mine["members"]]
         assert members == sorted(
-            ({field: member[field] for field in FIELDS} for member in expected["members"]), key=lambda m: m["memberId"]
+            ({field: member[field] for field in CONSUMER_MEMBER} for member in expected["members"]),
+            key=lambda m: m["memberId"],
         )
     for name, expected in answers["groups"].items():
         if expected.get("error", "NONE") != "NONE":

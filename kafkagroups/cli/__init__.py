@@ -1,9 +1,12 @@
 """The command line: the parser, exit codes, and one module per command.
 
-Each command's module has NAME, HELP, EXAMPLES, `add_arguments` and `run`. `run` returns the exit code.
+Each command's module has the texts NAME, HELP and EXAMPLES, and the functions `add_arguments` and `run`. `run` returns
+the exit code:
 
-Exit code 0: success. Exit code 1: bad data; the readable part was printed, and stderr contains the first error. Exit
-code 2: wrong usage.
+- 0: success.
+- 1: failure. If the data is bad, its readable part is printed on stdout, and the first error on stderr.
+- 2: wrong usage.
+- 130: the user pressed Ctrl-C.
 """
 
 from __future__ import annotations
@@ -38,8 +41,42 @@ COMMANDS = (decode, encode, partition, dump, load, explain, diff, stats, compact
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code. For a user's mistake, print one line on stderr and no traceback.
 
-    `argv` contains the arguments after the program's name; None means those of this process.
+    `argv` contains the arguments after the program's name. None means the arguments of this process.
     """
+    parser = _build_parser()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is None:  # The shell started this process with a closed stdout or stderr.
+            return 1
+        if isinstance(stream, io.TextIOWrapper):
+            # An unpaired surrogate (half of a UTF-16 character) has no UTF-8 bytes. Like Java, print "?".
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    if argv is None:
+        # Python decodes arguments as the locale says. Decode them again, so that they are UTF-8 in every locale.
+        argv = [os.fsencode(argument).decode("utf-8", "replace") for argument in sys.argv[1:]]
+    try:
+        args = parser.parse_args(argv)
+        status: int = args.run(args)
+        sys.stdout.flush()
+        return status
+    except UsageError as error:
+        options.print_error(error)
+        return 2
+    except KafkagroupsError as error:
+        options.print_error(error)
+        return 1
+    except BrokenPipeError:  # The program that reads the output, such as `head`, has ended.
+        _discard_output()
+        return 0
+    except OSError as error:
+        options.print_error(f"the output cannot be written: {error.strerror}")
+        _discard_output()
+        return 1
+    except KeyboardInterrupt:
+        options.print_error("interrupted")
+        return 130
+
+
+def _build_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="kafkagroups",
         description="Read and explain Kafka's __consumer_offsets topic.",
@@ -57,40 +94,17 @@ def main(argv: list[str] | None = None) -> int:
         )
         command.add_arguments(command_parser)
         command_parser.set_defaults(run=command.run)
-    for stream in (sys.stdout, sys.stderr):
-        if stream is None:  # The caller closed it, so no message can be printed.
-            return 1
-        if isinstance(stream, io.TextIOWrapper):
-            # As in Java, an unpaired surrogate is printed as "?".
-            stream.reconfigure(encoding="utf-8", errors="replace")
-    if argv is None:
-        argv = [os.fsencode(argument).decode("utf-8", "replace") for argument in sys.argv[1:]]
-    try:
-        args = parser.parse_args(argv)
-        status: int = args.run(args)
-        sys.stdout.flush()
-        return status
-    except UsageError as error:
-        options.print_error(error)
-        return 2
-    except KafkagroupsError as error:
-        options.print_error(error)
-        return 1
-    except BrokenPipeError:  # The program that reads the output, such as `head`, has ended.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        options.print_error(f"the output cannot be written: {error.strerror}")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except KeyboardInterrupt:
-        options.print_error("interrupted")
-        return 130
+    return parser
+
+
+def _discard_output() -> None:
+    """Redirect stdout to the null device, because Python writes the rest of the output at the end of the process."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Parser(argparse.ArgumentParser):
     """A parser that prints its errors in one line."""
 
-    def error(self, message: str) -> None:  # type: ignore[override]  # The original is declared NoReturn.
+    def error(self, message: str) -> None:  # type: ignore[override]  # In argparse, the return type is NoReturn.
         print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)

@@ -1,4 +1,4 @@
-"""The command `decode`: a record's bytes, explained byte by byte or as Kafka's JSON."""
+"""The command `decode`: decode a record, and explain its bytes field by field or print Kafka's JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafkagroups.records.record_json import to_json
 from kafkagroups.records.versions import Dialect
 
 NAME = "decode"
-HELP = "decode a record from the hex digits of its key and value, byte by byte"
+HELP = "decode a record from the hex digits of its key and value, and explain every byte"
 EXAMPLES = """\
 examples:
   kafkagroups decode 0001000762696c6c696e6700066f726465727300000002 00030000000000000005ffffffff0000000001a1fd61df48
@@ -28,16 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "value", metavar="VALUEHEX", nargs="?", help="the bytes of the value in hex; leave it out for a tombstone"
     )
     parser.add_argument("--jsonl", action="store_true", help='read lines {"key_hex":…,"value_hex":…} from stdin')
-    parser.add_argument("--json", action="store_true", help="print the record as JSON, as --jsonl does")
-    parser.add_argument(
-        "--strict", action="store_true", help="refuse every encoding that Kafka's own writer would not produce"
-    )
+    parser.add_argument("--json", action="store_true", help="print the record in the JSON of --jsonl")
+    parser.add_argument("--strict", action="store_true", help="refuse every encoding that Kafka reads but never writes")
     options.add_coordinator(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     dialect = options.choose_dialect(args.coordinator, args.kafka)
-    if args.jsonl == (args.key is not None):
+    has_key = args.key is not None
+    if args.jsonl == has_key:
         raise UsageError("expected either KEYHEX or --jsonl")
     if args.jsonl:
         return options.convert_lines(lambda row: _decode_row(row, dialect, args.strict))
@@ -54,25 +53,28 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(to_json(record, dialect)))
         return 0
-    tombstone = "" if value is not None else ", a tombstone: the value is null"
+    tombstone = ", a tombstone: the value is null" if value is None else ""
     print(f"{record.name}, record type {record.type}{tombstone}")
-    bytes_of = {"key": key or b"", "value": value or b""}
-    print_table(
-        ("", "byte", "bytes", "field", "type", "value", "meaning"),
-        (
-            (
-                span.part if span.start == 0 else "",
-                span.start,
-                bytes_of[span.part][span.start : span.end].hex(" "),
-                span.field,
-                span.type,
-                "null" if span.value is None else span.value,
-                "; ".join((span.meaning, *span.odd)),
-            )
-            for span in annotate(key, value, dialect)
-        ),
-    )
+    _print_bytes(key, value, dialect)
     return 0
+
+
+def _print_bytes(key: bytes | None, value: bytes | None, dialect: Dialect) -> None:
+    """Print a table with one row for each field of the key and the value."""
+    annotation = annotate(key, value, dialect)
+    rows = [
+        (
+            span.part if span.start == 0 else "",  # "key" or "value", only in the first row of each part.
+            span.start,
+            annotation.bytes_of[span.part][span.start : span.end].hex(" "),
+            span.field,
+            span.type,
+            "null" if span.value is None else span.value,
+            "; ".join((span.meaning, *span.odd)),
+        )
+        for span in annotation
+    ]
+    print_table(("", "byte", "bytes", "field", "type", "value", "meaning"), rows)
 
 
 def _decode_row(row: Any, dialect: Dialect, strict: bool) -> dict[str, Any]:

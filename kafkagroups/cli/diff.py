@@ -1,4 +1,7 @@
-"""The command `diff`: compare two logs, two moments of a log, or the two coordinators."""
+"""The command `diff`: compare two logs, two moments of a log, or the two coordinators.
+
+The two sides of the comparison are called a and b.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import Groups
 
 NAME = "diff"
-HELP = "show the differences between two logs, two moments of one log, or the two coordinators on one log"
+HELP = "compare the groups and offsets of two logs, of two moments of one log, or of the two coordinators"
 EXAMPLES = """\
 examples:
   kafkagroups diff replica-1/__consumer_offsets-12 replica-2/__consumer_offsets-12
@@ -25,22 +28,27 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", metavar="PATH", nargs="+", help="two logs, or one log with an option below")
     parser.add_argument(
-        "--coordinators", action="store_true", help="one log: a is the classic coordinator, b the new one"
+        "--coordinators",
+        action="store_true",
+        help="compare the two coordinators on one log: a is the classic coordinator, b is the new coordinator",
     )
     parser.add_argument(
         "--since",
         type=int,
         metavar="N",
-        help="one log: a is the state before the first batch whose base offset is N or more",
+        help="compare two moments of one log: a is the state before the first batch whose base offset is N or more",
     )
     parser.add_argument(
-        "--since-time", type=options.parse_time, metavar="T", help="one log: a is the state at this time"
+        "--since-time",
+        type=options.parse_time,
+        metavar="T",
+        help="compare two moments of one log: a is the state at this time",
     )
     parser.add_argument(
         "--until",
         type=int,
         metavar="N",
-        help="a and b (only b, if --since is given): only batches whose base offset is below N",
+        help="load only batches whose base offset is below N; with --since or --since-time, N limits only b",
     )
     options.add_until_time(parser)
     options.add_coordinator(parser)
@@ -50,59 +58,67 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with spinner(" and ".join(args.paths)):
-        a, b = _load_sides(args)
-    differences = diff(a, b)
+        groups_a, groups_b = _load_sides(args)
+    differences = diff(groups_a, groups_b)
     if args.json:
         print(json.dumps(differences))
     else:
-        _print_sides(a, b, is_moment=args.since is not None or args.since_time is not None)
+        _print_sides(groups_a, groups_b, compares_moments=_compares_moments(args))
         _print_differences(differences)
-    problems = list(dict.fromkeys([*a.problems, *b.problems]))
+    problems = list(dict.fromkeys([*groups_a.problems, *groups_b.problems]))  # Each problem once.
     for line in problems:
         options.print_error(line)
     return int(bool(problems))
 
 
+def _compares_moments(args: argparse.Namespace) -> bool:
+    return args.since is not None or args.since_time is not None
+
+
 def _load_sides(args: argparse.Namespace) -> tuple[Groups, Groups]:
     """Load the two sides of the comparison, a and b, as the options say."""
-    is_moment = args.since is not None or args.since_time is not None
-    is_one_log = args.coordinators or is_moment
-    if len(args.paths) != (1 if is_one_log else 2) or (args.coordinators and is_moment):
+    compares_moments = _compares_moments(args)
+    if args.coordinators and compares_moments:
+        raise UsageError("--coordinators cannot be used with --since or --since-time")
+    path_count = 1 if args.coordinators or compares_moments else 2
+    if len(args.paths) != path_count:
         raise UsageError("expected two PATHs, or one PATH with --coordinators, --since or --since-time")
     if args.coordinators and (args.coordinator or args.kafka):
         raise UsageError(
             "--coordinators compares the coordinators of 3.9.2 and 4.3.1: remove --coordinator and --kafka"
         )
     dialect = options.choose_dialect(args.coordinator, args.kafka)
-    path = args.paths[0]
+    path_a = args.paths[0]
+    path_b = args.paths[-1]
     limits = {"partitions": args.partitions, "until": args.until, "until_time": args.until_time}
-
     if args.coordinators:
-        return load(path, "classic", **limits), load(path, "new", **limits)
-    a_path, b_path = (path, path) if is_moment else args.paths
-    a_limits = {**limits, "until": args.since, "until_time": args.since_time} if is_moment else limits
-    a = load(a_path, dialect.coordinator, dialect.kafka, **a_limits)
-    b = load(b_path, dialect.coordinator, dialect.kafka, **limits)
-    return a, b
+        return load(path_a, "classic", **limits), load(path_b, "new", **limits)
+    limits_a = limits
+    if compares_moments:
+        limits_a = {**limits, "until": args.since, "until_time": args.since_time}
+    groups_a = load(path_a, dialect.coordinator, dialect.kafka, **limits_a)
+    groups_b = load(path_b, dialect.coordinator, dialect.kafka, **limits)
+    return groups_a, groups_b
 
 
-def _print_sides(a: Groups, b: Groups, is_moment: bool) -> None:
-    moment = " (as of --since)" if is_moment else ""
-    print(escape(f"a: {a.path}{moment}, {a.coordinator} coordinator of Kafka {a.kafka}"))
-    print(escape(f"b: {b.path}, {b.coordinator} coordinator of Kafka {b.kafka}"))
+def _print_sides(groups_a: Groups, groups_b: Groups, *, compares_moments: bool) -> None:
+    moment = ", the earlier moment" if compares_moments else ""
+    print(escape(f"a: {groups_a.path}{moment}, {groups_a.coordinator} coordinator of Kafka {groups_a.kafka}"))
+    print(escape(f"b: {groups_b.path}, {groups_b.coordinator} coordinator of Kafka {groups_b.kafka}"))
 
 
 def _print_differences(differences: dict[str, dict[str, Any]]) -> None:
+    """Print the result of `diff`. A difference is a pair: what a has, and what b has. None means nothing."""
     if not any(differences.values()):
         print("No group, no offset and no pending commit differs.")
     if differences["groups"]:
-        rows = [(name, *map(_format_group, sides)) for name, sides in differences["groups"].items()]
+        rows = [(group_id, *map(_format_group, pair)) for group_id, pair in differences["groups"].items()]
         print_table(("group", "a", "b"), rows)
     for table, title in (("offsets", "committed"), ("pending", "pending")):
         commits = [
-            (name, key, *map(_format_commit, sides))
-            for name, keys in differences[table].items()
-            for key, sides in keys.items()
+            (group_id, topic_partition, *map(_format_commit, pair))
+            for group_id, pairs in differences[table].items()
+            for topic_partition, pair in pairs.items()
         ]
         if commits:
             print_table(("group", f"{title} topic-partition", "a", "b"), commits)

@@ -1,6 +1,6 @@
 """The command `doctor`: check whether this machine is ready for the course.
 
-The checks are fast: they do not import Spark or pandas, and Java only prints its version.
+The checks are fast: they do not import Spark or pandas, and they start Java only to print its version.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from kafkagroups.spark.java import NoJava, find_java
 
 NAME = "doctor"
-HELP = "check Python, packages, Java, kernel, disk and memory, and print how to repair what is wrong"
+HELP = "check Python, packages, Jupyter's kernel, Java, disk and memory, and print how to repair what is wrong"
 EXAMPLES = """\
 examples:
   kafkagroups doctor            print a table; exit code 1 if a check fails
@@ -34,9 +34,10 @@ INSTALL = "run `make lab` again, or with conda `conda env update -f environment.
 
 @dataclass(frozen=True)
 class Check:
-    """The result of the check `check`. `found` says what was found on the machine.
+    """The result of one check.
 
-    `fix` says how to repair the machine, and is empty if the check is ok.
+    `check` is the name of the check, and `found` says what was found on the machine. `fix` says how to repair the
+    machine; it is empty if `ok` is true.
     """
 
     check: str
@@ -76,20 +77,24 @@ def run_checks() -> Iterator[Check]:
 def _check_python() -> Check:
     found = "{}.{}.{}".format(*sys.version_info)
     ok = (3, 11) <= sys.version_info[:2] <= (3, 13)
-    fix = "install Python 3.11, 3.12 or 3.13, then `make lab PYTHON=/path/to/it`"
+    fix = "install Python 3.11, 3.12 or 3.13, then run `make lab PYTHON=/path/to/python`"
     return Check("python", ok, found, "" if ok else fix)
 
 
 def _check_environment() -> Check:
-    """Check that the package is installed in this Python environment, not only found in the current folder."""
+    """Check that kafkagroups is installed in this Python environment.
+
+    Python can also import a package that is only in the current folder. That is not enough for the lessons.
+    """
     prefix = Path(sys.prefix).resolve()
     installed = importlib.metadata.distributions(name="kafkagroups")
     ok = any(prefix in Path(str(package.locate_file(""))).resolve().parents for package in installed)
-    return Check("environment", ok, sys.prefix, "" if ok else f"kafkagroups is not installed in it: {INSTALL}")
+    fix = f"kafkagroups is not installed in this Python environment: {INSTALL}"
+    return Check("environment", ok, sys.prefix, "" if ok else fix)
 
 
 def _check_packages() -> Check:
-    """Check every requirement of the installed package against its version range."""
+    """Check that every package that kafkagroups requires is installed in a suitable version."""
     from packaging.requirements import Requirement
 
     try:
@@ -112,30 +117,30 @@ def _check_packages() -> Check:
             problems.append(f"{requirement.name} {version} is not {requirement.specifier}")
     if problems:
         return Check("packages", False, "; ".join(problems), INSTALL)
-    return Check("packages", True, f"all {len(requirements)} in their ranges")
+    return Check("packages", True, f"all {len(requirements)} required packages, in suitable versions")
 
 
 def _check_kernel() -> Check:
-    """Check that the kernel `python3`, which the lessons use, starts this interpreter."""
+    """Check that Jupyter's kernel `python3`, which the lessons use, starts this Python interpreter."""
     try:
         from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
     except ImportError:
         return Check("kernel", False, "Jupyter is not installed", INSTALL)
+    install_kernel = f"{sys.executable} -m ipykernel install --sys-prefix"
     try:
         command = KernelSpecManager().get_kernel_spec("python3").argv[0]
     except NoSuchKernel:
-        return Check(
-            "kernel", False, "there is no kernel python3", f"`{sys.executable} -m ipykernel install --sys-prefix`"
-        )
-    # Jupyter replaces a bare name with its own interpreter.
-    if re.fullmatch(r"python(3(\.\d+)?)?", command) or Path(command).absolute() == Path(sys.executable).absolute():
+        return Check("kernel", False, "there is no kernel python3", f"run `{install_kernel}`")
+    # If the command is a name without a folder, such as python3, Jupyter starts its own interpreter.
+    has_no_folder = re.fullmatch(r"python(3(\.\d+)?)?", command) is not None
+    if has_no_folder or Path(command).absolute() == Path(sys.executable).absolute():
         return Check("kernel", True, "python3 starts this Python")
-    fix = f"`{sys.executable} -m ipykernel install --sys-prefix`, or remove that kernel: `jupyter kernelspec list`"
+    fix = f"run `{install_kernel}`, or remove the wrong kernel with `jupyter kernelspec remove python3`"
     return Check("kernel", False, f"python3 starts {command}", fix)
 
 
 def _check_java() -> Check:
-    """Check the Java that Spark would start."""
+    """Check that there is a Java that Spark can use."""
     try:
         java = find_java()
     except NoJava as error:
@@ -145,12 +150,12 @@ def _check_java() -> Check:
 
 
 def _check_spark_worker() -> Check:
-    """Check that Python can import the package when it runs in another folder, as a Spark worker does."""
+    """Check that Python can import kafkagroups from any current folder, because Spark workers use other folders."""
     if importlib.util.find_spec("pyspark") is None:
         return Check("spark worker", False, "pyspark is not installed", INSTALL)
     command = [sys.executable, "-c", "import kafkagroups"]
-    with tempfile.TemporaryDirectory() as elsewhere:
-        worker = subprocess.run(command, cwd=elsewhere, capture_output=True, text=True)
+    with tempfile.TemporaryDirectory() as other_folder:
+        worker = subprocess.run(command, cwd=other_folder, capture_output=True, text=True)
     if worker.returncode == 0:
         return Check("spark worker", True, "imports kafkagroups from any folder")
     last_line = worker.stderr.strip().splitlines()[-1:]
@@ -158,27 +163,29 @@ def _check_spark_worker() -> Check:
 
 
 def _check_disk() -> Check:
-    free = shutil.disk_usage(sys.prefix).free
-    fix = f"free 1 GB on the disk of {sys.prefix}; Spark and the large logs of lesson 10 need it"
-    return Check("disk", free >= GIB, f"{free / GIB:.1f} GB free", "" if free >= GIB else fix)
+    free_bytes = shutil.disk_usage(sys.prefix).free
+    ok = free_bytes >= GIB
+    fix = f"free 1 GB on the disk of {sys.prefix}; Spark and the large logs of lesson 10 need this space"
+    return Check("disk", ok, f"{free_bytes / GIB:.1f} GB free", "" if ok else fix)
 
 
 def _check_memory() -> Check:
-    free = _read_available_memory()
-    if free is None:
+    available_bytes = _read_available_memory()
+    if available_bytes is None:
         return Check("memory", True, "unknown on this system")
     fix = "close programs, or shut down kernels that you do not use; a lesson with Spark needs 1.5 GB"
-    ok = free >= 1.5 * GIB
-    return Check("memory", ok, f"{free / GIB:.1f} GB available", "" if ok else fix)
+    ok = available_bytes >= 1.5 * GIB
+    return Check("memory", ok, f"{available_bytes / GIB:.1f} GB available", "" if ok else fix)
 
 
 def _read_available_memory() -> int | None:
+    """Return the bytes of available memory (on macOS, of the total memory), or None if this system does not say."""
     try:
-        found = re.search(r"MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text())
-        return int(found[1]) * 1024 if found else None
+        match = re.search(r"MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text())
+        return int(match[1]) * 1024 if match else None
     except OSError:
         pass
-    try:  # macOS has no /proc/meminfo, so this is the total memory.
+    try:  # macOS has no /proc/meminfo.
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
@@ -197,5 +204,5 @@ def _print_table(results: list[Check]) -> None:
     console.print(table)
     for result in results:
         if not result.ok:
-            # The text stays on one line, so that you can copy a command from it.
+            # With soft_wrap, rich does not break the line, so that the user can copy a command.
             console.print(Text(f"\nTo repair {result.check}: {result.fix}."), soft_wrap=True)

@@ -1,4 +1,7 @@
-"""The command `dump`: every batch and record of a log, as text, JSON or Kafka's tools' text."""
+"""The command `dump`: every batch and record of a log, as text, as JSON, or as Kafka's own tools print them.
+
+A control record (marker) ends a transaction. Its type is COMMIT or ABORT.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkagroups.cli import options
 from kafkagroups.cli.tables import escape
@@ -14,7 +17,7 @@ from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.groups.log_records import find_group_id
 from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.jvm import ToolCrashed
-from kafkagroups.log.batch import Batch, LogRecord
+from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.log.stop import Stop, batches_until
 from kafkagroups.records.control import ControlType, decode_control_key
@@ -24,6 +27,7 @@ from kafkagroups.records.serde import Record, decode
 from kafkagroups.records.versions import Dialect, parse_release
 
 NEWEST_TOOL = "4.3.1"
+"""The newest Kafka version whose tools `--format` reproduces."""
 NAME = "dump"
 HELP = "print every batch and record of a log"
 EXAMPLES = """\
@@ -44,12 +48,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=("text", "dump-log", "formatter"),
         default="text",
-        help="readable text (the default), or the text of kafka-dump-log.sh or of the console consumer's formatters",
+        help="text: readable (the default); dump-log: the output of kafka-dump-log.sh; "
+        "formatter: the output of the console consumer",
     )
     parser.add_argument(
-        "--kafka", metavar="VERSION", help=f"the Kafka version that reads and prints the records ({NEWEST_TOOL})"
+        "--kafka",
+        metavar="VERSION",
+        help=f"the Kafka version that reads and prints the records (default: {NEWEST_TOOL})",
     )
-    parser.add_argument("--from", dest="first", type=int, metavar="N", help="only records from offset N on")
+    parser.add_argument("--from", dest="first", type=int, metavar="N", help="only records whose offset is N or more")
     parser.add_argument("--until", type=int, metavar="N", help=options.UNTIL_HELP)
     options.add_until_time(parser)
     parser.add_argument("--group", metavar="G", help="only records of this group")
@@ -65,9 +72,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     dialect = options.choose_dialect(None, args.kafka)
-    limits = (args.group, args.type, args.first, args.until, args.until_time)
-    if args.format != "text" and (args.json or any(limit is not None for limit in limits)):
-        raise UsageError(f"--format {args.format} prints whole logs: remove the other options")
+    filters = (args.group, args.type, args.first, args.until, args.until_time)
+    is_filtered = any(value is not None for value in filters)
+    if args.format != "text" and (args.json or is_filtered):
+        raise UsageError(
+            f"--format {args.format} prints whole logs as text: remove --json, --group, --type, --from and --until"
+        )
     wanted_type = _parse_type(args.type)
     tool_version = parse_release(args.kafka or NEWEST_TOOL)
     status = 0
@@ -76,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             logs = open_logs(path)
             if len(logs) > 1 and args.until is not None:
-                raise UsageError(f"--until needs one partition, {path} has {len(logs)}")
+                raise UsageError(f"--until needs one partition, but {path} has {len(logs)} partitions")
             for log in logs:
                 if args.format == "text":
                     _print_log(log, args, dialect, wanted_type, errors)
@@ -85,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
                 else:
                     for line in formatters.format_lines(log, tool_version):
                         print(line)
-                    _note_damage(log, errors)
+                    _add_damage(log, errors)
         except UsageError as error:
             options.print_error(error)
             status = 2
@@ -95,14 +105,16 @@ def run(args: argparse.Namespace) -> int:
             return max(status, 1)
     if errors:
         sys.stdout.flush()
-        options.print_error(errors[0] + (f" (and {len(errors) - 1} more)" if errors[1:] else ""))
+        others = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        options.print_error(errors[0] + others)
     return max(status, int(bool(errors)))
 
 
 def _parse_type(text: str | None) -> int | None:
-    numbers = {record_type.name: record_type.id for record_type in RECORD_TYPES.values()}
+    """Return the number of the record type in --type. None means that the option is not given."""
     if text is None:
         return None
+    numbers = {record_type.name: record_type.id for record_type in RECORD_TYPES.values()}
     if text in numbers:
         return numbers[text]
     try:
@@ -114,26 +126,32 @@ def _parse_type(text: str | None) -> int | None:
 def _print_log(
     log: Log, args: argparse.Namespace, dialect: Dialect, wanted_type: int | None, errors: list[str]
 ) -> None:
-    has_filter = args.group or wanted_type is not None or args.first is not None
+    """Print the batches and records that the options select. Append the messages about bad data to `errors`.
+
+    `wanted_type` is the number of the only record type to print; None means all types.
+    """
+    selects_records = args.group or wanted_type is not None or args.first is not None
     next_offset = log.start_offset
     for batch in batches_until(log, Stop(args.until, args.until_time)):
         next_offset = batch.next_offset
         try:
             lines = list(_format_records(log, batch, args, dialect, wanted_type, errors))
-            if not args.json and (lines or not has_filter):
+            shows_batch = not selects_records or bool(lines)
+            if shows_batch and not args.json:
                 lines.insert(0, _format_batch(log, batch))
         except BadBytes as error:
             errors.append(str(error))
             continue
         for line in lines:
             print(line)
-    is_cut = args.until is not None or args.until_time is not None
-    if is_cut and not args.json:
+    has_limit = args.until is not None or args.until_time is not None
+    if has_limit and not args.json:
         options.print_cut({log.partition: next_offset})
-    _note_damage(log, errors)
+    _add_damage(log, errors)
 
 
-def _note_damage(log: Log, errors: list[str]) -> None:
+def _add_damage(log: Log, errors: list[str]) -> None:
+    """Append a message to `errors` if the log ends because of damaged bytes."""
     if log.damage:
         damage = log.damage
         errors.append(f"{damage.file}, byte {damage.position}: the log ends here: {damage.reason}")
@@ -142,48 +160,48 @@ def _note_damage(log: Log, errors: list[str]) -> None:
 def _format_records(
     log: Log, batch: Batch, args: argparse.Namespace, dialect: Dialect, wanted_type: int | None, errors: list[str]
 ) -> Iterator[str]:
+    """Yield a line for each selected record of a batch. Append the decoding errors to `errors`."""
     for log_record in batch.records:
         if args.first is not None and log_record.offset < args.first:
             continue
-        record, error, control = _decode_record(batch, log_record, dialect)
+        decoded = _decode_record(batch, log_record, dialect)
+        record = decoded.record
         if args.group is not None and (record is None or find_group_id(record) != args.group):
             continue
         if wanted_type is not None and (record is None or record.type != wanted_type):
             continue
-        if error:
-            errors.append(error)
+        if decoded.error:
+            errors.append(decoded.error)
         format_record = _format_json if args.json else _format_text
-        yield format_record(log, batch, log_record, record, dialect, error, control)
+        yield format_record(log, batch, log_record, decoded, dialect)
 
 
-def _decode_record(
-    batch: Batch, log_record: LogRecord, dialect: Dialect
-) -> tuple[Record | None, str | None, str | None]:
-    """Return the record, the error and the name of the control record's type; two of these three are None.
+class _Decoded(NamedTuple):
+    """The result of decoding. Exactly one field is not None.
 
-    The error says why the record cannot be decoded.
+    `control_type` is the name of a control record's type. `error` says why the record cannot be decoded.
     """
+
+    record: Record | None = None
+    control_type: str | None = None
+    error: str | None = None
+
+
+def _decode_record(batch: Batch, log_record: LogRecord, dialect: Dialect) -> _Decoded:
     try:
         if not batch.is_control:
-            return decode(log_record.key, log_record.value, dialect), None, None
+            return _Decoded(record=decode(log_record.key, log_record.value, dialect))
         control_type = decode_control_key(log_record.key)
-        is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
-        return None, None, control_type.name.lower() if is_marker else control_type.name
+        ends_transaction = control_type in (ControlType.COMMIT, ControlType.ABORT)
+        return _Decoded(control_type=control_type.name.lower() if ends_transaction else control_type.name)
     except BadBytes as error:
         error.file = batch.file
         error.offset = log_record.offset
-        return None, str(error), None
+        return _Decoded(error=str(error))
 
 
-def _format_json(
-    log: Log,
-    batch: Batch,
-    log_record: LogRecord,
-    record: Record | None,
-    dialect: Dialect,
-    error: str | None,
-    control: str | None,
-) -> str:
+def _format_json(log: Log, batch: Batch, log_record: LogRecord, decoded: _Decoded, dialect: Dialect) -> str:
+    record = decoded.record
     fields: dict[str, Any] = {
         "partition": log.partition,
         "offset": log_record.offset,
@@ -191,14 +209,14 @@ def _format_json(
         "producer_id": batch.producer_id,
         "producer_epoch": batch.producer_epoch,
         "transactional": batch.is_transactional,
-        "control": control,
+        "control": decoded.control_type,
         "type": record and record.type,
         "name": record and record.name,
         "key": record and key_to_json(record),
         "value": record and value_to_json(record, dialect),
     }
-    if error:
-        fields["error"] = error
+    if decoded.error:
+        fields["error"] = decoded.error
         fields["key_hex"] = _to_hex(log_record.key)
         fields["value_hex"] = _to_hex(log_record.value)
     return json.dumps(fields)
@@ -209,11 +227,15 @@ def _to_hex(data: bytes | None) -> str | None:
 
 
 def _format_batch(log: Log, batch: Batch) -> str:
-    codec = "" if not batch.attributes & 0x07 else f" {batch.compression.name.lower()}"
-    properties = [f"magic {batch.magic}{codec}"]
+    properties = [f"magic {batch.magic}"]
+    if batch.attributes & CODEC:
+        properties = [f"magic {batch.magic} {batch.compression.name.lower()}"]
     if batch.producer_id >= 0:
         properties.append(f"producer {batch.producer_id}/{batch.producer_epoch}")
-    properties += ["transactional"] * batch.is_transactional + ["control"] * batch.is_control
+    if batch.is_transactional:
+        properties.append("transactional")
+    if batch.is_control:
+        properties.append("control")
     if batch.delete_horizon_ms is not None:
         properties.append(f"delete horizon {batch.delete_horizon_ms}")
     partition = "" if log.partition is None else f"partition {log.partition} "
@@ -221,23 +243,18 @@ def _format_batch(log: Log, batch: Batch) -> str:
     return f"{partition}{offsets}, byte {batch.position}, {batch.size} bytes, {', '.join(properties)}"
 
 
-def _format_text(
-    log: Log,
-    batch: Batch,
-    log_record: LogRecord,
-    record: Record | None,
-    dialect: Dialect,
-    error: str | None,
-    control: str | None,
-) -> str:
-    if error:
-        raw_bytes = f"key {_to_hex(log_record.key)}, value {_to_hex(log_record.value)}"
-        return f"  {log_record.offset}  cannot be decoded: {escape(error)}: {raw_bytes}"
+def _format_text(log: Log, batch: Batch, log_record: LogRecord, decoded: _Decoded, dialect: Dialect) -> str:
+    record = decoded.record
+    if decoded.error:
+        hex_bytes = f"key {_to_hex(log_record.key)}, value {_to_hex(log_record.value)}"
+        return f"  {log_record.offset}  cannot be decoded: {escape(decoded.error)}: {hex_bytes}"
     if record is None:
-        return f"  {log_record.offset}  marker: {control}"
+        return f"  {log_record.offset}  marker: {decoded.control_type}"
     key = key_to_json(record)
     value = value_to_json(record, dialect)
-    key_text = " ".join(f"{name}={content}" for name, content in key.get("data", {"key": key.get("hex")}).items())
+    # The key of an unknown record type has no fields, only bytes in hex.
+    key_fields = key.get("data", {"key": key.get("hex")})
+    key_text = " ".join(f"{name}={content}" for name, content in key_fields.items())
     if value is None:
         value_text = "tombstone"
     elif "data" in value:

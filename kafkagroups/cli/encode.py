@@ -1,4 +1,4 @@
-"""The command `encode`: the bytes of records that are given as Kafka's JSON."""
+"""The command `encode`: encode records that are given as Kafka's JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jsonl",
         action="store_true",
-        help="read one record per line from stdin; print one line with key_hex and value_hex for each",
+        help="read one record per line from stdin, and print one line with key_hex and value_hex for each record",
     )
     parser.add_argument("--kafka", metavar="VERSION", help="use the value versions that this Kafka version writes")
 
@@ -50,28 +50,31 @@ def _encode_row(row: Any, kafka: str | None) -> dict[str, Any]:
     if kafka is None:
         key, value = encode(from_json(row))
     else:
-        key, value = encode(*_record_written_by(row, kafka))
+        key, value = encode(*_parse_record_for(row, kafka))
     return {"key_hex": key.hex(), "value_hex": None if value is None else value.hex()}
 
 
-def _record_written_by(row: Any, kafka: str) -> tuple[Record, Dialect]:
-    """Return a row's record in the value version that this Kafka version writes, and the dialect of that broker.
+def _parse_record_for(row: Any, kafka: str) -> tuple[Record, Dialect]:
+    """Return the record of a JSON row, with the value version that this Kafka version writes, and its dialect.
 
-    The dialect says which coordinator and which Kafka version. The row does not need a version of its value.
+    The dialect contains the rules of this version's coordinator. The JSON value needs no version.
     """
-    version = parse_writer(kafka)
-    dialect = build_dialect("classic" if version < FIRST_WITHOUT_CLASSIC_COORDINATOR else "new", version, kafka)
+    kafka_version = parse_writer(kafka)
+    has_classic_coordinator = kafka_version < FIRST_WITHOUT_CLASSIC_COORDINATOR
+    dialect = build_dialect("classic" if has_classic_coordinator else "new", kafka_version, kafka)
     try:
-        data = row["value"]["data"]
-        expires = data.get("expireTimestamp", -1) != -1
-        written_version = value_version(int(row["key"]["type"]), kafka, expires=expires)
+        expires = row["value"]["data"].get("expireTimestamp", -1) != -1
+        record_type = int(row["key"]["type"])
+        written_version = value_version(record_type, kafka, expires=expires)
+        # from_json needs a version.
         row = {**row, "value": {"version": written_version, **row["value"]}}
     except (TypeError, KeyError, AttributeError, ValueError):
-        # The row is a tombstone, its value is hex text, or from_json will refuse the row.
+        # The row is a tombstone, or its value is hex text, or the row is wrong. In the last case, from_json raises the
+        # error.
         written_version = None
     record = from_json(row, dialect)
     if written_version is not None:
         record = replace(record, value_version=written_version)
-    elif version not in writers_of(record):
+    elif kafka_version not in writers_of(record):
         raise UsageError(f"Kafka {kafka} writes no record of type {record.type}")
     return record, dialect

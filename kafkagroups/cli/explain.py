@@ -1,9 +1,14 @@
-"""The command `explain`: every record of a group or an offset, and the record's fate."""
+"""The command `explain`: every record of a group or of one of its offsets, and the fate of each record.
+
+The fate says what happened to a record: a broker answers with it, a newer record superseded it, and so on. A backward
+commit is a commit of a smaller offset than the previous commit of the same topic-partition.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+from typing import Any
 
 from kafkagroups.api import explain
 from kafkagroups.cli import options
@@ -17,15 +22,17 @@ from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.record_types import RECORD_TYPES
 
 NAME = "explain"
-HELP = "show which record decides a group's or an offset's state, and the fate of the other records"
+HELP = "show which record decides the state of a group or of an offset, and the fate of the other records"
 EXAMPLES = """\
 examples:
   kafkagroups explain data/harbour/3.9.2 --group billing --coordinator classic
   kafkagroups explain LOG --group billing --topic orders --partition 0
   kafkagroups explain LOG --group billing --until-time 2026-11-21T10:00 --json"""
 
+DEFAULT_PARTITIONS = 50
+"""The default partition count of the offsets topic."""
 LAST_RECORDS = 20
-"""The text output of a long history shows this number of records from its end, and the backward commits."""
+"""The text output of a long history shows only the backward commits and this number of records from the end."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,35 +47,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all",
         action="store_true",
-        help=f"show every record, not only the last {LAST_RECORDS} and those where an offset went back",
+        help=f"show every record, not only the last {LAST_RECORDS} and the commits that set an offset back",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object, with every record")
 
 
 def run(args: argparse.Namespace) -> int:
     dialect = options.choose_dialect(args.coordinator, args.kafka)
-    dialect_options = {"coordinator": dialect.coordinator, "kafka": dialect.kafka, "partitions": args.partitions}
-    until = {"until": args.until, "until_time": args.until_time}
+    load_options = {
+        "coordinator": dialect.coordinator,
+        "kafka": dialect.kafka,
+        "partitions": args.partitions,
+        "until": args.until,
+        "until_time": args.until_time,
+    }
     status = 0
     for path in args.paths:
         try:
             with spinner(path):
-                explanation = explain(path, args.group, args.topic, args.partition, **dialect_options, **until)
+                explanation = explain(path, args.group, args.topic, args.partition, **load_options)
         except UsageError as error:
             options.print_error(error)
             status = 2
             continue
         if args.json:
-            history = [history_json(entry) for entry in explanation.history]
-            header = {"path": path, "group": explanation.group, "coordinator": explanation.coordinator}
-            outcome = {
-                "answer": explanation.answer,
-                "error": explanation.error,
-                "next_offsets": {
-                    json.dumps(number): next_offset for number, next_offset in explanation.next_offsets.items()
-                },
-            }
-            print(json.dumps({**header, "history": history, **outcome}), flush=True)
+            print(json.dumps(_to_json(path, explanation)), flush=True)
         else:
             _print_text(path, explanation, args)
             if args.until is not None or args.until_time is not None:
@@ -79,20 +82,47 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
+def _to_json(path: str, explanation: Explanation) -> dict[str, Any]:
+    next_offsets = explanation.next_offsets.items()
+    return {
+        "path": path,
+        "group": explanation.group,
+        "coordinator": explanation.coordinator,
+        "history": [history_json(entry) for entry in explanation.history],
+        "answer": explanation.answer,
+        "error": explanation.error,
+        # A partition without a number (None) has the name "null".
+        "next_offsets": {json.dumps(partition): next_offset for partition, next_offset in next_offsets},
+    }
+
+
 def _print_text(path: str, explanation: Explanation, args: argparse.Namespace) -> None:
     subject = f"{args.topic}-{args.partition} of {explanation.group}" if args.topic else explanation.group
     broker = f"A {explanation.kafka} broker ({explanation.coordinator} coordinator)"
     if not explanation.history:
-        partition = partition_for(explanation.group, args.partitions or 50)
-        home = f"group {explanation.group} is stored in partition {partition}"
-        condition = "" if args.partitions else " if the topic has 50 (--partitions)"
-        print(escape(f"No record of {subject} in {path}; {home}{condition}."))
+        partition = partition_for(explanation.group, args.partitions or DEFAULT_PARTITIONS)
+        location = f"group {explanation.group} is stored in partition {partition}"
+        condition = "" if args.partitions else f" if the topic has {DEFAULT_PARTITIONS} (--partitions)"
+        print(escape(f"No record of {subject} in {path}; {location}{condition}."))
         if explanation.error is not None:
             print(escape(f"{broker} fails to load {explanation.error}."))
         return
+    _print_history(explanation, shows_all=args.all)
+    _print_answer(explanation, subject, broker, is_offset=bool(args.topic))
+    for entry in explanation.waiting:
+        print(
+            escape(
+                f"{entry.key}: record {entry.offset} is pending until producer {entry.producer_id}'s transaction ends. "
+                "To a request for stable offsets, a broker answers UNSTABLE_OFFSET_COMMIT."
+            )
+        )
+
+
+def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
+    """Print a table of the records; of a long history, only the selected records."""
     backward_ids = _find_backward_commits(explanation.history)
-    shown_entries = explanation.history if args.all else _select_records(explanation.history, backward_ids)
-    rows = [_format_row(entry, id(entry) in backward_ids) for entry in shown_entries]
+    shown_entries = explanation.history if shows_all else _select_records(explanation.history, backward_ids)
+    rows = [_format_row(entry, is_backward=id(entry) in backward_ids) for entry in shown_entries]
     columns = (
         "part.",
         "record",
@@ -106,76 +136,83 @@ def _print_text(path: str, explanation: Explanation, args: argparse.Namespace) -
         "by",
         "why",
     )
-    # The first five columns are always shown. Other columns are shown only if a record has a value for them.
-    used = [index for index in range(len(columns)) if index < 5 or any(row[index] != "" for row in rows)]
-    print_table([columns[index] for index in used], [[row[index] for index in used] for row in rows])
+    # A column after "about" is shown only if a record has a value for this column.
+    first_optional = columns.index("about") + 1
+    shown_columns = list(range(first_optional))
+    for index in range(first_optional, len(columns)):
+        if any(row[index] != "" for row in rows):
+            shown_columns.append(index)
+    print_table([columns[index] for index in shown_columns], [[row[index] for index in shown_columns] for row in rows])
     if len(shown_entries) < len(explanation.history):
         print(
-            f"{len(shown_entries)} of {len(explanation.history)} records: the last {LAST_RECORDS}, and where an offset "
-            "went back (▼). --all shows all of them."
+            f"{len(shown_entries)} of {len(explanation.history)} records: the last {LAST_RECORDS}, and the commits "
+            "that set an offset back (▼). --all shows all records."
         )
     elif backward_ids:
-        print("▼: the offset went back.")
+        print("▼: this commit set the offset back.")
+
+
+def _print_answer(explanation: Explanation, subject: str, broker: str, *, is_offset: bool) -> None:
+    """Print what a broker answers about the subject, which is a group or an offset (`is_offset`)."""
     failure = "" if explanation.error is None else f"; it fails to load {explanation.error}"
     if explanation.answer is None:
         print(escape(f"{broker} answers nothing about {subject}{failure}."))
-    elif args.topic:
-        metadata = f", with the metadata {explanation.answer['metadata']!r}" if explanation.answer["metadata"] else ""
-        print(escape(f"{broker} answers {explanation.answer['offset']} for {subject}{metadata}{failure}."))
+    elif is_offset:
+        answer = explanation.answer
+        metadata = f", with the metadata {answer['metadata']!r}" if answer["metadata"] else ""
+        print(escape(f"{broker} answers {answer['offset']} for {subject}{metadata}{failure}."))
     else:
         state = explanation.answer["state"]
-        offsets = len(explanation.answer["offsets"])
-        print(escape(f"{broker} answers that {subject} is {state}, with {offsets} offsets{failure}."))
-    for entry in explanation.waiting:
-        print(
-            escape(
-                f"{entry.key}: record {entry.offset} is pending until producer {entry.producer_id}'s transaction ends; "
-                "to a request for stable offsets, a broker answers UNSTABLE_OFFSET_COMMIT."
-            )
-        )
+        offset_count = len(explanation.answer["offsets"])
+        print(escape(f"{broker} answers that {subject} is {state}, with {offset_count} offsets{failure}."))
 
 
 def _find_backward_commits(history: list[RecordFate]) -> set[int]:
-    """Return the object ids of the records that commit a smaller offset than the previous record of the same key."""
-    last_offset: dict[TopicPartition, int] = {}
+    """Return Python's ids of the objects in `history` that are backward commits."""
+    last_committed: dict[TopicPartition, int] = {}
     backward_ids = set()
     for entry in history:
-        if entry.key is not None and entry.committed is not None:
-            if entry.committed < last_offset.get(entry.key, entry.committed):
-                backward_ids.add(id(entry))
-            last_offset[entry.key] = entry.committed
+        if entry.key is None or entry.committed is None:
+            continue
+        if entry.committed < last_committed.get(entry.key, entry.committed):
+            backward_ids.add(id(entry))
+        last_committed[entry.key] = entry.committed
     return backward_ids
 
 
 def _select_records(history: list[RecordFate], backward_ids: set[int]) -> list[RecordFate]:
-    """Return the last records, and each backward commit with the previous commit of the same key.
+    """Return the last records, and each backward commit with the previous commit of its topic-partition.
 
-    A backward commit has a smaller offset than the previous commit. `backward_ids` are the object ids of these records.
+    A history that is not much longer is returned as a whole. `backward_ids` is the result of _find_backward_commits.
     """
     if len(history) <= 2 * LAST_RECORDS:
         return history
-    previous: dict[TopicPartition, RecordFate] = {}
+    previous_commit: dict[TopicPartition, RecordFate] = {}
     selected_ids = {id(entry) for entry in history[-LAST_RECORDS:]}
     for entry in history:
-        if id(entry) in backward_ids and entry.key is not None:
-            selected_ids |= {id(entry), id(previous[entry.key])}
-        if entry.key is not None and entry.committed is not None:
-            previous[entry.key] = entry
+        if entry.key is None or entry.committed is None:
+            continue
+        if id(entry) in backward_ids:
+            selected_ids |= {id(entry), id(previous_commit[entry.key])}
+        previous_commit[entry.key] = entry
     return [entry for entry in history if id(entry) in selected_ids]
 
 
-def _format_row(entry: RecordFate, is_backward: bool) -> tuple[object, ...]:
-    name: object = "-" if entry.type is None else entry.type
+def _format_row(entry: RecordFate, *, is_backward: bool) -> tuple[object, ...]:
+    type_name: object = "-" if entry.type is None else entry.type
     if entry.type in RECORD_TYPES:
-        name = RECORD_TYPES[entry.type].name
+        type_name = RECORD_TYPES[entry.type].name
+    committed = "" if entry.committed is None else str(entry.committed)
+    if is_backward:
+        committed += " ▼"
     assert entry.fate is not None
     return (
         "-" if entry.partition is None else entry.partition,
         entry.offset,
         options.format_time(entry.timestamp),
-        name,
+        type_name,
         entry.key or entry.member_id or "",
-        "" if entry.committed is None else f"{entry.committed}{' ▼' * is_backward}",
+        committed,
         entry.note or "",
         "" if entry.producer_id is None else entry.producer_id,
         entry.fate.value,

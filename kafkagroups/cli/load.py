@@ -1,4 +1,4 @@
-"""The command `load`: load a log as a broker does; show its groups, or save them."""
+"""The command `load`: load a log as a broker does, and show its groups or write them to files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafkagroups.records.versions import Dialect
 from kafkagroups.tables.group_json import group_json, offsets_json, pending_json
 
 NAME = "load"
-HELP = "load a log as a broker's coordinator does, and show the groups that it would answer"
+HELP = "load a log as a broker's coordinator does, and show the groups and offsets"
 EXAMPLES = """\
 examples:
   kafkagroups load data/harbour/3.9.2 --coordinator classic
@@ -41,10 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=(*ENGINES, "spark"),
         default="auto",
-        help="the loader (auto, the default: by the size of the log)",
+        help="the program that reads the records (default: auto, which chooses by the size of the log)",
     )
     parser.add_argument(
-        "--master", metavar="URL", help="the Spark master, with --engine spark (all cores of this machine)"
+        "--master", metavar="URL", help="the Spark master, for --engine spark (default: all cores of this machine)"
     )
     parser.add_argument(
         "--to",
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     dialect = options.choose_dialect(args.coordinator, args.kafka)
     if args.master and args.engine != "spark":
         raise UsageError("--master needs --engine spark")
-    if args.snapshot and (args.engine == "spark" or args.until is not None or args.until_time is not None or args.to):
+    if args.snapshot and (args.engine == "spark" or args.to or _has_limit(args)):
         raise UsageError("--snapshot cannot be used with --until, --until-time, --to or --engine spark")
     if args.snapshot and len(args.paths) > 1:
         raise UsageError(f"--snapshot takes one PATH, not {len(args.paths)}")
@@ -82,13 +82,18 @@ def run(args: argparse.Namespace) -> int:
             print(json.dumps(to_json(groups)))
         else:
             _print_groups(groups)
-            if args.until is not None or args.until_time is not None:
+            if _has_limit(args):
                 options.print_cut({number: loaded.next_offset for number, loaded in groups.partitions.items()})
         sys.stdout.flush()
         for line in groups.problems:
             options.print_error(line)
             status = max(status, 1)
     return status
+
+
+def _has_limit(args: argparse.Namespace) -> bool:
+    """Return whether the options limit the load to the beginning of the log."""
+    return args.until is not None or args.until_time is not None
 
 
 def _parse_parquet_folder(text: str) -> str:
@@ -99,13 +104,15 @@ def _parse_parquet_folder(text: str) -> str:
 
 
 def _write_parquet(args: argparse.Namespace, dialect: Dialect) -> int:
+    """Load one PATH, write its tables as Parquet files, and return the exit code."""
     from kafkagroups.tables.parquet import check_empty, write_tables
 
     if len(args.paths) > 1:
         raise UsageError(f"--to takes one PATH, not {len(args.paths)}")
     (path,) = args.paths
     check_empty(args.to)
-    if args.engine != "spark" or args.until is not None or args.until_time is not None:
+    # Spark's own writer does not support the limits. So with a limit, this process writes the result of the load.
+    if args.engine != "spark" or _has_limit(args):
         written = write_tables(_load(path, dialect, args), args.to)
     else:
         from kafkagroups.spark.parquet import load_and_write
@@ -115,8 +122,8 @@ def _write_parquet(args: argparse.Namespace, dialect: Dialect) -> int:
     if args.json:
         print(json.dumps({"path": path, "to": args.to, "rows": written.rows}))
     else:
-        for name, rows in written.rows.items():
-            print(escape(f"{args.to}/{name}: {rows} rows"))
+        for table, row_count in written.rows.items():
+            print(escape(f"{args.to}/{table}: {row_count} rows"))
     sys.stdout.flush()
     for line in written.problems:
         options.print_error(line)
@@ -124,7 +131,10 @@ def _write_parquet(args: argparse.Namespace, dialect: Dialect) -> int:
 
 
 def _resume_snapshot(path: str, dialect: Dialect, args: argparse.Namespace) -> Groups:
-    """Read the snapshot, add the new batches of the log, save the new snapshot, and return its groups."""
+    """Update the snapshot with the new batches of the log, save it, and return its groups.
+
+    A snapshot stores the result of a load, and the offset up to which each partition was read.
+    """
     from kafkagroups.loading.snapshots import Snapshot, files
 
     snapshot = Snapshot(dialect, {})
@@ -137,13 +147,15 @@ def _resume_snapshot(path: str, dialect: Dialect, args: argparse.Namespace) -> G
 
 
 def _load(path: str, dialect: Dialect, args: argparse.Namespace) -> Groups:
+    """Load one PATH with the engine, the limits and the snapshot of the options."""
     if args.snapshot:
         with spinner(path):
             return _resume_snapshot(path, dialect, args)
     limits = {"partitions": args.partitions, "until": args.until, "until_time": args.until_time}
     if args.engine != "spark":
         if "://" in path and not os.path.exists(path):
-            raise UsageError(f"{path.partition('://')[0]}:// needs --engine spark")
+            scheme = path.partition("://")[0]
+            raise UsageError(f"{scheme}:// needs --engine spark")
         with progress_bar() as progress:
             return load(path, dialect.coordinator, dialect.kafka, engine=args.engine, progress=progress, **limits)
     from kafkagroups import spark
@@ -154,6 +166,7 @@ def _load(path: str, dialect: Dialect, args: argparse.Namespace) -> Groups:
 
 def to_json(groups: Groups) -> dict[str, Any]:
     """Return what `load --json` prints."""
+    # If this Kafka version was not compared with a broker, `kafka_rules` is the version whose rules were applied.
     rules = {} if groups.kafka_rules is None else {"kafka_rules": groups.kafka_rules}
     return {
         "path": groups.path,
@@ -174,27 +187,27 @@ def _print_groups(groups: Groups) -> None:
     partitions = groups.partitions.values()
     records = sum(partition.records for partition in partitions)
     batches = sum(partition.batches for partition in partitions)
-    partition_count = f"{len(partitions)} partitions" if len(partitions) != 1 else "1 partition"
-    print(escape(f"{groups.path}: {records} records in {batches} batches of {partition_count},"))
+    counted_partitions = "1 partition" if len(partitions) == 1 else f"{len(partitions)} partitions"
+    print(escape(f"{groups.path}: {records} records in {batches} batches of {counted_partitions},"))
     print(f"loaded as the {groups.coordinator} coordinator of Kafka {groups.kafka} loads them.")
     rows = []
     for group_id in sorted(groups):
         group = group_json(groups[group_id])
         protocol = f"{group['protocol_type']} {group['protocol'] or ''}".strip() or "-"
-        counts = [len(group[name]) for name in ("members", "offsets", "pending")]
+        counts = [len(group[field]) for field in ("members", "offsets", "pending")]
         epoch = group["generation"] if group["type"] == "classic" else group["group_epoch"]
         partition = "-" if group["partition"] is None else group["partition"]
         rows.append((group_id, partition, group["type"], group["state"], protocol, epoch, *counts))
     print_table(("group", "part.", "type", "state", "protocol", "epoch", "members", "offsets", "pending"), rows)
-    committed = [
-        (group_id, partition, offset.offset, offset.metadata, offset.record_offset)
+    offset_rows = [
+        (group_id, topic_partition, offset.offset, offset.metadata, offset.record_offset)
         for group_id in sorted(groups)
-        for partition, offset in sorted(groups[group_id].offsets.items())
+        for topic_partition, offset in sorted(groups[group_id].offsets.items())
     ]
-    if committed:
-        print_table(("group", "topic-partition", "offset", "metadata", "record"), committed)
+    if offset_rows:
+        print_table(("group", "topic-partition", "offset", "metadata", "record"), offset_rows)
     for title, group_ids in (
-        ("Groups that are not known, but whose offsets remain in memory", groups.orphans),
+        ("Groups that the coordinator does not have, but whose offsets it keeps in memory", groups.orphans),
         ("Groups with records in other partitions", groups.elsewhere),
     ):
         if group_ids:

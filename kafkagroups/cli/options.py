@@ -1,4 +1,4 @@
-"""Shared parts of the commands: options, values, JSON lines on stdin, errors on stderr."""
+"""What several commands share: options, parsers of values, JSON lines from stdin, errors on stderr."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.records.versions import DEFAULT_KAFKA, Dialect, dialect, parse_release
 
 PATH_HELP = "a partition directory, a .log file, or a folder of partition directories"
-UNTIL_HELP = "only batches whose base offset is below N, each as a whole; the log must have one partition"
+UNTIL_HELP = "read only whole batches whose base offset is below N; the log must have one partition"
 
 
 def add_paths(parser: argparse.ArgumentParser, help_suffix: str = "") -> None:
@@ -28,15 +28,15 @@ def add_coordinator(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--coordinator",
         choices=("classic", "new"),
-        help="the coordinator whose rules apply (new; classic if --kafka is below 4)",
+        help="the coordinator whose rules apply (default: new, or classic if --kafka is below 4)",
     )
     defaults = ", ".join(f"{kafka} for {name}" for name, kafka in DEFAULT_KAFKA.items())
-    parser.add_argument("--kafka", metavar="VERSION", help=f"the coordinator's Kafka version ({defaults})")
+    parser.add_argument("--kafka", metavar="VERSION", help=f"the coordinator's Kafka version (default: {defaults})")
 
 
 def add_partitions(parser: argparse.ArgumentParser) -> None:
     """Add --partitions."""
-    parser.add_argument("--partitions", type=int, metavar="N", help="the partition count of the offsets topic")
+    parser.add_argument("--partitions", type=int, metavar="N", help="the partition count of __consumer_offsets")
 
 
 def add_until_time(parser: argparse.ArgumentParser) -> None:
@@ -45,29 +45,31 @@ def add_until_time(parser: argparse.ArgumentParser) -> None:
         "--until-time",
         type=parse_time,
         metavar="T",
-        help="only batches before the first batch with a record after T: ms since 1970, or ISO 8601 in UTC",
+        help="stop before the first batch with a record after the time T: ms since 1970, or ISO 8601 in UTC",
     )
 
 
 def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
-    """Return the dialect for --coordinator and --kafka: the coordinator and the Kafka version whose rules apply.
+    """Return the dialect for --coordinator and --kafka: the rules by which this coordinator reads records.
 
-    Without --coordinator, the version decides the coordinator.
-
-    A line on stderr says so if the rules of this version were not compared with its own broker.
+    Without --coordinator, the Kafka version decides which coordinator it is. If this package was never compared with a
+    broker of this version, print a warning on stderr.
     """
     if coordinator is None:
         coordinator = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
     rules = dialect(coordinator, kafka)
     if rules.rules_of is not None:
-        is_nearest = parse_release(rules.rules_of) != rules.version
-        origin = f"are those of {rules.rules_of}" if is_nearest else "were read in Kafka's source"
+        uses_other_version = parse_release(rules.rules_of) != rules.version
+        origin = f"are those of {rules.rules_of}" if uses_other_version else "were read in Kafka's source"
         print_error(f"Kafka {rules.kafka} was not compared with a broker: its rules {origin}")
     return rules
 
 
 def read_json_lines() -> Iterator[tuple[Any, str | None]]:
-    """For each line of stdin, yield (value, None) or (None, error). The lines are UTF-8 in every locale."""
+    """For each line of stdin, yield its JSON value and None, or None and an error message.
+
+    The lines are read as UTF-8 in every locale.
+    """
     for line in sys.stdin.buffer:
         try:
             yield json.loads(line.decode()), None
@@ -78,7 +80,7 @@ def read_json_lines() -> Iterator[tuple[Any, str | None]]:
 def convert_lines(convert: Callable[[Any], dict[str, Any]]) -> int:
     """Print one line of JSON for each line of stdin and return the exit code.
 
-    A line that cannot be converted gives `{"error": …}`. The first error is repeated on stderr.
+    For a line that cannot be converted, print `{"error": …}`. The first error is also printed on stderr.
     """
     first_error = None
     for number, (row, json_error) in enumerate(read_json_lines(), 1):
@@ -88,7 +90,8 @@ def convert_lines(convert: Callable[[Any], dict[str, Any]]) -> int:
             result = convert(row)
         except (UsageError, InvalidRecord) as error:
             result = {"error": "; ".join(error_lines(error))}
-            first_error = first_error or f"line {number}: {error}"
+            if first_error is None:
+                first_error = f"line {number}: {error}"
         print(json.dumps(result), flush=True)
     if first_error:
         print_error(first_error)
@@ -96,21 +99,25 @@ def convert_lines(convert: Callable[[Any], dict[str, Any]]) -> int:
 
 
 def error_lines(error: UsageError | InvalidRecord) -> list[str]:
-    """Return one line for each deviation that a strict reader found, or the error's text if it has no deviations.
+    """Return one line for each deviation in the error, or the error's message if there are no deviations.
 
-    A deviation is an encoding that Kafka's own writer would not produce.
+    A deviation is an encoding that Kafka reads but never writes. Only --strict refuses deviations.
     """
     deviations = error.deviations if isinstance(error, InvalidRecord) else ()
     return [str(deviation) for deviation in deviations] or [str(error)]
 
 
 def print_error(message: object) -> None:
-    """Print one line on stderr; control characters are escaped."""
+    """Print a message on stderr in one line, with control characters escaped."""
     print(escape(f"kafkagroups: {message}"), file=sys.stderr)
 
 
 def print_cut(next_offsets: Mapping[int | None, int]) -> None:
-    """For each partition, print the first offset that was not read because of --until or --until-time."""
+    """Print where --until or --until-time has cut the log.
+
+    `next_offsets` contains the first offset of each partition that was not read. The partition is None if the log's
+    folder is not named like a partition.
+    """
     offsets = (
         f"{offset}" if partition is None else f"{offset} in partition {partition}"
         for partition, offset in next_offsets.items()
@@ -119,7 +126,10 @@ def print_cut(next_offsets: Mapping[int | None, int]) -> None:
 
 
 def parse_hex(text: object, name: str) -> bytes | None:
-    """Return the bytes of hex digits, or None for None. The error's message calls the text `name`."""
+    """Return the bytes that are written as hex digits, or None for None. `name` is the argument's name for the error.
+
+    Raises UsageError if the text is not an even number of hex digits.
+    """
     if text is None:
         return None
     try:
@@ -131,7 +141,7 @@ def parse_hex(text: object, name: str) -> bytes | None:
 
 
 def parse_time(text: str) -> int:
-    """Return a time in ms since 1970. The text is this number, or ISO 8601 (in UTC if it has no time zone)."""
+    """Return a time in ms since 1970. The text is this number, or a time in ISO 8601 (UTC, if it has no time zone)."""
     if re.fullmatch(r"-?\d+", text):
         return int(text)
     try:
@@ -144,7 +154,11 @@ def parse_time(text: str) -> int:
 
 
 def format_time(ms: int) -> str:
-    """Return a time in UTC, to the second; "" for a negative time; the number itself if datetime has no such year."""
+    """Return a time in UTC without the milliseconds. `ms` is the time in ms since 1970.
+
+    Return "" for a negative number, which means that there is no time. Return the number itself if it is too large for
+    datetime.
+    """
     if ms < 0:
         return ""
     try:

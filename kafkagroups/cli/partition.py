@@ -19,7 +19,11 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("groups", metavar="GROUP", nargs="+", help="a group id")
     parser.add_argument(
-        "--partitions", type=int, default=50, metavar="N", help="the value of offsets.topic.num.partitions (50)"
+        "--partitions",
+        type=int,
+        default=50,
+        metavar="N",
+        help="the partition count of __consumer_offsets, offsets.topic.num.partitions (default: 50)",
     )
     parser.add_argument("--json", action="store_true", help='one line per group: {"group":…,"partition":…}')
 

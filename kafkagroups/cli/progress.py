@@ -1,4 +1,4 @@
-"""Progress displays on a terminal: a bar for counted work, and a spinner for other work."""
+"""Progress displays on a terminal: a bar if the amount of work is known, and a spinner otherwise."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Protocol
 from kafkagroups.cli.tables import escape
 
 LARGE_LOG = 4 * 1024 * 1024
-"""A bar is shown only for loads of at least this number of bytes. Smaller loads take too little time."""
+"""A bar is shown only if at least this number of bytes is read. Smaller logs take too little time."""
 
 
 class Report(Protocol):
-    """A function that is called with the name of a step, the amount of work done, and the total amount."""
+    """A function that is called with the name of a step, the units of work that are done, and the total units."""
 
     def __call__(self, step: str, done: int, total: int, /) -> None: ...
 
@@ -33,10 +33,10 @@ def spinner(path: str) -> Iterator[None]:
 
 @contextmanager
 def progress_bar(unit: str = "bytes", min_total: int = LARGE_LOG) -> Iterator[Report | None]:
-    """Yield a function that moves a bar, or None if stderr is not a terminal.
+    """Yield a function that shows progress bars, one for each step, or None if stderr is not a terminal.
 
-    `unit` is the name of what the bar counts. A step with a total below `min_total` units shows no bar. The bars
-    disappear when the work is done.
+    `unit` is the name of the unit that the bars count, such as bytes. A step with a total below `min_total` units has
+    no bar. The bars disappear at the end of the `with` block.
     """
     if not sys.stderr.isatty():
         yield None
@@ -57,6 +57,7 @@ def progress_bar(unit: str = "bytes", min_total: int = LARGE_LOG) -> Iterator[Re
 
         def report(step: str, done: int, total: int, /) -> None:
             nonlocal last_shown
+            # Changes below 1% are not shown, because drawing takes time.
             is_small_change = 0 < done - last_shown < total // 100
             if total < min_total or is_small_change:
                 return

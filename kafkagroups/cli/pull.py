@@ -1,4 +1,4 @@
-"""The command `pull`: copy the offsets topic of a running cluster as segment files."""
+"""The command `pull`: copy the topic __consumer_offsets of a running cluster into segment files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kafkagroups.live.client import MECHANISMS, PROTOCOLS, Security
 from kafkagroups.live.pull import PullResult, pull
 
 NAME = "pull"
-HELP = "copy the topic of a running cluster as segments, byte for byte, with control batches"
+HELP = "copy __consumer_offsets of a running cluster into segment files, byte for byte, with control batches"
 EXAMPLES = """\
 examples:
   kafkagroups pull --bootstrap broker-1:9092 --out pulled
@@ -40,12 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", required=True, metavar="DIR", help="a new or empty folder for the partition directories"
     )
     parser.add_argument(
-        "--partitions", type=parse_numbers, metavar="LIST", help="only these partitions, such as 0,3,7-9 (all)"
+        "--partitions", type=parse_numbers, metavar="LIST", help="only these partitions, such as 0,3,7-9 (default: all)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    security = parser.add_argument_group("security, named as in Kafka's clients")
+    security = parser.add_argument_group("security options, with the names of Kafka's clients")
     security.add_argument(
-        "--security-protocol", choices=PROTOCOLS, default="PLAINTEXT", help="how to connect (PLAINTEXT)"
+        "--security-protocol", choices=PROTOCOLS, default="PLAINTEXT", help="how to connect (default: PLAINTEXT)"
     )
     security.add_argument(
         "--cafile",
@@ -53,9 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the certificate authority of the brokers (default: the authorities of the system)",
     )
     security.add_argument("--certfile", metavar="PEM", help="the certificate of the client")
-    security.add_argument("--keyfile", metavar="PEM", help="the key of the client, unless it is in the same file")
     security.add_argument(
-        "--any-hostname", action="store_true", help="accept a certificate with a host name that is not the broker's"
+        "--keyfile", metavar="PEM", help="the private key of the client (default: the key is in the --certfile)"
+    )
+    security.add_argument(
+        "--any-hostname", action="store_true", help="accept a certificate whose host name is not the broker's"
     )
     security.add_argument("--sasl-mechanism", choices=MECHANISMS, help="the SASL mechanism")
     security.add_argument("--user", metavar="NAME", help="the SASL user")
@@ -64,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kerberos-service",
         metavar="NAME",
         default="kafka",
-        help="the service name of the brokers, for GSSAPI (kafka)",
+        help="the Kerberos service name of the brokers, for GSSAPI (default: kafka)",
     )
 
 
@@ -87,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"partitions": {str(number): asdict(part) for number, part in pulled.partitions.items()}}))
     else:
-        _print(args.out, pulled)
+        _print_text(args.out, pulled)
     sys.stdout.flush()
     for line in pulled.problems:
         options.print_error(line)
@@ -95,18 +97,23 @@ def run(args: argparse.Namespace) -> int:
 
 
 def parse_numbers(text: str) -> list[int]:
-    """Return the numbers of a list such as 0,3,7-9."""
+    """Return the numbers in a text such as 0,3,7-9, in ascending order."""
+    error = argparse.ArgumentTypeError(f"expected numbers and ranges such as 0,3,7-9, found {text!r}")
     numbers: set[int] = set()
     for part in text.split(","):
-        match = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part)
-        if not match or int(match[2] or match[1]) < int(match[1]):
-            raise argparse.ArgumentTypeError(f"expected numbers and ranges such as 0,3,7-9, found {text!r}")
-        numbers.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+        match = re.fullmatch(r"(?P<first>[0-9]{1,6})(?:-(?P<last>[0-9]{1,6}))?", part)
+        if not match:
+            raise error
+        first = int(match["first"])
+        last = int(match["last"] or first)
+        if last < first:
+            raise error
+        numbers.update(range(first, last + 1))
     return sorted(numbers)
 
 
 def _read_password(file: str | None) -> str | None:
-    """Return the SASL password from the file or from the environment."""
+    """Return the SASL password: the first line of the file, or without a file, the environment variable."""
     if file is None:
         return os.environ.get("KAFKAGROUPS_PASSWORD")
     try:
@@ -117,9 +124,10 @@ def _read_password(file: str | None) -> str | None:
     return lines[0] if lines else ""
 
 
-def _print(out: str, pulled: PullResult) -> None:
+def _print_text(out: str, pulled: PullResult) -> None:
     parts = pulled.partitions
     rows = [(number, part.first, part.next, part.bytes) for number, part in parts.items() if part.bytes]
     print_table(("partition", "first", "next", "bytes"), rows)
-    size = sum(part.bytes for part in parts.values())
-    print(f"{size} bytes of {len(parts)} partitions, {len(parts) - len(rows)} of them empty, in {out}")
+    total_bytes = sum(part.bytes for part in parts.values())
+    empty_count = len(parts) - len(rows)
+    print(f"{total_bytes} bytes of {len(parts)} partitions, {empty_count} of them empty, in {out}")

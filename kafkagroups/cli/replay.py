@@ -1,4 +1,7 @@
-"""The command `replay`: play a recorded conversation against this package's coordinator."""
+"""The command `replay`: play a recorded conversation against this package's coordinator.
+
+A conversation is a file of the requests that clients sent to a broker, with events such as restarts.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +12,26 @@ from pathlib import Path
 from kafkagroups.log.writer import create_folder
 
 NAME = "replay"
-HELP = "play a recorded conversation against a coordinator; print its answers and appends"
+HELP = "play recorded requests against this package's coordinator, and print its answers and written records"
 EXAMPLES = """\
 examples:
-  kafkagroups replay CONVERSATION.jsonl --out LOG                one line per request, as the recorded version answers
-  kafkagroups replay CONVERSATION.jsonl --out LOG --kafka 2.8.2  as another version answers
-  kafkagroups dump LOG                                           show what was appended"""
+  kafkagroups replay CONVERSATION.jsonl --out LOG                answer as the Kafka version of the recorded broker
+  kafkagroups replay CONVERSATION.jsonl --out LOG --kafka 2.8.2  answer as another Kafka version
+  kafkagroups dump LOG                                           print the records that the coordinator wrote"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("conversation", metavar="CONVERSATION.jsonl", help="requests and events, in order")
+    parser.add_argument("conversation", metavar="CONVERSATION.jsonl", help="the file with the requests")
     parser.add_argument("--out", required=True, metavar="DIR", help="a new or empty folder for the coordinator's log")
     parser.add_argument(
         "--kafka",
         metavar="VERSION",
-        help="the coordinator's version: 1.0.1, 2.8.2 or 3.9.2 (default: the version of the recorded broker)",
+        help="the coordinator's Kafka version: 1.0.1, 2.8.2 or 3.9.2 (default: the version of the recorded broker)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    # These imports are slow, so they wait until the command runs.
+    # These imports are slow, so other commands do not need them.
     from kafkagroups.replay.conversation import read_conversation
     from kafkagroups.replay.player import Player
 

@@ -1,4 +1,8 @@
-"""The command `stats`: why a log is big and slow to load."""
+"""The command `stats`: why a log is large and slow to load.
+
+A record is live if a broker answers from it, or if its transaction is open. Other records are dead. A row counts the
+records of one group, topic, record type or partition.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,9 @@ from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.versions import Dialect
 
 DEFAULT_ROWS = 20
-"""The largest number of rows in each table of the text output, if the user does not give --top."""
+"""The default of --top in the text output. JSON contains all rows by default."""
 NAME = "stats"
-HELP = "show why a log is big and slow: live and dead bytes, open transactions, what the cleaner cannot clean"
+HELP = "show why a log is large and slow: dead records, open transactions, what the cleaner cannot clean"
 EXAMPLES = """\
 examples:
   kafkagroups stats /var/lib/kafka/data/__consumer_offsets-12
@@ -29,8 +33,12 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_paths(parser)
-    parser.add_argument("--by", choices=BY, default="group", help="what each row counts (group)")
-    parser.add_argument("--top", type=int, metavar="N", help="only the N largest rows")
+    parser.add_argument(
+        "--by", choices=BY, default="group", help="one row for each group, topic, type or partition (default: group)"
+    )
+    parser.add_argument(
+        "--top", type=int, metavar="N", help=f"only the N largest rows (default: {DEFAULT_ROWS}; with --json: all rows)"
+    )
     options.add_coordinator(parser)
     options.add_partitions(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per PATH")
@@ -63,80 +71,86 @@ def run(args: argparse.Namespace) -> int:
 
 def to_json(statistics: Stats, top: int | None) -> dict[str, Any]:
     """Return what `stats --json` prints."""
-    partitions = {json.dumps(number): _partition_json(count) for number, count in statistics.partitions.items()}
+    partitions = {json.dumps(number): _partition_json(partition) for number, partition in statistics.partitions.items()}
     return {
         "partitions": partitions,
         "by": statistics.by,
-        "rows": [{statistics.by: name, **asdict(count)} for name, count in _largest_rows(statistics, top)],
+        "rows": [{statistics.by: name, **asdict(count)} for name, count in _sort_rows(statistics)[:top]],
     }
 
 
-def _largest_rows(statistics: Stats, top: int | None) -> list[tuple[object, Count]]:
-    return sorted(statistics.rows.items(), key=lambda row: (-row[1].bytes, str(row[0])))[:top]
+def _sort_rows(statistics: Stats) -> list[tuple[object, Count]]:
+    """Return the name and the counts of each row; the row with the most bytes is first."""
+
+    def sort_key(row: tuple[object, Count]) -> tuple[int, str]:
+        name, count = row
+        return -count.bytes, str(name)
+
+    return sorted(statistics.rows.items(), key=sort_key)
 
 
-def _partition_json(count: PartitionStats) -> dict[str, Any]:
-    fields = asdict(count)
-    del fields["in_partitions"]
+def _partition_json(partition: PartitionStats) -> dict[str, Any]:
+    fields = asdict(partition)
+    del fields["in_partitions"]  # It only repeats the partition's own number.
     return fields
 
 
 def _print_text(path: str, statistics: Stats, top: int | None, dialect: Dialect) -> None:
     max_rows = DEFAULT_ROWS if top is None else top
-    largest_partitions = sorted(statistics.partitions.items(), key=lambda entry: -entry[1].bytes)
+    partitions = statistics.partitions
+    largest_first = sorted(partitions, key=lambda number: -partitions[number].bytes)
     print_table(
         ("part.", "segm.", "batches", "records", "bytes", "live", "tombst.", "last (UTC)", "written by"),
-        [(_number(partition), *_partition_columns(count)) for partition, count in largest_partitions[:max_rows]],
+        [_format_partition(number, partitions[number]) for number in largest_first[:max_rows]],
     )
-    rows = _largest_rows(statistics, None)
+    rows = _sort_rows(statistics)
     print_table(
         (statistics.by, "part.", "records", "bytes", "dead", "live", "live bytes", "tombst."),
-        [
-            (
-                _row_name(name, statistics.by),
-                ", ".join(str(_number(partition)) for partition in count.in_partitions[:3])
-                + ", …" * (len(count.in_partitions) > 3),
-                count.records,
-                count.bytes,
-                count.records - count.live_records,
-                count.live_records,
-                count.live_bytes,
-                count.tombstones,
-            )
-            for name, count in rows[:max_rows]
-        ],
+        [_format_row(name, count, statistics.by) for name, count in rows[:max_rows]],
     )
-    partition_count = len(largest_partitions)
+    partition_count = len(partitions)
     if max(partition_count, len(rows)) > max_rows:
         print(
             f"Only the {max_rows} largest of {partition_count} partitions and {len(rows)} rows are shown; "
-            "--top N shows N."
+            "--top N shows the N largest."
         )
     print(f"A record is live if a Kafka {dialect.kafka} broker ({dialect.coordinator} coordinator) answers from it.")
-    for partition, count in statistics.partitions.items():
-        for index, transaction in enumerate(count.open_transactions):
+    for number, partition in partitions.items():
+        for transaction in partition.open_transactions:
             # Only the oldest open transaction limits consumers and the cleaner.
-            consequence = "" if index else "; read_committed consumers and the cleaner stop there"
+            is_oldest = transaction is partition.open_transactions[0]
+            consequence = "; read_committed consumers and the cleaner stop there" if is_oldest else ""
             print(
                 escape(
-                    f"partition {_number(partition)}: producer {transaction.producer_id} has an open transaction since "
-                    f"{options.format_time(transaction.since_ms)}, offset {transaction.first_offset} "
+                    f"partition {_format_number(number)}: producer {transaction.producer_id} has an open transaction "
+                    f"since {options.format_time(transaction.since_ms)}, offset {transaction.first_offset} "
                     f"({', '.join(transaction.groups)}){consequence}"
                 )
             )
-    records = sum(count.records for count in statistics.partitions.values())
-    size = sum(count.bytes for count in statistics.partitions.values())
-    uncleanable = sum(count.uncleanable_bytes for count in statistics.partitions.values())
-    freed = sum(count.freed_bytes for count in statistics.partitions.values())
-    print(f"{path}: the cleaner cannot clean {uncleanable} of {size} bytes (active segment, open transactions).")
-    print(f"One pass over the other bytes would free about {freed} bytes.")
+    record_count = sum(partition.records for partition in partitions.values())
+    total_bytes = sum(partition.bytes for partition in partitions.values())
+    uncleanable_bytes = sum(partition.uncleanable_bytes for partition in partitions.values())
+    freed_bytes = sum(partition.freed_bytes for partition in partitions.values())
     print(
-        f"A broker needs about {records / LOAD_RATE:.1f} s to load {records} records "
-        f"(at {LOAD_RATE / 1e6:.1f} million per second, measured on two cores)."
+        f"{path}: the cleaner cannot clean {uncleanable_bytes} of {total_bytes} bytes "
+        "(active segment, open transactions)."
+    )
+    print(f"One pass over the other bytes would free about {freed_bytes} bytes.")
+    print(
+        f"A broker needs about {record_count / LOAD_RATE:.1f} s to load {record_count} records "
+        f"(at {LOAD_RATE / 1e6:.1f} million records per second, measured on two cores)."
     )
 
 
-def _row_name(name: object, by: str) -> object:
+def _format_row(name: object, count: Count, by: str) -> tuple[object, ...]:
+    numbers = [str(_format_number(number)) for number in count.in_partitions]
+    shown_partitions = ", ".join(numbers if len(numbers) <= 3 else [*numbers[:3], "…"])
+    dead_records = count.records - count.live_records
+    counts = (count.records, count.bytes, dead_records, count.live_records, count.live_bytes, count.tombstones)
+    return (_format_row_name(name, by), shown_partitions, *counts)
+
+
+def _format_row_name(name: object, by: str) -> object:
     if name is None:
         return "(markers, unknown)" if by != "topic" else "(no offset)"
     if by == "type" and isinstance(name, int) and name in RECORD_TYPES:
@@ -144,16 +158,22 @@ def _row_name(name: object, by: str) -> object:
     return name
 
 
-def _partition_columns(count: PartitionStats) -> tuple[object, ...]:
-    last = "" if count.last_timestamp_ms is None else options.format_time(count.last_timestamp_ms)
-    live = _percent(count.live_bytes, count.bytes)
-    sizes = (count.segments, count.batches, count.records, count.bytes, live, count.tombstones)
-    return (*sizes, last, count.written_by)
+def _format_partition(number: int | None, partition: PartitionStats) -> tuple[object, ...]:
+    last_time = "" if partition.last_timestamp_ms is None else options.format_time(partition.last_timestamp_ms)
+    live_percent = f"{partition.live_bytes / partition.bytes:.0%}" if partition.bytes else "-"
+    return (
+        _format_number(number),
+        partition.segments,
+        partition.batches,
+        partition.records,
+        partition.bytes,
+        live_percent,
+        partition.tombstones,
+        last_time,
+        partition.written_by,
+    )
 
 
-def _number(partition: int | None) -> object:
+def _format_number(partition: int | None) -> object:
+    """Return a partition's number; "-" if the log's folder is not named like a partition."""
     return "-" if partition is None else partition
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{part / whole:.0%}" if whole else "-"

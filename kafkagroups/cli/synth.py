@@ -40,39 +40,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the number of records (200k, 10M), including transaction markers",
     )
 
-    def add(
-        section: Any, flag: str, parse: Callable[[str], Any], metavar: str, help_text: str, **settings: Any
-    ) -> None:
+    def add(section: Any, flag: str, parse: Callable[[str], Any], metavar: str, help_text: str, **others: Any) -> None:
         # With SUPPRESS, an option that the user does not give is not in `args`, so `write` uses its own default.
-        section.add_argument(flag, type=parse, metavar=metavar, default=argparse.SUPPRESS, help=help_text, **settings)
+        section.add_argument(flag, type=parse, metavar=metavar, default=argparse.SUPPRESS, help=help_text, **others)
 
     groups = parser.add_argument_group("groups")
-    add(groups, "--partitions", int, "P", "the partition count of the offsets topic (50)")
-    add(groups, "--groups", int, "G", "the number of groups, each in its own partition of the topic (1000)")
-    add(groups, "--keys", int, "N", "the number of topic-partitions that a group commits (8)")
-    add(
-        groups, "--skew", float, "F", "the n-th group commits in proportion to 1/n^F: 1 is Zipf's law, 0 is uniform (1)"
-    )
-    add(groups, "--hot", float, "F", "fraction of the groups that are in one partition (0: as the group names decide)")
-    add(groups, "--transactional", float, "F", "fraction of the groups that commit in transactions (0)")
-    add(groups, "--modern", float, "F", "fraction of the groups that use the new protocol, KIP-848 (0)")
-    add(groups, "--members", int, "N", "the number of members of a group (3)")
-    add(groups, "--prefix", str, "TEXT", "the prefix of all names (none)")
+    add(groups, "--partitions", int, "P", "the partition count of the topic (default: 50)")
+    add(groups, "--groups", int, "G", "the number of groups (default: 1000)")
+    add(groups, "--keys", int, "N", "the number of topic-partitions that each group commits (default: 8)")
+    help_text = "the n-th group commits in proportion to 1/n^F; with 0, all groups are equally busy (default: 1)"
+    add(groups, "--skew", float, "F", help_text)
+    help_text = "fraction of the groups that are stored in one partition, the hot partition (default: no hot partition)"
+    add(groups, "--hot", float, "F", help_text)
+    add(groups, "--transactional", float, "F", "fraction of the groups that commit in transactions (default: 0)")
+    help_text = "fraction of the groups that use the new consumer protocol, KIP-848 (default: 0)"
+    add(groups, "--modern", float, "F", help_text)
+    add(groups, "--members", int, "N", "the number of members of each group (default: 3)")
+    add(groups, "--prefix", str, "TEXT", "the start of all group and topic names (default: no prefix)")
 
     records = parser.add_argument_group("records")
-    add(records, "--width", _parse_width, "N", "records per batch of offsets, or: varied (8)")
-    add(records, "--tombstones", float, "F", "fraction of the records that are tombstones (0.02)")
-    help_text = "fraction of the records that are group records (0; 0.01 without a number, or with --modern)"
+    help_text = "the number of records in a batch of offsets, or the word varied (default: 8)"
+    add(records, "--width", _parse_width, "N", help_text)
+    add(records, "--tombstones", float, "F", "fraction of the records that are tombstones (default: 0.02)")
+    help_text = "fraction of the records that are group records (default: 0, or 0.01 with --modern; without F: 0.01)"
     add(records, "--generations", float, "F", help_text, nargs="?", const=0.01)
-    add(records, "--metadata", float, "F", "fraction of the commits that have a metadata string (0)")
-    add(records, "--aborts", float, "F", "fraction of the transactions that are aborted (0.1)")
-    add(records, "--hanging", float, "F", "fraction of the transactions that stay open (0.001)")
+    add(records, "--metadata", float, "F", "fraction of the commits that have a metadata string (default: 0)")
+    add(records, "--aborts", float, "F", "fraction of the transactions that are aborted (default: 0.1)")
+    add(records, "--hanging", float, "F", "fraction of the transactions that stay open (default: 0.001)")
 
     files = parser.add_argument_group("files")
-    names = [codec.name.lower() for codec in CompressionType]
-    add(files, "--codec", str, "C", f"{', '.join(names)} (none)")
-    add(files, "--segment-bytes", int, "N", "the largest size of a segment (104857600)")
-    add(files, "--seed", int, "S", "the seed of the random choices (0)")
+    codec_names = ", ".join(codec.name.lower() for codec in CompressionType)
+    add(files, "--codec", str, "C", f"the compression codec: {codec_names} (default: none)")
+    add(files, "--segment-bytes", int, "N", "the largest size of a segment in bytes (default: 104857600)")
+    add(files, "--seed", int, "S", "the seed of the random choices (default: 0)")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
@@ -90,15 +90,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def parse_count(text: str) -> int:
-    """Return the number of a text such as 1000000, 1M or 200k."""
-    factor = {"k": 1000, "M": 1_000_000}.get(text[-1:], 1)
+    """Return the number that a text means, such as 1000000, 1M or 200k."""
+    factors = {"k": 1000, "M": 1_000_000}
+    suffix = text[-1:]
     try:
-        return int(text) if factor == 1 else round(float(text[:-1]) * factor)
+        if suffix not in factors:
+            return int(text)
+        return round(float(text[:-1]) * factors[suffix])
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(f"expected a number such as 1000, 200k or 1M, found {text!r}") from None
 
 
 def _parse_width(text: str) -> int | None:
+    """Return the value of --width. None means that the width varies."""
     if text == "varied":
         return None
     try:
@@ -109,12 +113,13 @@ def _parse_width(text: str) -> int | None:
 
 def _print_text(out: str, written: dict[str, Any]) -> None:
     columns = ("segments", "batches", "records", "bytes")
-    parts = written["partitions"]
-    print_table(
-        ("partition", *columns), [(number, *(part[column] for column in columns)) for number, part in parts.items()]
-    )
-    sums = {column: sum(part[column] for part in parts.values()) for column in columns}
-    print(f"{sums['records']} records, {sums['bytes']} bytes in {len(parts)} partitions", end=" ")
+    partitions = written["partitions"]
+    rows = [(number, *(counts[column] for column in columns)) for number, counts in partitions.items()]
+    print_table(("partition", *columns), rows)
+    record_count = sum(counts["records"] for counts in partitions.values())
+    byte_count = sum(counts["bytes"] for counts in partitions.values())
+    print(f"{record_count} records, {byte_count} bytes in {len(partitions)} partitions", end=" ")
     print(escape(f"of {written['groups']} groups with {written['live_offsets']} live offsets, in {out}"))
-    if any(written["transactions"].values()):
-        print("transactions:", ", ".join(f"{number} {outcome}" for outcome, number in written["transactions"].items()))
+    transactions = written["transactions"]
+    if any(transactions.values()):
+        print("transactions:", ", ".join(f"{number} {outcome}" for outcome, number in transactions.items()))

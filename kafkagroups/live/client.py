@@ -1,13 +1,13 @@
-"""The connection to a running cluster, which sends requests to partitions' leaders.
+"""The connection to a running cluster: requests are sent to the leaders of partitions.
 
-The client is kafka-python (extra `live`); its consumer API is not used. Every request goes to the leader of its
-partitions. If the leader moves or its broker is down, the request is sent again after a wait. An error that a user can
-fix is a UsageError of one line: for example, kafka-python is not installed, no broker responds, the topic does not
-exist, or the user has no permission.
+The connection uses the Python package kafka-python (`pip install '.[live]'`), but not its consumer. Every request goes
+to the leader of its partitions. If the leader moves or its broker is down, the request is sent again after a wait. An
+error that a user can fix is a UsageError of one line: for example, kafka-python is not installed, no broker responds,
+the topic does not exist, or the user has no permission.
 Source: MetadataRequest.json (4.3.1); kafka.net.manager, kafka.net.connection (kafka-python 3.0).
 
-Simpler than a client: only one request is sent at a time. Brokers before 0.11 are not supported, because a Metadata
-request makes them create a missing topic.
+Simpler than other clients: only one request is sent at a time. Brokers before 0.11 are not supported, because they
+create a missing topic when they receive a Metadata request.
 """
 
 from __future__ import annotations
@@ -23,22 +23,38 @@ from kafkagroups.errors import UsageError
 TOPIC = "__consumer_offsets"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-INSTALL = "pull needs the Python package kafka-python: run `pip install '.[live]'` in the project's folder"
+INSTALL_KAFKA_PYTHON = "pull needs the Python package kafka-python: run `pip install '.[live]'` in the project's folder"
 CONNECT_SECONDS = 10.0
+"""How long to wait for a connection."""
 UNKNOWN_TOPIC_OR_PARTITION = 3
+"""Kafka's error code for a topic that does not exist."""
+NO_LEADER = -1
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
-"""The largest response that is accepted. A broker always sends a batch as a whole, even if the batch is large."""
+"""The largest response that is accepted. It must fit the largest batch, because a broker sends the first batch of a
+response as a whole, even if the request asks for fewer bytes."""
 RETRY_DELAYS = (0.1, 0.5, 1.0, 2.0, 4.0)
-"""The waits, in seconds, before a request is sent again while a leader moves or its broker is down."""
+"""How long to wait before each new attempt, in seconds, if a leader moves or its broker is down."""
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """How to connect. `protocol` and `mechanism` are Kafka's security.protocol and sasl.mechanism.
+    """The security settings of a connection.
 
-    `cafile`, `certfile` and `keyfile` are paths of PEM files: the certificates of the authorities, the client's
-    certificate and the client's key. `user` and `password` are for SASL, `service` is the brokers' service name for
-    Kerberos (GSSAPI).
+    Attributes
+    ----------
+    protocol, mechanism
+        Kafka's settings security.protocol and sasl.mechanism. `mechanism` is None without SASL.
+    user, password
+        The user and the password for SASL.
+    service
+        The Kerberos service name of the brokers, for the mechanism GSSAPI.
+    cafile
+        The path of a PEM file with the brokers' certificate authorities. None means the authorities of the system.
+    certfile, keyfile, key_password
+        The paths of PEM files with the client's certificate and private key, and the password of the key. None means
+        that the client has no certificate or key, or that the key has no password.
+    check_hostname
+        Whether the host name in a broker's certificate must be the name of the broker.
     """
 
     protocol: str = "PLAINTEXT"
@@ -57,8 +73,8 @@ class Security:
 class Cluster:
     """A cluster, and the leader of each partition of the offsets topic.
 
-    `net` is kafka-python's event loop and `manager` its connection manager. `bootstrap` are the brokers that the user
-    named. `leaders` maps a partition to the id of its leader; -1 means that it has no leader.
+    `net` is kafka-python's event loop, and `manager` is kafka-python's connection manager. `bootstrap` contains the
+    brokers that the user named. `leaders` maps each partition to the broker id of its leader, or to NO_LEADER.
     """
 
     net: Any
@@ -69,12 +85,16 @@ class Cluster:
 
 @contextmanager
 def connect(bootstrap: str, security: Security) -> Iterator[Cluster]:
-    """Connect to a cluster. Raises UsageError if kafka-python is not installed or the settings are wrong."""
+    """Connect to a cluster, and disconnect at the end of the `with` block.
+
+    `bootstrap` is HOST:PORT of a broker, or of several brokers, separated by commas. Raises UsageError if kafka-python
+    is not installed or the settings are wrong.
+    """
     try:
         from kafka.net.manager import KafkaConnectionManager
         from kafka.net.selector import NetworkSelector
     except ImportError:
-        raise UsageError(INSTALL) from None
+        raise UsageError(INSTALL_KAFKA_PYTHON) from None
     config = _build_config(bootstrap, security)
     net = NetworkSelector(**config)
     manager = KafkaConnectionManager(net, **config)
@@ -101,9 +121,11 @@ def _build_config(bootstrap: str, security: Security) -> dict[str, Any]:
         )
     if not uses_sasl and (security.mechanism or security.user):
         raise UsageError(f"a SASL mechanism and a user need SASL_SSL or SASL_PLAINTEXT, not {security.protocol}")
-    if uses_sasl and security.mechanism != "GSSAPI" and (security.user is None or security.password is None):
-        raise UsageError(f"{security.mechanism} needs a user and a password")
-    if not uses_tls and (security.cafile or security.certfile or security.keyfile):
+    needs_password = uses_sasl and security.mechanism != "GSSAPI"
+    if needs_password and (security.user is None or security.password is None):
+        raise UsageError(f"the SASL mechanism {security.mechanism} needs a user and a password")
+    has_certificates = security.cafile or security.certfile or security.keyfile
+    if has_certificates and not uses_tls:
         raise UsageError(f"certificates need SSL or SASL_SSL, not {security.protocol}")
     return {
         "bootstrap_servers": servers,
@@ -119,13 +141,14 @@ def _build_config(bootstrap: str, security: Security) -> dict[str, Any]:
 
 
 def _load_certificates(security: Security) -> ssl.SSLContext:
+    """Return a TLS context with the certificates. Raises UsageError if a file cannot be read."""
     file = security.cafile
     try:
         context = ssl.create_default_context(cafile=file)
         context.check_hostname = security.check_hostname
         if file := security.certfile or security.keyfile:
             context.load_cert_chain(file, security.keyfile, security.key_password or "")
-    except OSError as error:  # This includes ssl.SSLError.
+    except OSError as error:  # ssl.SSLError is an OSError too.
         raise UsageError(f"{file}: not a usable PEM file: {error.strerror or error}") from None
     return context
 
@@ -133,8 +156,8 @@ def _load_certificates(security: Security) -> ssl.SSLContext:
 def _send(cluster: Cluster, node: int | str, request: Any) -> Any:
     """Send a request to a broker and return the response. `node` is kafka-python's id of the broker.
 
-    Raises a KafkaError if there is no response: NodeNotReadyError if kafka-python still waits before it connects again
-    after an earlier error, and KafkaConnectionError otherwise.
+    Raises kafka-python's NodeNotReadyError if an earlier connection to this broker failed a moment ago: kafka-python
+    then waits before it connects again. Raises KafkaConnectionError if there is no response for another reason.
     """
     from kafka.errors import KafkaConnectionError, NodeNotReadyError
 
@@ -152,35 +175,35 @@ def _send(cluster: Cluster, node: int | str, request: Any) -> Any:
         response = cluster.net.run(connect_and_send)
     except NodeNotReadyError:
         raise
-    except Exception as error:  # kafka-python does not catch all errors, for example of a missing library.
+    except Exception as error:  # Not only KafkaError: kafka-python lets other errors pass, such as ImportError.
         broker = cluster.manager.cluster.broker_metadata(node)
         address = f"{broker.host}:{broker.port}" if broker else f"broker {node}"
-        reason = _explain_drop(cluster, connection) if _is_dropped(connection) else describe(error)
+        reason = _explain_refusal(cluster, connection) if _is_refused(connection) else describe_error(error)
         raise KafkaConnectionError(f"{address}: {reason}") from None
-    if response.throttle_time_ms:
+    if response.throttle_time_ms:  # The broker asks the client to wait, because a quota is exceeded.
         cluster.net.run(cluster.net.sleep, response.throttle_time_ms / 1000)
     return response
 
 
-def _is_dropped(connection: Any) -> bool:
+def _is_refused(connection: Any) -> bool:
     """Return whether the broker closed the connection before the connection was ready.
 
-    A broker refuses a client in this way. kafka-python often loses the error message that the broker has sent.
+    In this way, a broker refuses a client that uses the wrong protocol or password.
     """
     failure = connection.init_future.exception if connection is not None else None
     return failure is not None and "disconnected" in str(failure)
 
 
-def _explain_drop(cluster: Cluster, connection: Any) -> str:
-    """Return the probable reason why the broker closed the connection."""
+def _explain_refusal(cluster: Cluster, connection: Any) -> str:
+    """Return the probable reason of a refusal. kafka-python often loses the error message that the broker has sent."""
     if connection.broker_version_data is not None and connection.sasl_enabled:
         return "the broker closed the connection at the login: check the SASL mechanism, the user and the password"
     protocol = cluster.manager.config["security_protocol"]
     return f"the broker closed the connection: check that this port uses {protocol}"
 
 
-def refresh(cluster: Cluster) -> None:
-    """Update the brokers and leaders from the first broker that responds.
+def refresh_leaders(cluster: Cluster) -> None:
+    """Ask the brokers one after another for the cluster's brokers and leaders, until one of them responds.
 
     Raises UsageError if no broker responds, the topic does not exist, or the user has no permission.
     """
@@ -190,19 +213,20 @@ def refresh(cluster: Cluster) -> None:
     topic = MetadataRequest.MetadataRequestTopic(name=TOPIC)
     failures = []
     for broker in [*cluster.manager.cluster.brokers(), *cluster.bootstrap]:
-        # Before version 4 a request has no allow_auto_topic_creation, and the broker would create the topic.
+        # Before version 4, a Metadata request has no field allow_auto_topic_creation, and the broker would create the
+        # topic.
         request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False, min_version=4, max_version=9)
         try:
             response = _send(cluster, broker.node_id, request)
         except KafkaError as error:
-            failures.append(describe(error))
+            failures.append(describe_error(error))
             continue
         cluster.manager.cluster.update_metadata(response)
         (metadata,) = response.topics
         if metadata.error_code == UNKNOWN_TOPIC_OR_PARTITION:
             raise UsageError(f"the cluster has no topic {TOPIC}: no group has ever committed an offset")
         if metadata.error_code:
-            raise UsageError(f"{TOPIC}: {describe(for_code(metadata.error_code)())}")
+            raise UsageError(f"{TOPIC}: {describe_error(for_code(metadata.error_code)())}")
         cluster.leaders = {partition.partition_index: partition.leader_id for partition in metadata.partitions}
         return
     raise UsageError(f"no broker responds: {'; '.join(failures)}")
@@ -211,51 +235,67 @@ def refresh(cluster: Cluster) -> None:
 def ask_leaders(
     cluster: Cluster, partitions: list[int], build_request: Callable[[list[int]], Any]
 ) -> tuple[dict[int, Any], dict[int, Any]]:
-    """Send a request about some partitions to their leaders. Return the responses and the errors, by partition.
+    """Send requests about partitions to their leaders. Return two dicts by partition: the responses and the errors.
 
     `build_request` is called with the partitions of one leader, and returns the request for this leader. If an error
-    may be temporary, the request is sent again after a wait. Raises UsageError if the user has no permission.
+    can be temporary, the request is sent again after a wait. Raises UsageError if the user has no permission.
     """
     from kafka.errors import AuthorizationError, KafkaError, LeaderNotAvailableError, NodeNotReadyError, for_code
 
     responses: dict[int, Any] = {}
     errors: dict[int, Any] = {}
     pending = set(partitions)
-    for delay in (*RETRY_DELAYS, None):
-        partitions_of_leader: dict[int, list[int]] = {}
-        for partition in sorted(pending):
-            partitions_of_leader.setdefault(cluster.leaders.get(partition, -1), []).append(partition)
-        for leader, requested in partitions_of_leader.items():
+    for delay in (*RETRY_DELAYS, None):  # After the last attempt, there is no delay.
+        for leader, requested in _group_by_leader(cluster, pending).items():
             try:
-                if leader < 0:
+                if leader == NO_LEADER:
                     raise LeaderNotAvailableError()
                 response = _send(cluster, leader, build_request(requested))
+            except NodeNotReadyError:
+                continue  # An earlier error explains why the broker is not ready, so `errors` keeps the earlier error.
             except KafkaError as error:
-                if not isinstance(error, NodeNotReadyError):  # The earlier error tells more, so it is kept.
-                    errors |= dict.fromkeys(requested, error)
+                errors |= dict.fromkeys(requested, error)
                 continue
-            for topic in getattr(response, "responses", None) or response.topics:
-                for result in topic.partitions:
-                    partition_error = for_code(result.error_code)()
-                    if isinstance(partition_error, AuthorizationError):
-                        raise UsageError(f"{TOPIC}: {describe(partition_error)}")
-                    if result.error_code:
-                        errors[result.partition_index] = partition_error
-                    else:
-                        responses[result.partition_index] = result
+            for result in _partition_results(response):
+                partition_error = for_code(result.error_code)()
+                if isinstance(partition_error, AuthorizationError):
+                    raise UsageError(f"{TOPIC}: {describe_error(partition_error)}")
+                if result.error_code:
+                    errors[result.partition_index] = partition_error
+                else:
+                    responses[result.partition_index] = result
         failed = pending - set(responses)
         pending = {partition for partition in failed if partition not in errors or errors[partition].retriable}
         if not pending or delay is None:
             break
         cluster.net.run(cluster.net.sleep, delay)
         with suppress(UsageError):
-            refresh(cluster)
+            refresh_leaders(cluster)
     failed = set(partitions) - set(responses)
     return responses, {partition: errors.get(partition, LeaderNotAvailableError()) for partition in failed}
 
 
-def describe(error: Any) -> str:
-    """Return an error of kafka-python in one line: its name and message, or only the message of a connection error."""
+def _group_by_leader(cluster: Cluster, partitions: set[int]) -> dict[int, list[int]]:
+    """Return the partitions of each leader, by broker id. NO_LEADER has the partitions without a leader."""
+    partitions_of_leader: dict[int, list[int]] = {}
+    for partition in sorted(partitions):
+        leader = cluster.leaders.get(partition, NO_LEADER)
+        partitions_of_leader.setdefault(leader, []).append(partition)
+    return partitions_of_leader
+
+
+def _partition_results(response: Any) -> Iterator[Any]:
+    """Yield the part of each partition in a response."""
+    # In a Fetch response, the list of topics is called `responses`. In a ListOffsets response, it is called `topics`.
+    for topic in getattr(response, "responses", None) or response.topics:
+        yield from topic.partitions
+
+
+def describe_error(error: Any) -> str:
+    """Return an error of kafka-python in one line: its name and its message.
+
+    A connection error has no name in this line, because its message says enough.
+    """
     name = str(getattr(error, "message", None) or type(error).__name__)
     message = " ".join(", ".join(str(part) for part in error.args if part).split())
     if not message:

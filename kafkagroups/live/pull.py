@@ -1,22 +1,23 @@
-"""Pulling the raw topic `__consumer_offsets` from a running cluster into segments.
+"""Copies the topic `__consumer_offsets` of a running cluster into segments, byte for byte.
 
-Control batches are included. The client is kafka-python (extra `live`). Its consumer API is not used, because it would
-hide control batches and split batches into records. Three requests are enough: Metadata (the leader of each partition),
-ListOffsets (log start offset and high watermark) and Fetch with isolation level read_uncommitted. A Fetch response
-contains the bytes of the leader's segments:
+The copy includes control batches. The Python package kafka-python sends the requests. Its consumer is not used, because
+a consumer hides control batches and splits batches into records. Three types of requests are enough:
 
-- The first batch can begin below the requested offset, because a broker sends whole batches. Batches that end below the
-  requested offset are dropped.
-- The last batch can be incomplete. It is dropped and requested again.
+- Metadata returns the leader of each partition.
+- ListOffsets returns a partition's log start offset and high watermark (the end of the replicated log).
+- Fetch, with isolation level read_uncommitted, returns bytes of the leader's segments.
 
-The pull of a partition ends at the high watermark (the end of the replicated log) that the partition had at the start.
-A cleaned log has gaps: an empty response before this high watermark means that no other batch exists below it. Bytes
-are written as they are received, and checksums are not checked. So damage on the broker's disk is also damage in the
-copy.
+The first batch in a Fetch response can begin below the requested offset, because a broker sends whole batches. Batches
+that end below the requested offset are dropped. The last batch can be incomplete; it is dropped and requested again.
+
+The pull of a partition ends at the high watermark that the partition had at the start. The log cleaner leaves gaps: if
+a response is empty, the partition has no more batches below this high watermark. Bytes are written as they are
+received, and checksums are not checked. So damage on the broker's disk is also damage in the copy.
 Source: FetchRequest.json, ListOffsetsRequest.json, MetadataRequest.json, KafkaApis.handleFetchRequest (4.3.1).
 
-Simpler than a consumer: there are no fetch sessions, only one request is sent at a time, and it always goes to the
-leader. Brokers before 0.11 are not supported: they convert batches, and a Metadata request creates a missing topic.
+Simpler than a consumer: there are no fetch sessions, only one request is sent at a time, and a request always goes to
+the leader. Brokers before 0.11 are not supported: they convert batches to another format, and they create a missing
+topic when they receive a Metadata request.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kafkagroups.errors import UsageError
-from kafkagroups.live.client import TOPIC, Cluster, Security, ask_leaders, connect, describe, refresh
+from kafkagroups.live.client import TOPIC, Cluster, Security, ask_leaders, connect, describe_error, refresh_leaders
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.frames import FrameState, frames
@@ -40,8 +42,16 @@ FETCH_BYTES = 8 * 1024 * 1024
 # In a ListOffsets request, these timestamps mean the log start offset and the high watermark.
 EARLIEST = -2
 LATEST = -1
+# Values of request fields.
+CONSUMER = -1
+"""The replica id of a consumer. Replicas on other brokers send their broker id."""
+READ_UNCOMMITTED = 0
+NO_LEADER_EPOCH = -1
+"""The broker does not check the leader epoch of the request."""
+NO_SESSION_EPOCH = -1
+"""The request belongs to no fetch session."""
 Progress = Callable[[int, int], None]
-"""Called with the number of offsets that were pulled and the number of all offsets."""
+"""A function that is called with the number of offsets that were pulled, and the number of all offsets."""
 
 
 @dataclass
@@ -58,7 +68,7 @@ class PulledPartition:
 
 @dataclass
 class PullResult:
-    """The result of a pull: the partitions, and one line in `problems` for each partition that is not complete."""
+    """The result of a pull: the pulled partitions, and a message in `problems` for each incomplete partition."""
 
     partitions: dict[int, PulledPartition] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -86,11 +96,11 @@ def pull(
     partitions
         The partitions to pull. None means all.
     security
-        How to connect. None means PLAINTEXT.
+        The security settings of the connections. None means PLAINTEXT.
     segment_bytes
-        The size at which a segment is rolled.
+        The largest size of a segment in bytes, if it has more than one batch.
     progress
-        Called with the number of offsets that were pulled and the number of all offsets.
+        Called with the number of offsets that were pulled, and the number of all offsets.
 
     Returns
     -------
@@ -106,28 +116,31 @@ def pull(
     folder = Path(out)
     with connect(bootstrap, security or Security()) as cluster:
         create_folder(folder)
-        refresh(cluster)
+        refresh_leaders(cluster)
         existing = cluster.leaders
         requested = sorted(existing if partitions is None else set(partitions))
-        if missing := [number for number in requested if number not in existing]:
+        missing = [number for number in requested if number not in existing]
+        if missing:
             raise UsageError(f"{TOPIC} has the partitions 0 to {len(existing) - 1}, not {', '.join(map(str, missing))}")
-        starts, start_errors = ask_leaders(cluster, requested, _list_offsets_builder(EARLIEST))
-        ends, end_errors = ask_leaders(cluster, list(starts), _list_offsets_builder(LATEST))
+        starts, start_errors = ask_leaders(cluster, requested, partial(_build_list_offsets, EARLIEST))
+        ends, end_errors = ask_leaders(cluster, list(starts), partial(_build_list_offsets, LATEST))
         errors = sorted({**start_errors, **end_errors}.items())
-        result = PullResult(problems=[f"{TOPIC}-{number}: {describe(error)}" for number, error in errors])
-        total = sum(end.offset - starts[number].offset for number, end in ends.items())
-        finished = 0
+        result = PullResult(problems=[f"{TOPIC}-{number}: {describe_error(error)}" for number, error in errors])
+        total_offsets = sum(end.offset - starts[number].offset for number, end in ends.items())
+        finished_offsets = 0  # The offsets of the partitions before the current partition.
         for number, end in sorted(ends.items()):
-            part = PulledPartition(starts[number].offset, starts[number].offset)
-            result.partitions[number] = part
+            pulled = PulledPartition(starts[number].offset, starts[number].offset)
+            result.partitions[number] = pulled
             try:
-                writer = _SegmentWriter(folder / f"{TOPIC}-{number}", part.first, segment_bytes)
-                for _ in _pull_partition(cluster, number, part, end.offset, writer):
+                writer = _SegmentWriter(folder / f"{TOPIC}-{number}", pulled.first, segment_bytes)
+                for _ in _pull_partition(cluster, number, pulled, end.offset, writer):
                     if progress:
-                        progress(finished + part.next - part.first, total)
+                        progress(finished_offsets + pulled.next - pulled.first, total_offsets)
             except _PullStopped as reason:
-                result.problems.append(f"{TOPIC}-{number}: pulled up to offset {part.next}, not {end.offset}: {reason}")
-            finished += end.offset - part.first
+                result.problems.append(
+                    f"{TOPIC}-{number}: pulled up to offset {pulled.next}, not {end.offset}: {reason}"
+                )
+            finished_offsets += end.offset - pulled.first
         return result
 
 
@@ -135,91 +148,92 @@ class _PullStopped(Exception):
     """Raised if a partition cannot be pulled to its end. The message is the reason."""
 
 
-def _list_offsets_builder(timestamp: int) -> Callable[[list[int]], Any]:
-    """Return a function that builds the ListOffsets request for some partitions. `timestamp` is EARLIEST or LATEST."""
+def _build_list_offsets(timestamp: int, partitions: list[int]) -> Any:
+    """Return a ListOffsets request for some partitions. `timestamp` is EARLIEST or LATEST."""
     from kafka.protocol.consumer import ListOffsetsRequest
 
     topic_type = ListOffsetsRequest.ListOffsetsTopic
+    partition_requests = [
+        topic_type.ListOffsetsPartition(
+            partition_index=partition, current_leader_epoch=NO_LEADER_EPOCH, timestamp=timestamp
+        )
+        for partition in partitions
+    ]
+    return ListOffsetsRequest(
+        replica_id=CONSUMER,
+        isolation_level=READ_UNCOMMITTED,
+        topics=[topic_type(name=TOPIC, partitions=partition_requests)],
+        min_version=1,
+        max_version=7,
+    )
 
-    def build_request(numbers: list[int]) -> Any:
-        partitions = [
-            topic_type.ListOffsetsPartition(partition_index=number, current_leader_epoch=-1, timestamp=timestamp)
-            for number in numbers
-        ]
-        topics = [topic_type(name=TOPIC, partitions=partitions)]
-        return ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=topics, min_version=1, max_version=7)
 
-    return build_request
-
-
-def _fetch_builder(offset: int) -> Callable[[list[int]], Any]:
-    """Return a function that builds the Fetch request for some partitions. The response begins at `offset`."""
+def _build_fetch(offset: int, partitions: list[int]) -> Any:
+    """Return a Fetch request for some partitions. In each of them, the first fetched offset is `offset`."""
     from kafka.protocol.consumer import FetchRequest
 
     topic_type = FetchRequest.FetchTopic
-
-    def build_request(numbers: list[int]) -> Any:
-        partitions = [
-            topic_type.FetchPartition(partition=number, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
-            for number in numbers
-        ]
-        # Since version 4 a broker does not convert batches. Since version 13 a request has topic ids instead of names.
-        return FetchRequest(
-            max_wait_ms=500,
-            min_bytes=1,
-            max_bytes=FETCH_BYTES,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            topics=[topic_type(topic=TOPIC, partitions=partitions)],
-            forgotten_topics_data=[],
-            min_version=4,
-            max_version=12,
-        )
-
-    return build_request
+    partition_requests = [
+        topic_type.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
+        for partition in partitions
+    ]
+    return FetchRequest(
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=FETCH_BYTES,
+        isolation_level=READ_UNCOMMITTED,
+        session_id=0,
+        session_epoch=NO_SESSION_EPOCH,
+        topics=[topic_type(topic=TOPIC, partitions=partition_requests)],
+        forgotten_topics_data=[],
+        # Before version 4, a broker converts batches to magic 0 or 1. Since version 13, a request contains topic ids
+        # instead of names.
+        min_version=4,
+        max_version=12,
+    )
 
 
 def _pull_partition(
-    cluster: Cluster, number: int, part: PulledPartition, end: int, writer: _SegmentWriter
+    cluster: Cluster, number: int, pulled: PulledPartition, end_offset: int, writer: _SegmentWriter
 ) -> Iterator[None]:
-    """Pull the offsets of partition `number` from `part.next` up to, not including, `end`. Yield after each response.
+    """Pull partition `number` from offset `pulled.next` up to, not including, `end_offset`. Yield after each response.
 
-    Raises _PullStopped if the partition cannot be pulled up to `end`.
+    Raises _PullStopped if the partition cannot be pulled up to `end_offset`.
     """
-    while part.next < end:
-        responses, errors = ask_leaders(cluster, [number], _fetch_builder(part.next))
+    while pulled.next < end_offset:
+        responses, errors = ask_leaders(cluster, [number], partial(_build_fetch, pulled.next))
         if errors:
-            raise _PullStopped(describe(errors[number]))
+            raise _PullStopped(describe_error(errors[number]))
         response = responses[number]
         data = bytes(response.records or b"")
-        batches = list(select_batches(data, part.next, end))
+        batches = list(_select_batches(data, pulled.next, end_offset))
         writer.append(batches, data)
         if batches:
-            part.next = batches[-1].next_offset
-        elif response.high_watermark < end:
-            raise _PullStopped(f"the leader's log ended at offset {end}, and now ends at {response.high_watermark}")
+            pulled.next = batches[-1].next_offset
+        elif response.high_watermark < end_offset:
+            raise _PullStopped(
+                f"the leader's log ended at offset {end_offset}, and now ends at {response.high_watermark}"
+            )
         else:
-            part.next = end  # The cleaner has removed all batches up to `end`.
-        part.bytes = writer.bytes
+            pulled.next = end_offset  # The cleaner has removed all batches up to `end_offset`.
+        pulled.bytes = writer.bytes
         yield
 
 
-def select_batches(data: bytes, offset: int, end: int) -> Iterator[Batch]:
-    """Yield the whole batches of a response that end at or after `offset` and begin before `end`.
+def _select_batches(data: bytes, first_offset: int, end_offset: int) -> Iterator[Batch]:
+    """Yield the whole batches in a response with offsets from `first_offset` up to, not including, `end_offset`.
 
     Raises _PullStopped if the response does not begin with a whole batch.
     """
-    for frame in frames(data):
+    for frame in frames(data):  # A frame is the position and the size of a batch.
         if frame.state is not FrameState.WHOLE:
-            is_first = frame.position == 0
-            if not is_first:
+            if frame.position > 0:
                 return
             raise _PullStopped(frame.reason)
         batch = parse_batch(frame, data[frame.position : frame.end])
-        if batch.base_offset >= end:
+        if batch.base_offset >= end_offset:
             return
-        if batch.last_offset >= offset:
+        if batch.last_offset >= first_offset:
             yield batch
 
 
@@ -230,32 +244,32 @@ class _SegmentWriter:
         self.folder = folder
         self.segment_bytes = segment_bytes
         self.bytes = 0
-        """The bytes of all segments."""
+        """The number of bytes in all segments together."""
         self._base_offset = start_offset
         self._size = 0
-        """The bytes of the current segment."""
+        """The number of bytes in the current segment."""
         folder.mkdir()
         self._path = folder / segment_name(start_offset)
         self._path.touch()
 
     def append(self, batches: list[Batch], data: bytes) -> None:
-        """Append batches, whose bytes are in `data`, to the current segment and to new segments."""
+        """Append batches to the current segment and to new segments. A batch's position is its position in `data`."""
         while batches:
             batches = self._append_to_segment(batches, data)
 
     def _append_to_segment(self, batches: list[Batch], data: bytes) -> list[Batch]:
-        """Append the batches that fit into the current segment. Return the other batches; they need a new segment."""
+        """Append the batches that fit into the current segment. Return the other batches, which need a new segment."""
         first = batches[0]
         count = 0
         size = self._size
         if not self.bytes and first.base_offset < self._base_offset:
-            # The log start offset is in the middle of this batch, because the first records of the batch were deleted.
+            # The first records of this batch were deleted, so the log start offset is in the middle of the batch.
             self._path = self._path.rename(self.folder / segment_name(first.base_offset))
             self._base_offset = first.base_offset
         for batch in batches:
             is_full = size + batch.size > self.segment_bytes
             is_too_far = batch.last_offset - self._base_offset > MAX_RELATIVE_OFFSET
-            if size and (is_full or is_too_far):
+            if (is_full or is_too_far) and size > 0:
                 break
             size += batch.size
             count += 1
@@ -264,6 +278,7 @@ class _SegmentWriter:
             with open(self._path, "ab") as file:
                 file.write(content)
         except BaseException:
+            # A part of the content may have been written.
             os.truncate(self._path, self._size)
             raise
         self.bytes += len(content)

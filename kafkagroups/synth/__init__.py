@@ -1,16 +1,17 @@
 """Synthetic `__consumer_offsets` topics of any size, with busy and quiet groups.
 
-A batch is the result of one request. A group commits some of its offsets, or some of its offsets expire, or the group
-gets a new generation. Transactions of several groups overlap. A marker (a control record) ends each transaction that
-does not hang. Every group is in the partition in which Kafka stores it. The same arguments give the same bytes.
+A batch is the result of one request: a group commits some of its offsets, or some of its offsets expire, or the group
+gets a new generation. Transactions of several groups overlap. A marker (a control record) ends a transaction. A
+transaction without a marker hangs: it stays open forever. Every group is in the partition in which Kafka stores it. The
+same arguments give the same bytes.
 
-The width of a batch is its number of offset records. Names have a fixed length, so all batches of the same type and
-width differ only in a few values. For each type and width, one batch is encoded as a template. numpy copies the
-template and fills in the values.
+The width of a batch is its number of offset records. All group names have the same length, and all topic names have the
+same length. So batches of the same type and width differ only in a few values. For each type and width, one batch is
+encoded as a template. numpy copies the template and fills in the values.
 
-    settings.py    the arguments                     events.py     a partition's batches, with markers
-    names.py       group names and their partitions  templates.py  one batch of each type, and its variables
-    requests.py    random requests                   files.py      bytes and segments
+    settings.py    the arguments of `write`          events.py     the batches of a partition, with markers
+    names.py       group names and their partitions  templates.py  one encoded batch of each type and width
+    requests.py    random requests                   files.py      the bytes of the batches, and the segments
 
 Simpler than Kafka, so that the counts that `write` returns are exact and both coordinators agree on them:
 
@@ -34,7 +35,7 @@ from kafkagroups.synth.settings import WIDTH, Settings, check_settings
 __all__ = ["WIDTH", "Settings", "write"]
 
 Progress = Callable[[int, int], None]
-"""Called with the number of records that were written and the number of all records."""
+"""A function that is called with the number of records that were written, and the number of all records."""
 
 
 def write(folder: str | Path, records: int, *, progress: Progress | None = None, **settings: Any) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
     records
         The number of records in all partitions together, including markers.
     progress
-        Called after about every 64 MiB with the number of records that were written and the number of all records.
+        Called after about every 64 MiB with the number of records that were written, and the number of all records.
     **settings
         The other fields of `Settings`: partitions, groups, keys, width, tombstones, transactional, codec, seed, …
 
@@ -75,8 +76,9 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
     partitions = partition_of_group[all_requests["group"]]
     # A request's index is also its time in ms.
     times_by_partition = np.argsort(partitions, kind="stable")
-    numbers, first_index = np.unique(partitions[times_by_partition], return_index=True)
-    del partitions
+    partition_numbers, first_index = np.unique(partitions[times_by_partition], return_index=True)
+    del partitions  # A large topic needs the memory.
+    # For each group and key: whether the offset is live, i.e. a coordinator answers with it after a load.
     is_live = np.zeros((all_settings.groups, all_settings.keys), bool)
     partition_sizes = {}
     records_written = 0
@@ -87,8 +89,9 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
         if progress:
             progress(records_written, records)
 
-    # Without requests, `numbers` (the partitions) is empty, but np.split returns one empty array. So strict is False.
-    for number, request_times in zip(numbers.tolist(), np.split(times_by_partition, first_index[1:]), strict=False):
+    times_of_partitions = np.split(times_by_partition, first_index[1:])
+    # If there are no requests, there is no partition, but np.split returns one empty array. So strict is False.
+    for number, request_times in zip(partition_numbers.tolist(), times_of_partitions, strict=False):
         partition_requests = all_requests[request_times]
         events.mark_live(all_settings, partition_requests, is_live)
         batches = events.build_events(all_settings, request_times, partition_requests, number)

@@ -1,7 +1,8 @@
 """The batches of one partition in log order: commits, generations and transaction markers.
 
-A key is the number of a topic-partition that a group commits, from 0 to `settings.keys` - 1. The width of a batch is
-its number of offset records.
+An event is the description of one batch. A key is the number of a topic-partition that a group commits, from 0 to
+`settings.keys` - 1. The width of a batch is its number of offset records. A marker is the control record that ends a
+transaction. A modern group uses the new consumer protocol (KIP-848); it has epochs instead of generations.
 """
 
 from __future__ import annotations
@@ -32,24 +33,28 @@ EVENT = np.dtype(
         ("batch_type", "i1"),
     ]
 )
-"""One batch of a partition.
+"""The numpy type of an event.
 
-The fields: its time (ms since the first request), the producer id of its transaction, the number of its group, the
-first of its keys, its generation or epoch, its width, and its type (the constants of requests.py)."""
+time: ms since the first request. producer: the producer id of the transaction. group: the number of the group.
+first_key: the key of the first record. The other records have the following keys; key 0 follows the last key.
+generation: the generation or epoch of the group. width: the width. batch_type: one of the constants in requests.py."""
 _FIRST_PRODUCER_ID = 1_000
 """The producer id of the first group."""
 _FIRST_HANGING_PRODUCER_ID = 10_000_000
 """The first producer id of the hanging transactions."""
 _MAX_TXN_MS = 1000
-"""A transaction takes less time (ms) than this, and it ends before the group's next request."""
+"""A transaction takes less than this time in ms, and it ends before the group's next request."""
 _EMPTY_EVERY = 10
-"""One of 10 generations of a group has no members: never the first one, and another one in each group."""
+"""Every 10th generation of a classic group has no members, but never the first generation."""
+_MARKER_TIMES = 3
+"""A part of the random seed of the markers' times. The seeds in requests.py have other numbers."""
 
 
 def build_events(settings: Settings, request_times: Array, requests: Array, partition: int) -> Array:
-    """Return the EVENTs of a partition's requests, with a marker for each transaction that does not hang.
+    """Return the events of a partition's requests, with a marker for each transaction that does not hang.
 
-    `requests` contains REQUESTs (requests.py), and `request_times` their times (ms) in ascending order.
+    `requests` has the type REQUEST of requests.py. `request_times` contains the time of each request in ms, in
+    ascending order. `partition` is the number of the partition.
     """
     events = np.zeros(len(requests), EVENT)
     events["time"] = request_times
@@ -59,15 +64,16 @@ def build_events(settings: Settings, request_times: Array, requests: Array, part
     hanging_producer = _FIRST_HANGING_PRODUCER_ID + request_times
     group_producer = _FIRST_PRODUCER_ID + requests["group"]
     events["producer"] = np.where(requests["marker"] == NO_MARKER, hanging_producer, group_producer)
-    with_marker = np.flatnonzero((requests["marker"] == COMMIT_MARKER) | (requests["marker"] == ABORT_MARKER))
-    if not len(with_marker):
+    # The indexes of the requests whose transaction ends with a marker.
+    ended = np.flatnonzero((requests["marker"] == COMMIT_MARKER) | (requests["marker"] == ABORT_MARKER))
+    if not len(ended):
         return events
-    random = np.random.default_rng([settings.seed, 3, partition])
-    markers = events[with_marker]
-    markers["batch_type"] = requests["marker"][with_marker]
+    random = np.random.default_rng([settings.seed, _MARKER_TIMES, partition])
+    markers = events[ended]
+    markers["batch_type"] = requests["marker"][ended]
     markers["width"] = 0
-    end_times = request_times[with_marker] + random.integers(_MAX_TXN_MS, size=len(with_marker))
-    next_times = _find_next_times(request_times, requests["group"])[with_marker]
+    end_times = request_times[ended] + random.integers(_MAX_TXN_MS, size=len(ended))
+    next_times = _find_next_times(request_times, requests["group"])[ended]
     markers["time"] = np.minimum(end_times, next_times - 1)
     events = np.concatenate([events, markers])
     # If a marker and a request have the same time, the request comes first.
@@ -75,20 +81,24 @@ def build_events(settings: Settings, request_times: Array, requests: Array, part
     return events[np.argsort(2 * events["time"] + is_marker, kind="stable")]
 
 
-def count_records(settings: Settings, events: Array) -> Array:
-    """Return the number of records of each batch."""
+def count_batch_records(settings: Settings, events: Array) -> Array:
+    """For each event, return the number of records in its batch."""
     counts: Array = np.maximum(events["width"], 1).astype(np.int64)
     counts[events["batch_type"] == NEW_EPOCH] = settings.modern_records
     return counts
 
 
 def mark_live(settings: Settings, requests: Array, is_live: Array) -> None:
-    """Set in `is_live` which offsets exist after these requests. It has a row for each group, a column for each key."""
+    """Set in `is_live` which offsets are live after these requests.
+
+    `is_live` has a row for each group and a column for each key.
+    """
     batch_type = requests["batch_type"]
-    is_committed = (batch_type & TXN_BIT == 0) | (requests["marker"] == COMMIT_MARKER)
-    effective = np.flatnonzero((batch_type <= TOMBSTONES) & is_committed)
-    # About 500,000 requests at a time limit the memory for the arrays of records.
-    for part in np.array_split(effective, 1 + len(requests) // 500_000):
+    has_offset_records = batch_type <= TOMBSTONES
+    is_transactional = batch_type & TXN_BIT != 0
+    has_effect = has_offset_records & (~is_transactional | (requests["marker"] == COMMIT_MARKER))
+    # The arrays below contain an element for each record. So take about 500,000 requests at a time, to save memory.
+    for part in np.array_split(np.flatnonzero(has_effect), 1 + len(requests) // 500_000):
         part_requests = requests[part]
         widths = part_requests["width"].astype(np.int64)
         records = np.repeat(part_requests, widths)
@@ -99,19 +109,21 @@ def mark_live(settings: Settings, requests: Array, is_live: Array) -> None:
 
 
 def _number_generations(events: Array) -> None:
-    """Number each group's generations and epochs in order, and make some of the generations empty."""
+    """Number each group's generations or epochs in order from 1, and make some of the generations empty."""
     generations = np.flatnonzero((events["batch_type"] == GENERATION) | (events["batch_type"] == NEW_EPOCH))
     by_group = generations[np.argsort(events["group"][generations], kind="stable")]
     group = events["group"][by_group]
     group_start = np.searchsorted(group, group)
     number = 1 + np.arange(len(by_group)) - group_start
     events["generation"][by_group] = number
-    empty = by_group[(number > 1) & ((group + number) % _EMPTY_EVERY == 0)]
-    events["batch_type"][empty[events["batch_type"][empty] == GENERATION]] = EMPTY_GENERATION
+    # The group's number is added, so that not all groups have the same empty generations.
+    is_empty = (number > 1) & ((group + number) % _EMPTY_EVERY == 0)
+    is_classic = events["batch_type"][by_group] == GENERATION
+    events["batch_type"][by_group[is_empty & is_classic]] = EMPTY_GENERATION
 
 
 def _find_next_times(request_times: Array, groups: Array) -> Array:
-    """For each request, return the time of the next request of its group; the largest int64 if no request follows."""
+    """For each request, return the time of its group's next request; the largest int64 if there is no next request."""
     next_times = np.full(len(request_times), np.iinfo(np.int64).max)
     by_group = np.argsort(groups, kind="stable")
     requests = by_group[:-1]

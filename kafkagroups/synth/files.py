@@ -1,8 +1,11 @@
 """The segments of a partition: batches are copied from templates and compressed.
 
-A template (templates.py) is an encoded batch of one type and width (its number of offset records). A column contains
-one value for each batch, for example all base offsets. If a template needs several values of a column, each value has a
-slot: the n-th committed offset of a batch is slot n of the column "offset". The batches come from events.py.
+An event (events.py) describes one batch. The width of a batch is its number of offset records. A template
+(templates.py) is an encoded batch of one type and width, with placeholders for the values that differ between batches.
+
+A column contains the values for one placeholder, one value for each batch: for example all base offsets. Some columns
+have several slots, because a batch contains several values: the n-th offset that a batch commits is in slot n of the
+column "offset".
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from kafkagroups.log.compression import CompressionType, compress
 from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_AT
 from kafkagroups.log.record_batch import ATTRIBUTES_AT, CRC_AT, CRC_FROM, HEADER_SIZE
 from kafkagroups.log.segment_file import segment_name
-from kafkagroups.synth.events import count_records
+from kafkagroups.synth.events import count_batch_records
 from kafkagroups.synth.names import TOPICS, Array, format_digits
 from kafkagroups.synth.requests import COMMIT_MARKER, TOMBSTONES
 from kafkagroups.synth.settings import TOPIC_PARTITIONS, Settings
@@ -26,10 +29,13 @@ from kafkagroups.synth.templates import Template, build_template
 FIRST_TIMESTAMP_MS = 1_700_000_000_000
 """The timestamp (ms) of the first request."""
 _PART_BYTES = 64 * 1024 * 1024
-"""About this many bytes of batches are built in memory at a time."""
+"""The batches are built in memory in parts of about this number of bytes."""
 _WIDTH_LIMIT = 64
-"""All widths are below this limit. Batches with the same template have the id `batch_type * _WIDTH_LIMIT + width`."""
+"""All widths are below this limit. The id of a template is `batch_type * _WIDTH_LIMIT + width`."""
+_TEMPLATE_ID_LIMIT = 16 * _WIDTH_LIMIT
+"""All template ids are below this limit, because all batch types are below 16."""
 _TOPIC_DIGITS = format_digits(np.arange(TOPICS), 4)
+"""The digits in the name of each topic."""
 
 
 def write_partition(
@@ -37,11 +43,11 @@ def write_partition(
 ) -> dict[str, int]:
     """Write the segments of one partition. Return the numbers of segments, batches, records and bytes.
 
-    `events` are the partition's batches (EVENTs of events.py). `group_digits` contains the digits in each group's name.
-    The batches are built in parts; `report` is called with the number of records of each part.
+    `events` describes the batches of the partition. `group_digits` contains the digits in each group's name. The
+    batches are built and written in parts. After each part, `report` is called with the part's number of records.
     """
     folder.mkdir()
-    counts = count_records(settings, events)
+    counts = count_batch_records(settings, events)
     base_offsets = np.cumsum(counts) - counts
     sizes = _calculate_sizes(settings, events)
     written = {"segments": 0, "batches": len(events), "records": int(counts.sum()), "bytes": 0}
@@ -50,19 +56,23 @@ def write_partition(
     try:
         for part in _split_parts(sizes):
             data, ends = _build_batches(settings, events[part], base_offsets[part], sizes[part], group_digits)
-            first = 0
+            first = 0  # The index of the part's first batch that is not written yet.
             while first < len(ends):
                 start = int(ends[first - 1]) if first else 0
-                # The batches from `first` up to, not including, `stop` fit into the segment.
-                stop = int(np.searchsorted(ends, start + settings.segment_bytes - segment_size, "right"))
-                if file is None or (stop <= first and segment_size):
+                free_bytes = settings.segment_bytes - segment_size
+                # The batches from index `first` up to, not including, `stop` fit into the segment.
+                stop = int(np.searchsorted(ends, start + free_bytes, "right"))
+                is_full = segment_size > 0 and stop <= first
+                if file is None or is_full:
                     if file:
                         file.close()
-                    file = open(folder / segment_name(int(base_offsets[part][first])), "wb")  # noqa: SIM115  # The file stays open until the roll.
+                    # The file stays open until the segment is full, so there is no `with`.
+                    file = open(folder / segment_name(int(base_offsets[part][first])), "wb")  # noqa: SIM115
                     written["segments"] += 1
                     segment_size = 0
                     continue
-                stop = max(stop, first + 1)  # A segment contains at least one batch, even a larger one.
+                # A segment contains at least one batch, even if this batch is larger than a segment.
+                stop = max(stop, first + 1)
                 end = int(ends[stop - 1])
                 file.write(data[start:end])
                 segment_size += end - start
@@ -76,7 +86,10 @@ def write_partition(
 
 
 def _split_parts(sizes: Array) -> Iterator[slice]:
-    """Yield slices of the list of batches, whose sizes are `sizes`. Each slice has about _PART_BYTES bytes."""
+    """Yield slices of the batches. All batches of a slice have about _PART_BYTES bytes together.
+
+    `sizes` contains the size of each batch in bytes.
+    """
     ends = np.cumsum(sizes)
     first = 0
     while first < len(sizes):
@@ -94,7 +107,7 @@ def _calculate_template_ids(events: Array) -> Array:
 def _calculate_sizes(settings: Settings, events: Array) -> Array:
     """For each batch, return its size in bytes before compression."""
     template_ids = _calculate_template_ids(events)
-    size_of_template = np.zeros(16 * _WIDTH_LIMIT, np.int64)
+    size_of_template = np.zeros(_TEMPLATE_ID_LIMIT, np.int64)
     for template_id in np.unique(template_ids).tolist():
         batch_type, width = divmod(template_id, _WIDTH_LIMIT)
         size_of_template[template_id] = len(build_template(batch_type, width, settings).data)
@@ -104,26 +117,26 @@ def _calculate_sizes(settings: Settings, events: Array) -> Array:
 def _build_batches(
     settings: Settings, events: Array, base_offsets: Array, sizes: Array, group_digits: Array
 ) -> tuple[memoryview, Array]:
-    """Return the bytes of the batches one after the other, and the position where each batch ends.
+    """Return the bytes of all batches in log order, and the position in these bytes at which each batch ends.
 
-    `sizes` are the sizes of the batches before compression.
+    `sizes` contains the size of each batch in bytes before compression.
     """
     ends = np.cumsum(sizes)
     starts = ends - sizes
     out = np.empty(ends[-1], "u1")
     template_ids = _calculate_template_ids(events)
     for template_id in np.unique(template_ids).tolist():
-        chosen = np.flatnonzero(template_ids == template_id)
+        same_template = np.flatnonzero(template_ids == template_id)
         batch_type, width = divmod(template_id, _WIDTH_LIMIT)
         template = build_template(batch_type, width, settings)
-        row_type = f"V{len(template.data)}"
-        columns = _build_columns(settings, events[chosen], base_offsets[chosen], group_digits, width)
-        rows = _fill_template(template, columns)
-        _view_unaligned(out, row_type)[starts[chosen]] = rows.view(row_type)
+        columns = _build_columns(settings, events[same_template], base_offsets[same_template], group_digits, width)
+        copies = _fill_template(template, columns)
+        copy_type = f"V{len(template.data)}"  # For numpy, the bytes of a copy are one value.
+        _view_unaligned(out, copy_type)[starts[same_template]] = copies.view(copy_type)
     codec = CompressionType[settings.codec.upper()]
     if codec:
-        are_data = events["batch_type"] < COMMIT_MARKER
-        out, ends = _compress_batches(codec, out.data, starts, ends, are_data)
+        is_marker = events["batch_type"] >= COMMIT_MARKER
+        out, ends = _compress_batches(codec, out.data, starts, ends, is_marker)
         starts = np.concatenate([[0], ends[:-1]])
     data = out.data
     bounds = zip(starts.tolist(), ends.tolist(), strict=True)
@@ -132,16 +145,16 @@ def _build_batches(
 
 
 def _view_unaligned(out: Array, dtype: str) -> Array:
-    """Return a view of the bytes `out`: its element n is the value of type `dtype` that begins at byte n."""
+    """Return a view of the bytes `out`. Element n of the view is the value of type `dtype` that begins at byte n."""
     return np.ndarray((len(out) - np.dtype(dtype).itemsize + 1,), dtype, out, strides=(1,))
 
 
 def _build_columns(
     settings: Settings, events: Array, base_offsets: Array, group_digits: Array, width: int
 ) -> dict[str, list[Array]]:
-    """Return the values to fill into the template of these events, which all have the same type and width.
+    """Return the values of each column for these events, which all have the same type and width.
 
-    For each column, the result has a list with one array per slot. Each array contains one value for each event.
+    A column is a list with one array for each slot. Each array contains one value for each event.
     """
     group = events["group"]
     time = events["time"]
@@ -158,37 +171,38 @@ def _build_columns(
         columns["partition"] = [key % TOPIC_PARTITIONS for key in keys]
         columns["offset"] = [10 * time + slot % 10 for slot in range(width)]  # Later commits have larger offsets.
     else:
-        topic_count = -(-settings.keys // TOPIC_PARTITIONS)
-        columns["topic"] = [_TOPIC_DIGITS[(group + slot) % TOPICS] for slot in range(topic_count)]
+        columns["topic"] = [_TOPIC_DIGITS[(group + slot) % TOPICS] for slot in range(settings.topics_of_group)]
     return columns
 
 
 def _fill_template(template: Template, columns: dict[str, list[Array]]) -> Array:
-    """Return one copy of the template for each batch, with the values of this batch from the columns filled in."""
-    row_count = len(columns["time"][0])
+    """Return one copy of the template for each batch, with the values of this batch from the columns."""
+    batch_count = len(columns["time"][0])
     size = len(template.data)
-    copies = np.tile(template.data, row_count)
+    copies = np.tile(template.data, batch_count)
     for column, slot, position, dtype in template.variables:
-        np.ndarray(row_count, dtype, copies, position, (size,))[:] = columns[column][slot]
+        # This array contains the value at `position` of each copy.
+        placeholders = np.ndarray(batch_count, dtype, buffer=copies, offset=position, strides=(size,))
+        placeholders[:] = columns[column][slot]
     return copies
 
 
 def _compress_batches(
-    codec: CompressionType, data: memoryview, starts: Array, ends: Array, are_data: Array
+    codec: CompressionType, data: memoryview, starts: Array, ends: Array, is_marker: Array
 ) -> tuple[Array, Array]:
-    """Compress the records of each batch. Return the bytes of the batches, and the position where each batch ends.
+    """Compress the records of each batch. Return the bytes of all batches, and the position at which each batch ends.
 
-    `are_data` says which batches are not markers. Markers stay uncompressed.
+    `is_marker` has a bool for each batch. As in Kafka, markers are not compressed.
     """
     out = bytearray()
     new_ends = []
-    for start, end, is_data in zip(starts.tolist(), ends.tolist(), are_data.tolist(), strict=True):
+    for start, end, is_uncompressed in zip(starts.tolist(), ends.tolist(), is_marker.tolist(), strict=True):
         header = bytearray(data[start : start + HEADER_SIZE])
         body = bytes(data[start + HEADER_SIZE : end])
-        if is_data:
+        if not is_uncompressed:
             body = compress(codec, body)
             header[SIZE_AT : SIZE_AT + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(body)).to_bytes(4, "big")
-            header[ATTRIBUTES_AT + 1] |= codec
+            header[ATTRIBUTES_AT + 1] |= codec  # The attributes are two bytes. The codec is in the second byte.
         out += header + body
         new_ends.append(len(out))
     return np.frombuffer(out, "u1"), np.array(new_ends)

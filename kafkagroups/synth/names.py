@@ -1,7 +1,7 @@
 """Names of groups and topics, and the partitions that store the groups.
 
-The names are <prefix>group-000000 and <prefix>topic-0000. So all group names have the same length, and all topic names
-have the same length. If the setting `hot` is used, a fraction of the groups is stored in one partition, the hot
+Names have the form <prefix>group-000000 and <prefix>topic-0000. So all group names have the same length, and all topic
+names have the same length. With the setting `hot`, a fraction of the groups is stored in one partition, the hot
 partition.
 """
 
@@ -18,14 +18,16 @@ from kafkagroups.synth.settings import MAX_GROUPS, Settings
 Array = np.ndarray[Any, np.dtype[Any]]
 
 GROUP = "group-"
+"""The part of a group's name between the prefix and the digits."""
 TOPIC = "topic-"
+"""The part of a topic's name between the prefix and the digits."""
 GROUP_DIGITS = 6
 TOPICS = 10_000
 """The number of topic names with four digits."""
 
 
 def format_digits(numbers: Array, width: int) -> Array:
-    """Return the numbers as texts of `width` digits."""
+    """Return the numbers as texts of `width` digits, with leading zeros."""
     powers = 10 ** np.arange(width - 1, -1, -1)
     return (numbers[:, None] // powers % 10 + ord("0")).astype("u1").view(f"S{width}")[:, 0]
 
@@ -35,37 +37,54 @@ def choose_groups(settings: Settings) -> tuple[Array, Array]:
 
     Raises UsageError if there are not enough names for the hot partition or for the other partitions.
     """
-    numbers = np.arange(settings.groups)
+    name_numbers = np.arange(settings.groups)
     if settings.hot and settings.partitions > 1:
-        partitions = find_partitions(format_digits(np.arange(MAX_GROUPS), GROUP_DIGITS), settings)
-        # The partition that stores the first name is the hot partition.
-        is_name_hot = partitions == partitions[0]
-        # The hot groups are spread evenly, so that busy and quiet groups are among them.
-        hot_counts = np.floor(np.arange(settings.groups + 1) * settings.hot)
-        is_group_hot = hot_counts[1:] > hot_counts[:-1]
-        # First the hot groups get names that are stored in the hot partition, then the other groups get other names.
-        # `is_candidate` says which names can be used, and `is_member` says which groups need a name.
-        for is_candidate, is_member in ((is_name_hot, is_group_hot), (~is_name_hot, ~is_group_hot)):
-            candidates = np.flatnonzero(is_candidate)
-            group_count = is_member.sum()
-            if len(candidates) < group_count:
-                raise UsageError(
-                    f"hot: expected {group_count} names in these partitions, found {len(candidates)} of {MAX_GROUPS}; "
-                    "choose fewer groups"
-                )
-            numbers[is_member] = candidates[:group_count]
-    group_digits = format_digits(numbers, GROUP_DIGITS)
+        name_numbers = _choose_hot_names(settings)
+    group_digits = format_digits(name_numbers, GROUP_DIGITS)
     return group_digits, find_partitions(group_digits, settings)
 
 
+def _choose_hot_names(settings: Settings) -> Array:
+    """Return the number in each group's name, so that the hot partition stores the fraction `hot` of the groups."""
+    partition_of_name = find_partitions(format_digits(np.arange(MAX_GROUPS), GROUP_DIGITS), settings)
+    # The partition that stores the first name is the hot partition.
+    is_hot_name = partition_of_name == partition_of_name[0]
+    # Every group sends fewer requests than the group before it. The hot groups are spread evenly, so that busy and
+    # quiet groups are among them.
+    hot_counts = np.floor(np.arange(settings.groups + 1) * settings.hot)
+    is_hot_group = hot_counts[1:] > hot_counts[:-1]
+    hot_group_count = int(is_hot_group.sum())
+    name_numbers = np.empty(settings.groups, np.int64)
+    name_numbers[is_hot_group] = _take_names(is_hot_name, hot_group_count, "in the hot partition")
+    name_numbers[~is_hot_group] = _take_names(~is_hot_name, settings.groups - hot_group_count, "in other partitions")
+    return name_numbers
+
+
+def _take_names(is_suitable: Array, count: int, place: str) -> Array:
+    """Return the numbers of the first `count` suitable names. `is_suitable` has a bool for each possible name.
+
+    Raises UsageError if there are not enough names. `place` is the place of the suitable names for the message.
+    """
+    suitable = np.flatnonzero(is_suitable)
+    if len(suitable) < count:
+        raise UsageError(
+            f"hot: {count} groups need names that are stored {place}, but only {len(suitable)} of {MAX_GROUPS} names "
+            "are; choose fewer groups"
+        )
+    return suitable[:count]
+
+
 def find_partitions(group_digits: Array, settings: Settings) -> Array:
-    """For each group, return the partition that stores the group, as `partition_for` does for one group.
+    """For each group, return the partition that stores the group. `partition_for` does the same for one group.
 
     `group_digits` contains the digits in each group's name.
     """
+    # Java's hash of a name is computed character by character. All names begin with the same characters, so their hash
+    # is computed once, as an unsigned number of 32 bits.
     hashes = np.full(len(group_digits), java_hash(settings.prefix + GROUP) & 0xFFFFFFFF, np.uint32)
-    for digit in group_digits.view("u1").reshape(len(group_digits), -1).T:
-        hashes = hashes * np.uint32(31) + digit
+    digits_by_position = group_digits.view("u1").reshape(len(group_digits), -1).T
+    for digits in digits_by_position:
+        hashes = hashes * np.uint32(31) + digits
     absolute = np.abs(hashes.view(np.int32).astype(np.int64))
-    absolute[absolute == 2**31] = 0
+    absolute[absolute == 2**31] = 0  # Kafka replaces the absolute value of the smallest int32 by 0.
     return absolute % settings.partitions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -14,14 +15,15 @@ WIDTH = 8
 """The default number of records in a batch of offsets."""
 MAX_GROUPS = 1_000_000
 MAX_KEYS = 10_000
+"""The limit of `keys`, the number of topic-partitions that each group commits."""
 MAX_OFFSETS = 100_000_000
-"""The limit of groups × keys, the number of offsets that can be live (returned by a coordinator)."""
+"""The limit of groups × keys. A coordinator that has loaded the topic has at most this number of offsets."""
 MAX_WIDTH = 50
 """The limit of `width`, the number of records in a batch of offsets."""
 TOPIC_PARTITIONS = 100
-"""The number of partitions of each topic. A group with more keys than this consumes several topics."""
+"""The number of partitions of each topic that groups consume. A group with more keys consumes several topics."""
 MAX_VARIED_WIDTH = 15
-"""The largest batch of varied width: half of the batches have one record, the others have 5 to 15 records."""
+"""If the width varies, half of the batches have 1 record, and the other batches have 5 to 15 records."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,12 @@ class Settings:
     groups
         The number of groups.
     keys
-        The number of topic-partitions that each group commits. Up to groups × keys offsets can be live at the end.
+        The number of topic-partitions that each group commits.
     width
         The number of records in a batch of offsets, at most `keys`. None means that the width varies.
     skew
-        How unequal the groups are. The n-th group sends requests in proportion to 1 / n^skew. A skew of 1 is Zipf's
-        law. With a skew of 0, all groups are equally busy.
+        How unequal the groups are: the n-th group sends requests in proportion to 1 / n^skew. With a skew of 1, the
+        first group is twice as busy as the second group (Zipf's law). With a skew of 0, all groups are equally busy.
     hot
         The fraction of the groups that are stored in one partition, the hot partition.
     tombstones
@@ -65,7 +67,7 @@ class Settings:
     codec
         The compression codec of the batches: none, gzip, snappy, lz4 or zstd.
     segment_bytes
-        The largest size of a segment in bytes, unless a single batch is larger.
+        The largest size of a segment in bytes. A segment is larger only if it contains a single, larger batch.
     prefix
         The start of all group and topic names.
     seed
@@ -106,8 +108,13 @@ class Settings:
 
     @property
     def modern_records(self) -> int:
-        """The number of records of a modern group's new epoch: two of the group and three of each member."""
+        """The number of records of a modern group's new epoch: two of the group, and three of each member."""
         return 2 + 3 * self.members
+
+    @property
+    def topics_of_group(self) -> int:
+        """The number of topics that each group consumes."""
+        return math.ceil(self.keys / TOPIC_PARTITIONS)
 
 
 def check_settings(settings: Settings) -> None:
@@ -126,8 +133,8 @@ def check_settings(settings: Settings) -> None:
     for name in ("hot", "tombstones", "transactional", "aborts", "hanging", "modern", "metadata"):
         _check_range(f"the fraction {name!r}", getattr(settings, name), 0, 1)
     _check_range("the fraction 'generations'", settings.generation_fraction, 0, 1)
-    not_commits = settings.tombstones + settings.generation_fraction
-    _check_range("the fractions of tombstones and generations together", not_commits, 0, 1)
+    other_than_commits = settings.tombstones + settings.generation_fraction
+    _check_range("the fractions of tombstones and generations together", other_than_commits, 0, 1)
     _check_range("the fractions of aborts and hanging transactions together", settings.aborts + settings.hanging, 0, 1)
     codecs = ", ".join(codec.name.lower() for codec in CompressionType)
     if settings.codec.upper() not in CompressionType.__members__:

@@ -1,8 +1,11 @@
-"""Templates: a batch of each type as a coordinator writes it, with its variables.
+"""Templates: for each batch type and width, one batch as a coordinator writes it, and the positions of its variables.
 
-A template contains placeholders for the variables: numbers and names that occur nowhere else in the template. So a
-search finds the positions of the variables. The values of a variable come from a column of files.py, for example
-"offset". A template can need several values of a column, such as several offsets. They are numbered: value n is slot n.
+A variable is a value that differs between batches with the same template, such as the base offset. The template
+contains placeholders for the variables: numbers and names that occur nowhere else in the template. So a search finds
+the positions of the variables. The width is the number of offset records.
+
+Each variable takes its values from a column of files.py, for example "offset". If a batch contains several values of a
+column, such as several offsets, each value has its own slot: value n is in slot n.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ from kafkagroups.synth.requests import (
 )
 from kafkagroups.synth.settings import TOPIC_PARTITIONS, Settings
 
-# The placeholders in templates. For a column with several slots, the placeholder of slot n is the number below plus n.
+# The placeholders of numbers. If a column has several slots, the placeholder of slot n is the number below plus n.
 _BASE_OFFSET = 0x71A5_0000_0000_0001
 _TIME = 0x72A5_0000_0000_0002
 _PRODUCER = 0x73A5_0000_0000_0003
@@ -52,12 +55,15 @@ _GENERATION = 0x75A5_0001
 _PARTITION = 0x76A5_0000
 _UUID = "5e0f3b9a-7c41-4d2e-9b8a-facade"
 """The first part of the UUIDs in member ids. The last part is the six digits in the group's name."""
+_NO_DIGITS = "000000"
+"""The placeholder of the six digits in the group's name."""
 
 
 class Variable(NamedTuple):
-    """The position of a value in a template. The value comes from slot number `slot` of `column`.
+    """The position in a template, in bytes, of a value from slot `slot` of a column.
 
-    `dtype` is numpy's type of the value. The same value can be at several positions, each with its own Variable.
+    `dtype` is numpy's type of the value, such as ">i8" for a big-endian number of 8 bytes. If a value occurs at several
+    positions, each position has its own Variable.
     """
 
     column: str
@@ -67,7 +73,7 @@ class Variable(NamedTuple):
 
 
 class Template(NamedTuple):
-    """The bytes of a batch, and the positions of its variable values."""
+    """The bytes of a batch, and the positions of its variables."""
 
     data: Array
     variables: tuple[Variable, ...]
@@ -75,10 +81,10 @@ class Template(NamedTuple):
 
 @lru_cache(256)
 def build_template(batch_type: int, width: int, settings: Settings) -> Template:
-    """Return the template of a type of batch (requests.py). `width` is the number of records in a batch of offsets."""
+    """Return the template of a batch type (a constant of requests.py) and a width."""
     attributes = 0
     producer = NO_PRODUCER_ID
-    epoch = -1
+    epoch = -1  # Without a producer, a batch has neither a producer epoch nor a sequence number.
     sequence = -1
     if batch_type in (COMMIT_MARKER, ABORT_MARKER):
         attributes = TRANSACTIONAL | CONTROL
@@ -87,13 +93,14 @@ def build_template(batch_type: int, width: int, settings: Settings) -> Template:
         marker_type = ControlType.COMMIT if batch_type == COMMIT_MARKER else ControlType.ABORT
         pairs: list[tuple[bytes, bytes | None]] = [(encode_control_key(marker_type), encode_end_transaction_marker(0))]
     else:
-        if batch_type < TOMBSTONES and batch_type & TXN_BIT:
+        is_commit = batch_type < TOMBSTONES
+        if is_commit and batch_type & TXN_BIT:
             attributes = TRANSACTIONAL
             producer = _PRODUCER
             epoch = 0
             sequence = 0
         pairs = [encode(record) for record in _build_records(batch_type, width, settings)]
-    records = [LogRecord(_BASE_OFFSET + number, _TIME, key, value) for number, (key, value) in enumerate(pairs)]
+    records = [LogRecord(_BASE_OFFSET + index, _TIME, key, value) for index, (key, value) in enumerate(pairs)]
     data = encode_batch(
         records, attributes=attributes, producer_id=producer, producer_epoch=epoch, base_sequence=sequence
     )
@@ -101,37 +108,41 @@ def build_template(batch_type: int, width: int, settings: Settings) -> Template:
 
 
 def _build_records(batch_type: int, width: int, settings: Settings) -> list[Record]:
-    group = settings.prefix + GROUP + "000000"
+    group = settings.prefix + GROUP + _NO_DIGITS
     if batch_type == NEW_EPOCH:
         return _build_epoch(group, settings)
     if batch_type in (GENERATION, EMPTY_GENERATION):
-        return [Record(2, GroupMetadataKey(group), _build_generation(batch_type, settings), 3)]
-    value = None
+        generation = _build_generation(batch_type, settings)
+        return [Record(type=2, key=GroupMetadataKey(group), value=generation, value_version=3)]
     records = []
     for slot in range(width):
-        if batch_type != TOMBSTONES:
-            metadata = f"committed by {group}" if batch_type & METADATA_BIT else ""
-            value = OffsetCommitValue(_OFFSET + slot, 0, metadata, _TIME)
         key = OffsetCommitKey(group, _topic_name(slot, settings), _PARTITION + slot)
-        records.append(Record(1, key, value, None if value is None else 3))
+        if batch_type == TOMBSTONES:
+            records.append(Record(type=1, key=key, value=None, value_version=None))
+            continue
+        metadata = f"committed by {group}" if batch_type & METADATA_BIT else ""
+        value = OffsetCommitValue(offset=_OFFSET + slot, leader_epoch=0, metadata=metadata, commit_timestamp=_TIME)
+        records.append(Record(type=1, key=key, value=value, value_version=3))
     return records
 
 
 def _topic_name(slot: int, settings: Settings) -> str:
+    """Return the placeholder of the topic's name in a slot."""
     return f"{settings.prefix}{TOPIC}{slot:04}"
 
 
 def _assign_partitions(settings: Settings, member: int) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield the slot of each topic, and the partitions of this topic that are assigned to a member.
 
-    `member` is the member's number, from 0.
+    `member` is the member's number, from 0. The members take turns: member m has the partitions m, m + members, …
     """
-    for slot, first in enumerate(range(0, settings.keys, TOPIC_PARTITIONS)):
-        partition_count = min(TOPIC_PARTITIONS, settings.keys - first)
+    for slot in range(settings.topics_of_group):
+        partition_count = min(TOPIC_PARTITIONS, settings.keys - slot * TOPIC_PARTITIONS)
         yield slot, tuple(range(member, partition_count, settings.members))
 
 
 def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue:
+    """Return the value of a group record of a classic group: a generation with or without members."""
     if batch_type == EMPTY_GENERATION:
         return GroupMetadataValue("consumer", _GENERATION, None, None, _TIME, ())
     members = []
@@ -139,18 +150,25 @@ def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue
         topics = [
             (_topic_name(slot, settings), partitions) for slot, partitions in _assign_partitions(settings, number)
         ]
-        subscription = ConsumerProtocolSubscription(tuple(topic for topic, _ in topics), None, (), -1, None)
+        subscription = ConsumerProtocolSubscription(
+            topics=tuple(topic for topic, _ in topics),
+            user_data=None,
+            owned_partitions=(),
+            generation_id=-1,
+            rack_id=None,
+        )
         assigned = tuple(TopicPartitions(topic, partitions) for topic, partitions in topics if partitions)
+        assignment = ConsumerProtocolAssignment(assigned_partitions=assigned, user_data=None)
         members.append(
             MemberMetadata(
-                f"consumer-{number}-{_UUID}000000",
-                None,
-                f"consumer-{number}",
-                "/127.0.0.1",
-                300_000,
-                1_800_000,
-                encode_embedded(Embedded(3, subscription)),
-                encode_embedded(Embedded(3, ConsumerProtocolAssignment(assigned, None))),
+                member_id=_member_id(number),
+                group_instance_id=None,
+                client_id=f"consumer-{number}",
+                client_host="/127.0.0.1",
+                rebalance_timeout=300_000,
+                session_timeout=1_800_000,
+                subscription=encode_embedded(Embedded(3, subscription)),
+                assignment=encode_embedded(Embedded(3, assignment)),
             )
         )
     return GroupMetadataValue("consumer", _GENERATION, "range", members[0].member_id, _TIME, tuple(members))
@@ -159,64 +177,88 @@ def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue
 def _build_epoch(group: str, settings: Settings) -> list[Record]:
     """Return the records of a new epoch of a modern group.
 
-    Every member changes its subscription, and then has all partitions of its new target assignment.
+    Every member has a new subscription and a new target assignment, and already has all partitions of this target.
     """
     topics = tuple(_topic_name(slot, settings) for slot, _ in _assign_partitions(settings, 0))
     members = []
     targets = []
     assignments = []
     for number in range(settings.members):
-        member = f"consumer-{number}-{_UUID}000000"
-        assigned = [(_topic_id(slot), parts) for slot, parts in _assign_partitions(settings, number) if parts]
+        member_id = _member_id(number)
+        assigned = [
+            (_topic_id(slot), partitions) for slot, partitions in _assign_partitions(settings, number) if partitions
+        ]
         metadata = consumer_group.ConsumerGroupMemberMetadataValue(
-            None, None, f"consumer-{number}", "/127.0.0.1", topics, "", 300_000, None, None
+            instance_id=None,
+            rack_id=None,
+            client_id=f"consumer-{number}",
+            client_host="/127.0.0.1",
+            subscribed_topic_names=topics,
+            subscribed_topic_regex="",
+            rebalance_timeout_ms=300_000,
+            server_assignor=None,
+            classic_member_metadata=None,
         )
         target = consumer_group.ConsumerGroupTargetAssignmentMemberValue(
-            tuple(consumer_group.TopicPartition(topic, parts) for topic, parts in assigned)
+            tuple(consumer_group.TopicPartition(topic_id, partitions) for topic_id, partitions in assigned)
         )
         assignment = consumer_group.ConsumerGroupCurrentMemberAssignmentValue(
-            _GENERATION,
-            _GENERATION,
-            0,
-            tuple(consumer_group.TopicPartitions(topic, parts, None) for topic, parts in assigned),
-            (),
+            member_epoch=_GENERATION,
+            previous_member_epoch=_GENERATION,
+            state=0,  # The state "stable".
+            assigned_partitions=tuple(
+                consumer_group.TopicPartitions(topic_id, partitions, assignment_epochs=None)
+                for topic_id, partitions in assigned
+            ),
+            partitions_pending_revocation=(),
         )
-        members.append(Record(5, consumer_group.ConsumerGroupMemberMetadataKey(group, member), metadata, 0))
-        targets.append(Record(7, consumer_group.ConsumerGroupTargetAssignmentMemberKey(group, member), target, 0))
+        # The arguments of a Record are the record type, the key, the value, and the version of the value.
+        members.append(Record(5, consumer_group.ConsumerGroupMemberMetadataKey(group, member_id), metadata, 0))
+        targets.append(Record(7, consumer_group.ConsumerGroupTargetAssignmentMemberKey(group, member_id), target, 0))
         assignments.append(
-            Record(8, consumer_group.ConsumerGroupCurrentMemberAssignmentKey(group, member), assignment, 0)
+            Record(8, consumer_group.ConsumerGroupCurrentMemberAssignmentKey(group, member_id), assignment, 0)
         )
-    new_epoch = Record(
-        3, consumer_group.ConsumerGroupMetadataKey(group), consumer_group.ConsumerGroupMetadataValue(_GENERATION), 0
-    )
+    epoch_key = consumer_group.ConsumerGroupMetadataKey(group)
+    epoch = consumer_group.ConsumerGroupMetadataValue(_GENERATION)
     target_key = consumer_group.ConsumerGroupTargetAssignmentMetadataKey(group)
     target_epoch = consumer_group.ConsumerGroupTargetAssignmentMetadataValue(_GENERATION, _TIME)
-    return [*members, new_epoch, *targets, Record(6, target_key, target_epoch, 0), *assignments]
+    return [
+        *members,
+        Record(3, epoch_key, epoch, 0),
+        *targets,
+        Record(6, target_key, target_epoch, 0),
+        *assignments,
+    ]
+
+
+def _member_id(number: int) -> str:
+    return f"consumer-{number}-{_UUID}{_NO_DIGITS}"
 
 
 def _topic_id(slot: int) -> str:
+    """Return the placeholder of the topic's id in a slot."""
     return uuid_text(f"id-of-topic-{slot:04}".encode())
 
 
 def _find_variables(data: bytes, width: int, settings: Settings) -> Iterator[Variable]:
     """Search a template for all placeholders, and yield their positions."""
-    topic_count = -(-settings.keys // TOPIC_PARTITIONS)
-    patterns = [
+    # Each tuple contains the column, the slot, the placeholder, and numpy's type of the value.
+    placeholders = [
         ("base_offset", 0, struct.pack(">q", _BASE_OFFSET), ">i8"),
         ("time", 0, struct.pack(">q", _TIME), ">i8"),
         ("producer", 0, struct.pack(">q", _PRODUCER), ">i8"),
         ("generation", 0, struct.pack(">i", _GENERATION), ">i4"),
-        ("group", 0, f"{settings.prefix}{GROUP}000000".encode(), "S6"),
-        ("group", 0, f"{_UUID}000000".encode(), "S6"),
+        ("group", 0, f"{settings.prefix}{GROUP}{_NO_DIGITS}".encode(), "S6"),
+        ("group", 0, f"{_UUID}{_NO_DIGITS}".encode(), "S6"),
     ]
-    for slot in range(max(width, topic_count)):
-        patterns += [
+    for slot in range(max(width, settings.topics_of_group)):
+        placeholders += [
             ("topic", slot, _topic_name(slot, settings).encode(), "S4"),
             ("topic", slot, f"id-of-topic-{slot:04}".encode(), "S4"),
             ("partition", slot, struct.pack(">i", _PARTITION + slot), ">i4"),
             ("offset", slot, struct.pack(">q", _OFFSET + slot), ">i8"),
         ]
-    for column, slot, placeholder, dtype in patterns:
+    for column, slot, placeholder, dtype in placeholders:
         for match in re.finditer(re.escape(placeholder), data):
-            # The placeholder of a name begins with constant text. Only its last characters, the digits, are variable.
+            # In a name, only the digits at the end are variable. So the position is counted from the end of the match.
             yield Variable(column, slot, match.end() - np.dtype(dtype).itemsize, dtype)

@@ -1,5 +1,8 @@
-"""The exercises, one module per lesson: solutions, hints, cases and known mistakes.
+"""The exercises of the lessons: solutions, hints, cases and known mistakes.
 
-The class `Exercise` (exercise.py) explains these words. The correct function of most exercises calls the code of this
-package, so it follows Kafka's rules. The name of a wrong function describes its mistake.
+In most exercises, the learner writes a function. A case is one tuple of arguments for this function. A known mistake is
+a wrong function that learners often write, and a sentence that explains the mistake. The name of a wrong function says
+what the function does wrong.
+
+Most correct functions call the code of this package, so they follow Kafka's rules.
 """

@@ -17,4 +17,3 @@ from kafkagroups.course.exercises.exercise import Exercise
 _LESSONS = (records, partitions, log, storing, fetching, group_life, deleting, compaction, loading, scaling)
 
 EXERCISES: dict[str, Exercise] = {exercise.name: exercise for lesson in _LESSONS for exercise in lesson.EXERCISES}
-"""Every exercise by its name, in the order of the lessons."""

@@ -1,8 +1,10 @@
 """Exercises of lesson 08: which records remain after a pass, and where the cleaner stops.
 
 The log cleaner compacts a log in passes. In a pass, it first fills the offset map: the newest offset of each key. Then
-it removes the records that have a newer record with the same key. A segment is one file of a log. The last segment of a
-log is the active segment, which the cleaner does not change.
+it removes the records that have a newer record with the same key.
+
+A segment is one file of a log. The last segment of a log is the active segment, which the cleaner does not change. The
+last stable offset is the first offset of the oldest open transaction.
 """
 
 from __future__ import annotations
@@ -15,72 +17,79 @@ Records = list[tuple[int, Any, Any]]
 """The offset, key and value of each record. The value of a tombstone (a record that deletes) is None."""
 
 
-# Exercise `survivors`: first the correct function, then wrong functions that learners write. They return the offsets of
-# the records that one pass keeps. `active` is the base offset of the active segment, at which this segment begins.
+# Exercise `survivors`: which records remain after one pass? The functions return the offsets of these records.
+# `active_offset` is the offset at which the active segment begins. In the lesson, this parameter is named `active`.
+# `_list_survivors` is correct. The functions after it contain mistakes of learners.
 
 
-def _list_survivors(records: Records, active: int) -> list[int]:
-    newest_offsets = {key: offset for offset, key, _ in records if offset < active}
-    return [offset for offset, key, _ in records if offset >= active or newest_offsets[key] == offset]
+def _list_survivors(records: Records, active_offset: int) -> list[int]:
+    newest_offsets = {key: offset for offset, key, _ in records if offset < active_offset}
+    return [offset for offset, key, _ in records if offset >= active_offset or newest_offsets[key] == offset]
 
 
-def _keep_first(records: Records, active: int) -> list[int]:
-    first_offsets = {key: offset for offset, key, _ in reversed(records) if offset < active}
-    return [offset for offset, key, _ in records if offset >= active or first_offsets[key] == offset]
+def _keep_oldest_records(records: Records, active_offset: int) -> list[int]:
+    oldest_offsets = {key: offset for offset, key, _ in reversed(records) if offset < active_offset}
+    return [offset for offset, key, _ in records if offset >= active_offset or oldest_offsets[key] == offset]
 
 
-def _remove_tombstones(records: Records, active: int) -> list[int]:
+def _remove_tombstones(records: Records, active_offset: int) -> list[int]:
     values = {offset: value for offset, _, value in records}
-    return [offset for offset in _list_survivors(records, active) if values[offset] is not None]
+    return [offset for offset in _list_survivors(records, active_offset) if values[offset] is not None]
 
 
-def _map_active_segment(records: Records, active: int) -> list[int]:
-    """Put the records of the active segment into the offset map too, which is the mistake."""
+def _add_active_segment_to_map(records: Records, active_offset: int) -> list[int]:
     newest_offsets = {key: offset for offset, key, _ in records}
-    return [offset for offset, key, _ in records if offset >= active or newest_offsets[key] == offset]
+    return [offset for offset, key, _ in records if offset >= active_offset or newest_offsets[key] == offset]
 
 
-def _leave_out_active_segment(records: Records, active: int) -> list[int]:
-    return [offset for offset in _list_survivors(records, active) if offset < active]
+def _remove_active_segment(records: Records, active_offset: int) -> list[int]:
+    return [offset for offset in _list_survivors(records, active_offset) if offset < active_offset]
 
 
-def _return_list_positions(records: Records, active: int) -> list[int]:
+def _return_list_positions(records: Records, active_offset: int) -> list[int]:
     offsets = [offset for offset, _, _ in records]
-    return [offsets.index(offset) for offset in _list_survivors(records, active)]
+    return [offsets.index(offset) for offset in _list_survivors(records, active_offset)]
 
 
-# Exercise `removed_by`: first the correct function, then wrong functions that learners write. They return the number of
-# the pass that removes a tombstone, or None if no pass removes it. The first pass has the number 1. `passes` are the
-# times of the passes, and `retention` is Kafka's setting delete.retention.ms, in the same unit. The first pass sets the
-# delete horizon: its own time plus `retention`. From the horizon on, a later pass removes the tombstone.
+# Exercise `removed_by`: which pass removes a tombstone? The functions return the number of this pass (the first pass is
+# number 1), or None if no pass removes the tombstone.
+# `pass_times` are the times of the passes after the tombstone was written. In the lesson, this parameter is named
+# `passes`. `retention` is Kafka's setting delete.retention.ms. All times have the same unit, for example milliseconds.
+# The first pass sets the delete horizon: its own time plus `retention`. The first later pass at or after the horizon
+# removes the tombstone.
+# `_find_removing_pass` is correct. The functions after it contain mistakes of learners.
 
 
-def _find_removing_pass(passes: list[int], retention: int) -> int | None:
-    later_passes = enumerate(passes[1:], 2)
-    return next((number for number, time in later_passes if time >= passes[0] + retention), None)
+def _find_removing_pass(pass_times: list[int], retention: int) -> int | None:
+    horizon = pass_times[0] + retention
+    return next((number for number, time in enumerate(pass_times[1:], 2) if time >= horizon), None)
 
 
-def _remove_in_first_pass(passes: list[int], retention: int) -> int | None:
-    return next((number for number, time in enumerate(passes, 1) if time >= passes[0] + retention), None)
+def _remove_in_first_pass(pass_times: list[int], retention: int) -> int | None:
+    horizon = pass_times[0] + retention
+    return next((number for number, time in enumerate(pass_times, 1) if time >= horizon), None)
 
 
-def _remove_after_horizon(passes: list[int], retention: int) -> int | None:
-    later_passes = enumerate(passes[1:], 2)
-    return next((number for number, time in later_passes if time > passes[0] + retention), None)
+def _remove_after_horizon(pass_times: list[int], retention: int) -> int | None:
+    horizon = pass_times[0] + retention
+    return next((number for number, time in enumerate(pass_times[1:], 2) if time > horizon), None)
 
 
-def _move_horizon(passes: list[int], retention: int) -> int | None:
-    """Let each pass set the horizon again, which is the mistake."""
-    later_passes = zip(range(2, len(passes) + 1), passes, passes[1:], strict=False)
-    return next((number for number, previous, time in later_passes if time >= previous + retention), None)
+def _set_horizon_in_each_pass(pass_times: list[int], retention: int) -> int | None:
+    horizon = pass_times[0] + retention
+    for number, time in enumerate(pass_times[1:], 2):
+        if time >= horizon:
+            return number
+        horizon = time + retention
+    return None
 
 
-def _count_from_0(passes: list[int], retention: int) -> int | None:
-    number = _find_removing_pass(passes, retention)
+def _count_from_0(pass_times: list[int], retention: int) -> int | None:
+    number = _find_removing_pass(pass_times, retention)
     return None if number is None else number - 1
 
 
-SURVIVORS = """\
+_SURVIVORS_SOLUTION = """\
 def survivors(records, active):
     newest = {}                                    # the offset map
     for offset, key, value in records:
@@ -88,7 +97,7 @@ def survivors(records, active):
             newest[key] = offset
     return [offset for offset, key, value in records if offset >= active or newest[key] == offset]"""
 
-REMOVED_BY = """\
+_REMOVED_BY_SOLUTION = """\
 def removed_by(passes, retention):
     horizon = passes[0] + retention                # the first pass sets the horizon, and no pass changes it
     for number, time in enumerate(passes[1:], 2):
@@ -98,13 +107,13 @@ def removed_by(passes, retention):
 
 EXERCISES = (
     Exercise(
-        "survivors",
-        _list_survivors,
-        SURVIVORS,
-        (
+        name="survivors",
+        correct=_list_survivors,
+        solution=_SURVIVORS_SOLUTION,
+        hints=(
             "Use two loops. The first loop fills a dict: for each key, the offset of its newest record below `active`.",
             "The second loop keeps each record at `active` or above, and each record whose offset is in the dict.",
-            "Treat a tombstone like every other record: its value is None, but the value does not matter here.",
+            "Treat a tombstone like every other record. Its value is None, but this exercise does not need the values.",
         ),
         cases=(
             ([(0, "a", "1"), (1, "b", "1"), (2, "a", "2")], 3),
@@ -114,18 +123,18 @@ EXERCISES = (
             ([], 0),
         ),
         known_mistakes={
-            "the newest record of a key stays, not the oldest record": _keep_first,
-            "a tombstone is the newest record of its key, so this pass keeps it": _remove_tombstones,
-            "the map ends at `active`: records of the active segment supersede no record yet": _map_active_segment,
-            "the cleaner does not touch the active segment: all its records stay": _leave_out_active_segment,
+            "the newest record of a key stays, not the oldest record": _keep_oldest_records,
+            "this pass keeps a tombstone that is the newest record of its key": _remove_tombstones,
+            "the offset map contains only records below `active`": _add_active_segment_to_map,
+            "the cleaner does not change the active segment: all records of this segment stay": _remove_active_segment,
             "return the offsets, not their positions in the list": _return_list_positions,
         },
     ),
     Exercise(
-        "removed_by",
-        _find_removing_pass,
-        REMOVED_BY,
-        (
+        name="removed_by",
+        correct=_find_removing_pass,
+        solution=_REMOVED_BY_SOLUTION,
+        hints=(
             "The first pass sets the horizon, passes[0] + retention, and removes nothing.",
             "The tombstone is removed by the first later pass whose time is at or after the horizon.",
         ),
@@ -138,23 +147,24 @@ EXERCISES = (
         ),
         known_mistakes={
             "the pass that sets the horizon removes nothing, even if the retention is 0": _remove_in_first_pass,
-            "a pass at the time of the horizon removes the tombstone: >=, not >": _remove_after_horizon,
-            "the first pass sets the horizon; later passes do not change it": _move_horizon,
-            "the first pass is number 1": _count_from_0,
+            "a pass at the time of the horizon removes the tombstone: use >=, not >": _remove_after_horizon,
+            "the first pass sets the horizon; later passes do not change it": _set_horizon_in_each_pass,
+            "the first pass has the number 1, not 0": _count_from_0,
         },
     ),
+    # The log of this exercise is the log that `course.write_log_with_hanging_transaction` writes.
     Exercise(
-        "cleaner_stops_at",
-        207,
-        "cleaner_stops_at = 207",
-        (
+        name="cleaner_stops_at",
+        correct=207,
+        solution="cleaner_stops_at = 207",
+        hints=(
             "A pass cleans whole segments, so the answer is an offset at which a segment begins.",
             "Which segment contains the last stable offset? The pass ends where that segment begins.",
         ),
         known_mistakes={
-            "that is the last stable offset. A pass cleans whole segments: where does this segment begin?": 216,
-            "the active segment begins there. An open transaction stops the cleaner earlier": 474,
-            "the log ends there; an open transaction stops the cleaner much earlier": 500,
+            "that is the last stable offset. A pass cleans whole segments: which segment contains this offset?": 216,
+            "the active segment begins at that offset; an open transaction stops the cleaner earlier": 474,
+            "the log ends at that offset; an open transaction stops the cleaner much earlier": 500,
         },
     ),
 )

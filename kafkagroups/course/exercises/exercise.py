@@ -9,34 +9,30 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise. The learner writes a function or a value.
+    """One exercise. The learner's answer is a function or a value.
 
     Attributes
     ----------
     name
         The name that the learner gives to `course.check`.
     correct
-        The correct function or the correct value. The learner's function must return the same results as the correct
-        function in all cases. If several values are correct, `correct` is one of these values.
+        The correct answer: a function or a value. A learner's function must return the same results as this function
+        for all `cases`. If several values are correct, `correct` is one of these values.
     solution
-        The solution as a learner would write it. `course.solution` prints it, and the solved notebook contains it.
+        The code of the answer as a learner would write it. `course.solution` prints the solution, and the solved
+        notebook contains the solution.
     hints
         The hints. The first hint helps least, and the last hint helps most.
     cases
-        Only if the answer is a function: one tuple of arguments for each case. `course.check` calls the learner's
-        function and the correct function with these arguments, and compares their results.
+        One tuple of arguments for each call of the learner's function. If the answer is a value, there are no cases.
     known_mistakes
-        The keys are sentences that explain a mistake. The value of a sentence is the wrong function or the wrong value
-        that a learner with this mistake writes.
-        If a case fails, `course.check` looks for a wrong function that returns the learner's result in this case, and
-        prints the sentence of this function. `course.check` compares a learner's value with the wrong values only if
-        the learner's value has the same type as `correct`. For a value of another type, `course.check` prints a message
-        about the type instead.
+        The keys are sentences that explain a mistake to the learner. The value of a sentence is a wrong answer: a
+        function or a value, as `correct`. If the learner's function returns a wrong result in a case, `course.check`
+        looks for a known mistake with the same result, and prints its sentence.
     find_mistake
-        Only for an exercise with several correct values: a function of the learner's value. It returns a sentence that
-        explains the mistake, or None if the value is correct. `course.check` calls this function only if the value has
-        the same type as `correct`. `course.check` then does not use `known_mistakes`, but the tests use
-        `known_mistakes` to check this function.
+        Only for an exercise with several correct values: a function that receives the learner's value, which has the
+        type of `correct`. The function returns a sentence that explains the mistake, or None if the value is correct.
+        `course.check` then does not use `known_mistakes`. Only the tests use them, to test `find_mistake`.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Exercise of lesson 07: which offsets of a group expire, with wrong rules of learners.
 
-The coordinator deletes an offset when its retention has passed, unless a rule keeps the offset. In this exercise, all
-times are days.
+The coordinator deletes an offset when its retention has passed, except if another rule keeps the offset. In this
+exercise, a time is the number of a day, and the retention is a number of days.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from kafkagroups.groups.states import ClassicState
 
 
 class ExpiringGroup(NamedTuple):
-    """A group and its offsets before the coordinator deletes expired offsets. Times are days.
+    """A group and its offsets before the coordinator deletes expired offsets.
 
     Attributes
     ----------
     state
         The group's state, for example "Stable".
     type
-        The group's protocol type, for example "consumer". It is "" for a simple group.
+        The group's protocol type. It is "consumer" for a group of consumers, and "" for a simple group, which has never
+        had a member.
     read_topics
         The topics that the group's members read.
     state_start
         The day on which the group entered its state.
     offsets
-        Two days for each partition: the day of the commit, and the expiry day that the client requested. The second day
-        is None if the client did not request one.
+        The keys are the partitions that have a committed offset. The value of a partition is a pair: the day of the
+        commit, and the expiry day that the client requested. The expiry day is None if the client requested no day.
     """
 
     state: str
@@ -50,18 +51,35 @@ class ExpiringGroup(NamedTuple):
 def make_commit(commit_day: int = 0, expiry_day: int | None = None) -> OffsetAndMetadata:
     """Return a commit of offset 1 on `commit_day`.
 
-    `expiry_day` is the day of the expiration that the client requested, or None if the client requested no day.
+    `expiry_day` is the expiry day that the client requested, or None if the client requested no day.
     """
-    return OffsetAndMetadata(1, "", commit_day, -1, expiry_day, None, -1, -1)
+    return OffsetAndMetadata(
+        offset=1,
+        metadata="",
+        commit_timestamp=commit_day,
+        leader_epoch=-1,
+        expire_timestamp=expiry_day,
+        topic_id=None,
+        record_offset=-1,
+        batch_offset=-1,
+    )
+
+
+# The functions of the exercise return the partitions whose offsets are expired on the day `now`.
 
 
 def _list_expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
-    """Return the partitions whose offsets are expired on the day `now`. `retention` is a number of days."""
+    """Return the correct answer of the exercise."""
     classic_group = ClassicGroup(
-        "g", (3, 9, 2), group.state_start, ClassicState(group.state), protocol_type=group.type or None
+        group_id="g",
+        kafka=(3, 9, 2),
+        state_timestamp=group.state_start,
+        state=ClassicState(group.state),
+        protocol_type=group.type or None,
     )
     classic_group.offsets.committed = {
-        parse_partition(name): make_commit(*days) for name, days in group.offsets.items()
+        parse_partition(name): make_commit(commit_day, expiry_day)
+        for name, (commit_day, expiry_day) in group.offsets.items()
     }
     classic_group.subscribed_topics = frozenset(group.read_topics) if group.type == "consumer" else None
     return [str(partition) for partition in find_expired_offsets(classic_group, now, retention)]
@@ -72,32 +90,37 @@ def _find_retention_start(group: ExpiringGroup, commit_day: int) -> int:
     return group.state_start if group.state == "Empty" and group.type else commit_day
 
 
-def _is_kept(group: ExpiringGroup, topic: str) -> bool:
-    """Return whether the group's offsets for this topic stay, no matter how old the offsets are."""
-    if not group.type or group.state == "Empty":
-        return False
-    return group.state != "Stable" or group.type != "consumer" or topic in group.read_topics
+def _keeps_topic(group: ExpiringGroup, topic: str) -> bool:
+    """Return whether the group keeps its offsets of this topic, no matter how old the offsets are."""
+    if group.state == "Stable" and group.type == "consumer":
+        return topic in group.read_topics
+    return _has_members(group)
+
+
+def _has_members(group: ExpiringGroup) -> bool:
+    is_simple = group.type == ""
+    return not is_simple and group.state != "Empty"
 
 
 def _make_wrong_function(
     find_start: Callable[[ExpiringGroup, int], int] = _find_retention_start,
-    is_kept: Callable[[ExpiringGroup, str], bool] = _is_kept,
+    keeps_topic: Callable[[ExpiringGroup, str], bool] = _keeps_topic,
     *,
     uses_expiry_day: bool = True,
     includes_last_day: bool = True,
 ) -> Callable[[ExpiringGroup, int, int], list[str]]:
-    """Return a function for the exercise in which one rule is wrong. The defaults are the correct rules.
+    """Return a function for the exercise. The defaults are the correct rules, so the caller passes one wrong rule.
 
     Parameters
     ----------
     find_start
-        Returns the day on which the retention of an offset starts. Its arguments are the group and the commit day.
-    is_kept
-        Returns whether the group's offsets for a topic stay. Its arguments are the group and the topic.
+        A function of the group and a commit day. It returns the day on which the retention of the offset starts.
+    keeps_topic
+        A function of the group and a topic. It returns whether the group keeps its offsets of this topic.
     uses_expiry_day
         Whether an offset expires on the expiry day that the client requested.
     includes_last_day
-        Whether an offset expires on the last day of its retention, and not one day later.
+        Whether an offset expires on the last day of its retention. Otherwise, it expires one day later.
     """
 
     def expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
@@ -106,49 +129,59 @@ def _make_wrong_function(
             last_day = find_start(group, commit_day) + retention
             if expiry_day is not None and uses_expiry_day:
                 last_day = expiry_day
-            is_due = now >= last_day if includes_last_day else now > last_day
-            if is_due and not is_kept(group, name.rpartition("-")[0]):
+            has_passed = now >= last_day if includes_last_day else now > last_day
+            topic = parse_partition(name).topic
+            if has_passed and not keeps_topic(group, topic):
                 names.append(name)
         return names
 
     return expired
 
 
-def _count_from_commit(group: ExpiringGroup, commit_day: int) -> int:
+# Wrong rules of learners, for `find_start`.
+
+
+def _start_at_commit(group: ExpiringGroup, commit_day: int) -> int:
     return commit_day
 
 
-def _count_from_state_start_of_every_group(group: ExpiringGroup, commit_day: int) -> int:
+def _start_at_state_start(group: ExpiringGroup, commit_day: int) -> int:
     return group.state_start if group.type else commit_day
 
 
-def _keep_no_offset_of_stable_groups(group: ExpiringGroup, topic: str) -> bool:
-    return _is_kept(group, topic) and group.state != "Stable"
+# Wrong rules of learners, for `keeps_topic`.
+
+
+def _keep_nothing_if_stable(group: ExpiringGroup, topic: str) -> bool:
+    return _keeps_topic(group, topic) and group.state != "Stable"
 
 
 def _keep_only_read_topics_in_rebalance(group: ExpiringGroup, topic: str) -> bool:
-    return _is_kept(group, topic) and not (group.state == "PreparingRebalance" and topic not in group.read_topics)
+    if group.state == "PreparingRebalance" and topic not in group.read_topics:
+        return False
+    return _keeps_topic(group, topic)
 
 
-def _keep_no_offset_of_other_types(group: ExpiringGroup, topic: str) -> bool:
-    return _is_kept(group, topic) and group.type != "connect"
+def _keep_nothing_of_connect_groups(group: ExpiringGroup, topic: str) -> bool:
+    return _keeps_topic(group, topic) and group.type != "connect"
 
 
-def _keep_every_offset_of_groups_with_members(group: ExpiringGroup, topic: str) -> bool:
-    return bool(group.type) and group.state != "Empty"
+def _keep_everything_of_groups_with_members(group: ExpiringGroup, topic: str) -> bool:
+    return _has_members(group)
 
 
-def _always_expire_on_expiry_day(group: ExpiringGroup, now: int, retention: int) -> list[str]:
-    expired_names = _list_expired(group, now, retention)
+def _expire_read_topics_on_expiry_day(group: ExpiringGroup, now: int, retention: int) -> list[str]:
+    """Return the wrong answer in which an offset expires on its expiry day, although a member reads its topic."""
+    correct_names = _list_expired(group, now, retention)
     names = []
     for name, (_, expiry_day) in group.offsets.items():
-        is_due = name in expired_names if expiry_day is None else now >= expiry_day
-        if is_due:
+        is_expired = name in correct_names if expiry_day is None else now >= expiry_day
+        if is_expired:
             names.append(name)
     return names
 
 
-EXPIRED = """\
+_EXPIRED_SOLUTION = """\
 def expired(group, now, retention):
     due = []
     for name, (committed, until) in group.offsets.items():
@@ -163,17 +196,17 @@ def expired(group, now, retention):
             due.append(name)
     return due"""
 
-
 EXPIRED_EXERCISE = Exercise(
-    "expired",
-    _list_expired,
-    EXPIRED,
-    (
-        "When does the retention start? For an Empty group with a type at group.state_start, otherwise at the commit.",
+    name="expired",
+    correct=_list_expired,
+    solution=_EXPIRED_SOLUTION,
+    hints=(
+        "When does the retention start? For an Empty group with a type: at group.state_start. Otherwise at the commit.",
         "A group that has a type and is not Empty keeps all offsets. There is one exception: a Stable consumer group "
         "keeps only the offsets of topics that its members read.",
-        "If `until` is not None, ignore the retention: the offset expires if now >= until. Hint 2 still applies.",
+        "If `until` is not None, ignore the retention: the offset expires if now >= until. First apply hint 2.",
     ),
+    # Each case is a group, the day `now`, and the retention.
     cases=(
         (ExpiringGroup("Empty", "", (), 0, {"a-0": (1, None), "a-1": (5, None)}), 8, 7),
         (ExpiringGroup("Empty", "consumer", (), 4, {"a-0": (0, None)}), 8, 7),
@@ -187,25 +220,29 @@ EXPIRED_EXERCISE = Exercise(
     ),
     known_mistakes={
         "the retention of an Empty group starts when the group became Empty, not at the commit": _make_wrong_function(
-            find_start=_count_from_commit
+            find_start=_start_at_commit
         ),
-        "an offset expires on the last day of its retention: >=, not >": _make_wrong_function(includes_last_day=False),
+        "an offset expires on the last day of its retention: use >=, not >": _make_wrong_function(
+            includes_last_day=False
+        ),
         "an offset stays while a member of the group reads its topic": _make_wrong_function(
-            is_kept=_keep_no_offset_of_stable_groups
+            keeps_topic=_keep_nothing_if_stable
         ),
-        "nothing expires while the group rebalances": _make_wrong_function(is_kept=_keep_only_read_topics_in_rebalance),
+        "nothing expires while the group rebalances": _make_wrong_function(
+            keeps_topic=_keep_only_read_topics_in_rebalance
+        ),
         "a group of another type keeps all offsets: the coordinator cannot read its topics": _make_wrong_function(
-            is_kept=_keep_no_offset_of_other_types
+            keeps_topic=_keep_nothing_of_connect_groups
         ),
         "an offset expires on the day that the client requested": _make_wrong_function(uses_expiry_day=False),
-        "first check what may expire: an offset of a topic that the group reads stays, even after its expiry day": (
-            _always_expire_on_expiry_day
+        "a Stable group keeps the offsets of topics that its members read, even after the expiry day of the offsets": (
+            _expire_read_topics_on_expiry_day
         ),
-        "the retention starts at the commit if the group has members; only if it is Empty, with the state": (
-            _make_wrong_function(find_start=_count_from_state_start_of_every_group)
+        "if the group is not Empty, the retention starts at the commit": _make_wrong_function(
+            find_start=_start_at_state_start
         ),
         "a Stable consumer group does not keep the offsets of topics that it does not read": _make_wrong_function(
-            is_kept=_keep_every_offset_of_groups_with_members
+            keeps_topic=_keep_everything_of_groups_with_members
         ),
     },
 )

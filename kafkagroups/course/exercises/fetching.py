@@ -1,18 +1,13 @@
 """Exercises of lesson 05: the error and the offsets of an OffsetFetch, the end of an epoch.
 
-An epoch is the time in which one broker is the leader of a partition. Each new leader gets a larger epoch number.
+A leader epoch is the time in which one broker is the leader of a partition. Each new leader gets a larger epoch number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from kafkagroups.coordinator import (
-    Clock,
-    DiskLogs,
-    GroupCoordinator,
-    offset_for_leader_epoch,
-)
+from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator, offset_for_leader_epoch
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.log_lines import parse_partition
@@ -22,33 +17,25 @@ from kafkagroups.log.partitioning import partition_for
 CommittedOffsets = Mapping[str, int]
 """The keys are partitions such as "orders-0", and the values are committed offsets."""
 FetchedOffsets = dict[str, int | str]
-"""The keys are the partitions in an answer. The value of a partition is its offset, or the name of an error."""
-WhoAnswers = Callable[[str, Collection[int], Collection[int]], str]
-"""A function that a learner writes for the exercise `who_answers`.
+"""The keys are the partitions in an answer. The value of a partition is its offset, or the name of an error.
 
-The arguments are a group id, the partitions of the offsets topic that the broker owns (it is the coordinator of their
-groups), and the partitions that the broker still loads. The result is the name of the error in the answer.
-"""
-GetOffsets = Callable[[CommittedOffsets, Collection[str], str | Sequence[str], bool], FetchedOffsets]
-"""A function that a learner writes for the exercise `get_offsets`.
-
-The arguments are the committed offsets, the partitions with a pending commit, the partitions that the request asks for
-(or "all"), and the value of requireStable.
-"""
-EndOfEpoch = Callable[[Sequence[tuple[int, int]], int, int], int]
-"""A function that a learner writes for the exercise `end_of_epoch`.
-
-The arguments are the epochs in ascending order, each with its first offset, then the offset at which the log ends, and
-the epoch to find. The result is the offset at which this epoch ends, or -1.
+The offset -1 means that the partition has no committed offset.
 """
 UNSTABLE = Errors.UNSTABLE_OFFSET_COMMIT.name
 
 
 def _new_broker() -> GroupCoordinator:
+    # No exercise appends to the log, so no folder is created.
     return GroupCoordinator(DiskLogs("nowhere"), Clock(), new_member_id=str)
 
 
-# Exercise `who_answers`: first the correct function, then wrong functions that learners write.
+# Exercise `who_answers`: which error does a broker return for an OffsetFetch? The functions return the error's name.
+# `group` is a group id. `owned` contains the partitions of the offsets topic whose groups the broker coordinates.
+# `loading` contains the partitions of the offsets topic that the broker still loads.
+# `_find_fetch_error` is correct. The functions after it contain mistakes of learners.
+
+WhoAnswers = Callable[[str, Collection[int], Collection[int]], str]
+"""A function for `who_answers`: its arguments are `group`, `owned` and `loading`."""
 
 
 def _find_fetch_error(group: str, owned: Collection[int], loading: Collection[int]) -> str:
@@ -61,9 +48,16 @@ def _find_fetch_error(group: str, owned: Collection[int], loading: Collection[in
 def _make_wrong_who_answers(
     find_partition: Callable[[str], int], *, checks_loading: bool = True, has_loading_error: bool = True
 ) -> WhoAnswers:
-    """Return a function for `who_answers` with another hash, or with a mistake about partitions that are being loaded.
+    """Return a function for `who_answers` that contains one mistake.
 
-    `find_partition` returns the partition of a group id.
+    Parameters
+    ----------
+    find_partition
+        A function of a group id. It returns the partition of the group.
+    checks_loading
+        Whether the function looks at `loading`.
+    has_loading_error
+        Whether the function returns COORDINATOR_LOAD_IN_PROGRESS for a partition in `loading`.
     """
 
     def who_answers(group: str, owned: Collection[int], loading: Collection[int]) -> str:
@@ -79,16 +73,23 @@ def _find_partition(group: str) -> int:
     return partition_for(group, 50)
 
 
-def _find_partition_with_other_hash(group: str) -> int:
-    """Return a partition by a hash that differs from Java's hash."""
+def _find_partition_by_byte_sum(group: str) -> int:
     return sum(group.encode()) % 50
 
 
-def _block_every_group_while_loading(group: str, owned: Collection[int], loading: Collection[int]) -> str:
+def _refuse_every_group_while_loading(group: str, owned: Collection[int], loading: Collection[int]) -> str:
     return "COORDINATOR_LOAD_IN_PROGRESS" if loading else _find_fetch_error(group, owned, loading)
 
 
-# Exercise `get_offsets`: first the correct function, then wrong functions that learners write.
+# Exercise `get_offsets`: which offsets does a broker return for an OffsetFetch?
+# `committed` contains the group's committed offsets. `pending` contains the partitions with a pending commit, which
+# waits for the replicas or for the end of its transaction. `asked` is a list of the requested partitions, or "all".
+# `stable` is the value of requireStable in the request. If it is true, the answer for a partition with a pending commit
+# is the error UNSTABLE_OFFSET_COMMIT.
+# `_fetch_offsets` is correct. The functions after it contain mistakes of learners.
+
+GetOffsets = Callable[[CommittedOffsets, Collection[str], str | Sequence[str], bool], FetchedOffsets]
+"""A function for `get_offsets`: its arguments are `committed`, `pending`, `asked` and `stable`."""
 
 
 def _fetch_offsets(
@@ -107,11 +108,23 @@ def _fetch_offsets(
 
 
 def _make_commit(offset: int) -> OffsetAndMetadata:
-    return OffsetAndMetadata(offset, "", 0, -1, None, None, 0, 0)
+    return OffsetAndMetadata(
+        offset=offset,
+        metadata="",
+        commit_timestamp=0,
+        leader_epoch=-1,
+        expire_timestamp=None,
+        topic_id=None,
+        record_offset=0,
+        batch_offset=0,
+    )
 
 
 def _make_wrong_get_offsets(mistake: str) -> GetOffsets:
-    """Return a function for `get_offsets` that makes one mistake. `mistake` is one of the texts that it compares."""
+    """Return a function for `get_offsets` that contains one mistake.
+
+    `mistake` is one of the texts with which the function compares it.
+    """
 
     def get_offsets(
         committed: CommittedOffsets, pending: Collection[str], asked: str | Sequence[str], stable: bool
@@ -119,8 +132,10 @@ def _make_wrong_get_offsets(mistake: str) -> GetOffsets:
         all_names = {**committed, **dict.fromkeys(pending, -1)} if mistake == "lists pending" else committed
         answers: FetchedOffsets = {}
         for name in all_names if asked == "all" else asked:
-            is_unstable = (stable or mistake == "always stable") and name in pending
-            if is_unstable and not (mistake == "returns older offset" and name in committed):
+            is_unstable = name in pending and (stable or mistake == "always stable")
+            if mistake == "returns older offset" and name in committed:
+                is_unstable = False
+            if is_unstable:
                 answers[name] = UNSTABLE
             elif name in committed:
                 answers[name] = committed[name]
@@ -133,37 +148,48 @@ def _make_wrong_get_offsets(mistake: str) -> GetOffsets:
     return get_offsets
 
 
-# Exercise `end_of_epoch`: first the correct function, then wrong functions that learners write.
+# Exercise `end_of_epoch`: at which offset does a leader epoch end? The functions return this offset. They return -1 if
+# the epoch is newer than all epochs of the leader.
+# `epochs` contains the leader's epochs in ascending order, each with its first offset. `log_end` is the offset at which
+# the log ends. `epoch` is the epoch whose end the functions return.
+# `_find_end_of_epoch` is correct. The functions after it contain mistakes of learners.
+
+EndOfEpoch = Callable[[Sequence[tuple[int, int]], int, int], int]
+"""A function for `end_of_epoch`: its arguments are `epochs`, `log_end` and `epoch`."""
 
 
 def _find_end_of_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> int:
-    return offset_for_leader_epoch(epochs, log_end, epoch)[1]
+    _, end_offset = offset_for_leader_epoch(epochs, log_end, epoch)
+    return end_offset
 
 
 def _make_wrong_end_of_epoch(mistake: str) -> EndOfEpoch:
-    """Return a function for `end_of_epoch` that makes one mistake. `mistake` is one of the texts that it compares."""
+    """Return a function for `end_of_epoch` that contains one mistake.
+
+    `mistake` is one of the texts with which the function compares it.
+    """
 
     def end_of_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> int:
-        starts = dict(epochs)
-        if mistake == "returns the start":
-            return starts.get(epoch, _find_end_of_epoch(epochs, log_end, epoch))
-        if mistake == "newer epoch ends at log end" and epoch > max(starts):
+        first_offsets = dict(epochs)
+        end_offset = _find_end_of_epoch(epochs, log_end, epoch)
+        if mistake == "returns the first offset":
+            return first_offsets.get(epoch, end_offset)
+        if mistake == "newer epoch ends at log end" and epoch > max(first_offsets):
             return log_end
-        if mistake == "unlisted epoch has no end" and epoch not in starts:
+        if mistake == "unlisted epoch has no end" and epoch not in first_offsets:
             return -1
-        if mistake == "older epoch has no end" and epoch < min(starts):
+        if mistake == "older epoch has no end" and epoch < min(first_offsets):
             return -1
-        if mistake == "next epoch is one larger" and epoch in starts:
-            return starts.get(epoch + 1, log_end)
-        end = _find_end_of_epoch(epochs, log_end, epoch)
-        if mistake == "returns the last record" and end > 0:
-            return end - 1
-        return end
+        if mistake == "next epoch is one larger" and epoch in first_offsets:
+            return first_offsets.get(epoch + 1, log_end)
+        if mistake == "returns the last record" and end_offset > 0:
+            return end_offset - 1
+        return end_offset
 
     return end_of_epoch
 
 
-WHO_ANSWERS = """\
+_WHO_ANSWERS_SOLUTION = """\
 def who_answers(group, owned, loading):
     partition = kg.partition_for(group, 50)
     if partition in loading:
@@ -172,7 +198,7 @@ def who_answers(group, owned, loading):
         return "NOT_COORDINATOR"
     return "NONE\""""
 
-GET_OFFSETS = """\
+_GET_OFFSETS_SOLUTION = """\
 def get_offsets(committed, pending, asked, stable):
     answers = {}
     for name in committed if asked == "all" else asked:
@@ -182,7 +208,7 @@ def get_offsets(committed, pending, asked, stable):
             answers[name] = committed.get(name, -1)
     return answers"""
 
-END_OF_EPOCH = """\
+_END_OF_EPOCH_SOLUTION = """\
 def end_of_epoch(epochs, log_end, epoch):
     if epoch == epochs[-1][0]:
         return log_end                             # the newest epoch has not ended
@@ -195,11 +221,11 @@ _SHOP = {"orders-0": 50, "orders-1": 51}
 
 EXERCISES = (
     Exercise(
-        "who_answers",
-        _find_fetch_error,
-        WHO_ANSWERS,
-        (
-            "kg.partition_for(group, 50) is the partition of the group: check whether this partition is in the sets.",
+        name="who_answers",
+        correct=_find_fetch_error,
+        solution=_WHO_ANSWERS_SOLUTION,
+        hints=(
+            "kg.partition_for(group, 50) is the group's partition. Check whether `loading` or `owned` contains it.",
             "A partition that is being loaded is not owned yet. Check `loading` first.",
         ),
         cases=(
@@ -214,22 +240,24 @@ EXERCISES = (
             "check `loading` first: a partition that is being loaded is not owned yet": _make_wrong_who_answers(
                 _find_partition, checks_loading=False
             ),
-            "a partition that is being loaded has its own error: the client must not look for another broker": (
+            "a partition that is being loaded has its own error, so that the client does not look for another broker": (
                 _make_wrong_who_answers(_find_partition, has_loading_error=False)
             ),
-            "use Java's hash of the name, as in lesson 02: kg.partition_for(group, 50)": _make_wrong_who_answers(
-                _find_partition_with_other_hash
+            "use Java's hash of the group id, as in lesson 02: kg.partition_for(group, 50)": _make_wrong_who_answers(
+                _find_partition_by_byte_sum
             ),
-            "a partition that is being loaded does not stop the other partitions": _block_every_group_while_loading,
+            "while one partition is being loaded, the broker answers for its other partitions": (
+                _refuse_every_group_while_loading
+            ),
         },
     ),
     Exercise(
-        "get_offsets",
-        _fetch_offsets,
-        GET_OFFSETS,
-        (
+        name="get_offsets",
+        correct=_fetch_offsets,
+        solution=_GET_OFFSETS_SOLUTION,
+        hints=(
             'Which partitions are in the answer? All of `committed` if asked == "all", otherwise `asked`.',
-            "A partition is unstable if `stable` is true and `pending` has it. Otherwise return its offset, or -1.",
+            "If `stable` is true, the partitions of `pending` are unstable. Other partitions have an offset, or -1.",
         ),
         cases=(
             (_SHOP, set(), ["orders-0"], False),
@@ -247,7 +275,7 @@ EXERCISES = (
             "with requireStable, the committed offset is not returned while a newer offset is pending": (
                 _make_wrong_get_offsets("returns older offset")
             ),
-            "a fetch of all offsets does not list a partition that is only pending": _make_wrong_get_offsets(
+            "a fetch of all offsets does not return a partition without a committed offset": _make_wrong_get_offsets(
                 "lists pending"
             ),
             "the answer contains every partition of `asked`, with -1 if it has no offset": _make_wrong_get_offsets(
@@ -260,13 +288,13 @@ EXERCISES = (
         },
     ),
     Exercise(
-        "end_of_epoch",
-        _find_end_of_epoch,
-        END_OF_EPOCH,
-        (
+        name="end_of_epoch",
+        correct=_find_end_of_epoch,
+        solution=_END_OF_EPOCH_SOLUTION,
+        hints=(
             "The newest epoch ends where the log ends.",
             "An older epoch ends where the next larger epoch in the list starts, even if it has no records.",
-            "The leader does not know an epoch that is larger than its newest epoch: -1.",
+            "If the epoch is larger than the newest epoch in the list, return -1.",
         ),
         cases=(
             ([(0, 0), (3, 20), (4, 40)], 60, 4),
@@ -277,17 +305,17 @@ EXERCISES = (
             ([(3, 20), (4, 40)], 60, 1),
         ),
         known_mistakes={
-            "that is where the epoch begins": _make_wrong_end_of_epoch("returns the start"),
-            "an epoch that this leader does not know has no end: -1": _make_wrong_end_of_epoch(
+            "that is the offset at which the epoch begins": _make_wrong_end_of_epoch("returns the first offset"),
+            "return -1 for an epoch that is larger than all epochs in the list": _make_wrong_end_of_epoch(
                 "newer epoch ends at log end"
             ),
             "an epoch without records ends where the next epoch starts": _make_wrong_end_of_epoch(
                 "unlisted epoch has no end"
             ),
-            "the number of the next epoch may be larger by more than one": _make_wrong_end_of_epoch(
+            "the next epoch in the list may be larger by more than one": _make_wrong_end_of_epoch(
                 "next epoch is one larger"
             ),
-            "the end is the offset after the last record": _make_wrong_end_of_epoch("returns the last record"),
+            "an epoch ends at the offset after its last record": _make_wrong_end_of_epoch("returns the last record"),
             "an epoch older than all epochs in the list ends where the first epoch begins": _make_wrong_end_of_epoch(
                 "older epoch has no end"
             ),

@@ -1,4 +1,8 @@
-"""Exercises of lesson 06: the vote for a protocol, the join phase, a duplicate member."""
+"""Exercises of lesson 06: the vote for a protocol, the join phase, a duplicate member.
+
+A protocol is the name of an assignor, for example "range". The join phase is the first phase of a rebalance: the
+coordinator waits for a JoinGroup of each member.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +14,41 @@ from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.classic_member import ClassicMember
 
 ProtocolLists = list[list[str]]
-"""For each member: the names of the protocols (assignors) that it supports. It prefers the first protocol."""
+"""For each member: the protocols that the member supports, with the preferred protocol first."""
 Members = list[tuple[str, int, int | None, str | None]]
-"""For each member: its name, rebalance timeout, the time of its JoinGroup, and its group instance id.
+"""For each member: its name, its rebalance timeout, the time of its JoinGroup, and its group instance id.
 
-The time is None if the member sends no JoinGroup. The instance id is None if the member is not static. Times are in
-seconds since the join phase began.
+The rebalance timeout is in seconds. The time of the JoinGroup is in seconds since the join phase began, or None if the
+member sends no JoinGroup. The group instance id is None if the member is not static.
 """
 JoinEnd = tuple[int, list[str]]
-"""The time at which the join phase ends, and the names of the removed members."""
+"""The duration of the join phase in seconds, and the names of the members that are then removed."""
 
-# Exercise `select_protocol`: first the correct function, then wrong functions that learners write. They return the
-# protocol that the members choose by vote. A candidate is a protocol that every member supports.
+# Exercise `select_protocol`: which protocol do the members choose? Each member votes for one candidate. The candidates
+# are the protocols that every member supports.
+# `_select_protocol` is correct. The functions after it contain mistakes of learners.
 
 
 def _select_protocol(members: ProtocolLists) -> str:
-    group = ClassicGroup("g", (3, 9, 2), None)
+    group = ClassicGroup(group_id="g", kafka=(3, 9, 2), state_timestamp=None)
     for number, names in enumerate(members):
-        protocols = [(name, b"") for name in names]
-        group.add(ClassicMember(f"m{number}", None, "", "", 0, 0, "consumer", protocols))
+        member = ClassicMember(
+            member_id=f"m{number}",
+            group_instance_id=None,
+            client_id="",
+            client_host="",
+            rebalance_timeout_ms=0,
+            session_timeout_ms=0,
+            protocol_type="consumer",
+            protocols=[(name, b"") for name in names],
+        )
+        group.add(member)
     return group.select_protocol()
 
 
 def _find_most_common(votes: Iterable[str]) -> str:
-    return Counter(votes).most_common(1)[0][0]
+    [(name, _)] = Counter(votes).most_common(1)
+    return name
 
 
 def _list_candidates(members: ProtocolLists) -> list[str]:
@@ -53,7 +68,7 @@ def _use_first_candidate(members: ProtocolLists) -> str:
     return _list_candidates(members)[0]
 
 
-def _count_first_choices_only(members: ProtocolLists) -> str:
+def _count_only_first_names(members: ProtocolLists) -> str:
     candidates = _list_candidates(members)
     votes = [names[0] for names in members if names[0] in candidates]
     return _find_most_common(votes) if votes else candidates[0]
@@ -63,8 +78,8 @@ def _return_vote_count(members: ProtocolLists) -> int:
     return max(Counter(_list_votes(members)).values())
 
 
-# Exercise `join_over`: first the correct function, then wrong functions that learners write. In the join phase of a
-# rebalance, the coordinator waits for a JoinGroup of each member.
+# Exercise `join_over`: when does the join phase end, and which members are removed then?
+# `_find_join_end` is correct. The functions after it contain mistakes of learners.
 
 
 def _find_join_end(members: Members) -> JoinEnd:
@@ -85,21 +100,22 @@ def _end_join_phase(
     members
         The members.
     choose_timeout
-        Chooses the longest time of the join phase from the rebalance timeouts of all members.
+        A function of the rebalance timeouts of all members. It returns the longest time of the join phase in seconds.
     ends_early
         Whether the join phase ends as soon as all members have joined.
     keeps_static_members
-        Whether a static member stays although it has not joined.
+        Whether a static member that has not joined is kept.
     """
     end = choose_timeout([timeout for _, timeout, _, _ in members])
     join_times = [time for _, _, time, _ in members if time is not None and time <= end]
     if ends_early and len(join_times) == len(members):
         end = max(join_times)
-    removed_names = [
-        name
-        for name, _, time, instance in members
-        if (time is None or time > end) and not (keeps_static_members and instance is not None)
-    ]
+    removed_names = []
+    for name, _, time, instance in members:
+        has_joined = time is not None and time <= end
+        is_kept = keeps_static_members and instance is not None
+        if not has_joined and not is_kept:
+            removed_names.append(name)
     return end, removed_names
 
 
@@ -111,9 +127,9 @@ def _use_smallest_timeout(members: Members) -> JoinEnd:
     return _end_join_phase(members, min)
 
 
-def _use_timeouts_of_late_members(members: Members) -> JoinEnd:
-    late_timeouts = [timeout for _, timeout, time, _ in members if time is None]
-    return _end_join_phase(members, lambda timeouts: max(late_timeouts or timeouts))
+def _use_timeouts_of_absent_members(members: Members) -> JoinEnd:
+    absent_timeouts = [timeout for _, timeout, time, _ in members if time is None]
+    return _end_join_phase(members, lambda timeouts: max(absent_timeouts or timeouts))
 
 
 def _remove_static_members(members: Members) -> JoinEnd:
@@ -121,6 +137,7 @@ def _remove_static_members(members: Members) -> JoinEnd:
 
 
 def _keep_late_members(members: Members) -> JoinEnd:
+    """Remove only members that send no JoinGroup. Kafka also removes a member whose JoinGroup comes after the end."""
     end, _ = _find_join_end(members)
     return end, [name for name, _, time, instance in members if time is None and instance is None]
 
@@ -130,13 +147,13 @@ def _return_joined_members(members: Members) -> JoinEnd:
     return end, [name for name, _, time, _ in members if time is not None and time <= end]
 
 
-SELECT_PROTOCOL = """\
+_SELECT_PROTOCOL_SOLUTION = """\
 def select_protocol(members):
     candidates = [name for name in members[0] if all(name in names for names in members)]
     votes = [next(name for name in names if name in candidates) for names in members]
     return max(candidates, key=votes.count)"""
 
-JOIN_OVER = """\
+_JOIN_OVER_SOLUTION = """\
 def join_over(members):
     end = max(timeout for name, timeout, joined, instance in members)
     joins = [joined for name, timeout, joined, instance in members]
@@ -150,10 +167,10 @@ def join_over(members):
 
 EXERCISES = (
     Exercise(
-        "select_protocol",
-        _select_protocol,
-        SELECT_PROTOCOL,
-        (
+        name="select_protocol",
+        correct=_select_protocol,
+        solution=_SELECT_PROTOCOL_SOLUTION,
+        hints=(
             "First find the candidates: the names that every member's list contains.",
             "Then each member votes once, for the first name in its list that is a candidate.",
             "max(candidates, key=votes.count) returns the candidate with the most votes.",
@@ -173,22 +190,22 @@ EXERCISES = (
             ),
         ),
         known_mistakes={
-            "only a protocol that every member supports can be chosen": _accept_any_protocol,
+            "the chosen protocol must be supported by every member": _accept_any_protocol,
             "every member votes, not only the first member or the leader": _use_first_candidate,
             "a member votes for the first candidate in its list, even if another protocol comes first": (
-                _count_first_choices_only
+                _count_only_first_names
             ),
             "return the name, not the number of votes": _return_vote_count,
         },
     ),
     Exercise(
-        "join_over",
-        _find_join_end,
-        JOIN_OVER,
-        (
-            "The wait lasts at most as long as the largest timeout.",
-            "If every member joins before that, the wait ends when the last member joins.",
-            "Return the members that have not joined by the end and have no instance id.",
+        name="join_over",
+        correct=_find_join_end,
+        solution=_JOIN_OVER_SOLUTION,
+        hints=(
+            "The coordinator waits at most as long as the largest timeout.",
+            "If every member joins before this time, the join phase ends when the last member joins.",
+            "Return the members that have not joined at the end of the join phase and have no instance id.",
         ),
         cases=(
             ([("a", 300, 0, None), ("b", 300, 40, None)],),
@@ -201,19 +218,20 @@ EXERCISES = (
         known_mistakes={
             "the join phase ends as soon as every member has joined": _always_wait_for_timeout,
             "the largest timeout of all members counts, not the smallest timeout": _use_smallest_timeout,
-            "the timeouts of all members count, not only the timeouts of late members": _use_timeouts_of_late_members,
-            "a static member stays: only its session timeout can remove it": _remove_static_members,
-            "a member that joins after the end is removed too": _keep_late_members,
-            "return the members that did not join": _return_joined_members,
+            "the timeout of a member that joins counts too": _use_timeouts_of_absent_members,
+            "a static member stays until its session times out": _remove_static_members,
+            "a member that joins after the end of the join phase is removed too": _keep_late_members,
+            "return the members that did not join, not the members that joined": _return_joined_members,
         },
     ),
+    # The records of this exercise are the group records that `course.run_duplicate_static_member` writes.
     Exercise(
-        "copied",
-        "van-2",
-        'copied = "van-2"',
-        (
+        name="copied",
+        correct="van-2",
+        solution='copied = "van-2"',
+        hints=(
             "The records have the same generation, so there was no rebalance. What differs between two records?",
-            "Which member has a new member id in each of these records?",
+            "Which instance id has a new member id in each of these records?",
         ),
         known_mistakes={
             "the member id of van-1 is the same in every record: no other process joins as van-1": "van-1",

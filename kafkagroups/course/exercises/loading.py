@@ -1,7 +1,10 @@
 """Exercises of lesson 09: replay a log, replay it with transactions, and find a lost record.
 
-To replay a log means to compute the committed offsets from the lines of the log. There is one line for each record
+To replay a log means to compute the committed offsets from the lines of the log. A line is a record without its bytes
 (`Line` in log_lines.py).
+
+An offset of a transaction is pending until the marker of the transaction. A commit marker commits the pending offsets
+of its producer. An abort marker drops these offsets.
 """
 
 from __future__ import annotations
@@ -15,28 +18,29 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets
 
 CommittedOffsets = dict[Any, Any]
 """The keys are pairs (group, partition), and the values are committed offsets."""
+Replay = Callable[[Lines], CommittedOffsets]
+"""A function for the exercises `replay` and `replay_transactions`."""
 
 
-def _key_of(line: Line) -> tuple[str | None, str | None]:
+def _make_key(line: Line) -> tuple[str | None, str | None]:
     return line.group, line.partition
 
 
-# Exercise `replay`: first the correct function, then wrong functions that learners write.
+# The correct functions of the exercises `replay` and `replay_transactions`.
 
 
 def _replay(lines: Lines) -> CommittedOffsets:
-    return _replay_lines(lines, transactions=False)
+    return _replay_lines(lines, ignores_transactions=True)
 
 
 def _replay_transactions(lines: Lines) -> CommittedOffsets:
-    return _replay_lines(lines, transactions=True)
+    return _replay_lines(lines, ignores_transactions=False)
 
 
-def _replay_lines(lines: Lines, transactions: bool) -> CommittedOffsets:
+def _replay_lines(lines: Lines, *, ignores_transactions: bool) -> CommittedOffsets:
     """Return the committed offsets by Kafka's rules.
 
-    If `transactions` is false, an offset in a transaction counts immediately, because the exercise `replay` ignores
-    transactions.
+    If `ignores_transactions` is true, an offset of a transaction is committed immediately.
     """
     offsets = Offsets()
     for record_offset, record_type, group, name, value, producer in lines:
@@ -48,8 +52,17 @@ def _replay_lines(lines: Lines, transactions: bool) -> CommittedOffsets:
         if value is None:
             offsets.remove(group, partition, record_offset)
             continue
-        offset = OffsetAndMetadata(value, "", 0, -1, None, None, record_offset, record_offset)
-        if producer is None or not transactions:
+        offset = OffsetAndMetadata(
+            offset=value,
+            metadata="",
+            commit_timestamp=0,
+            leader_epoch=-1,
+            expire_timestamp=None,
+            topic_id=None,
+            record_offset=record_offset,
+            batch_offset=record_offset,
+        )
+        if producer is None or ignores_transactions:
             offsets.put(group, partition, offset)
         else:
             offsets.put_pending(producer, group, partition, offset)
@@ -60,110 +73,115 @@ def _replay_lines(lines: Lines, transactions: bool) -> CommittedOffsets:
     }
 
 
-def _make_replay(put: Callable[[CommittedOffsets, Line], None]) -> Callable[[Lines], CommittedOffsets]:
-    """Return a function for `replay` that calls `put` for each line about an offset, and ignores transactions.
+# Exercise `replay`: functions that contain mistakes of learners.
 
-    `put` changes the dict of committed offsets.
+
+def _make_wrong_replay(apply_line: Callable[[CommittedOffsets, Line], None]) -> Replay:
+    """Return a function for `replay` that calls `apply_line` for each line of an offset, and ignores transactions.
+
+    `apply_line` changes the committed offsets.
     """
 
     def replay(lines: Lines) -> CommittedOffsets:
         offsets: CommittedOffsets = {}
         for line in lines:
             if line.record_type == "offset":
-                put(offsets, line)
+                apply_line(offsets, line)
         return offsets
 
     return replay
 
 
-def _put(offsets: CommittedOffsets, line: Line) -> None:
-    offsets.pop(_key_of(line), None)
-    if line.value is not None:
-        offsets[_key_of(line)] = line.value
-
-
-def _put_by_partition(offsets: CommittedOffsets, line: Line) -> None:
+def _forget_group(offsets: CommittedOffsets, line: Line) -> None:
     offsets.pop(line.partition, None)
     if line.value is not None:
         offsets[line.partition] = line.value
 
 
-def _put_largest(offsets: CommittedOffsets, line: Line) -> None:
+def _keep_largest(offsets: CommittedOffsets, line: Line) -> None:
     if line.value is None:
-        offsets.pop(_key_of(line), None)
+        offsets.pop(_make_key(line), None)
     else:
-        offsets[_key_of(line)] = max(line.value, offsets.get(_key_of(line), line.value))
+        offsets[_make_key(line)] = max(line.value, offsets.get(_make_key(line), line.value))
 
 
-def _put_oldest(offsets: CommittedOffsets, line: Line) -> None:
+def _keep_oldest(offsets: CommittedOffsets, line: Line) -> None:
     if line.value is None:
-        offsets.pop(_key_of(line), None)
+        offsets.pop(_make_key(line), None)
     else:
-        offsets.setdefault(_key_of(line), line.value)
+        offsets.setdefault(_make_key(line), line.value)
 
 
-def _put_no_tombstone(offsets: CommittedOffsets, line: Line) -> None:
+def _ignore_tombstone(offsets: CommittedOffsets, line: Line) -> None:
     if line.value is not None:
-        offsets[_key_of(line)] = line.value
+        offsets[_make_key(line)] = line.value
 
 
-def _put_none_for_tombstone(offsets: CommittedOffsets, line: Line) -> None:
-    offsets[_key_of(line)] = line.value
+def _store_none_for_tombstone(offsets: CommittedOffsets, line: Line) -> None:
+    offsets[_make_key(line)] = line.value
 
 
-def _replay_every_line(lines: Lines) -> CommittedOffsets:
+def _use_lines_of_every_type(lines: Lines) -> CommittedOffsets:
     offsets: CommittedOffsets = {}
     for line in lines:
-        _put(offsets, line)
+        offsets.pop(_make_key(line), None)
+        if line.value is not None:
+            offsets[_make_key(line)] = line.value
     return offsets
 
 
-# Exercise `replay_transactions`: first the correct function, then wrong functions that learners write.
+# Exercise `replay_transactions`: functions that contain mistakes of learners.
 
 
-def _make_wrong_replay_transactions(mistake: str) -> Callable[[Lines], CommittedOffsets]:
-    """Return a function for `replay_transactions` that makes one mistake.
+def _make_wrong_replay_transactions(mistake: str) -> Replay:
+    """Return a function for `replay_transactions` that contains one mistake.
 
-    `mistake` is one of the texts that the function compares.
+    `mistake` is one of the texts with which the function compares it.
     """
 
-    def is_newer(at: int, committed: tuple[int, int] | None) -> bool:
-        """Return whether a waiting offset replaces the committed offset.
+    def wins(pending_record_offset: int, committed: tuple[int, int] | None) -> bool:
+        """Return whether a pending offset replaces the committed offset.
 
-        `at` is the log offset of the waiting record. `committed` contains the log offset of the committed record, and
-        the committed offset.
+        `pending_record_offset` is the offset of the record that contains the pending offset. `committed` contains the
+        offset of the record that contains the committed offset, and the committed offset. If no offset is committed,
+        `committed` is None.
         """
         if committed is None or mistake == "marker decides":
             return True
-        return mistake != "plain commit wins" and committed[0] < at
+        if mistake == "plain commit wins":
+            return False
+        committed_record_offset, _ = committed
+        return committed_record_offset < pending_record_offset
 
     def replay(lines: Lines) -> CommittedOffsets:
+        # The keys are the keys of lines. The values are pairs: a record offset and a committed offset.
         offsets: CommittedOffsets = {}
-        pending: dict[Any, CommittedOffsets] = {}
+        # The pending offsets of each producer. The keys are producer ids.
+        pending: dict[int | None, CommittedOffsets] = {}
         for line in lines:
+            key = _make_key(line)
+            producer = None if mistake == "one transaction for all" else line.producer
             if line.record_type == "offset":
                 if line.value is None:
-                    offsets.pop(_key_of(line), None)
+                    offsets.pop(key, None)
                 elif line.producer is None or mistake == "counts without marker":
-                    offsets[_key_of(line)] = line.record_offset, line.value
+                    offsets[key] = line.record_offset, line.value
                 else:
-                    producer = None if mistake == "one transaction for all" else line.producer
-                    pending.setdefault(producer, {})[_key_of(line)] = line.record_offset, line.value
+                    pending.setdefault(producer, {})[key] = line.record_offset, line.value
             elif line.record_type in ("commit", "abort"):
-                producer = None if mistake == "one transaction for all" else line.producer
-                waiting_offsets = pending.get(producer, {})
-                if line.record_type == "commit" or mistake == "abort counts":
-                    for key, (at, value) in waiting_offsets.items():
-                        if is_newer(at, offsets.get(key)):
-                            offsets[key] = at, value
-                if line.record_type == "commit" or mistake != "abort stays pending":
+                is_commit = line.record_type == "commit"
+                if is_commit or mistake == "abort counts":
+                    for pending_key, (record_offset, value) in pending.get(producer, {}).items():
+                        if wins(record_offset, offsets.get(pending_key)):
+                            offsets[pending_key] = record_offset, value
+                if is_commit or mistake != "abort stays pending":
                     pending.pop(producer, None)
         return {key: value for key, (_, value) in offsets.items()}
 
     return replay
 
 
-REPLAY = """\
+_REPLAY_SOLUTION = """\
 def replay(lines):
     offsets = {}
     for line in lines:
@@ -176,7 +194,7 @@ def replay(lines):
             offsets[key] = line.value
     return offsets"""
 
-REPLAY_TRANSACTIONS = """\
+_REPLAY_TRANSACTIONS_SOLUTION = """\
 def replay_transactions(lines):
     offsets = {}                                   # key → (at, value)
     pending = {}                                   # producer → key → (at, value)
@@ -198,106 +216,110 @@ def replay_transactions(lines):
     return {key: value for key, (at, value) in offsets.items()}"""
 
 
-def _make_offset(
+# Lines for the cases.
+
+
+def _make_offset_line(
     record_offset: int, value: int | None, producer: int | None = None, partition: str = "orders-0", group: str = "a"
 ) -> Line:
     return Line(record_offset, "offset", group, partition, value, producer)
 
 
-def _make_marker(record_offset: int, record_type: str, producer: int = 7) -> Line:
+def _make_marker_line(record_offset: int, record_type: str, producer: int = 7) -> Line:
     return Line(record_offset, record_type, producer=producer)
 
 
 EXERCISES = (
     Exercise(
-        "replay",
-        _replay,
-        REPLAY,
-        (
+        name="replay",
+        correct=_replay,
+        solution=_REPLAY_SOLUTION,
+        hints=(
             "Use a dictionary with the keys (line.group, line.partition). Later lines overwrite earlier lines.",
             "offsets.pop(key, None) removes a key. It raises no error if the key is absent.",
         ),
         cases=(
-            (Lines([_make_offset(0, 5), _make_offset(1, 9)]),),
-            (Lines([_make_offset(0, 5), _make_offset(1, 7, group="b")]),),
-            (Lines([_make_offset(0, 30), _make_offset(1, 25)]),),
-            (Lines([_make_offset(0, 5), _make_offset(1, 6, partition="orders-1"), _make_offset(2, None)]),),
-            (Lines([_make_offset(0, None), Line(1, "group", "a", value=1), _make_offset(2, 5)]),),
-            (Lines([_make_offset(0, 5), _make_offset(1, None), _make_offset(2, 3)]),),
+            (Lines([_make_offset_line(0, 5), _make_offset_line(1, 9)]),),
+            (Lines([_make_offset_line(0, 5), _make_offset_line(1, 7, group="b")]),),
+            (Lines([_make_offset_line(0, 30), _make_offset_line(1, 25)]),),
+            (Lines([_make_offset_line(0, 5), _make_offset_line(1, 6, partition="orders-1"), _make_offset_line(2, None)]),),
+            (Lines([_make_offset_line(0, None), Line(1, "group", "a", value=1), _make_offset_line(2, 5)]),),
+            (Lines([_make_offset_line(0, 5), _make_offset_line(1, None), _make_offset_line(2, 3)]),),
         ),
         known_mistakes={
-            "two groups may read the same partition: the key is (group, partition)": _make_replay(_put_by_partition),
-            "the newest line counts, not the oldest line": _make_replay(_put_oldest),
-            "a newer offset may be smaller: the newest line counts, not the largest number": _make_replay(_put_largest),
-            "a line without a value removes the offset": _make_replay(_put_no_tombstone),
-            "after a tombstone the key is absent; the key does not have the value None": _make_replay(
-                _put_none_for_tombstone
+            "two groups may commit offsets of the same partition: the key is (group, partition)": _make_wrong_replay(_forget_group),
+            "the newest line of a key counts, not the oldest line": _make_wrong_replay(_keep_oldest),
+            "a newer offset may be smaller: the newest line counts, not the largest number": _make_wrong_replay(_keep_largest),
+            "a line without a value is a tombstone: remove the offset": _make_wrong_replay(_ignore_tombstone),
+            "after a tombstone the key is absent; the key does not have the value None": _make_wrong_replay(
+                _store_none_for_tombstone
             ),
-            "only lines about an offset count": _replay_every_line,
+            "use only the lines whose record_type is offset": _use_lines_of_every_type,
         },
     ),
     Exercise(
-        "replay_transactions",
-        _replay_transactions,
-        REPLAY_TRANSACTIONS,
-        (
-            "Keep a second dictionary for waiting offsets, by producer. A marker removes its producer's offsets.",
+        name="replay_transactions",
+        correct=_replay_transactions,
+        solution=_REPLAY_TRANSACTIONS_SOLUTION,
+        hints=(
+            "Keep a second dictionary for pending offsets, by producer. A marker removes its producer's pending offsets.",
             "Store line.record_offset with each value in both dictionaries. The larger record_offset is newer.",
-            "At a commit, a waiting (at, value) counts if its key has no offset, or an offset with a smaller `at`.",
+            "At a commit marker, a pending offset counts if no offset of its key has a larger record_offset.",
         ),
         cases=(
-            (Lines([_make_offset(0, 10, 7), _make_marker(1, "commit")]),),
-            (Lines([_make_offset(0, 10, 7), _make_marker(1, "abort")]),),
-            (Lines([_make_offset(0, 5), _make_offset(1, 10, 7)]),),
-            (Lines([_make_offset(0, 30, 7), _make_offset(1, 25), _make_marker(2, "commit")]),),
-            (Lines([_make_offset(0, 25), _make_offset(1, 30, 7), _make_marker(2, "commit")]),),
-            (Lines([_make_offset(0, 10, 7), _make_offset(1, 20, 8, "orders-1"), _make_marker(2, "commit", 8)]),),
+            (Lines([_make_offset_line(0, 10, 7), _make_marker_line(1, "commit")]),),
+            (Lines([_make_offset_line(0, 10, 7), _make_marker_line(1, "abort")]),),
+            (Lines([_make_offset_line(0, 5), _make_offset_line(1, 10, 7)]),),
+            (Lines([_make_offset_line(0, 30, 7), _make_offset_line(1, 25), _make_marker_line(2, "commit")]),),
+            (Lines([_make_offset_line(0, 25), _make_offset_line(1, 30, 7), _make_marker_line(2, "commit")]),),
+            (Lines([_make_offset_line(0, 10, 7), _make_offset_line(1, 20, 8, "orders-1"), _make_marker_line(2, "commit", 8)]),),
             (
                 Lines(
                     [
-                        _make_offset(0, 10, 7),
-                        _make_marker(1, "abort"),
-                        _make_offset(2, 20, 7, "orders-1"),
-                        _make_marker(3, "commit"),
+                        _make_offset_line(0, 10, 7),
+                        _make_marker_line(1, "abort"),
+                        _make_offset_line(2, 20, 7, "orders-1"),
+                        _make_marker_line(3, "commit"),
                     ]
                 ),
             ),
             (
                 Lines(
-                    [_make_offset(0, 10, 7), _make_offset(1, 20, 7), _make_marker(2, "commit"), _make_offset(3, None)]
+                    [_make_offset_line(0, 10, 7), _make_offset_line(1, 20, 7), _make_marker_line(2, "commit"), _make_offset_line(3, None)]
                 ),
             ),
         ),
         known_mistakes={
-            "an offset in a transaction waits for its marker": _make_wrong_replay_transactions("counts without marker"),
-            "an abort removes the waiting offsets of its producer": _make_wrong_replay_transactions("abort counts"),
-            "the position of the offset's line decides, not the marker's": _make_wrong_replay_transactions(
+            "an offset of a transaction counts only after the commit marker": _make_wrong_replay_transactions("counts without marker"),
+            "an abort marker removes the pending offsets of its producer": _make_wrong_replay_transactions("abort counts"),
+            "the position of the offset's line decides, not the position of the marker": _make_wrong_replay_transactions(
                 "marker decides"
             ),
-            "a transaction's offset counts if it is newer than the plain commit": _make_wrong_replay_transactions(
+            "an offset of a transaction counts if its line comes after the plain commit": _make_wrong_replay_transactions(
                 "plain commit wins"
             ),
             "a marker ends only the transaction of its own producer": _make_wrong_replay_transactions(
                 "one transaction for all"
             ),
-            "after an abort, the next commit of that producer must not find the aborted offsets": (
+            "after an abort marker, the next commit marker of the producer must not commit the aborted offsets": (
                 _make_wrong_replay_transactions("abort stays pending")
             ),
         },
     ),
+    # The board is a program of the lesson that replays the log wrongly. The numbers are record offsets in partition 9.
     Exercise(
-        "taken_away",
-        29,
-        "taken_away = 29",
-        (
-            "The cleaner keeps the newest line of each key. This rule is the same for committed transactions.",
-            "The board's answer comes from the line before 30. The marker at 31 commits that line.",
+        name="taken_away",
+        correct=29,
+        solution="taken_away = 29",
+        hints=(
+            "The cleaner keeps the newest record of each key, also if the record is in a committed transaction.",
+            "The board shows the offset of the record before 30. The marker at 31 commits that record.",
         ),
         known_mistakes={
-            "that is the newest line of its key, so it stays": 30,
-            "that is the marker; it stays, but it does not contain the offset": 31,
-            "that line is the newest line of payments-1, so it stays": 28,
-            "line 23 is removed too, but line 29 had already replaced it": 23,
+            "record 30 is the newest record of its key, so it stays": 30,
+            "record 31 is the marker; it stays, but it does not contain the offset": 31,
+            "record 28 is the newest record of payments-1, so it stays": 28,
+            "the cleaner removes record 23 too, but record 29 had already replaced it": 23,
         },
     ),
 )

@@ -13,8 +13,9 @@ from crc32c import crc32c
 from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.log.record_batch import read_varint
 
-# Exercise `read_varint`: first the correct function, then wrong functions that learners write. They return the number,
-# and the position after the varint that begins at `position`.
+# Exercise `read_varint`: which number is stored at `position`? The functions return the number, and the position after
+# the varint.
+# `_read_varint` is correct. The functions after it contain mistakes of learners.
 
 
 def _read_varint(data: bytes, position: int) -> Any:
@@ -23,28 +24,33 @@ def _read_varint(data: bytes, position: int) -> Any:
 
 def _forget_zigzag(data: bytes, position: int) -> Any:
     value, end = read_varint(data, position)
-    return value * 2 if value >= 0 else -2 * value - 1, end
+    zigzag_value = value * 2 if value >= 0 else -2 * value - 1
+    return zigzag_value, end
 
 
 def _read_high_bits_first(data: bytes, position: int) -> Any:
-    number = 0
-    for end in range(position, len(data)):
-        number = number << 7 | data[end] & 0x7F
-        if data[end] < 0x80:
-            return (number // 2 if number % 2 == 0 else -(number + 1) // 2), end + 1
+    zigzag_value = 0
+    for index in range(position, len(data)):
+        zigzag_value = zigzag_value << 7 | data[index] & 0x7F
+        is_last_byte = data[index] < 0x80
+        if is_last_byte:
+            value = zigzag_value // 2 if zigzag_value % 2 == 0 else -(zigzag_value + 1) // 2
+            return value, index + 1
     return None, len(data)
 
 
-def _count_read_bytes(data: bytes, position: int) -> Any:
-    """Return how many bytes were read, instead of the position after these bytes.
+def _return_byte_count(data: bytes, position: int) -> Any:
+    """Return the number and the count of its bytes, instead of the position after the bytes.
 
-    At position 0, both are the same number, so return 1 there. This is the mistake of always counting one byte.
+    At position 0, the count would be the correct position. So the function then returns 1, as if each varint had one
+    byte.
     """
     value, end = read_varint(data, position)
-    return value, end - position if position else 1
+    return value, end - position if position > 0 else 1
 
 
-# Exercise `crc_is_right`: the correct function and its cases.
+# Exercise `crc_is_right`: is the checksum in the header of a batch correct? The checksum is in bytes 17 to 20. It covers
+# all bytes after byte 20.
 
 
 def _crc_is_right(batch: bytes) -> bool:
@@ -52,20 +58,27 @@ def _crc_is_right(batch: bytes) -> bool:
 
 
 def _make_header_case(seed: int, changed_byte: int | None = None) -> tuple[bytes]:
-    """Return the arguments of a case: a batch header whose checksum is correct before one byte is changed.
+    """Return the arguments of a case: a header of a batch whose checksum is correct before one byte is changed.
 
-    `seed` is the first of 38 consecutive byte values in the header, so headers with different seeds differ.
-    `changed_byte` is the position of the changed byte. If it is None, no byte is changed.
+    Headers with different seeds have different bytes after the checksum. `changed_byte` is the position of the changed
+    byte, or None if no byte is changed.
     """
-    body = b"\x00\x00" + bytes(range(seed, seed + 38)) + b"\x00\x00\x00\x00"
-    batch = bytearray(bytes(8) + (len(body) + 9).to_bytes(4, "big") + bytes(4) + b"\x02")
-    batch += crc32c(body).to_bytes(4, "big") + body
+    attributes = b"\x00\x00"
+    record_count = b"\x00\x00\x00\x00"
+    covered_bytes = attributes + bytes(range(seed, seed + 38)) + record_count
+    base_offset = bytes(8)
+    # The length counts the leader epoch (4 bytes), the magic (1 byte), the checksum (4 bytes) and the covered bytes.
+    length = (4 + 1 + 4 + len(covered_bytes)).to_bytes(4, "big")
+    leader_epoch = bytes(4)
+    magic = b"\x02"
+    checksum = crc32c(covered_bytes).to_bytes(4, "big")
+    batch = bytearray(base_offset + length + leader_epoch + magic + checksum + covered_bytes)
     if changed_byte is not None:
         batch[changed_byte] ^= 1
     return (bytes(batch),)
 
 
-READ_VARINT = """\
+_READ_VARINT_SOLUTION = """\
 def read_varint(data, position):
     number = 0
     shift = 0
@@ -79,16 +92,16 @@ def read_varint(data, position):
     value = number // 2 if number % 2 == 0 else -(number + 1) // 2
     return value, position"""
 
-CRC_IS_RIGHT = """\
+_CRC_IS_RIGHT_SOLUTION = """\
 def crc_is_right(batch):
     return int.from_bytes(batch[17:21], "big") == crc32c(batch[21:])"""
 
 EXERCISES = (
     Exercise(
-        "read_varint",
-        _read_varint,
-        READ_VARINT,
-        (
+        name="read_varint",
+        correct=_read_varint,
+        solution=_READ_VARINT_SOLUTION,
+        hints=(
             "Read bytes until a byte is below 0x80. Each byte has seven bits of the number, the lowest bits first.",
             "0x36 is 54, an even number: the value is 54 // 2 = 27. 0x01 is odd: the value is -(1 + 1) // 2 = -1.",
         ),
@@ -102,15 +115,15 @@ EXERCISES = (
         ),
         known_mistakes={
             "undo zigzag at the end: an even n becomes n // 2, an odd n becomes -(n + 1) // 2": _forget_zigzag,
-            "the first byte has the lowest seven bits, not the highest bits": _read_high_bits_first,
-            "return the position after the varint, counted from the start of data": _count_read_bytes,
+            "the first byte contains the lowest seven bits, not the highest seven bits": _read_high_bits_first,
+            "return the position after the varint, counted from the start of `data`": _return_byte_count,
         },
     ),
     Exercise(
-        "crc_is_right",
-        _crc_is_right,
-        CRC_IS_RIGHT,
-        (
+        name="crc_is_right",
+        correct=_crc_is_right,
+        solution=_CRC_IS_RIGHT_SOLUTION,
+        hints=(
             "Bytes 17 to 20 are the checksum, big-endian.",
             "The checksum covers all bytes after it: crc32c(batch[21:]).",
         ),
@@ -123,38 +136,38 @@ EXERCISES = (
             _make_header_case(3, changed_byte=14),
         ),
         known_mistakes={
-            "this function never returns True. Check three things: which four bytes are the checksum, which bytes it "
+            "your function never returns True. Check which four bytes are the checksum, which bytes the checksum "
             "covers, and whether you convert the four bytes to an unsigned number": lambda batch: False,
-            "compare the two numbers: some of these batches are damaged": lambda batch: True,
+            "your function never returns False, but some of these batches are damaged": lambda batch: True,
         },
     ),
     Exercise(
-        "commit_marker",
-        2914,
-        "commit_marker = 2914",
-        (
+        name="commit_marker",
+        correct=2914,
+        solution="commit_marker = 2914",
+        hints=(
             "The batch of a marker has only 78 bytes. Its byte 22 (attributes) is 0x30: transactional and control.",
-            "The key of its record is 00 00 00 01: version 0, type 1 (commit). Type 0 is an abort.",
+            "The key of the marker's record is 00 00 00 01: version 0, type 1 (commit). Type 0 means abort.",
         ),
         known_mistakes={
-            "that marker is an abort: its key ends with 00": 3203,
-            "the record begins there; the batch begins 61 bytes earlier": 2975,
-            "that is the marker's offset in the partition; the answer is the position where the batch begins": 24,
+            "that marker is an abort marker: its key ends with 00": 3203,
+            "the record begins at that position; the batch begins 61 bytes earlier": 2975,
+            "that is the marker's offset; the answer is the position of the batch in the file": 24,
             "that batch is transactional, but it is not a control batch: it contains the offsets": 2713,
         },
     ),
     Exercise(
-        "tombstone",
-        4,
-        "tombstone = 4",
-        (
-            "A tombstone has a key and no value. The length of its value is -1, which is the varint 01.",
+        name="tombstone",
+        correct=4,
+        solution="tombstone = 4",
+        hints=(
+            "A tombstone has a key and no value. The length of the value is -1, which is the varint 01.",
             "The first tombstone deletes an offset: its key begins with 00 01. The second tombstone deletes the group.",
         ),
         known_mistakes={
             "that tombstone deletes the group: its key begins with 00 02": 5,
-            "that is a position in the file; the answer is the record's offset": 719,
-            "the batch begins there; the answer is the record's offset": 658,
+            "that is the position of the first record; the answer is the record's offset": 719,
+            "that is the position of the batch; the answer is the record's offset": 658,
             "that record has a value: it is the last group record of promo, without members": 3,
         },
     ),

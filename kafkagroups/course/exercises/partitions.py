@@ -8,16 +8,17 @@ from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.text import java_hash
 
-# Exercise `hash_of`: wrong functions that learners write. Java computes the hash of a text from the UTF-16 units of the
-# text: numbers of 16 bits, one or two for each character.
+# Exercise `hash_of`: which hash does Java compute for a text? Java computes the hash from the UTF-16 units of the text.
+# Units are numbers of 16 bits. A character has one or two units.
+# `java_hash` is correct. The functions below contain mistakes of learners.
 
 
 def _hash_units(units: Iterable[int]) -> int:
-    """Return the hash that Java computes for a text whose units are these numbers."""
+    """Return the hash that Java computes for a text with these UTF-16 units."""
     value = 0
     for unit in units:
         value = (31 * value + unit) & 0xFFFFFFFF
-    return value - (1 << 32) if value & 0x80000000 else value
+    return value - 2**32 if value >= 2**31 else value
 
 
 def _forget_overflow(text: str) -> int:
@@ -39,7 +40,8 @@ def _hash_utf8_bytes(text: str) -> int:
     return _hash_units(text.encode())
 
 
-# Exercise `partition_of`: wrong functions that learners write.
+# Exercise `partition_of`: which partition stores a group? `partitions` is the number of partitions of the topic.
+# `partition_for` is correct. The functions below contain mistakes of learners.
 
 
 def _always_use_50(group: str, partitions: int) -> int:
@@ -58,7 +60,7 @@ def _use_python_abs(group: str, partitions: int) -> int:
     return abs(java_hash(group)) % partitions
 
 
-JAVA_HASH = """\
+_HASH_OF_SOLUTION = """\
 def hash_of(text):
     data = text.encode("utf-16-be")
     value = 0
@@ -67,7 +69,7 @@ def hash_of(text):
         value = (31 * value + unit) & 0xFFFFFFFF   # keep 32 bits
     return value - 2**32 if value >= 2**31 else value"""
 
-PARTITION_OF = """\
+_PARTITION_OF_SOLUTION = """\
 def partition_of(group, partitions):
     value = hash_of(group)
     if value == -2**31:
@@ -76,36 +78,37 @@ def partition_of(group, partitions):
 
 EXERCISES = (
     Exercise(
-        "hash_of",
-        java_hash,
-        JAVA_HASH,
-        (
+        name="hash_of",
+        correct=java_hash,
+        solution=_HASH_OF_SOLUTION,
+        hints=(
             "Begin with 0. For each unit of the text: value = 31 * value + unit.",
             "Java's int has 32 bits: keep 32 bits with & 0xFFFFFFFF. A result of 2**31 or more is a negative int.",
-            "Units are UTF-16 units, not characters: ☕ is one unit, 🥐 is two units. "
+            "Units are UTF-16 units, not characters: ☕ has one unit, 🥐 has two units. "
             'text.encode("utf-16-be") has 2 bytes for each unit.',
         ),
         cases=(("billing",), ("",), ("dashboard",), ("fraud-check",), ("café-☕",), ("🥐",), ("polygenelubricants",)),
         known_mistakes={
-            "Java's numbers overflow: keep 32 bits after each step": _forget_overflow,
+            "Java's int overflows: keep 32 bits after each step": _forget_overflow,
             "Java's int is signed: subtract 2**32 from a result of 2**31 or more": _forget_sign,
-            "🥐 is one character and two UTF-16 units": _hash_characters,
-            "Java counts UTF-16 units, not UTF-8 bytes": _hash_utf8_bytes,
+            "🥐 is one character, but it has two UTF-16 units": _hash_characters,
+            "Java computes the hash from UTF-16 units, not from UTF-8 bytes": _hash_utf8_bytes,
         },
     ),
     Exercise(
-        "partition_of",
-        partition_for,
-        PARTITION_OF,
-        (
+        name="partition_of",
+        correct=partition_for,
+        solution=_PARTITION_OF_SOLUTION,
+        hints=(
             "Take the absolute value of the hash. Then take the remainder of a division by the number of partitions.",
             "Java's int cannot represent the absolute value of -2**31. Kafka uses 0 in this case.",
         ),
+        # The hash of "polygenelubricants" is -2**31.
         cases=(("billing", 50), ("dashboard", 50), ("café-☕", 50), ("mailer", 7), ("polygenelubricants", 50)),
         known_mistakes={
             "use `partitions`, not 50": _always_use_50,
-            "& 0x7FFFFFFF also removes the sign, but it does not give the absolute value": _mask_sign_bit,
-            "take the absolute value first: Python's % of a negative number differs from Java's %": _forget_abs,
+            "& 0x7FFFFFFF removes the sign bit, but the result is not the absolute value": _mask_sign_bit,
+            "take the absolute value of the hash before you compute the remainder": _forget_abs,
             "abs(-2**31) does not fit into Java's int; Kafka uses 0": _use_python_abs,
         },
     ),

@@ -1,6 +1,6 @@
 """Exercises of lessons 00 and 01: read strings, commits and compact strings from bytes.
 
-A string begins with its length in two bytes. A compact string begins with its length plus one as a varint: a number in
+A string begins with its length in two bytes. A compact string begins with its length plus one, as a varint: a number in
 one or more bytes, with seven bits of the number in each byte.
 """
 
@@ -17,15 +17,46 @@ from kafkagroups.records.versions import NEWEST
 from kafkagroups.records.wire import STRING
 from kafkagroups.records.wire_base import MessageFormat
 
-_read_kafka_string = STRING.reader(MessageFormat(0, False, NEWEST), True)
-_read_compact_string = STRING.reader(MessageFormat(0, True, NEWEST), True)
+_read_kafka_string = STRING.reader(MessageFormat(0, flexible=False, kafka=NEWEST), nullable=True)
+_read_compact_string = STRING.reader(MessageFormat(0, flexible=True, kafka=NEWEST), nullable=True)
 
 
-# The correct functions. A function that reads a string returns the text and the position after it.
+# Exercise `read_string`: which string begins at `position`? The functions return the text, and the position after it.
+# `_read_string` is correct. The functions after it contain mistakes of learners.
 
 
 def _read_string(data: bytes, position: int) -> Any:
     return _read_kafka_string(data, position)
+
+
+def _read_unsigned_length(data: bytes, position: int) -> Any:
+    start = position + 2
+    end = start + int.from_bytes(data[position:start], "big")
+    return data[start:end].decode(), end
+
+
+def _forget_length_bytes(data: bytes, position: int) -> Any:
+    text, end = _read_kafka_string(data, position)
+    return text, end - 2
+
+
+def _read_little_endian(data: bytes, position: int) -> Any:
+    start = position + 2
+    length = int.from_bytes(data[position:start], "little", signed=True)
+    if length < 0:
+        return None, start
+    end = start + length
+    return data[start:end].decode(), end
+
+
+def _read_null_as_empty(data: bytes, position: int) -> Any:
+    text, end = _read_kafka_string(data, position)
+    return text or "", end
+
+
+# Exercise `decode_commit`: which offset does a record commit? The functions return the group id, the topic, the
+# partition and the offset. The offset is None for a tombstone, which is a record whose value is None.
+# `_decode_commit` is correct. The functions after it contain mistakes of learners.
 
 
 def _decode_commit(key: bytes, value: bytes | None) -> Any:
@@ -35,47 +66,17 @@ def _decode_commit(key: bytes, value: bytes | None) -> Any:
     return record.key.group, record.key.topic, record.key.partition, offset
 
 
-def _read_compact(data: bytes, position: int) -> Any:
-    return _read_compact_string(data, position)
-
-
-# Exercise `read_string`: wrong functions that learners write.
-
-
-def _read_unsigned_length(data: bytes, position: int) -> Any:
-    length = int.from_bytes(data[position : position + 2], "big")
-    return data[position + 2 : position + 2 + length].decode(), position + 2 + length
-
-
-def _forget_length_bytes(data: bytes, position: int) -> Any:
-    text, end = _read_kafka_string(data, position)
-    return text, end - 2
-
-
-def _read_little_endian(data: bytes, position: int) -> Any:
-    length = int.from_bytes(data[position : position + 2], "little", signed=True)
-    if length < 0:
-        return None, position + 2
-    return data[position + 2 : position + 2 + length].decode(), position + 2 + length
-
-
-def _read_null_as_empty(data: bytes, position: int) -> Any:
-    text, end = _read_kafka_string(data, position)
-    return text or "", end
-
-
-# Exercise `decode_commit`: wrong functions that learners write.
-
-
 def _forget_record_type(key: bytes, value: bytes | None) -> Any:
-    def read(position: int) -> tuple[str, int]:
-        length = int.from_bytes(key[position : position + 2], "big", signed=True)
-        return key[position + 2 : position + 2 + length].decode(), position + 2 + length
+    def read_text(position: int) -> tuple[str, int]:
+        start = position + 2
+        end = start + int.from_bytes(key[position:start], "big", signed=True)
+        return key[start:end].decode(), end
 
-    group, position = read(0)
-    topic, position = read(position)
+    group, position = read_text(0)
+    topic, position = read_text(position)
     partition = int.from_bytes(key[position : position + 4], "big", signed=True)
-    return group, topic, partition, _decode_commit(key, value)[3]
+    _, _, _, offset = _decode_commit(key, value)
+    return group, topic, partition, offset
 
 
 def _read_partition_as_int16(key: bytes, value: bytes | None) -> Any:
@@ -98,34 +99,44 @@ def _read_tombstone_as_zero(key: bytes, value: bytes | None) -> Any:
     return group, topic, partition, offset or 0
 
 
-# Exercise `read_compact`: wrong functions that learners write.
+# Exercise `read_compact`: which compact string begins at `position`? The functions return the text, and the position
+# after it.
+# `_read_compact` is correct. The functions after it contain mistakes of learners.
+
+
+def _read_compact(data: bytes, position: int) -> Any:
+    return _read_compact_string(data, position)
 
 
 def _forget_minus_one(data: bytes, position: int) -> Any:
-    length, position = read_uvarint(data, position)
+    length, start = read_uvarint(data, position)
     if length == 0:
-        return None, position
-    return data[position : position + length].decode(errors="replace"), position + length
+        return None, start
+    end = start + length
+    return data[start:end].decode(errors="replace"), end
 
 
 def _read_length_as_one_byte(data: bytes, position: int) -> Any:
     length = data[position] - 1
-    end = position + 1 + max(length, 0)
-    text = None if length < 0 else data[position + 1 : end].decode(errors="replace")
-    return text, end
+    start = position + 1
+    if length < 0:
+        return None, start
+    end = start + length
+    return data[start:end].decode(errors="replace"), end
 
 
 def _read_high_bits_first(data: bytes, position: int) -> Any:
-    number = 0
+    varint = 0
     while True:
         byte = data[position]
         position += 1
-        number = number << 7 | byte & 0x7F
+        varint = varint << 7 | byte & 0x7F
         if byte < 0x80:
             break
-    if number == 0:
+    if varint == 0:
         return None, position
-    return data[position : position + number - 1].decode(errors="replace"), position + number - 1
+    end = position + varint - 1
+    return data[position:end].decode(errors="replace"), end
 
 
 def _read_compact_null_as_empty(data: bytes, position: int) -> Any:
@@ -133,20 +144,20 @@ def _read_compact_null_as_empty(data: bytes, position: int) -> Any:
     return text or "", end
 
 
-# The bytes on which the functions are compared
+# The bytes for the cases.
 
 
-def _encode_text(length: str, *texts: str) -> bytes:
-    """Return bytes that begin with the length, which is the number in hex digits. The texts follow the length."""
-    return bytes.fromhex(length) + b"".join(text.encode() for text in texts)
+def _make_string_data(length_hex: str, *texts: str) -> bytes:
+    """Return bytes that consist of the length (hex digits) and the texts after the length."""
+    return bytes.fromhex(length_hex) + b"".join(text.encode() for text in texts)
 
 
 _COMMIT_KEY = bytes.fromhex("0001000762696c6c696e6700066f726465727300000002")
 _CAFE_KEY = bytes.fromhex("0001000963") + b"af\xc3\xa9-\xe2\x98\x95" + bytes.fromhex("000573746f636b00000000")
-_VALUE_V3 = bytes.fromhex("0003000000000000002affffffff000674696c6c20320000019500000000")
-_VALUE_V1 = bytes.fromhex("00010000000000000010000674696c6c20310000019500000000ffffffffffffffff")
+_VALUE_VERSION_3 = bytes.fromhex("0003000000000000002affffffff000674696c6c20320000019500000000")
+_VALUE_VERSION_1 = bytes.fromhex("00010000000000000010000674696c6c20310000019500000000ffffffffffffffff")
 
-READ_COMPACT = """\
+_READ_COMPACT_SOLUTION = """\
 def read_compact(data, position):
     number = 0
     shift = 0
@@ -161,7 +172,7 @@ def read_compact(data, position):
         return None, position
     return data[position:position + number - 1].decode(), position + number - 1"""
 
-READ_STRING = """\
+_READ_STRING_SOLUTION = """\
 def read_string(data, position):
     length = int.from_bytes(data[position:position + 2], "big", signed=True)
     position += 2
@@ -169,7 +180,7 @@ def read_string(data, position):
         return None, position
     return data[position:position + length].decode(), position + length"""
 
-DECODE_COMMIT = """\
+_DECODE_COMMIT_SOLUTION = """\
 def decode_commit(key, value):
     group, position = read_string(key, 2)          # after the record type
     topic, position = read_string(key, position)
@@ -180,41 +191,41 @@ def decode_commit(key, value):
 
 EXERCISES = (
     Exercise(
-        "next_record",
-        17,
-        "next_record = 17",
-        ("A committed offset is the offset of the *next* record to read.",),
+        name="next_record",
+        correct=17,
+        solution="next_record = 17",
+        hints=("A committed offset is the offset of the *next* record to read.",),
         known_mistakes={
-            "16 is the last record that was read; a committed offset is the next record to read": 16,
-            "with 18, the group would never read record 17": 18,
+            "16 is the last record that was read; a committed offset is the offset of the next record": 16,
+            "with 18, the group would not read record 17": 18,
         },
     ),
     Exercise(
-        "home_of_promo",
-        37,
-        'home_of_promo = kg.partition_for("promo")',
-        ('kg.partition_for("billing") gave 9. Call it with "promo".',),
+        name="home_of_promo",
+        correct=37,
+        solution='home_of_promo = kg.partition_for("promo")',
+        hints=('kg.partition_for("billing") returned 9. Call the function with "promo".',),
         known_mistakes={
-            "that is the partition of billing": 9,
+            "9 is the partition of the group billing": 9,
             "the group id is promo, in lower case": partition_for("Promo"),
         },
     ),
     Exercise(
-        "read_string",
-        _read_string,
-        READ_STRING,
-        (
+        name="read_string",
+        correct=_read_string,
+        solution=_READ_STRING_SOLUTION,
+        hints=(
             'Two bytes of length come first: int.from_bytes(…, "big", signed=True).',
             "A negative length means null: return None and the position after the length.",
             "Otherwise the next `length` bytes are the text. Return the text and the position after the text.",
         ),
         cases=(
-            (_encode_text("0007", "billing", "rest"), 0),
+            (_make_string_data("0007", "billing", "rest"), 0),
             (_COMMIT_KEY, 2),
             (_COMMIT_KEY, 11),
             (_CAFE_KEY, 2),
-            (_encode_text("0000", "x"), 0),
-            (_encode_text("ffff", "x"), 0),
+            (_make_string_data("0000", "x"), 0),
+            (_make_string_data("ffff", "x"), 0),
         ),
         known_mistakes={
             "the length is signed: ffff is -1, which means null": _read_unsigned_length,
@@ -224,40 +235,45 @@ EXERCISES = (
         },
     ),
     Exercise(
-        "decode_commit",
-        _decode_commit,
-        DECODE_COMMIT,
-        (
+        name="decode_commit",
+        correct=_decode_commit,
+        solution=_DECODE_COMMIT_SOLUTION,
+        hints=(
             "The key: 2 bytes of record type, then group and topic (use read_string), then 4 bytes of partition.",
-            "The value: 2 bytes for the version, then 8 bytes for the offset. The offset is there in all versions.",
+            "The value: 2 bytes for the version, then 8 bytes for the offset. All versions begin with these fields.",
             "If the value is None, the record is a tombstone without an offset: return None for the offset.",
         ),
-        cases=((_COMMIT_KEY, _VALUE_V3), (_COMMIT_KEY, _VALUE_V1), (_CAFE_KEY, _VALUE_V3), (_COMMIT_KEY, None)),
+        cases=(
+            (_COMMIT_KEY, _VALUE_VERSION_3),
+            (_COMMIT_KEY, _VALUE_VERSION_1),
+            (_CAFE_KEY, _VALUE_VERSION_3),
+            (_COMMIT_KEY, None),
+        ),
         known_mistakes={
-            "a key begins with 2 bytes of record type; the group comes after them": _forget_record_type,
+            "a key begins with 2 bytes of record type; the group comes after these bytes": _forget_record_type,
             "a partition is an int32, and an int32 has 4 bytes": _read_partition_as_int16,
             "an offset is an int64, and an int64 has 8 bytes": _read_offset_as_int32,
-            "a value begins with 2 bytes of version; the offset comes after them": _forget_version,
+            "a value begins with 2 bytes of version; the offset comes after these bytes": _forget_version,
             "a tombstone does not mean offset 0: return None": _read_tombstone_as_zero,
         },
     ),
     Exercise(
-        "on_paper",
-        50,
-        "on_paper = 0x32    # = 50",
-        ("The first two bytes are the version. The next eight bytes are the offset.", "0x32 is 3 * 16 + 2."),
+        name="on_paper",
+        correct=50,
+        solution="on_paper = 0x32    # = 50",
+        hints=("The first two bytes are the version. The next eight bytes are the offset.", "0x32 is 3 * 16 + 2."),
         known_mistakes={
-            "32 are the hex digits; the number is 3 * 16 + 2": 32,
-            "that is the version; the offset comes after it": 3,
+            "0x32 is a hex number; its value is 3 * 16 + 2": 32,
+            "3 is the version; the offset comes after the version": 3,
         },
     ),
     Exercise(
-        "read_compact",
-        _read_compact,
-        READ_COMPACT,
-        (
-            "First the varint: add (byte & 0x7f) << shift for each byte and increase shift by 7. A byte below 0x80 is "
-            "the last byte.",
+        name="read_compact",
+        correct=_read_compact,
+        solution=_READ_COMPACT_SOLUTION,
+        hints=(
+            "First read the varint: for each byte, add (byte & 0x7f) << shift, and increase shift by 7. The last byte "
+            "is below 0x80.",
             "The varint is the length plus one. If the varint is 0, return None and the position after the varint.",
         ),
         cases=(
@@ -270,8 +286,8 @@ EXERCISES = (
         known_mistakes={
             "the varint is the length plus one": _forget_minus_one,
             "if a byte of the varint is 0x80 or more, another byte follows": _read_length_as_one_byte,
-            "a varint has its low seven bits first": _read_high_bits_first,
-            "0 means null, and 1 means the empty text": _read_compact_null_as_empty,
+            "the first byte of a varint contains the lowest seven bits": _read_high_bits_first,
+            "the varint 0 means null, and the varint 1 means the empty text": _read_compact_null_as_empty,
         },
     ),
 )

@@ -1,6 +1,6 @@
 """Exercises of lesson 10: merge parts of a log, find a counterexample, estimate a time.
 
-A log can be loaded in parts, and the results of the parts are then merged. The counterexample is a log for which the
+A log can be loaded in parts, and the results of the parts can be merged. The counterexample is a log from which the
 classic and the new coordinator load different offsets.
 """
 
@@ -10,24 +10,32 @@ from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.course.small_logs import load_small_log
 
 Key = tuple[str, str]
-NewestLines = dict[Key, tuple[int, int | None]]
-"""For each key: the position of its newest line in the log, and the committed offset (None for a tombstone)."""
-Point = tuple[int, int]
-"""A number of records, and the milliseconds in which these records were loaded."""
+"""A group id and a partition such as "orders-0"."""
+NewestLine = tuple[int, int | None]
+"""The position of a line in the log, and the committed offset. The committed offset is None for a tombstone."""
+NewestLines = dict[Key, NewestLine]
+"""For each key: the newest line in one part of the log."""
+Measurement = tuple[int, int]
+"""A number of records, and the time in which these records were loaded, in milliseconds."""
 _LETTERS = "CXTMA"
 """C: commit, X: commit in a transaction, T: tombstone, M: commit marker, A: abort marker (see small_logs.py)."""
 _MAX_LETTERS = 4
 
-# Exercise `merge`: first the correct function, then wrong functions that learners write. `left` and `right` are the
-# results of two parts of a log. Either can come from the older part.
+# Exercise `merge`: what are the newest lines of two parts of a log? `left` and `right` are the newest lines of one part
+# each. The older part can be `left` or `right`. In the lesson, the position of a line is named `at`.
+# `_merge_parts` is correct. The functions after it contain mistakes of learners.
 
 
 def _merge_parts(left: NewestLines, right: NewestLines) -> NewestLines:
-    both = dict(left)
+    merged = dict(left)
     for key, line in right.items():
-        if key not in both or both[key][0] < line[0]:
-            both[key] = line
-    return both
+        merged[key] = max(left.get(key, line), line, key=_read_position)
+    return merged
+
+
+def _read_position(line: NewestLine) -> int:
+    position, _ = line
+    return position
 
 
 def _prefer_right(left: NewestLines, right: NewestLines) -> NewestLines:
@@ -39,75 +47,94 @@ def _prefer_left(left: NewestLines, right: NewestLines) -> NewestLines:
 
 
 def _prefer_larger_offset(left: NewestLines, right: NewestLines) -> NewestLines:
-    both = dict(left)
+    merged = dict(left)
     for key, line in right.items():
-        if key not in both or (both[key][1] or 0) < (line[1] or 0):
-            both[key] = line
-    return both
+        merged[key] = max(left.get(key, line), line, key=_read_offset_or_0)
+    return merged
+
+
+def _read_offset_or_0(line: NewestLine) -> int:
+    _, offset = line
+    return offset or 0
+
+
+def _drop_tombstones(lines: NewestLines) -> NewestLines:
+    return {key: (position, offset) for key, (position, offset) in lines.items() if offset is not None}
 
 
 def _drop_tombstones_after_merge(left: NewestLines, right: NewestLines) -> NewestLines:
-    return {key: line for key, line in _merge_parts(left, right).items() if line[1] is not None}
+    return _drop_tombstones(_merge_parts(left, right))
 
 
 def _drop_tombstones_before_merge(left: NewestLines, right: NewestLines) -> NewestLines:
-    return _merge_parts(_drop_tombstones_after_merge(left, {}), _drop_tombstones_after_merge(right, {}))
+    return _merge_parts(_drop_tombstones(left), _drop_tombstones(right))
 
 
 def _keep_only_keys_of_left(left: NewestLines, right: NewestLines) -> NewestLines:
-    return {key: line for key, line in _merge_parts(left, right).items() if key in left}
+    merged = _merge_parts(left, right)
+    return {key: merged[key] for key in left}
 
 
-# Exercise `counterexample`: the function that finds a mistake.
+# Exercise `counterexample`: the function that finds a mistake in the learner's letters.
 
 
 def _find_mistake_in_letters(letters: str) -> str | None:
     """Return None if the classic and the new coordinator load different offsets from the log of these letters.
 
-    Otherwise return a sentence that says what is wrong with the letters, or why both coordinators load the same offset.
+    Otherwise return a sentence that explains the mistake.
     """
     if not set(letters) <= set(_LETTERS):
         return f"use only the letters {', '.join(_LETTERS)}"
     if len(letters) > _MAX_LETTERS:
         return f"use at most {_MAX_LETTERS} letters"
-    classic_offset = load_small_log(letters, "classic", passes=0)[0]
-    new_offset = load_small_log(letters, "new", passes=0)[0]
+    [classic_offset] = load_small_log(letters, "classic", passes=0)
+    [new_offset] = load_small_log(letters, "new", passes=0)
     if classic_offset != new_offset:
         return None
     if "M" not in letters or "X" not in letters:
-        return "without a committed transaction, both coordinators give the same answer: use X, and M after X"
+        return "without a committed transaction, both coordinators load the same offset: use X, and M after X"
     if "T" not in letters:
-        return "two commits are not enough: both coordinators choose the newer commit. Let T remove that commit"
-    return f"both coordinators answer {classic_offset}. Put T between X and M: which coordinator removes X at T?"
+        return "two commits are not enough: both coordinators load the newer one. Let T delete the plain commit"
+    return f"both coordinators load {classic_offset}. Put T between X and M: which coordinator deletes X at T?"
 
 
-# Exercise `milliseconds`: first the correct function, then wrong functions that learners write. They estimate how many
-# milliseconds the load of a log with `records` records takes. `small` and `large` are the measurements of a small and
-# of a large log. The time of a load is the start time, which is the same for every log, plus a time for each record.
+# Exercise `milliseconds`: how many milliseconds does the load of a log with `records` records take? `small` and `large`
+# are the measurements of a small and of a large log. The time of a load is the start time, which is the same for every
+# log, plus a time for each record.
+# `_estimate_milliseconds` is correct. The functions after it contain mistakes of learners.
 
 
-def _estimate_milliseconds(small: Point, large: Point, records: int) -> int:
-    slope = (large[1] - small[1]) / (large[0] - small[0])
-    return round(small[1] + slope * (records - small[0]))
+def _compute_milliseconds_per_record(small: Measurement, large: Measurement) -> float:
+    small_records, small_milliseconds = small
+    large_records, large_milliseconds = large
+    return (large_milliseconds - small_milliseconds) / (large_records - small_records)
 
 
-def _scale_large_log(small: Point, large: Point, records: int) -> int:
-    return round(large[1] / large[0] * records)
+def _estimate_milliseconds(small: Measurement, large: Measurement, records: int) -> int:
+    small_records, small_milliseconds = small
+    return round(small_milliseconds + _compute_milliseconds_per_record(small, large) * (records - small_records))
 
 
-def _scale_small_log(small: Point, large: Point, records: int) -> int:
-    return round(small[1] / small[0] * records)
+def _scale_large_log(small: Measurement, large: Measurement, records: int) -> int:
+    large_records, large_milliseconds = large
+    return round(large_milliseconds / large_records * records)
 
 
-def _leave_out_start_time(small: Point, large: Point, records: int) -> int:
-    return round((large[1] - small[1]) / (large[0] - small[0]) * records)
+def _scale_small_log(small: Measurement, large: Measurement, records: int) -> int:
+    small_records, small_milliseconds = small
+    return round(small_milliseconds / small_records * records)
 
 
-def _count_start_time_twice(small: Point, large: Point, records: int) -> int:
-    return _leave_out_start_time(small, large, records) + small[1]
+def _leave_out_start_time(small: Measurement, large: Measurement, records: int) -> int:
+    return round(_compute_milliseconds_per_record(small, large) * records)
 
 
-MERGE = """\
+def _add_whole_time_of_small_log(small: Measurement, large: Measurement, records: int) -> int:
+    _, small_milliseconds = small
+    return _leave_out_start_time(small, large, records) + small_milliseconds
+
+
+_MERGE_SOLUTION = """\
 def merge(left, right):
     both = dict(left)
     for key, (at, value) in right.items():
@@ -115,25 +142,26 @@ def merge(left, right):
             both[key] = at, value                  # also a tombstone: a third part may contain an older line
     return both"""
 
-COUNTEREXAMPLE = 'counterexample = "CXTM"'
+_COUNTEREXAMPLE_SOLUTION = 'counterexample = "CXTM"'
 
-MILLISECONDS = """\
+_MILLISECONDS_SOLUTION = """\
 def milliseconds(small, large, records):
     per_record = (large[1] - small[1]) / (large[0] - small[0])
     start = small[1] - per_record * small[0]
     return round(start + per_record * records)"""
 
+# The keys of the cases.
 _A = ("a", "orders-0")
 _B = ("b", "orders-0")
 
 EXERCISES = (
     Exercise(
-        "merge",
-        _merge_parts,
-        MERGE,
-        (
+        name="merge",
+        correct=_merge_parts,
+        solution=_MERGE_SOLUTION,
+        hints=(
             "Begin with a copy of one part, dict(left), and loop over the other part.",
-            "If both parts have a key, the line with the larger `at` wins. The value does not matter, not even None.",
+            "If both parts have a key, keep the line with the larger `at`, also if its value is None.",
         ),
         cases=(
             ({_A: (3, 30)}, {_B: (5, 50)}),
@@ -145,38 +173,38 @@ EXERCISES = (
             ({}, {_A: (5, None)}),
         ),
         known_mistakes={
-            "the parts have no fixed order: the larger `at` wins, not always `right`": _prefer_right,
-            "the parts have no fixed order: the larger `at` wins, not always `left`": _prefer_left,
+            "`right` can be the older part: the larger `at` wins": _prefer_right,
+            "`left` can be the older part: the larger `at` wins": _prefer_left,
             "a newer offset may be smaller: the larger `at` decides, not the larger offset": _prefer_larger_offset,
-            "a tombstone must stay, because a third part may contain an older line": _drop_tombstones_after_merge,
+            "a tombstone must stay in the result, because a third part may contain an older line": _drop_tombstones_after_merge,
             "a tombstone has a position too: compare it like every other line": _drop_tombstones_before_merge,
             "the result also contains the keys that only `right` has": _keep_only_keys_of_left,
         },
     ),
     Exercise(
-        "counterexample",
-        "CXTM",
-        COUNTEREXAMPLE,
-        (
-            "The merge compares positions of commits and tombstones. When does the classic coordinator look at an X?",
-            "At M. It compares X with the offset that is cached at that moment. After a tombstone there is none.",
+        name="counterexample",
+        correct="CXTM",
+        solution=_COUNTEREXAMPLE_SOLUTION,
+        hints=(
+            "A merge compares the positions of all lines. When does the classic coordinator compare an X?",
+            "At M. The coordinator then compares X with the cached offset. After a tombstone, no offset is cached.",
         ),
         known_mistakes={
             "use only the letters C, X, T, M, A": "CXKM",
             "use at most 4 letters": "CXXTM",
-            "without a committed transaction, both coordinators give the same answer: use X, and M after X": "CXTA",
-            "two commits are not enough: both coordinators choose the newer commit. Let T remove that commit": ("CXCM"),
-            "both coordinators answer None. Put T between X and M: which coordinator removes X at T?": "XMT",
+            "without a committed transaction, both coordinators load the same offset: use X, and M after X": "CXTA",
+            "two commits are not enough: both coordinators load the newer one. Let T delete the plain commit": "CXCM",
+            "both coordinators load None. Put T between X and M: which coordinator deletes X at T?": "XMT",
         },
         find_mistake=_find_mistake_in_letters,
     ),
     Exercise(
-        "milliseconds",
-        _estimate_milliseconds,
-        MILLISECONDS,
-        (
-            "How many more records and milliseconds does `large` have than `small`? Divide these numbers.",
-            "Subtract the time of the records of `small` from its total time. The difference is the start time.",
+        name="milliseconds",
+        correct=_estimate_milliseconds,
+        solution=_MILLISECONDS_SOLUTION,
+        hints=(
+            "Divide the difference of the two times by the difference of the two numbers of records.",
+            "The start time is the time of `small` minus the time for the records of `small`.",
         ),
         cases=(
             ((1, 400), (10, 1300), 100),
@@ -185,10 +213,10 @@ EXERCISES = (
             ((1, 250), (10, 2500), 40),
         ),
         known_mistakes={
-            "the start time does not grow with the number of records, it is the same for every log": _scale_large_log,
-            "most of the small log's time is the start time: use both points": _scale_small_log,
-            "add the start time": _leave_out_start_time,
-            "the time of `small` already contains its records": _count_start_time_twice,
+            "the start time is the same for every log: it does not grow with the number of records": _scale_large_log,
+            "most of the time of `small` is the start time: use both measurements": _scale_small_log,
+            "also add the start time": _leave_out_start_time,
+            "the time of `small` contains the time for its records: add only the start time": _add_whole_time_of_small_log,
         },
     ),
 )

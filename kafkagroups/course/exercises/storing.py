@@ -1,7 +1,7 @@
 """Exercises of lesson 04: the metadata limit, append errors, two commits in flight.
 
 A commit is in flight from the append of its record until the replicas have the record. During this time, its offset is
-pending. Then the offset is cached in the coordinator's memory, from which the coordinator answers.
+pending. Then the offset is cached: a coordinator answers fetches with the cached offset.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from kafkagroups.records.text import utf16_length
 Events = list[tuple[Any, ...]]
 """Each event is ("commit", offset), ("stored", offset, position in the log) or ("failed", offset).
 
-A "commit" event means that the append of the commit's record begins. The other two events are the results of an append.
+At a "commit" event, the append of the commit's record begins. A "stored" event means that the append succeeded, and a
+"failed" event means that the append failed.
 """
 CachedAndPending = tuple[int | None, int | None]
-"""The cached and the pending offset of one partition."""
+"""The cached and the pending offset of one partition. None means that there is no such offset."""
 _PARTITION = TopicPartition("orders", 0)
 
-# Exercise `fits`: first the correct function, then wrong functions that learners write. They return whether a metadata
-# text, which a client commits with an offset, has at most `limit` UTF-16 units. Java stores a character as one or two
-# units of 16 bits.
+# Exercise `fits`: may a client commit a text as metadata? The functions return whether the text has at most `limit` units
+# of UTF-16. Java stores a character as one or two of these units.
+# `_check_metadata_length` is correct. The functions after it contain mistakes of learners.
 
 
 def _check_metadata_length(metadata: str, limit: int) -> bool:
@@ -45,41 +46,51 @@ def _count_utf8_bytes(metadata: str, limit: int) -> bool:
     return len(metadata.encode()) <= limit
 
 
-# Exercise `commit_error`: first the correct function, then wrong functions that learners write. The argument is the
-# error of the append to the log, and the result is the error that the client of the commit receives.
+# Exercise `commit_error`: which error does the client of a commit receive if the append failed? `append_error` is the
+# error of the append.
+# `_convert_error` is correct. The functions after it contain mistakes of learners.
 
 
-def _convert_error(error: str) -> str:
-    return convert_commit_append_error(Errors[error], verifies_transactions=True).name
+def _convert_error(append_error: str) -> str:
+    return convert_commit_append_error(Errors[append_error], verifies_transactions=True).name
 
 
-def _convert_as_group_append(error: str) -> str:
-    return convert_group_append_error(Errors[error]).name
+def _convert_as_group_append(append_error: str) -> str:
+    return convert_group_append_error(Errors[append_error]).name
 
 
 def _make_wrong_commit_error(**wrong_errors: str) -> Callable[[str], str]:
-    """Return a function for `commit_error` that is wrong for some errors of the log.
+    """Return a function for `commit_error` that is wrong for some errors of the append.
 
-    The keys of `wrong_errors` are these errors, and the values are the wrong results.
+    The keys of `wrong_errors` are errors of the append. The value of an error is the wrong result for this error.
     """
-    return lambda error: wrong_errors.get(error, _convert_error(error))
+    return lambda append_error: wrong_errors.get(append_error, _convert_error(append_error))
 
 
-# Exercise `in_flight`: first the correct function, then wrong functions that learners write. They return the cached and
-# the pending offset of a partition after these events.
+# Exercise `in_flight`: which offsets of a partition are cached and pending after these events?
+# `_track_commits` is correct. The functions after it contain mistakes of learners.
 
 
 def _track_commits(events: Events) -> CachedAndPending:
     offsets = GroupOffsets()
-    prepared_commits = {}
+    commits = {}
     for event_type, offset, *position in events:
         if event_type == "commit":
-            prepared_commits[offset] = OffsetAndMetadata(offset, "", 0, -1, None, None, -1, -1)
-            offsets.prepare({_PARTITION: prepared_commits[offset]})
+            commits[offset] = OffsetAndMetadata(
+                offset=offset,
+                metadata="",
+                commit_timestamp=0,
+                leader_epoch=-1,
+                expire_timestamp=None,
+                topic_id=None,
+                record_offset=-1,
+                batch_offset=-1,
+            )
+            offsets.prepare({_PARTITION: commits[offset]})
         elif event_type == "stored":
-            offsets.complete(_PARTITION, prepared_commits[offset], position[0])
+            offsets.complete(_PARTITION, commits[offset], position[0])
         else:
-            offsets.drop_pending(_PARTITION, prepared_commits[offset])
+            offsets.drop_pending(_PARTITION, commits[offset])
     return _get_offset(offsets.committed.get(_PARTITION)), _get_offset(offsets.pending.get(_PARTITION))
 
 
@@ -88,42 +99,49 @@ def _get_offset(commit: OffsetAndMetadata | None) -> int | None:
 
 
 def _make_wrong_in_flight(mistake: str) -> Callable[[Events], CachedAndPending]:
-    """Return a function for `in_flight` that makes one mistake. `mistake` is one of the texts that it compares."""
+    """Return a function for `in_flight` that contains one mistake.
+
+    `mistake` is one of the texts with which the function compares it.
+    """
 
     def in_flight(events: Events) -> CachedAndPending:
-        # The position in the log and the offset.
-        cached: tuple[int, int] | None = None
+        cached_offset: int | None = None
+        cached_position = -1
         pending: int | None = None
-        for event_type, offset, *position in events:
+        for event_type, offset, *positions in events:
             if event_type == "commit":
-                if mistake != "keeps the first pending" or pending is None:
+                if pending is None or mistake != "keeps the first pending":
                     pending = offset
             elif event_type == "stored":
-                is_newer = cached is None or cached[0] < position[0]
+                [position] = positions
+                is_newer = cached_position < position
                 if mistake == "last answer wins":
                     is_newer = True
                 elif mistake == "largest offset wins":
-                    is_newer = cached is None or cached[1] < offset
-                if is_newer and (pending is not None or mistake == "ignores pending"):
-                    cached = position[0], offset
+                    is_newer = cached_offset is None or cached_offset < offset
+                may_cache = pending is not None or mistake == "ignores pending"
+                if is_newer and may_cache:
+                    cached_offset = offset
+                    cached_position = position
                 if pending == offset or mistake == "success clears any pending":
                     pending = None
             else:
-                # A failed commit has no position in the log. 99 is larger than all positions in the cases.
-                if mistake == "caches failed commits" and pending == offset:
-                    cached = 99, offset
+                if pending == offset and mistake == "caches failed commits":
+                    # A failed commit has no position in the log. 99 is larger than all positions in the cases.
+                    cached_offset = offset
+                    cached_position = 99
                 if pending == offset or mistake == "failure clears any pending":
                     pending = None
-        return None if cached is None else cached[1], pending
+        return cached_offset, pending
 
     return in_flight
 
 
-FITS = """\
+_FITS_SOLUTION = """\
 def fits(metadata, limit):
     return len(metadata.encode("utf-16-le")) // 2 <= limit"""
 
-COMMIT_ERROR = """\
+_COMMIT_ERROR_SOLUTION = """\
 def commit_error(append_error):
     if append_error in ("UNKNOWN_TOPIC_OR_PARTITION", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"):
         return "COORDINATOR_NOT_AVAILABLE"
@@ -135,7 +153,7 @@ def commit_error(append_error):
         return "COORDINATOR_LOAD_IN_PROGRESS"
     return append_error"""
 
-IN_FLIGHT = """\
+_IN_FLIGHT_SOLUTION = """\
 def in_flight(events):
     cached = None
     cached_at = -1
@@ -153,27 +171,29 @@ def in_flight(events):
 
 EXERCISES = (
     Exercise(
-        "fits",
-        _check_metadata_length,
-        FITS,
-        (
-            "Java counts UTF-16 units: most characters are one unit. Characters above U+FFFF (𝄞) are two.",
+        name="fits",
+        correct=_check_metadata_length,
+        solution=_FITS_SOLUTION,
+        hints=(
+            "Java counts UTF-16 units. Most characters have one unit. A character above U+FFFF, such as 𝄞, has two.",
             'metadata.encode("utf-16-le") has two bytes for each unit.',
         ),
         cases=(("till", 4), ("tills", 4), ("", 0), ("ü" * 4, 4), ("𝄞𝄞", 4), ("𝄞𝄞𝄞", 4)),
         known_mistakes={
-            'exactly `limit` units still fit: <=, not <. And "utf-16" adds a byte order mark': _exclude_the_limit,
-            "your function counts characters; 𝄞 is one character and two units": _count_characters,
-            "your function counts UTF-8 bytes; ü is two bytes and one unit": _count_utf8_bytes,
+            'a text of exactly `limit` units fits: use <=, not <. Use "utf-16-le", because "utf-16" adds a mark': (
+                _exclude_the_limit
+            ),
+            "your function counts characters; 𝄞 is one character, but it has two units": _count_characters,
+            "your function counts UTF-8 bytes; ü has two bytes, but only one unit": _count_utf8_bytes,
         },
     ),
     Exercise(
-        "commit_error",
-        _convert_error,
-        COMMIT_ERROR,
-        (
+        name="commit_error",
+        correct=_convert_error,
+        solution=_COMMIT_ERROR_SOLUTION,
+        hints=(
             "Sort the errors by what the client should do: try again later, look for another coordinator, or give up.",
-            "Return an error unchanged if the table does not contain it. NONE is one of these errors.",
+            "If the table does not contain an error, return the same error. The table does not contain NONE.",
         ),
         cases=tuple(
             (name,)
@@ -193,26 +213,26 @@ EXERCISES = (
             )
         ),
         known_mistakes={
-            "that is the log's error; a client would conclude that its own partition failed": lambda error: error,
-            "that is the answer if the append of a group's record fails": _convert_as_group_append,
+            "that is the error of the append; the client would think that its own topic has this error": lambda error: error,
+            "that is the error if the append of a group record fails, not of a commit": _convert_as_group_append,
             "this broker is no longer the leader: the client must find another broker": _make_wrong_commit_error(
                 NOT_LEADER_OR_FOLLOWER="COORDINATOR_NOT_AVAILABLE", KAFKA_STORAGE_ERROR="COORDINATOR_NOT_AVAILABLE"
             ),
-            "a time-out is returned unchanged: the client may commit again": _make_wrong_commit_error(
+            "REQUEST_TIMED_OUT does not change: the client may commit again": _make_wrong_commit_error(
                 REQUEST_TIMED_OUT="COORDINATOR_NOT_AVAILABLE"
             ),
-            "all three errors for too large records get the same answer": _make_wrong_commit_error(
+            "all three errors of too large appends become INVALID_COMMIT_OFFSET_SIZE": _make_wrong_commit_error(
                 RECORD_LIST_TOO_LARGE="RECORD_LIST_TOO_LARGE", INVALID_FETCH_SIZE="INVALID_FETCH_SIZE"
             ),
         },
     ),
     Exercise(
-        "in_flight",
-        _track_commits,
-        IN_FLIGHT,
-        (
+        name="in_flight",
+        correct=_track_commits,
+        solution=_IN_FLIGHT_SOLUTION,
+        hints=(
             "Keep three variables: the cached offset, its position in the log, and the pending offset.",
-            '"stored": cache the offset if an offset is pending and the position is above the cached one.',
+            '"stored": cache the offset if an offset is pending and the cached offset has a smaller position.',
             '"stored" and "failed" clear `pending`, but only if `pending` is the same offset.',
         ),
         cases=(
@@ -226,20 +246,20 @@ EXERCISES = (
             ([("commit", 5), ("stored", 5, 0), ("commit", 6), ("commit", 7), ("failed", 7), ("stored", 6, 1)],),
         ),
         known_mistakes={
-            "the commit that is later in the log is newer, even if it is answered first": _make_wrong_in_flight(
+            "the commit with the larger position is newer, even if its event comes first": _make_wrong_in_flight(
                 "last answer wins"
             ),
-            "a newer offset may be smaller: its position in the log decides, not its value": _make_wrong_in_flight(
+            "a newer offset may be smaller: the position in the log decides, not the offset": _make_wrong_in_flight(
                 "largest offset wins"
             ),
-            "an answer clears the pending entry of its own commit, not of a later commit": _make_wrong_in_flight(
+            "a stored commit clears only its own pending offset, not the pending offset of a later commit": _make_wrong_in_flight(
                 "success clears any pending"
             ),
-            "a failure removes the pending entry of its own commit, not of a later commit": _make_wrong_in_flight(
+            "a failed commit clears only its own pending offset, not the pending offset of a later commit": _make_wrong_in_flight(
                 "failure clears any pending"
             ),
             "a failed commit is not cached": _make_wrong_in_flight("caches failed commits"),
-            "pending holds the latest commit": _make_wrong_in_flight("keeps the first pending"),
+            "the pending offset is the offset of the latest commit": _make_wrong_in_flight("keeps the first pending"),
             "the classic coordinator caches a commit only while an offset is pending": _make_wrong_in_flight(
                 "ignores pending"
             ),

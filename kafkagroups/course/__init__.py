@@ -1,8 +1,8 @@
 """The tools of the lessons: data, learners' predictions, exercises, brokers, widgets.
 
-A lesson imports this package as `course` and uses the functions and classes in `__all__`. They print short text that is
-the same in every run. Only the loading times of lesson 10 differ. `check`, `hint` and `solution` never raise an error,
-so that a wrong answer does not stop the notebook.
+A lesson imports this package as `course` and uses the functions and classes in `__all__`. Except for the loading times
+of lesson 10, their printed text is the same in every run. `check`, `hint` and `solution` never raise an error, so a
+wrong answer does not stop the notebook.
 """
 
 from kafkagroups.course.broker import (

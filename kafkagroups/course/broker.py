@@ -29,7 +29,7 @@ from kafkagroups.coordinator.logs import AppendCallback
 from kafkagroups.coordinator.request_validation import Authorizer, allow_all
 from kafkagroups.coordinator.results import CommitErrors, OffsetFetchResult
 from kafkagroups.course.folders import make_scratch_folder
-from kafkagroups.course.lesson_clock import START
+from kafkagroups.course.lesson_clock import START_MS
 from kafkagroups.course.log_lines import Lines, read_batch_lines
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import Batch
@@ -47,7 +47,7 @@ def start_broker(
     logs: OffsetsLogs | str | Path | None = None,
     kafka: str = "3.9.2",
     *,
-    now_ms: int = START,
+    now_ms: int = START_MS,
     topics: Mapping[str, int] | None = SHOP,
     authorize: Authorizer = allow_all,
     **settings_changes: Any,

@@ -15,7 +15,7 @@ from kafkagroups.coordinator import GroupCoordinator, OffsetCommit, TopicPartiti
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.group_life import GroupLife
 from kafkagroups.course.incident_groups import join_alone
-from kafkagroups.course.lesson_clock import DAY, START
+from kafkagroups.course.lesson_clock import DAY_MS, START_MS
 from kafkagroups.course.widgets import StaticWidget, format_html
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.offset_commit import OffsetCommitKey
@@ -121,7 +121,7 @@ def find_deletion_days(kafka: str) -> dict[tuple[str, str], float]:
                 if record.value is not None or record.key is None:
                     continue
                 key = decode(record.key, None).key
-                day = (record.timestamp - START) / DAY
+                day = (record.timestamp - START_MS) / DAY_MS
                 if isinstance(key, OffsetCommitKey):
                     days[key.group, f"{key.topic}-{key.partition}"] = day
                 elif isinstance(key, GroupMetadataKey):
@@ -136,7 +136,7 @@ def _run_coordinator_for_14_days(kafka: str) -> GroupCoordinator:
     """
     coordinator = start_broker(
         kafka=kafka,
-        offsets_retention_ms=7 * DAY,
+        offsets_retention_ms=7 * DAY_MS,
         group_max_session_timeout_ms=2**31 - 1,
         group_initial_rebalance_delay_ms=0,
     )
@@ -150,13 +150,13 @@ def _run_coordinator_for_14_days(kafka: str) -> GroupCoordinator:
     dashboard.commit("", {"orders-0": 10})
     billing.commit("billing", {"orders-0": 20, "payments-0": 21})
     mailer.commit("mailer", {"orders-0": 30})
-    coordinator.offset_commit("stock-audit", {TopicPartition("stock", 0): OffsetCommit(40)}, retention_ms=DAY)
-    coordinator.clock.advance_to(START + 3 * DAY)
+    coordinator.offset_commit("stock-audit", {TopicPartition("stock", 0): OffsetCommit(40)}, retention_ms=DAY_MS)
+    coordinator.clock.advance_to(START_MS + 3 * DAY_MS)
     dashboard.commit("", {"orders-1": 11})
-    coordinator.clock.advance_to(START + 4 * DAY)
+    coordinator.clock.advance_to(START_MS + 4 * DAY_MS)
     mailer.leave("mailer")
     promo.leave("promo")
-    coordinator.clock.advance_to(START + LAST_DAY * DAY)
+    coordinator.clock.advance_to(START_MS + LAST_DAY * DAY_MS)
     return coordinator
 
 

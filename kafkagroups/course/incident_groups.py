@@ -1,36 +1,39 @@
-"""Lessons 06 and 07: two incidents: a static member runs twice; offsets expire on a weekend."""
+"""Lessons 06 and 07: two simulated incidents, a static member that runs twice and offsets that expire."""
 
 from __future__ import annotations
 
 from kafkagroups.course.broker import start_broker
 from kafkagroups.course.group_life import GroupLife
-from kafkagroups.course.lesson_clock import HOUR
+from kafkagroups.course.lesson_clock import HOUR_MS
 
 
 def run_duplicate_static_member() -> GroupLife:
-    """Run the group `shipping` with three static members, and run the member van-2 on a second machine too.
+    """Run a group with three static members, of which one runs on two machines.
 
-    A static member has a group instance id, which the configuration of its consumer contains.
+    A static member has a fixed id, the group instance id. If two processes have the same group instance id, the process
+    that joins last removes the other process from the group.
 
     Returns
     -------
     GroupLife
-        The group after four rounds. In each round, a new process joins with the group instance id van-2.
+        The group `shipping` after four rounds. In each round, a new process joins with the group instance id van-2.
     """
     topics = ("orders", "stock")
     life = GroupLife("shipping", verbose=False)
-    for names in (["van-1"], ["van-1", "van-2"], ["van-1", "van-2", "van-3"]):
-        for name in reversed(names):
-            life.join(name, instance=name, topics=topics)
+    for members in (["van-1"], ["van-1", "van-2"], ["van-1", "van-2", "van-3"]):
+        # The new member is last in the list. Its JoinGroup starts the rebalance, so it must be sent first.
+        for member in reversed(members):
+            life.join(member, instance=member, topics=topics)
+        # The first rebalance of a group waits three seconds for more members (group.initial.rebalance.delay.ms).
         life.wait(3)
-        for name in names:
-            life.sync(name)
-    for number in range(4):
+        for member in members:
+            life.sync(member)
+    for round_number in range(4):
         life.wait(20)
         life.join("van-2", instance="van-2", topics=topics, new_process=True)
-        for name in ("van-1", "van-2", "van-3"):
-            life.heartbeat(name)
-        life.commit("van-1", {"orders-0": 10 + number})
+        for member in ("van-1", "van-2", "van-3"):
+            life.heartbeat(member)
+        life.commit("van-1", {"orders-0": 10 + round_number})
     return life
 
 
@@ -48,12 +51,13 @@ def run_weekend_expiry(kafka: str) -> dict[str, dict[str, int]]:
     Returns
     -------
     dict
-        For each group id: the partitions ("orders-0") whose offset was not deleted, with the offset.
+        The keys are group ids. The value of a group contains its partitions ("orders-0") with their committed offsets.
     """
     broker = start_broker(
         kafka=kafka,
-        offsets_retention_ms=24 * HOUR,
+        offsets_retention_ms=24 * HOUR_MS,
         topics=None,
+        # The members send no heartbeats here, so their sessions must be longer than Kafka's default maximum.
         group_max_session_timeout_ms=2**31 - 1,
         group_initial_rebalance_delay_ms=0,
     )
@@ -63,16 +67,17 @@ def run_weekend_expiry(kafka: str) -> dict[str, dict[str, int]]:
     nightly = GroupLife("nightly", verbose=False, broker=broker)
     join_alone(mailer, session_s=100 * 3600)
     mailer.commit("mailer", {"orders-0": 900})
+    # The empty name means a client that is not a member.
     dashboard.commit("", {"orders-0": 910})
     for night in range(3):
         # The clock starts on Friday at 18:00. 2:00 on Saturday is eight hours later.
-        broker.clock.advance_to(mailer.start_ms + (8 + 24 * night) * HOUR)
+        broker.clock.advance_to(mailer.start_ms + (8 + 24 * night) * HOUR_MS)
         join_alone(nightly, session_s=10 * 3600)
         nightly.commit("nightly", {"orders-0": 920 + night})
         nightly.wait(3600)
         nightly.leave("nightly")
     # Monday at 8:00 is 62 hours after Friday at 18:00.
-    broker.clock.advance_to(mailer.start_ms + 62 * HOUR)
+    broker.clock.advance_to(mailer.start_ms + 62 * HOUR_MS)
     offsets = {}
     for life in (mailer, dashboard, nightly):
         fetched = broker.offset_fetch(life.group_id).offsets
@@ -81,11 +86,11 @@ def run_weekend_expiry(kafka: str) -> dict[str, dict[str, int]]:
 
 
 def join_alone(life: GroupLife, session_s: float) -> None:
-    """Let one member join a group without members, and receive its assignment. The member's name is the group's id.
+    """Let one member join an empty group and receive an assignment. The name of the member is the group's id.
 
-    The first JoinGroup may only return a member id. So the member sends JoinGroup until the group has a member.
     `session_s` is the member's session timeout in seconds.
     """
-    while life.read_state()[0] in ("Dead", "Empty"):
+    # The response to the first JoinGroup may contain only a member id. Then a second JoinGroup is needed.
+    while life.read_state_name() in ("Dead", "Empty"):
         life.join(life.group_id, session_s=session_s)
     life.sync(life.group_id)

@@ -10,14 +10,17 @@ import ipywidgets as widgets
 from kafkagroups.course.load_steps import list_load_steps
 from kafkagroups.course.widgets import Stepper, format_html
 
+# The widget shows this number of lines of the log.
 _VISIBLE_LINES = 14
+# The width of the column with the log, in characters.
 _LOG_WIDTH = 46
 
 
 class LoadStepper(Stepper):
     """A widget that steps through the records of a partition's log and shows what each record changes.
 
-    The static version lists the effect of every record, and the coordinator's state after the record at `shown_offset`.
+    A page without a kernel shows the static version: the effect of every record, and the coordinator's state after the
+    record at `shown_offset`.
 
     Parameters
     ----------
@@ -25,15 +28,15 @@ class LoadStepper(Stepper):
         A partition folder, or a folder of partition folders. In the second case, the widget loads only the first
         partition.
     coordinator
-        "classic" or "new".
+        The coordinator that loads the log: "classic" (up to Kafka 3.9) or "new" (since Kafka 3.7).
     kafka
-        The coordinator's Kafka version. If it is None, this is the default version of this coordinator.
+        The coordinator's Kafka version. None means 3.9.2 for the classic coordinator and 4.3.1 for the new coordinator.
     first_offset, last_offset
-        The offsets of the first and the last record to show. If `last_offset` is None, the last record of the log is
-        the last record to show.
+        The offsets of the first and the last record to show. If `last_offset` is None, the last record to show is the
+        last record of the log.
     shown_offset
-        The offset of the record that is shown initially. If it is None or no record has this offset, the last record
-        is shown.
+        The offset of the record that is shown initially. If `shown_offset` is None or no record has this offset, the
+        last record is shown.
     """
 
     def __init__(
@@ -46,16 +49,18 @@ class LoadStepper(Stepper):
         last_offset: int | None = None,
         shown_offset: int | None = None,
     ) -> None:
-        self.steps = [
-            step
-            for step in list_load_steps(path, coordinator, kafka)
-            if first_offset <= step.line.record_offset
-            and (last_offset is None or step.line.record_offset <= last_offset)
-        ]
+        def is_shown(record_offset: int) -> bool:
+            if record_offset < first_offset:
+                return False
+            return last_offset is None or record_offset <= last_offset
+
+        all_steps = list_load_steps(path, coordinator, kafka)
+        self.steps = [step for step in all_steps if is_shown(step.line.record_offset)]
         offsets = [step.line.record_offset for step in self.steps]
+        last_index = len(offsets) - 1
         self.record_slider = widgets.SelectionSlider(
             options=[(str(offset), index) for index, offset in enumerate(offsets)],
-            value=offsets.index(shown_offset) if shown_offset in offsets else len(offsets) - 1,
+            value=offsets.index(shown_offset) if shown_offset in offsets else last_index,
             description="record",
             layout=widgets.Layout(width="420px"),
         )
@@ -65,26 +70,30 @@ class LoadStepper(Stepper):
         self.view.value = format_html("kg-loader", self._format_current())
 
     def _format_current(self) -> list[str]:
-        """Return the effect of the current record, and below it the log next to the coordinator's state."""
+        """Return lines with the effect of the current record, and a table with the log and the coordinator's state."""
         step = self.steps[self.record_slider.value]
         rows = zip_longest(["the log", *self._format_log()], ["the coordinator's state", *step.state], fillvalue="")
         title = [f"record {step.line.record_offset}: {step.effect}", ""]
         return title + [f"{left:<{_LOG_WIDTH}} │ {right}" for left, right in rows]
 
     def _format_log(self) -> Iterable[str]:
-        """Yield a line for each of the records around the current record, at most `_VISIBLE_LINES` lines.
+        """Yield the lines of the current record and of the records around it, at most `_VISIBLE_LINES` lines.
 
-        The mark ▶ means the current record, and · means that the coordinator has not loaded the record yet.
+        The mark ▶ means the current record. The mark · means that the coordinator has not loaded the record yet.
         """
-        current = self.record_slider.value
-        first_index = max(0, min(current - _VISIBLE_LINES // 2, len(self.steps) - _VISIBLE_LINES))
+        current_index = self.record_slider.value
+        centered_index = current_index - _VISIBLE_LINES // 2
+        first_index = max(0, min(centered_index, len(self.steps) - _VISIBLE_LINES))
         for index in range(first_index, min(first_index + _VISIBLE_LINES, len(self.steps))):
-            mark = " " if index < current else "·"
-            if index == current:
+            if index == current_index:
                 mark = "▶"
+            elif index < current_index:
+                mark = " "
+            else:
+                mark = "·"
             yield f"{mark} {self.steps[index].line}"
 
-    def _format_all(self) -> Iterator[str]:
+    def _format_static_lines(self) -> Iterator[str]:
         for step in self.steps:
             yield f"{step.line!s:<{_LOG_WIDTH - 2}} → {step.effect}"
         step = self.steps[self.record_slider.value]
@@ -93,7 +102,7 @@ class LoadStepper(Stepper):
         yield from step.state
 
     def static_html(self) -> str:
-        return format_html("kg-loader", self._format_all())
+        return format_html("kg-loader", self._format_static_lines())
 
     def static_text(self) -> str:
-        return "\n".join(self._format_all())
+        return "\n".join(self._format_static_lines())

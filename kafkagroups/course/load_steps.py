@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kafkagroups.course.log_lines import Line, read_batch_lines
 from kafkagroups.errors import BadBytes, LoadFailed
@@ -21,18 +22,23 @@ from kafkagroups.log.batch import Batch
 from kafkagroups.log.segments import open_logs
 from kafkagroups.records.versions import dialect
 
-_FateEvent = tuple[int, Fate, int]
-"""The offset of a record, the fate of this record, and the offset of the record that caused the fate."""
+
+class _FateEvent(NamedTuple):
+    """The offset of a record, the fate of this record, and the offset of the record that caused the fate."""
+
+    record_offset: int
+    fate: Fate
+    cause_offset: int
 
 
 class _FateRecorder(Observer):
-    """An observer (an object that the load calls for each fate) that stores the fates in a list."""
+    """An observer that stores the fates of a load in a list. The load calls `set_fate` for each fate."""
 
     def __init__(self) -> None:
         self.events: list[_FateEvent] = []
 
     def set_fate(self, offset: StoredOffset, fate: Fate, by: int) -> None:
-        self.events.append((offset.record_offset, fate, by))
+        self.events.append(_FateEvent(offset.record_offset, fate, by))
 
 
 @dataclass(frozen=True)
@@ -57,30 +63,29 @@ class Step:
 def list_load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[Step]:
     """Yield one step for each record of a partition.
 
-    Each step loads the log again from the log's beginning, so use this function only for small logs. If `path` is a
-    folder of partition folders, only the first partition is loaded. `coordinator` is "classic" or "new". `kafka` is the
-    coordinator's Kafka version, or None for the default version.
+    Each step loads the log again from the log's beginning, so use this function only for small logs. The parameters are
+    explained in `LoadStepper` (load_stepper.py).
     """
     load_dialect = dialect(coordinator, kafka)
     log = open_logs(path)[0]
     earlier_batches: list[Batch] = []
-    # Each load repeats the fates of the earlier loads. This is how many fates the previous load had.
-    seen_event_count = 0
+    # The number of fates in the load of the previous step. Each load repeats the fates of the earlier loads first.
+    earlier_event_count = 0
     for batch in log:
-        for count, line in enumerate(read_batch_lines(batch), 1):
+        for record_count, line in enumerate(read_batch_lines(batch), 1):
             recorder = _FateRecorder()
             cache = create_cache(load_dialect)
-            batches = [*earlier_batches, _keep_first_records(batch, count)]
+            batches = [*earlier_batches, _keep_first_records(batch, record_count)]
             error = None
             try:
                 cache.add(fold_batches(log.partition, batches, load_dialect, recorder))
             except (LoadFailed, BadBytes) as failure:
                 error = failure.reason if isinstance(failure, BadBytes) else str(failure)
             groups = collect_groups(cache, {})
-            new_events = recorder.events[seen_event_count:]
+            new_events = recorder.events[earlier_event_count:]
             effect = _describe_effect(line, new_events, groups) if error is None else "the load fails"
             yield Step(line, effect, tuple(_format_state(groups.values(), error)))
-            seen_event_count = len(recorder.events)
+            earlier_event_count = len(recorder.events)
         earlier_batches.append(batch)
 
 
@@ -91,41 +96,51 @@ def _keep_first_records(batch: Batch, count: int) -> Batch:
 
 
 def _describe_effect(line: Line, events: list[_FateEvent], groups: Groups) -> str:
-    # The keys are the offsets of replaced or deleted records. Each value is the offset of the record that caused this.
-    replaced_offsets = {offset: by for offset, fate, by in events if fate in (Fate.SUPERSEDED, Fate.DELETED)}
+    """Return what a record changed. `events` are the fates that the record caused."""
     if line.record_type in ("commit", "abort"):
-        return _describe_marker(line, events, replaced_offsets)
+        return _describe_marker(line, events)
     if line.record_type == "group" and line.group is not None:
         group = groups.get(line.group)
         return "the group is deleted" if line.value is None or group is None else _count_members(group)
     if line.record_type != "offset":
         return "nothing"
+    replaced_by = _find_replaced_records(events)
     if line.value is None:
-        return f"deletes {_join_offsets(replaced_offsets)}" if replaced_offsets else "deletes nothing"
+        return f"deletes {_join_offsets(replaced_by)}" if replaced_by else "deletes nothing"
+    verb = "waits for its marker" if _is_pending(line, groups) else "counts"
+    return verb + _describe_replaced(replaced_by)
+
+
+def _find_replaced_records(events: list[_FateEvent]) -> dict[int, int]:
+    """Return the offset of each superseded or deleted record, with the offset of the record that caused this fate."""
+    replacing_fates = (Fate.SUPERSEDED, Fate.DELETED)
+    return {event.record_offset: event.cause_offset for event in events if event.fate in replacing_fates}
+
+
+def _is_pending(line: Line, groups: Groups) -> bool:
+    """Return whether the offset in a record waits for the marker of its transaction."""
     pending_by_producer = (offsets for group in groups.values() for offsets in group.pending.values())
-    is_pending = any(
-        offset.record_offset == line.record_offset for offsets in pending_by_producer for offset in offsets.values()
-    )
-    return ("waits for its marker" if is_pending else "counts") + _describe_replaced(replaced_offsets)
+    pending_offsets = (offset for offsets in pending_by_producer for offset in offsets.values())
+    return any(offset.record_offset == line.record_offset for offset in pending_offsets)
 
 
-def _describe_marker(line: Line, events: list[_FateEvent], replaced_offsets: dict[int, int]) -> str:
-    ended_offsets = [offset for offset, fate, _ in events if fate in (Fate.WINS, Fate.ABORTED)]
-    if not ended_offsets:
+def _describe_marker(line: Line, events: list[_FateEvent]) -> str:
+    """Return what a transaction marker changed. Each offset in the text is the offset of a record in the log."""
+    transaction_offsets = [event.record_offset for event in events if event.fate in (Fate.WINS, Fate.ABORTED)]
+    if not transaction_offsets:
         return "no offset waits for this marker"
     if line.record_type == "abort":
-        return f"{_join_offsets(ended_offsets)} will never count"
+        return f"{_join_offsets(transaction_offsets)} will never count"
+    replaced_by = _find_replaced_records(events)
     effects = []
-    winning_offsets = [offset for offset in ended_offsets if offset not in replaced_offsets]
+    winning_offsets = [offset for offset in transaction_offsets if offset not in replaced_by]
     if winning_offsets:
         verb = "counts" if len(winning_offsets) == 1 else "count"
-        older_offsets = [offset for offset in replaced_offsets if offset not in ended_offsets]
+        older_offsets = [offset for offset in replaced_by if offset not in transaction_offsets]
         effects.append(f"{_join_offsets(winning_offsets)} now {verb}{_describe_replaced(older_offsets)}")
-    effects += [
-        f"{offset} does not count: {replaced_offsets[offset]} is newer"
-        for offset in ended_offsets
-        if offset in replaced_offsets
-    ]
+    for offset in transaction_offsets:
+        if offset in replaced_by:
+            effects.append(f"{offset} does not count: {replaced_by[offset]} is newer")
     return "; ".join(effects)
 
 
@@ -143,6 +158,7 @@ def _count_members(group: AnyGroup) -> str:
 
 
 def _format_state(groups: Iterable[AnyGroup], error: str | None) -> Iterator[str]:
+    """Yield the lines of `Step.state`. `error` is the error that ended the load, or None if the load succeeded."""
     if error is not None:
         yield f"the load fails: {error}"
     for group in sorted(groups, key=lambda listed_group: listed_group.group_id):

@@ -1,7 +1,7 @@
 """Lesson 10: loading times as bars, and the curves of the benchmark.
 
-A way of loading is, for example, one of the package's engines or a loop in Python. The seconds and bars differ between
-machines and between runs. Only the names and the record counts are always the same.
+Lesson 10 compares several ways to load a log, for example the engines of this package and a loop in Python. Their times
+differ between machines and between runs. Only the names and the record counts are always the same.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kafkagroups.course.widgets import MONO
 
 Result = TypeVar("Result")
 MILLION = 1_000_000
+# The width of the longest bar and of the names, in characters.
 _BAR_WIDTH = 40
 _NAME_WIDTH = 36
 
@@ -25,19 +26,20 @@ _NAME_WIDTH = 36
 def measure_seconds(load: Callable[[], Any], rounds: int = 3) -> float:
     """Return the shortest time of several calls, in seconds.
 
-    Other programs on the machine make a call slower, so the shortest time is the most exact.
+    Other programs on the machine can make a call slower, so the shortest time is the most exact time.
 
     Parameters
     ----------
     load
         The function to measure. It receives no arguments.
     rounds
-        How often `load` is called.
+        How many times `load` is called.
     """
     return min(_run_timed(load)[0] for _ in range(rounds))
 
 
 def _run_timed(load: Callable[[], Result]) -> tuple[float, Result]:
+    """Return the duration of one call in seconds, and the result of the call."""
     start = perf_counter()
     result = load()
     return perf_counter() - start, result
@@ -45,9 +47,9 @@ def _run_timed(load: Callable[[], Result]) -> tuple[float, Result]:
 
 @dataclass(frozen=True)
 class LoadTime:
-    """The seconds that one way of loading needs for a million records, and a note about the measurement.
+    """The seconds in which one way of loading loads a million records.
 
-    `name` is the text next to the bar.
+    `name` is the text before the bar, and `note` is the text after the bar.
     """
 
     name: str
@@ -56,42 +58,45 @@ class LoadTime:
 
 
 class LoadTimes:
-    """Bars that compare ways of loading by their seconds for a million records.
+    """A chart with a bar for each way of loading. The bar shows the seconds for a million records.
 
-    If another number of records was measured, the time is scaled to a million records, and a note next to the bar says
-    this.
+    If another number of records was loaded, the measured time is scaled to a million records. A note next to the bar
+    then contains the number of loaded records.
     """
 
     def __init__(self) -> None:
         self.times: list[LoadTime] = []
 
     def measure(self, name: str, load: Callable[[], Result], records: int = MILLION, rounds: int = 1) -> Result:
-        """Measure one way of loading and add its bar.
+        """Measure one way of loading, add its bar, and return the loaded result.
 
         Parameters
         ----------
         name
-            The name of the bar. A later measurement with the same name replaces this measurement.
+            The name of the bar. If there is a bar with this name, the new bar replaces the old bar.
         load
             The function to measure. It receives no arguments.
         records
             How many records `load` loads.
         rounds
-            How often `load` is called. The bar shows the shortest time.
+            How many times `load` is called. The bar shows the shortest time.
 
         Returns
         -------
         object
             What the last call of `load` returned.
         """
-        runs = [_run_timed(load) for _ in range(rounds)]
-        shortest_seconds = min(seconds for seconds, _ in runs)
+        timed_results = [_run_timed(load) for _ in range(rounds)]
+        shortest_seconds = min(seconds for seconds, _ in timed_results)
         note = "" if records == MILLION else f"scaled from {records:,}"
         self._add(LoadTime(name, shortest_seconds * MILLION / records, note))
-        return runs[-1][1]
+        _, last_result = timed_results[-1]
+        return last_result
 
     def add_benchmark(self, name: str, way: str) -> None:
-        """Add a bar for a time that the benchmark measured on the machine that docs/performance.md describes.
+        """Add a bar for a way of loading that the benchmark measured.
+
+        docs/performance.md describes the machine of the benchmark.
 
         Parameters
         ----------
@@ -100,20 +105,22 @@ class LoadTimes:
         way
             The benchmark's name for this way of loading. If the benchmark has not measured this way, no bar is added.
         """
-        curve = read_measurements().get(way, {})
-        if curve:
-            records = max(curve)
-            self._add(LoadTime(name, curve[records] * MILLION / records, "measured on another machine"))
+        seconds_by_records = read_measurements().get(way, {})
+        if seconds_by_records:
+            records = max(seconds_by_records)
+            seconds = seconds_by_records[records] * MILLION / records
+            self._add(LoadTime(name, seconds, "measured on another machine"))
 
     def _add(self, time: LoadTime) -> None:
-        self.times = [old_time for old_time in self.times if old_time.name != time.name] + [time]
+        other_times = [old_time for old_time in self.times if old_time.name != time.name]
+        self.times = [*other_times, time]
 
     def format_lines(self) -> list[str]:
         """Return the title and one line with a bar for each way of loading."""
-        max_seconds = max((time.seconds for time in self.times), default=1.0)
+        longest_seconds = max((time.seconds for time in self.times), default=1.0)
         lines = ["seconds for a million records"]
         for time in self.times:
-            bar = "█" * round(time.seconds / max_seconds * _BAR_WIDTH) or "▏"
+            bar = "█" * round(time.seconds / longest_seconds * _BAR_WIDTH) or "▏"
             line = f"{time.name:<{_NAME_WIDTH}}{bar:<{_BAR_WIDTH}} {time.seconds:7.2f} s   {time.note}"
             lines.append(line.rstrip())
         return lines
@@ -128,8 +135,8 @@ class LoadTimes:
 def read_measurements() -> dict[str, dict[int, float]]:
     """Return the shortest times that the benchmark measured, in seconds.
 
-    The result contains a dict for each way of loading. Its keys are numbers of records, and its values are seconds. If
-    several topics have the same number of records, the value is the time of the first topic.
+    The keys of the result are ways of loading. The value of a way is a dict: its keys are numbers of records, and its
+    values are seconds. If several topics have the same number of records, only the time of the first topic counts.
     """
     measurements: dict[str, dict[int, float]] = {}
     for run in json.loads(find_upwards("benchmarks/measured.json").read_text())["runs"]:
@@ -142,15 +149,17 @@ def read_measurements() -> dict[str, dict[int, float]]:
 
 
 class BenchmarkCurves:
-    """The loading times that the benchmark measured, by the number of records in the log.
+    """The loading times that the benchmark measured, for different numbers of records.
 
     The HTML version is the figure of docs/performance.md. The text version has one line for each way of loading.
     """
 
     def __repr__(self) -> str:
         lines = ["shortest time by number of records in the log"]
-        for way, curve in read_measurements().items():
-            points = (f"{records / MILLION:g} M {curve[records]:.2f} s" for records in sorted(curve))
+        for way, seconds_by_records in read_measurements().items():
+            points = (
+                f"{records / MILLION:g} M {seconds:.2f} s" for records, seconds in sorted(seconds_by_records.items())
+            )
             lines.append(f"{way:<16}" + ", ".join(points))
         return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""Lessons 06 to 10: a log as short lines, one line per record, to print and to replay."""
+"""Lessons 06 to 10: the records of a log as short lines, to print and to replay."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ class Line(NamedTuple):
     record_offset
         The record's offset in the log.
     record_type
-        "offset" for a committed offset, "group" for a group's record, "commit" or "abort" for a transaction marker.
-        For any other record, this is a short description.
+        "offset" for a committed offset, "group" for the state of a group, "commit" or "abort" for a transaction marker.
+        For any other record, `record_type` is a short description of the record.
     group
-        The id of the group that the record belongs to.
+        The group id in an "offset" or "group" record. None for other records.
     partition
-        The partition of a committed offset, for example "orders-0".
+        The partition in an "offset" record, for example "orders-0". None for other records.
     value
-        The committed offset, or the group's generation. None if the record is a tombstone (a record that deletes).
+        The committed offset in an "offset" record, or the generation in a "group" record. None for other records and
+        for a tombstone (a record that deletes an offset or a group).
     producer
-        The producer id of the record's transaction, or None if the record is not in a transaction.
+        The producer id of a transaction marker, or of an "offset" record in a transaction. None for other records.
     """
 
     record_offset: int
@@ -47,21 +48,23 @@ class Line(NamedTuple):
     producer: int | None = None
 
     def __str__(self) -> str:
-        value = "deleted" if self.value is None else f"= {self.value}"
+        return f"{self.record_offset:>2}: {self._describe()}"
+
+    def _describe(self) -> str:
         if self.record_type == "offset":
+            value = "deleted" if self.value is None else f"= {self.value}"
             producer = "" if self.producer is None else f", producer {self.producer}"
-            return f"{self.record_offset:>2}: {self.group} {self.partition} {value}{producer}"
+            return f"{self.group} {self.partition} {value}{producer}"
         if self.record_type == "group":
-            return f"{self.record_offset:>2}: {self.group}, " + (
-                value if self.value is None else f"generation {self.value}"
-            )
+            generation = "deleted" if self.value is None else f"generation {self.value}"
+            return f"{self.group}, {generation}"
         if self.record_type in ("commit", "abort"):
-            return f"{self.record_offset:>2}: producer {self.producer} {self.record_type}s"
-        return f"{self.record_offset:>2}: {self.record_type}"
+            return f"producer {self.producer} {self.record_type}s"
+        return self.record_type
 
 
 class Lines(list[Line]):
-    """A list of lines. Its printed form is one line of text."""
+    """A list of lines. In the printed form, " | " separates the lines."""
 
     def __repr__(self) -> str:
         return " | ".join(str(line).strip() for line in self)
@@ -73,20 +76,21 @@ def read_lines(path: str | Path) -> Lines:
     Parameters
     ----------
     path
-        A partition folder, one `.log` file, or a folder of partition folders.
+        A partition folder, one segment file (`.log`), or a folder of partition folders.
 
     Raises
     ------
     UsageError
-        If there is no log at this path, as for `kafkagroups.load`.
+        If there is no log at this path.
     """
     return Lines(line for log in open_logs(path) for batch in log for line in read_batch_lines(batch))
 
 
 def read_batch_lines(batch: Batch) -> Iterator[Line]:
     """Yield one line for each record of a batch."""
+    make_line = _make_control_line if batch.is_control else _make_record_line
     for record in batch.records:
-        yield _make_marker_line(batch, record) if batch.is_control else _make_record_line(batch, record)
+        yield make_line(batch, record)
 
 
 def parse_partition(name: str) -> TopicPartition:
@@ -95,7 +99,8 @@ def parse_partition(name: str) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-def _make_marker_line(batch: Batch, record: LogRecord) -> Line:
+def _make_control_line(batch: Batch, record: LogRecord) -> Line:
+    """Return the line of a record in a control batch, which contains a transaction marker or another control record."""
     control_type = read_control_type(record)
     if control_type in (ControlType.COMMIT, ControlType.ABORT):
         return Line(record.offset, control_type.name.lower(), producer=batch.producer_id)
@@ -110,38 +115,41 @@ def _make_record_line(batch: Batch, log_record: LogRecord) -> Line:
     if isinstance(record.key, OFFSET_KEYS):
         partition = f"{record.key.topic}-{record.key.partition}"
         producer = batch.producer_id if batch.is_transactional else None
-        value = getattr(record.value, "offset", None)
-        return Line(log_record.offset, "offset", record.key.group, partition, value, producer)
+        # The value of a tombstone is None, which has no attributes.
+        offset = getattr(record.value, "offset", None)
+        return Line(log_record.offset, "offset", record.key.group, partition, offset, producer)
     if isinstance(record.key, GroupMetadataKey):
-        value = getattr(record.value, "generation", None)
-        return Line(log_record.offset, "group", record.key.group, value=value)
+        generation = getattr(record.value, "generation", None)
+        return Line(log_record.offset, "group", record.key.group, value=generation)
     return Line(log_record.offset, f"a record of type {record.type} of {find_group_id(record)}")
 
 
 def read_cleaned_lines(path: str | Path, active_offset: int) -> Lines:
     """Return the lines of the records that remain after one pass of the log cleaner.
 
-    The pass runs on a temporary copy with at most two segments (files of a log), so the log itself does not change.
+    The pass runs on a temporary copy, so the log itself does not change. The copy has at most two segments, which are
+    the files of a log. The last segment is the active segment, which the cleaner does not change.
 
     Parameters
     ----------
     path
         A partition folder.
     active_offset
-        The offset at which the second segment of the copy begins. The second segment is the active segment, which the
-        cleaner does not change.
+        The offset at which the active segment of the copy begins.
     """
+    # The keys are the base offsets of the segments. The value of a segment contains the bytes of each batch.
     segments: dict[int, list[bytes]] = {}
     with TemporaryDirectory() as folder:
         log = open_log(path)
         for batch in log:
-            data = Path(batch.file or "").read_bytes()[batch.position : batch.position + batch.size]
+            file_bytes = Path(batch.file or "").read_bytes()
+            batch_bytes = file_bytes[batch.position : batch.position + batch.size]
             base_offset = active_offset if batch.base_offset >= active_offset else log.start_offset
-            segments.setdefault(base_offset, []).append(data)
+            segments.setdefault(base_offset, []).append(batch_bytes)
         log_before = Path(folder, "before", Path(path).name)
         log_before.mkdir(parents=True)
         for base_offset, batches in segments.items():
-            Path(log_before, segment_name(base_offset)).write_bytes(b"".join(batches))
+            (log_before / segment_name(base_offset)).write_bytes(b"".join(batches))
         log_after = Path(folder, "after", log_before.name)
         compact(log_before, log_after)
         return read_lines(log_after)

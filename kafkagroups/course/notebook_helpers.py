@@ -21,7 +21,7 @@ class _PrintHandler(logging.Handler):
 
 @contextmanager
 def print_server_log() -> Iterator[None]:
-    """Print the messages that a coordinator writes to the server's log while the `with` block runs."""
+    """Print the messages that coordinators write to the server log while the `with` block runs."""
     log = logging.getLogger("kafkagroups.coordinator")
     handler = _PrintHandler()
     earlier_level = log.level
@@ -40,7 +40,7 @@ def compare_with_prediction(prediction: Any, answer: Any) -> None:
     Parameters
     ----------
     prediction
-        The learner's prediction. `...` means that there is no prediction yet.
+        The learner's prediction, or `...` if the learner made no prediction.
     answer
         The correct answer.
     """
@@ -53,7 +53,7 @@ def compare_with_prediction(prediction: Any, answer: Any) -> None:
 
 
 def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb: str = "answered") -> None:
-    """Print whether a real broker gave the same result.
+    """Print whether a real broker had the same result as this package.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb:
     version
         The broker's Kafka version.
     verb
-        The verb of the printed sentence: "answered", "stored" or "wrote".
+        What the broker did, for the printed sentence: "answered", "stored", "wrote" or another verb.
     """
     if our_result == broker_result:
         print(f"✓ a {version} broker {verb} the same")
@@ -73,23 +73,24 @@ def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb:
 
 
 def fetch_offsets(groups: Groups, names: Iterable[str], require_stable: bool = False) -> dict[str, Any]:
-    """Return the offsets that a broker with these groups would return for an OffsetFetch.
+    """Return the offsets that a broker with these groups would return for OffsetFetch requests.
 
     Parameters
     ----------
     groups
-        Loaded groups.
+        The loaded groups.
     names
-        The ids of the groups to fetch. If a group is not loaded, its answer is empty.
+        The ids of the groups to fetch.
     require_stable
-        The value of requireStable in the request. If it is true, the answer for a partition with a pending commit is
-        UNSTABLE_OFFSET_COMMIT.
+        The value of requireStable in the requests. If it is true, the answer for a partition with a pending commit is
+        the error UNSTABLE_OFFSET_COMMIT.
 
     Returns
     -------
     dict
-        The partitions ("orders-0") of each group. The value of a partition contains its offset, leader epoch and
-        metadata, or is the name of an error.
+        The keys are the group ids in `names`. The value of a group is a dict: its keys are partitions ("orders-0"), and
+        its values are the committed offset, leader epoch and metadata, or the name of an error. The dict is empty if
+        the group is not loaded.
     """
     answers: dict[str, Any] = {}
     for name in names:
@@ -115,7 +116,7 @@ def read_record(path: str, offset: int) -> tuple[bytes | None, bytes | None]:
     Parameters
     ----------
     path
-        A partition folder or one `.log` file.
+        A partition folder or one segment file (`.log`).
     offset
         The record's offset in the log.
 
@@ -132,7 +133,9 @@ def read_record(path: str, offset: int) -> tuple[bytes | None, bytes | None]:
 
 
 def hexdump(data: bytes, first_position: int = 0) -> None:
-    """Print bytes, 16 per line. Each line has the position, the bytes in hex, and the ASCII characters.
+    """Print bytes, 16 per line. Each line has the position, the bytes in hex, and the characters.
+
+    A character that is not a printable ASCII character is printed as a dot.
 
     Parameters
     ----------
@@ -143,5 +146,7 @@ def hexdump(data: bytes, first_position: int = 0) -> None:
     """
     for start in range(0, len(data), 16):
         line = data[start : start + 16]
+        left_hex = line[:8].hex(" ")
+        right_hex = line[8:].hex(" ")
         text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in line)
-        print(f"{first_position + start:>6}  {line[:8].hex(' '):<23}  {line[8:].hex(' '):<23}  {text}")
+        print(f"{first_position + start:>6}  {left_hex:<23}  {right_hex:<23}  {text}")

@@ -1,7 +1,7 @@
 """Lesson 04: where the offsets of one partition are: pending, in the log, in the cache.
 
-A pending commit waits until the replicas have its record, or until its transaction ends. The cache is the coordinator's
-memory.
+A pending commit waits until the replicas have its record, or until its transaction ends. The cache is the memory of the
+coordinator. In the log, a marker is a record that commits or aborts a transaction.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kafkagroups.coordinator.results import CommitErrors
 from kafkagroups.course.log_lines import read_batch_lines
 
 Commits = Mapping[int, ResponseFuture[CommitErrors]]
-"""The keys are committed offsets. The value of an offset is the response to the commit of this offset."""
+"""The commits that clients sent. The keys are offsets, and the values are the responses to the commits."""
 
 
 class OffsetPlaces(NamedTuple):
@@ -23,16 +23,18 @@ class OffsetPlaces(NamedTuple):
     Attributes
     ----------
     pending
-        The offsets of pending commits. A question mark means that the commit waits for the end of its transaction.
+        The offsets of pending commits, for example "6" or "6?". A question mark means that the commit waits for the end
+        of its transaction.
     log
-        The offsets and transaction markers in the log. An offset of a transaction has a question mark, and a marker is
-        "commit!" or "abort!".
+        The offsets and markers in the log, for example "5 6? commit!". A question mark means that the offset belongs to
+        a transaction. A marker is "commit!" or "abort!".
     cache
-        The offset in the coordinator's cache. An OffsetFetch returns this offset.
+        The offset in the cache. An OffsetFetch returns this offset.
     stable_fetch
-        The offset or error that an OffsetFetch with requireStable returns.
+        The offset, or the name of the error, that an OffsetFetch with requireStable returns.
     responses
-        The error in the response to each commit, or "waits" if there is no response yet.
+        The name of the error in the response to each commit, or "waits" if there is no response yet. For example
+        "5: NONE, 6: waits".
     """
 
     pending: str
@@ -47,8 +49,7 @@ def read_offset_places(
 ) -> OffsetPlaces:
     """Return where the group's offsets for this partition are.
 
-    `commits` contains the responses to the commits that clients sent. Without `commits`, the result contains no
-    responses.
+    If `commits` is None, the result contains no responses.
     """
     cached_group = broker.manager.get_group(group)
     pending_offsets = []
@@ -61,11 +62,11 @@ def read_offset_places(
         for offset, response in (commits or {}).items()
     ]
     return OffsetPlaces(
-        ", ".join(pending_offsets) or "–",
-        " ".join(_list_log_entries(broker, group, partition)) or "–",
-        read_cached_offset(broker, group, partition),
-        stable_answer.error.name if stable_answer.error else _format_offset(stable_answer.offset),
-        ", ".join(responses) or "–",
+        pending=", ".join(pending_offsets) or "–",
+        log=" ".join(_list_log_entries(broker, group, partition)) or "–",
+        cache=read_cached_offset(broker, group, partition),
+        stable_fetch=stable_answer.error.name if stable_answer.error else _format_offset(stable_answer.offset),
+        responses=", ".join(responses) or "–",
     )
 
 
@@ -86,28 +87,30 @@ def print_offset_places(broker: GroupCoordinator, group: str, partition: TopicPa
 
 
 def read_cached_offset(broker: GroupCoordinator, group: str, partition: TopicPartition) -> str:
-    """Return the offset that an OffsetFetch returns, or "–" if there is no offset."""
+    """Return the offset in the cache as text, or "–" if the cache has no offset."""
     return _format_offset(broker.offset_fetch(group, [partition]).offsets[partition].offset)
 
 
 def list_transactional_offsets(broker: GroupCoordinator, group: str, partition: TopicPartition) -> list[str]:
-    """Return the offsets that wait for the end of their transaction. Each text is an offset and a question mark."""
+    """Return the offsets that wait for the end of their transaction, for example "6?"."""
     cached_group = broker.manager.get_group(group)
     transactions = cached_group.offsets.transactions.values() if cached_group is not None else ()
     return [f"{offsets[partition].offset}?" for offsets in transactions if partition in offsets]
 
 
 def _list_log_entries(broker: GroupCoordinator, group: str, partition: TopicPartition) -> list[str]:
-    """Return the group's offsets for the partition, and all transaction markers, in the order of the log."""
+    """Return the group's offsets for the partition and all markers as texts, in the order of the log."""
     entries = []
     for batch in broker.manager.logs.read(broker.manager.partition_for(group)):
         for line in read_batch_lines(batch):
             if line.record_type in ("commit", "abort"):
                 entries.append(f"{line.record_type}!")
             elif line.group == group and line.partition == str(partition):
-                entries.append(f"{line.value}" + ("" if line.producer is None else "?"))
+                is_transactional = line.producer is not None
+                entries.append(f"{line.value}?" if is_transactional else f"{line.value}")
     return entries
 
 
 def _format_offset(offset: int) -> str:
+    # The response to an OffsetFetch contains -1 for a partition without an offset.
     return "–" if offset == -1 else str(offset)

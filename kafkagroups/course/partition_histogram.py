@@ -7,27 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import zip_longest
+from math import ceil
 
 import ipywidgets as widgets
 
 from kafkagroups.course.widgets import StaticWidget, format_html
 from kafkagroups.log.partitioning import partition_for
 
-# The bars are in this number of columns.
-_COLUMNS = 3
-# A bar consists of at most this number of blocks. A block stands for one or more groups.
+# The number of columns in which the bars are printed.
+_COLUMN_COUNT = 3
+# The largest number of blocks (█) in a bar. A block stands for one or more groups.
 _MAX_BLOCKS = 10
 
 
 class PartitionHistogram(StaticWidget):
-    """A bar for each partition that stores groups, a slider for the number of partitions, and a field for a group id.
+    """A bar for each partition that stores groups. The bar shows the number of groups on the partition.
+
+    A slider changes the number of partitions. If you type a group id, a mark shows the partition of this group.
 
     Parameters
     ----------
     groups
         The ids of the groups to count.
     partitions
-        The initial number of partitions of the offsets topic.
+        The number of partitions of the offsets topic before the slider is moved.
     """
 
     def __init__(self, groups: Iterable[str], partitions: int = 50) -> None:
@@ -44,6 +47,7 @@ class PartitionHistogram(StaticWidget):
         self.view.value = self.static_html()
 
     def _count_groups(self) -> dict[int, int]:
+        """Return the number of groups on each partition. The keys are the partitions."""
         counts = dict.fromkeys(range(self.partition_slider.value), 0)
         for group in self.groups:
             counts[partition_for(group, self.partition_slider.value)] += 1
@@ -51,26 +55,26 @@ class PartitionHistogram(StaticWidget):
 
     def _format_lines(self) -> list[str]:
         counts = self._count_groups()
-        chosen_partition = (
-            partition_for(self.group_field.value, self.partition_slider.value) if self.group_field.value else None
-        )
+        typed_group = self.group_field.value
+        chosen_partition = partition_for(typed_group, self.partition_slider.value) if typed_group else None
         max_count = max(counts.values())
-        groups_per_block = max(1, -(-max_count // _MAX_BLOCKS))
-        empty_count = sum(not count for count in counts.values())
+        groups_per_block = max(1, ceil(max_count / _MAX_BLOCKS))
+        empty_count = list(counts.values()).count(0)
         title = (
             f"{len(self.groups)} groups on {len(counts)} partitions: "
             f"at most {max_count} groups on one partition, {empty_count} partitions empty"
         )
         if chosen_partition is not None:
-            title += f"; {self.group_field.value} is on partition {chosen_partition}"
+            title += f"; {typed_group} is on partition {chosen_partition}"
         bars = []
         for partition, count in counts.items():
-            mark = " ◀" if partition == chosen_partition else ""
-            if count or mark:
-                blocks = "█" * -(-count // groups_per_block)
+            is_chosen = partition == chosen_partition
+            if count > 0 or is_chosen:
+                blocks = "█" * ceil(count / groups_per_block)
+                mark = " ◀" if is_chosen else ""
                 bars.append(f"{partition:>3} {blocks:<10} {count}{mark}")
-        rows = -(-len(bars) // _COLUMNS)
-        columns = [bars[start : start + rows] for start in range(0, len(bars), rows)]
+        row_count = ceil(len(bars) / _COLUMN_COUNT)
+        columns = [bars[start : start + row_count] for start in range(0, len(bars), row_count)]
         table = zip_longest(*columns, fillvalue="")
         return [title] + ["".join(f"{bar:<26}" for bar in row).rstrip() for row in table]
 

@@ -1,14 +1,14 @@
 """Lesson 04: a widget that shows pending commits, and the result of a crash at each step.
 
-A pending commit waits until the replicas have its record, or until its transaction ends. "The next broker" is the
-broker that becomes the group's coordinator after the crash.
+A pending commit waits until the replicas have its record, or until its transaction ends. A commit is in flight from the
+append of its record until the replicas have the record. "The next broker" is the broker that becomes the group's
+coordinator after a crash of this broker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from html import escape
 from typing import NamedTuple
 
 import ipywidgets as widgets
@@ -24,12 +24,13 @@ from kafkagroups.course.offset_places import (
     read_cached_offset,
     read_offset_places,
 )
-from kafkagroups.course.widgets import MONO, Stepper
+from kafkagroups.course.widgets import Stepper, format_html
 from kafkagroups.errors import UsageError
 
 GROUP = "dashboard"
 PARTITION = TopicPartition("orders", 0)
-PRODUCER = 7
+# The producer id of the transactions.
+PRODUCER_ID = 7
 _ACTIONS_WITH_OFFSET = ("commit", "txn", "refuse", "confirm", "cache", "answer", "late")
 _ACTIONS_WITHOUT_OFFSET = ("marker", "abort")
 
@@ -44,12 +45,12 @@ class CommitStep(NamedTuple):
     places
         Where the offsets are after the step.
     answer_from_whole_log
-        The offset that the next broker returns if it has the whole log.
+        The answer of the next broker to an OffsetFetch if it has the whole log: an offset, or "–" for no offset.
     answer_from_confirmed_log
-        The offset that the next broker returns if it has only the records that the replicas confirmed.
+        The answer of the next broker if it has only the records that the replicas confirmed.
     next_answers
-        The two answers as one text. It also contains the offsets that wait for the end of their transaction on the next
-        broker. Examples: "6", "6 or 5", "5, waits: 6?".
+        The two answers as one text, for example "6 or 5", or "6" if both answers are 6. If offsets still wait for the
+        end of their transaction on the next broker, the text also contains these offsets, for example "5, waits: 6?".
     """
 
     description: str
@@ -61,7 +62,7 @@ class CommitStep(NamedTuple):
 
 @dataclass
 class _ObservedLogs(HeldLogs):
-    """Logs that hold back the answers to appends, and call `before_append` before each append."""
+    """Logs that call `before_append` before each append, and hold back the answer to the append (`HeldLogs`)."""
 
     before_append: Callable[[], None] = field(default=lambda: None)
 
@@ -76,15 +77,17 @@ class PendingCommitStepper(Stepper):
     Parameters
     ----------
     *script
-        The actions in their order:
+        The actions in their order. The number in an action is the committed offset:
 
         - "commit 6": a commit of offset 6 arrives, and its record is appended to the log.
         - "txn 6": as "commit 6", but the commit is in a transaction.
         - "refuse 6": a commit of offset 6 arrives, but the append to the log fails.
         - "confirm 6": the replicas have the record, and the client receives the response.
-        - "cache 6" and "answer 6": the two parts of "confirm 6". The client receives the response in the second part.
-        - "late 6": the replicas do not have the record in time. The append is answered with REQUEST_TIMED_OUT.
-        - "marker" and "abort": the transaction ends with a commit marker or an abort marker.
+        - "cache 6", then "answer 6": as "confirm 6", but in two steps. The client receives the response in the second
+          step.
+        - "late 6": the replicas do not have the record in time. The client receives the error REQUEST_TIMED_OUT.
+        - "marker": the transaction ends with a commit marker.
+        - "abort": the transaction ends with an abort marker.
     kafka
         The coordinator's Kafka version.
 
@@ -98,11 +101,11 @@ class PendingCommitStepper(Stepper):
         self.logs = _ObservedLogs(DiskLogs(make_scratch_folder()))
         self.broker = start_broker(self.logs, kafka)
         self.commits: dict[int, ResponseFuture[CommitErrors]] = {}
-        # The offsets whose appends the replicas have not confirmed, in the order of `held_appends` of the logs.
+        # The offsets of the commits that the replicas have not confirmed, in the order of `self.logs.held_appends`.
         self.unconfirmed: list[int] = []
-        # The offsets of "cache" actions whose "answer" action has not come yet.
+        # The offsets of the commits after their "cache" action and before their "answer" action.
         self.unanswered: set[int] = set()
-        # The replicas have all records below this offset of the log.
+        # The replicas have the records of the log below this record offset.
         self.confirmed_end = 0
         self.steps: list[CommitStep] = []
         for action in script:
@@ -119,19 +122,20 @@ class PendingCommitStepper(Stepper):
         super().__init__(self.step_slider, len(self.steps), "step")
 
     def _play(self, action: str) -> None:
+        """Do one action of the script, and add its steps."""
         name, _, number = action.partition(" ")
         if name in _ACTIONS_WITHOUT_OFFSET and not number:
             self._end_transaction(commits=name == "marker")
             return
         if name not in _ACTIONS_WITH_OFFSET or not number.isdigit():
-            action_names = ", ".join(f'"{each} 6"' for each in _ACTIONS_WITH_OFFSET)
-            raise UsageError(f'expected {action_names}, "marker" or "abort", found {action!r}')
+            known_actions = ", ".join(f'"{known_name} 6"' for known_name in _ACTIONS_WITH_OFFSET)
+            raise UsageError(f'PendingCommitStepper: expected {known_actions}, "marker" or "abort", found {action!r}')
         offset = int(number)
         if name == "answer":
             self._answer(offset)
         elif name in ("confirm", "cache", "late"):
             if offset not in self.unconfirmed:
-                raise UsageError(f"{action}: offset {offset} is not in flight; commit it first")
+                raise UsageError(f'{action}: offset {offset} is not in flight; add "commit {offset}" before')
             if name == "cache":
                 self.unanswered.add(offset)
             self._confirm(offset, Errors.REQUEST_TIMED_OUT if name == "late" else Errors.NONE)
@@ -139,14 +143,15 @@ class PendingCommitStepper(Stepper):
             self._commit(offset, name)
 
     def _commit(self, offset: int, name: str) -> None:
+        """Send a commit. `name` is the name of the action: "commit", "txn" or "refuse"."""
         if offset in self.commits:
-            raise UsageError(f"{name} {offset}: offset {offset} is committed already; use another offset")
+            raise UsageError(f"{name} {offset}: the script already commits offset {offset}; use another offset")
         self.logs.append_error = Errors.NOT_ENOUGH_REPLICAS if name == "refuse" else Errors.NONE
         self.logs.before_append = lambda: self._add_step(f"{offset} checked, prepared", offset)
         offsets = {PARTITION: OffsetCommit(offset)}
         if name == "txn":
             self.commits[offset] = self.broker.txn_offset_commit(
-                GROUP, offsets, transactional_id="till", producer_id=PRODUCER, producer_epoch=0
+                GROUP, offsets, transactional_id="till", producer_id=PRODUCER_ID, producer_epoch=0
             )
         else:
             self.commits[offset] = self.broker.offset_commit(GROUP, offsets)
@@ -159,20 +164,22 @@ class PendingCommitStepper(Stepper):
     def _confirm(self, offset: int, error: Errors, description: str = "") -> None:
         """End the append of a commit with this error. The error NONE means that the append succeeded.
 
-        If the log refused the append, `description` says so, and the error of the append is already known to the logs.
+        If the log refused the append, `description` describes the step, and `error` is NONE because the logs have
+        stored the error of the append.
         """
         index = self.unconfirmed.index(offset)
         record_offset = self.logs.held_appends[index].offset
         self.unconfirmed.pop(index)
         self.logs.release(index, error)
-        if not description and error is Errors.NONE:
+        is_refused = description != ""
+        if not is_refused and error is Errors.NONE:
             # A replica that has this record also has all records before this record.
             self.confirmed_end = max(self.confirmed_end, record_offset + 1)
         if offset in self.unanswered:
             is_cached = read_cached_offset(self.broker, GROUP, PARTITION) == str(offset)
             self._add_step(f"{offset} confirmed, cached" if is_cached else f"{offset} confirmed")
             return
-        if not description:
+        if not is_refused:
             description = f"{offset} confirmed" if error is Errors.NONE else f"{offset} late"
         self._add_step(f"{description}: {self.commits[offset].value[PARTITION].name}")
 
@@ -185,48 +192,57 @@ class PendingCommitStepper(Stepper):
     def _end_transaction(self, *, commits: bool) -> None:
         if self.unconfirmed:
             raise UsageError(
-                f"the transaction cannot end: the commits {self.unconfirmed} are in flight; confirm them first"
+                f"the transaction cannot end: the commits of {self.unconfirmed} are in flight; confirm them first"
             )
         partition = self.broker.manager.partition_for(GROUP)
         logs = self.logs.logs
         assert isinstance(logs, DiskLogs)
         now_ms = self.broker.clock.now_ms
-        marker_offset = logs.append_marker(partition, PRODUCER, 0, commits=commits, timestamp=now_ms)
+        marker_offset = logs.append_marker(partition, PRODUCER_ID, 0, commits=commits, timestamp=now_ms)
         self.confirmed_end = marker_offset + 1
-        self.broker.transaction_completed(PRODUCER, [partition], commits=commits)
+        self.broker.transaction_completed(PRODUCER_ID, [partition], commits=commits)
         self._add_step("transaction commits" if commits else "transaction aborts")
 
     def _add_step(self, description: str, new_offset: int | None = None) -> None:
         """Add a step with the present state.
 
-        If `new_offset` is not None, a commit of this offset has begun. It is not in `self.commits` yet, and its client
-        waits for the response.
+        If `new_offset` is not None, a commit of this offset has begun, but `self.commits` does not contain the commit
+        yet.
         """
         waiting_offsets = self.unanswered if new_offset is None else {*self.unanswered, new_offset}
-        commits = {**self.commits, **{offset: ResponseFuture[CommitErrors]() for offset in waiting_offsets}}
-        places = read_offset_places(self.broker, GROUP, PARTITION, commits)
-        followers = [start_follower(self.broker, GROUP, end_offset) for end_offset in (None, self.confirmed_end)]
-        whole_log_answer, confirmed_log_answer = (
-            read_cached_offset(follower, GROUP, PARTITION) for follower in followers
-        )
-        waiting_texts = [", ".join(list_transactional_offsets(follower, GROUP, PARTITION)) for follower in followers]
+        # A new future has no response, so these commits are shown as waiting.
+        waiting_commits = {offset: ResponseFuture[CommitErrors]() for offset in waiting_offsets}
+        places = read_offset_places(self.broker, GROUP, PARTITION, {**self.commits, **waiting_commits})
+        # The brokers that could be the next broker: one has the whole log, the other has only the confirmed records.
+        whole_log_broker = start_follower(self.broker, GROUP)
+        confirmed_log_broker = start_follower(self.broker, GROUP, self.confirmed_end)
+        whole_log_answer = read_cached_offset(whole_log_broker, GROUP, PARTITION)
+        confirmed_log_answer = read_cached_offset(confirmed_log_broker, GROUP, PARTITION)
         next_answers = _join_different(whole_log_answer, confirmed_log_answer)
+        waiting_texts = [
+            ", ".join(list_transactional_offsets(broker, GROUP, PARTITION))
+            for broker in (whole_log_broker, confirmed_log_broker)
+        ]
         if any(waiting_texts):
             next_answers += f", waits: {_join_different(*waiting_texts)}"
         self.steps.append(CommitStep(description, places, whole_log_answer, confirmed_log_answer, next_answers))
 
     def _draw(self) -> None:
-        self.view.value = _format_html(self._format_current())
+        self.view.value = format_html("kg-flight", self._format_current())
 
     def _format_current(self) -> list[str]:
-        number = self.step_slider.value
-        step = self.steps[number]
+        step_number = self.step_slider.value + 1
+        step = self.steps[step_number - 1]
         next_answers = step.next_answers
         if " or " in next_answers:
             next_answers += ", if it does not have the record"
-        table = [f"{'▶' if row == number + 1 else ' '} {line}" for row, line in enumerate(self._format_table())]
+        # Line 0 of the table is the heading, so the number of a line is the number of its step.
+        table = [
+            f"{'▶' if line_number == step_number else ' '} {line}"
+            for line_number, line in enumerate(self._format_table())
+        ]
         return [
-            f"step {number + 1} of {len(self.steps)}: {step.description}",
+            f"step {step_number} of {len(self.steps)}: {step.description}",
             "",
             *table,
             "",
@@ -240,25 +256,20 @@ class PendingCommitStepper(Stepper):
         rows = [("step", "pending", "log", "cache", "stable fetch", "next broker")]
         for number, step in enumerate(self.steps, 1):
             places = step.places
-            stable = "UNSTABLE" if places.stable_fetch.startswith("UNSTABLE") else places.stable_fetch
+            # The name UNSTABLE_OFFSET_COMMIT is too long for the table.
+            stable_fetch = "UNSTABLE" if places.stable_fetch.startswith("UNSTABLE") else places.stable_fetch
             title = f"{number} {step.description}"
-            rows.append((title, places.pending, places.log, places.cache, stable, step.next_answers))
-        widths = [max(len(row[column]) for row in rows) + 2 for column in range(len(rows[0]))]
+            rows.append((title, places.pending, places.log, places.cache, stable_fetch, step.next_answers))
+        widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
         return ["".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
     def static_html(self) -> str:
-        """Return the table of all steps as HTML, for a page without widgets."""
-        return _format_html(self._format_table())
+        return format_html("kg-flight", self._format_table())
 
     def static_text(self) -> str:
-        """Return the table of all steps as text."""
         return "\n".join(self._format_table())
 
 
 def _join_different(*texts: str) -> str:
-    """Return the texts joined by "or", for example "6 or 5". Equal texts appear only once."""
+    """Return the different texts joined by "or", for example "6 or 5". An empty text becomes "–"."""
     return " or ".join(dict.fromkeys(text or "–" for text in texts))
-
-
-def _format_html(lines: list[str]) -> str:
-    return f'<div class="kg-flight" style="{MONO}">{escape(chr(10).join(lines))}</div>'

@@ -1,8 +1,9 @@
-"""Recorded conversations with a broker, sent again to our coordinator for a comparison.
+"""Recorded conversations with a real broker, sent again to our coordinator for a comparison.
 
-A conversation is a recording of requests to a real broker, its responses, and its appends (the batches that it appended
-to the offsets topic). Lists in responses are sorted before the comparison, because a broker takes the order of such a
-list from a hash map.
+A conversation is a recording: the requests to a real broker, the broker's responses, and the batches that the broker
+appended to the offsets topic. "Our coordinator" is the coordinator of this package.
+
+Lists in responses are sorted before the comparison, because a broker takes the order of these lists from a hash map.
 """
 
 from __future__ import annotations
@@ -25,19 +26,20 @@ from kafkagroups.replay.player import Player
 
 @dataclass(frozen=True)
 class PlayedConversation:
-    """A recorded conversation with the real broker's responses and our coordinator's responses.
+    """A recorded conversation with the responses of the real broker and of our coordinator.
 
     Attributes
     ----------
     broker_version
         The Kafka version of the real broker.
     lines
-        The lines of the recording, as JSON: requests, and events that had another cause, for example a timer.
+        The lines of the recording, as JSON. A line is a request, or an event that no request caused, for example the
+        end of a timer.
     our_responses, broker_responses
-        The keys are the numbers of the requests. The value of a request is a pair: the response (with sorted lists) and
-        the list of appends.
+        The keys are the numbers of the requests in the recording. The value of a request is a pair: the response (with
+        sorted lists) and the batches that the request appended.
     our_appends, broker_appends
-        The appends that had another cause than a request. Each append is a text.
+        The batches that no request appended, as text.
     log_folder
         The folder of the log that our coordinator wrote.
     """
@@ -56,10 +58,10 @@ class PlayedConversation:
         return f"{sum(apis.values())} requests: {counts}"
 
     def read_offsets(self, number: int) -> dict[str, int]:
-        """Return the offset of each partition in the real broker's response to an OffsetFetch.
+        """Return the offsets in the real broker's response to an OffsetFetch.
 
-        `number` is the number of the request in the recording. The result contains the partitions of all groups in the
-        response.
+        `number` is the number of the request in the recording. The keys of the result are the partitions ("orders-0")
+        of all groups in the response.
         """
         response, _ = self.broker_responses[number]
         return {
@@ -70,7 +72,7 @@ class PlayedConversation:
         }
 
     def print_expired(self) -> None:
-        """Print each deletion of expired offsets in the recording: the time, the group, and what was deleted."""
+        """Print the time, the group and the content of each deletion of expired offsets in the recording."""
         for line in self.lines:
             if line.get("why") != "expiry":
                 continue
@@ -79,10 +81,11 @@ class PlayedConversation:
                 print(f"  {line['ms'] / 1000:5.1f} s  {line['group']}: {deletion}")
 
     def print_requests(self, first_number: int, last_number: int) -> None:
-        """Print the requests with these numbers, the real broker's responses, and the real broker's appends.
+        """Print requests of the recording with the responses and the appended batches of the real broker.
 
-        `first_number` and `last_number` are the numbers of the first and the last request in the recording to print.
+        `first_number` and `last_number` are the numbers of the first and the last request to print.
         """
+        # A line without a number belongs to the request before this line.
         is_in_range = False
         for line in self.lines:
             if "n" in line:
@@ -94,7 +97,10 @@ class PlayedConversation:
                 print(f"{line['ms']:>7} ms  {'':>4}{cause}{_format_appends(line)}")
 
     def _describe_deletion(self, append: Json) -> str:
-        """Return what an append of the recording deleted. The tombstones are read from our coordinator's log."""
+        """Return what an appended batch of the recording deleted, for example "2 offsets + the group".
+
+        The recording contains only the offsets of the records, so the records are read from our coordinator's log.
+        """
         log = read_lines(self.log_folder / f"__consumer_offsets-{append['partition']}")
         record_types = [
             record.record_type for record in log if append["first"] <= record.record_offset <= append["last"]
@@ -109,12 +115,12 @@ class PlayedConversation:
 
 
 def play_conversation(name: str) -> PlayedConversation:
-    """Send the requests of a recorded conversation to a coordinator of the same Kafka version.
+    """Send the requests of a recorded conversation to our coordinator, which has the same Kafka version.
 
     Parameters
     ----------
     name
-        The name of a file in data/conversations, for example "3.9.2-rebalance".
+        The name of a file in data/conversations without ".jsonl.xz", for example "3.9.2-rebalance".
 
     Raises
     ------
@@ -137,17 +143,18 @@ def play_conversation(name: str) -> PlayedConversation:
     }
     broker_appends = [str(append) for line in lines if line.get("event") == "append" for append in line["appended"]]
     return PlayedConversation(
-        header["broker"],
-        lines,
-        our_responses,
-        broker_responses,
-        sorted(our_appends),
-        sorted(broker_appends),
-        folder / "log",
+        broker_version=header["broker"],
+        lines=lines,
+        our_responses=our_responses,
+        broker_responses=broker_responses,
+        our_appends=sorted(our_appends),
+        broker_appends=sorted(broker_appends),
+        log_folder=folder / "log",
     )
 
 
 def _sort_lists(value: Any) -> Any:
+    """Return a copy of a JSON value in which every list is sorted."""
     if isinstance(value, dict):
         return {key: _sort_lists(element) for key, element in value.items()}
     if isinstance(value, list):
@@ -156,23 +163,31 @@ def _sort_lists(value: Any) -> Any:
 
 
 def _format_request(line: Json) -> str:
+    # Without a response time, the request was answered immediately.
     waited_ms = (line["response_ms"] or line["ms"]) - line["ms"]
-    errors = [Errors(code).name for code in dict.fromkeys(_find_error_codes(line["response"]))]
+    different_codes = dict.fromkeys(_find_error_codes(line["response"]))
+    errors = [Errors(code).name for code in different_codes]
+    # A shorter time is the normal duration of a request.
     delay_text = f", after {waited_ms} ms" if waited_ms > 200 else ""
     request = f"{line['ms']:>7} ms  {line['n']:>3} {line['client_id']:<10}{line['api']:<15}"
     return f"{request} → {', '.join(errors)}{delay_text}{_format_appends(line)}"
 
 
 def _find_error_codes(value: Any) -> Iterator[int]:
+    """Yield every error code in a JSON value."""
+    elements: list[Any] = []
     if isinstance(value, dict):
         if "errorCode" in value:
             yield value["errorCode"]
-        value = list(value.values())
-    for element in value if isinstance(value, list) else ():
+        elements = list(value.values())
+    elif isinstance(value, list):
+        elements = value
+    for element in elements:
         yield from _find_error_codes(element)
 
 
 def _format_appends(line: Json) -> str:
+    """Return the appended batches of a line as partition/offsets, for example "0/9" or "0/9–11"."""
     appends = []
     for append in line["appended"]:
         last_offset = f"–{append['last']}" if append["last"] > append["first"] else ""

@@ -1,4 +1,7 @@
-"""Lesson 06: tables of a script: the answers of two Kafka versions, states after a crash."""
+"""Lesson 06: tables of a script: the answers of two Kafka versions, states after a crash.
+
+A script is a list of requests (scripts.py).
+"""
 
 from __future__ import annotations
 
@@ -21,29 +24,34 @@ def compare_kafka_versions(
     Parameters
     ----------
     old, new
-        The two versions. Not every version has all requests, so a request has a step number for each version. The table
-        shows the step numbers of the new version.
+        The two Kafka versions.
     script
-        The requests.
+        The requests. A request that one of the versions does not have is "not sent" to this version.
     """
     old_responses = _list_responses(script, old)
     new_responses = _list_responses(script, new)
-    steps = {number: step for step, number in enumerate(new_responses, 1)}
+    # The first column counts only the requests that are sent to the new version.
+    step_numbers = {index: step_number for step_number, index in enumerate(new_responses, 1)}
     print(f"{'step':<6}{'':<21}{old:<24}{new}")
-    for number, request in enumerate(script):
-        old_response = old_responses.get(number, "not sent")
-        new_response = new_responses.get(number, "not sent")
+    for index, request in enumerate(script):
+        old_response = old_responses.get(index, "not sent")
+        new_response = new_responses.get(index, "not sent")
         if old_response != new_response:
+            step_number = step_numbers.get(index, "")
             client = request.arguments[0] if request.arguments else "operator"
-            print(f"{steps.get(number, ''):>4}  {f'{client} {request.method}':<21}{old_response:<24}{new_response}")
+            client_and_method = f"{client} {request.method}"
+            print(f"{step_number:>4}  {client_and_method:<21}{old_response:<24}{new_response}")
 
 
 def print_crash_table(kafka: str = "3.9.2", script: Sequence[ScriptRequest] = TWO_CONSUMERS) -> None:
-    """Print a line for each request: the written records, the group's state, and the state after a crash.
+    """Print a line for each request: the written records, the live state, and the loaded state.
 
-    Each "+" is a written record. A state is followed by the group's generation. The state after a crash is the state
-    that the next coordinator loads from the log. If a request writes the group's record, there are two lines: one after
-    this broker appended the record, and one after the replicas confirmed the record.
+    The live state is the group's state in the coordinator. The loaded state is the state that the next coordinator
+    loads from the log if this coordinator crashes after the request. The number after a state is the group's
+    generation. Each "+" is a written record.
+
+    If a request writes the group's record, there are two lines. The first line shows the states after this coordinator
+    appended the record. The second line shows the states after the replicas confirmed the record.
 
     Parameters
     ----------
@@ -53,52 +61,55 @@ def print_crash_table(kafka: str = "3.9.2", script: Sequence[ScriptRequest] = TW
         The requests.
     """
     requests = select_requests(script, kafka)
-    for step, request in enumerate(requests, 1):
+    for step_number, request in enumerate(requests, 1):
         logs = HeldLogs(DiskLogs(make_scratch_folder()), holds_answers=False)
-        life = play_script(requests[: step - 1], kafka, start_broker(logs, kafka))
+        earlier_requests = requests[: step_number - 1]
+        life = play_script(earlier_requests, kafka, start_broker(logs, kafka))
         lines_before = life.log_lines
-        # Only these two requests can write the group's record.
+        # Only SyncGroup and LeaveGroup can write the group's record.
         logs.holds_answers = request.method in ("sync", "leave")
         send_script_request(life, request)
         event = life.events[-1]
-        end_offset = lines_before[-1].record_offset + 1 if lines_before else 0
-        states = _compare_states(life, end_offset if logs.held_appends else None)
-        print(f"{step:>2}  {_format_request(event):<25}{'+' * len(event.written_lines):<5}{states}")
+        end_offset_before = lines_before[-1].record_offset + 1 if lines_before else 0
+        states = _format_states(life, end_offset_before if logs.held_appends else None)
+        print(f"{step_number:>2}  {_format_request(event):<25}{'+' * len(event.written_lines):<5}{states}")
         if logs.held_appends:
             logs.release()
-            print(f"{'':4}{'… confirmed':<25}{'':<5}{_compare_states(life, None)}")
+            print(f"{'':4}{'… confirmed':<25}{'':<5}{_format_states(life, None)}")
 
 
 def _list_responses(script: Sequence[ScriptRequest], kafka: str) -> dict[int, str]:
-    """Return the response to each request, by the request's position in the script.
+    """Return the responses to the requests that are sent to this Kafka version.
 
-    The result does not contain the requests that this Kafka version does not have.
+    The keys are the indexes of the requests in the script, from 0.
     """
-    sent_positions = [number for number, request in enumerate(script) if select_requests([request], kafka)]
+    sent_indexes = [index for index, request in enumerate(script) if select_requests([request], kafka)]
     responses = (event.response for event in play_script(script, kafka).events)
-    return dict(zip(sent_positions, responses, strict=True))
+    return dict(zip(sent_indexes, responses, strict=True))
 
 
 def _format_request(event: Event) -> str:
+    """Return the client and the name of the request, for example "billing-1 JoinGroup"."""
     if not event.client:
         return event.request
-    return f"{event.client} {event.request.split()[0].removesuffix(',')}"
+    request_name = event.request.split()[0].removesuffix(",")
+    return f"{event.client} {request_name}"
 
 
-def _compare_states(life: GroupLife, end_offset: int | None) -> str:
-    """Return the group's state, and the state that the next coordinator loads from the log.
+def _format_states(life: GroupLife, end_offset: int | None) -> str:
+    """Return the live state and the loaded state as text (see `print_crash_table`).
 
-    If `end_offset` is not None, add the state that the next coordinator loads if its copy of the log ends at this
-    offset.
+    If `end_offset` is not None, the next coordinator may have only the records below this offset. If it then loads
+    another state, the text contains both loaded states.
     """
     state, generation, _ = life.read_state()
     live_state = f"{state} {generation}" if life.group else "Dead"
-    groups = [
-        start_follower(life.coordinator, life.group_id, log_end).manager.get_group(life.group_id)
-        for log_end in (None, end_offset)
-    ]
-    loaded_states = " or ".join(dict.fromkeys(_format_state(group) for group in groups))
-    return f"{live_state:<24}{loaded_states}" + ("" if live_state == loaded_states else "   ◀ differs")
+    next_coordinators = [start_follower(life.coordinator, life.group_id, log_end) for log_end in (None, end_offset)]
+    loaded_groups = [coordinator.manager.get_group(life.group_id) for coordinator in next_coordinators]
+    different_states = dict.fromkeys(_format_state(group) for group in loaded_groups)
+    loaded_states = " or ".join(different_states)
+    mark = "" if live_state == loaded_states else "   ◀ differs"
+    return f"{live_state:<24}{loaded_states}{mark}"
 
 
 def _format_state(group: ClassicGroup | None) -> str:

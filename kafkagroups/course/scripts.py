@@ -1,4 +1,7 @@
-"""Lesson 06: a script of requests, and what follows if a consumer or coordinator crashes."""
+"""Lesson 06: a script of requests, and what follows if a consumer or coordinator crashes.
+
+A script is a list of requests of several consumers to one group. `GroupLife` (group_life.py) sends the requests.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ from kafkagroups.records.versions import parse_release
 from kafkagroups.simulation import Consumer
 from kafkagroups.simulation.consumer import ConsumerState
 
+# How long the group is simulated after a crash, in seconds: at most three rebalance timeouts.
 _MAX_OBSERVED_S = 900
-"""The longest time after a crash that is simulated, in seconds: three rebalance timeouts."""
+# The time between two heartbeats of a consumer, in seconds.
 _HEARTBEAT_INTERVAL_S = 3
-"""The time between two heartbeats of a consumer, in seconds."""
 
 
 class ScriptRequest(NamedTuple):
@@ -27,12 +30,12 @@ class ScriptRequest(NamedTuple):
     delay_s
         The seconds between the previous request and this request.
     method
-        The method of `GroupLife` that sends the request.
+        The name of the method of `GroupLife` that sends the request.
     arguments
         The arguments of this method.
     first_version
-        The first Kafka version to which the request is sent. For example, the second JoinGroup of a new consumer is
-        needed since 2.2, because the response to the first JoinGroup then only contains a member id.
+        The first Kafka version to which the request is sent. For example, a new consumer sends a second JoinGroup only
+        since Kafka 2.2. Since then, the response to the first JoinGroup contains only a member id.
     """
 
     delay_s: float
@@ -68,7 +71,7 @@ TWO_CONSUMERS = (
 
 
 def select_requests(script: Sequence[ScriptRequest], kafka: str) -> list[ScriptRequest]:
-    """Return the requests of a script that are sent to this Kafka version (see `ScriptRequest.first_version`)."""
+    """Return the requests of a script that are sent to this Kafka version."""
     return [request for request in script if parse_release(kafka) >= parse_release(request.first_version)]
 
 
@@ -77,7 +80,7 @@ def play_script(
 ) -> GroupLife:
     """Send the requests of a script to a coordinator of this Kafka version, and return the group.
 
-    Requests that only later versions have are left out.
+    Requests that are sent only to later Kafka versions are left out.
 
     Parameters
     ----------
@@ -101,7 +104,7 @@ def send_script_request(life: GroupLife, request: ScriptRequest) -> None:
 
 
 def list_changes_without(life: GroupLife, name: str) -> list[str]:
-    """Return every change of the group after the consumer `name` crashes, as lines of text.
+    """Let the consumer `name` crash, and return every change of the group after the crash as lines of text.
 
     The other consumers continue to send requests.
     """
@@ -122,9 +125,10 @@ def list_changes_without(life: GroupLife, name: str) -> list[str]:
 
 
 class _ChangeObserver:
-    """The state of the group and the number of its events at the last call of `describe_changes`.
+    """An object that finds the changes of a group between two calls of `describe_changes`.
 
-    Before the first call, they are the values at the time when this object was created.
+    `state` is the group's state, and `event_count` is the number of the group's events, at the last call. Before the
+    first call, both are the values from the creation of this object.
     """
 
     def __init__(self, life: GroupLife) -> None:
@@ -133,21 +137,23 @@ class _ChangeObserver:
         self.event_count = len(life.events)
 
     def describe_changes(self) -> list[str]:
-        """Return two lines if the group's state changed or a record was written after the last call.
+        """Return two lines that describe the last event since the last call.
 
-        Otherwise return an empty list.
+        Return an empty list if the group's state did not change and no record was written.
         """
         state_before = self.state
-        events = self.life.events[self.event_count :]
+        new_events = self.life.events[self.event_count :]
         self.state = self.life.read_state()
         self.event_count = len(self.life.events)
-        if not events or (self.state == state_before and not any(event.written_lines for event in events)):
+        has_changed = self.state != state_before or any(event.written_lines for event in new_events)
+        if not new_events or not has_changed:
             return []
-        event = events[-1]
+        event = new_events[-1]
         cause = f"{event.client}: {event.request.partition(',')[0]}" if event.client else "a timeout"
         _, _, members_before = state_before
         _, _, members = self.state
-        removed_text = "".join(f"; {member} is removed" for member in sorted(set(members_before) - set(members)))
+        removed_members = sorted(set(members_before) - set(members))
+        removed_text = "".join(f"; {member} is removed" for member in removed_members)
         written_text = "".join(f"; written {str(line).strip()}" for line in event.written_lines)
         return [f"{event.time_s:>6.1f} s  {cause}{removed_text}", f"{'':10}{event.state}{written_text}"]
 
@@ -160,20 +166,20 @@ def _is_settled(life: GroupLife, crashed_name: str) -> bool:
     """Return whether the crashed consumer is removed and the other consumers only send heartbeats."""
     group = life.group
     crashed_consumer = life.consumers.get(crashed_name)
-    if (
-        group is not None
-        and crashed_consumer is not None
-        and crashed_consumer.member_id in {*group.members, *group.pending_members}
-    ):
+    if group is not None and crashed_consumer is not None:
+        known_member_ids = {*group.members, *group.pending_members}
+        if crashed_consumer.member_id in known_member_ids:
+            return False
+    if life.read_state_name() not in ("Stable", "Empty", "Dead"):
         return False
-    other_consumers = _list_other_consumers(life, crashed_name)
-    has_settled_state = life.read_state_name() in ("Stable", "Empty", "Dead")
-    return has_settled_state and all(
-        consumer.state is ConsumerState.STABLE and not consumer.waiting_for for consumer in other_consumers
+    return all(
+        consumer.state is ConsumerState.STABLE and not consumer.waiting_for
+        for consumer in _list_other_consumers(life, crashed_name)
     )
 
 
 def _send_next_request(life: GroupLife, consumer: Consumer, *, is_heartbeat_due: bool) -> None:
+    """Send the request that the consumer needs in its state. A consumer in a group sends only heartbeats."""
     name = consumer.client_id
     if consumer.state is ConsumerState.JOINING:
         life.join(name)
@@ -184,10 +190,10 @@ def _send_next_request(life: GroupLife, consumer: Consumer, *, is_heartbeat_due:
 
 
 def describe_coordinator_crash(life: GroupLife) -> list[str]:
-    """Return what follows if the coordinator crashes, as lines of text.
+    """Let the coordinator crash, and return what follows as lines of text.
 
-    The lines say which group the next coordinator loads, what the crash lost, and how the next coordinator answers the
-    heartbeats of the members.
+    The lines describe the group that the next coordinator loads, what the crash lost, and the next coordinator's
+    responses to the heartbeats of the members.
     """
     group_before = life.group
     next_coordinator = restart_after_crash(life.coordinator)
@@ -199,6 +205,7 @@ def describe_coordinator_crash(life: GroupLife) -> list[str]:
     losses = _list_losses(group_before, group, life) or ["nothing; every session timeout starts again"]
     lines += [f"lost: {loss}" for loss in losses]
     for consumer in life.consumers.values():
+        # The generation is -1 if the consumer is not a member yet.
         if consumer.generation >= 0:
             error = next_coordinator.heartbeat(life.group_id, consumer.generation, consumer.member_id)
             lines.append(
@@ -215,16 +222,22 @@ def _describe_group(group: ClassicGroup | None) -> str:
 
 
 def _list_losses(group_before: ClassicGroup | None, group_after: ClassicGroup | None, life: GroupLife) -> list[str]:
-    """Return what the group before the crash had, and what the group that the next coordinator loaded does not have."""
+    """Return what the crash lost, as texts.
+
+    `group_before` is the group before the crash, and `group_after` is the group that the next coordinator loaded. None
+    means that there is no group.
+    """
     losses = []
     if group_before is not None:
         members = set(group_after.members) if group_after else set()
-        if group_before.generation != (group_after.generation if group_after else 0):
+        generation_after = group_after.generation if group_after else 0
+        if group_before.generation != generation_after:
             losses.append(f"generation {group_before.generation}")
         if group_before.state.value not in ("Stable", "Empty"):
             losses.append("the rebalance")
         losses += [f"the member {member_id}" for member_id in group_before.members if member_id not in members]
         losses += [f"the member id {member_id}, which has not joined yet" for member_id in group_before.pending_members]
+        # A member of only the loaded group left the group after the last group record was written.
         losses += [f"the LeaveGroup of {member_id}" for member_id in sorted(members - set(group_before.members))]
     for consumer in life.consumers.values():
         if consumer.waiting_for:

@@ -1,9 +1,8 @@
 """The base classes of the lessons' widgets: live controls and a static version.
 
-With a kernel (the Python process of a notebook), a widget is an ipywidgets box with buttons, sliders and keyboard
-control. Each widget also has a static version as HTML and as text. A page without a kernel shows the static version. It
-is the same in every run, so tests compare it with the expected version. A colour never has a meaning that brackets or
-words do not show too.
+In a notebook with a kernel (a Python process), a widget has buttons and sliders. Each widget also has a static version
+as HTML and as text, for a page without a kernel. The static version is the same in every run, so tests can compare it
+with the expected version. If a colour has a meaning, brackets or words show the same meaning.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ MONO = "font-family:monospace;white-space:pre;line-height:1.5"
 
 def format_html(css_class: str, lines: Iterable[str]) -> str:
     """Return lines of text as one HTML block with aligned columns. Browser tests find the block by `css_class`."""
-    return f'<div class="{css_class}" style="{MONO}">{escape(chr(10).join(lines))}</div>'
+    text = escape("\n".join(lines))
+    return f'<div class="{css_class}" style="{MONO}">{text}</div>'
 
 
 class StaticWidget(widgets.VBox):
@@ -35,7 +35,9 @@ class StaticWidget(widgets.VBox):
         raise TypeError(f"{type(self).__name__} must implement static_text")
 
     def _repr_mimebundle_(self, **arguments: Any) -> dict[str, Any]:
+        """Return the live widget and its static version, by MIME type. Jupyter calls this method."""
         live_bundle = super()._repr_mimebundle_(**arguments)
+        # Some versions of ipywidgets return a tuple: the bundle and its metadata.
         bundle: dict[str, Any] = dict(live_bundle[0] if isinstance(live_bundle, tuple) else live_bundle)
         bundle["text/html"] = self.static_html()
         bundle["text/plain"] = self.static_text()
@@ -45,22 +47,23 @@ class StaticWidget(widgets.VBox):
 class Stepper(StaticWidget):
     """A widget that shows one item of a list. A subclass shows the chosen item in `_draw`.
 
-    The buttons "previous" and "next" go to the item before or after the chosen item. After the last item comes the
-    first item again.
+    The buttons "previous" and "next" choose the item before or after the chosen item. After the last item, "next"
+    chooses the first item.
 
     Parameters
     ----------
     chooser
-        An ipywidgets selection that goes to every item. Its values are the indexes of the items, from 0.
-    count
+        An ipywidgets slider or drop-down list with which the user chooses an item. Its values are the indexes of the
+        items, from 0.
+    item_count
         The number of items.
     noun
         The word for an item in the tooltips of the buttons, for example "record".
     """
 
-    def __init__(self, chooser: Any, count: int, noun: str) -> None:
+    def __init__(self, chooser: Any, item_count: int, noun: str) -> None:
         self.chooser = chooser
-        self.count = count
+        self.item_count = item_count
         self.previous = widgets.Button(description="previous", tooltip=f"the {noun} before this one")
         self.next = widgets.Button(description="next", tooltip=f"the {noun} after this one")
         self.view = widgets.HTML()
@@ -71,7 +74,8 @@ class Stepper(StaticWidget):
         super().__init__([widgets.HBox([self.previous, self.next, chooser]), self.view])
 
     def _step(self, distance: int) -> None:
-        self.chooser.value = (self.chooser.value + distance) % self.count
+        self.chooser.value = (self.chooser.value + distance) % self.item_count
 
     def _draw(self) -> None:
+        """Show the chosen item in `view`."""
         raise TypeError(f"{type(self).__name__} must implement _draw")

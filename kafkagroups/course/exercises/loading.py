@@ -216,11 +216,18 @@ def replay_transactions(lines):
     return {key: value for key, (at, value) in offsets.items()}"""
 
 
-# Lines for the cases.
+def _make_case(*lines: Line) -> tuple[Lines]:
+    """Return the arguments of a case: the lines of a log."""
+    return (Lines(lines),)
 
 
 def _make_offset_line(
-    record_offset: int, value: int | None, producer: int | None = None, partition: str = "orders-0", group: str = "a"
+    record_offset: int,
+    value: int | None,
+    *,
+    producer: int | None = None,
+    partition: str = "orders-0",
+    group: str = "a",
 ) -> Line:
     return Line(record_offset, "offset", group, partition, value, producer)
 
@@ -239,17 +246,23 @@ EXERCISES = (
             "offsets.pop(key, None) removes a key. It raises no error if the key is absent.",
         ),
         cases=(
-            (Lines([_make_offset_line(0, 5), _make_offset_line(1, 9)]),),
-            (Lines([_make_offset_line(0, 5), _make_offset_line(1, 7, group="b")]),),
-            (Lines([_make_offset_line(0, 30), _make_offset_line(1, 25)]),),
-            (Lines([_make_offset_line(0, 5), _make_offset_line(1, 6, partition="orders-1"), _make_offset_line(2, None)]),),
-            (Lines([_make_offset_line(0, None), Line(1, "group", "a", value=1), _make_offset_line(2, 5)]),),
-            (Lines([_make_offset_line(0, 5), _make_offset_line(1, None), _make_offset_line(2, 3)]),),
+            _make_case(_make_offset_line(0, 5), _make_offset_line(1, 9)),
+            _make_case(_make_offset_line(0, 5), _make_offset_line(1, 7, group="b")),
+            _make_case(_make_offset_line(0, 30), _make_offset_line(1, 25)),
+            _make_case(
+                _make_offset_line(0, 5), _make_offset_line(1, 6, partition="orders-1"), _make_offset_line(2, None)
+            ),
+            _make_case(_make_offset_line(0, None), Line(1, "group", "a", value=1), _make_offset_line(2, 5)),
+            _make_case(_make_offset_line(0, 5), _make_offset_line(1, None), _make_offset_line(2, 3)),
         ),
         known_mistakes={
-            "two groups may commit offsets of the same partition: the key is (group, partition)": _make_wrong_replay(_forget_group),
+            "two groups may commit offsets of the same partition: the key is (group, partition)": _make_wrong_replay(
+                _forget_group
+            ),
             "the newest line of a key counts, not the oldest line": _make_wrong_replay(_keep_oldest),
-            "a newer offset may be smaller: the newest line counts, not the largest number": _make_wrong_replay(_keep_largest),
+            "a newer offset may be smaller: the newest line counts, not the largest number": _make_wrong_replay(
+                _keep_largest
+            ),
             "a line without a value is a tombstone: remove the offset": _make_wrong_replay(_ignore_tombstone),
             "after a tombstone the key is absent; the key does not have the value None": _make_wrong_replay(
                 _store_none_for_tombstone
@@ -262,40 +275,45 @@ EXERCISES = (
         correct=_replay_transactions,
         solution=_REPLAY_TRANSACTIONS_SOLUTION,
         hints=(
-            "Keep a second dictionary for pending offsets, by producer. A marker removes its producer's pending offsets.",
+            "Keep a second dictionary: the pending offsets of each producer. A marker removes those of its producer.",
             "Store line.record_offset with each value in both dictionaries. The larger record_offset is newer.",
             "At a commit marker, a pending offset counts if no offset of its key has a larger record_offset.",
         ),
         cases=(
-            (Lines([_make_offset_line(0, 10, 7), _make_marker_line(1, "commit")]),),
-            (Lines([_make_offset_line(0, 10, 7), _make_marker_line(1, "abort")]),),
-            (Lines([_make_offset_line(0, 5), _make_offset_line(1, 10, 7)]),),
-            (Lines([_make_offset_line(0, 30, 7), _make_offset_line(1, 25), _make_marker_line(2, "commit")]),),
-            (Lines([_make_offset_line(0, 25), _make_offset_line(1, 30, 7), _make_marker_line(2, "commit")]),),
-            (Lines([_make_offset_line(0, 10, 7), _make_offset_line(1, 20, 8, "orders-1"), _make_marker_line(2, "commit", 8)]),),
-            (
-                Lines(
-                    [
-                        _make_offset_line(0, 10, 7),
-                        _make_marker_line(1, "abort"),
-                        _make_offset_line(2, 20, 7, "orders-1"),
-                        _make_marker_line(3, "commit"),
-                    ]
-                ),
+            _make_case(_make_offset_line(0, 10, producer=7), _make_marker_line(1, "commit")),
+            _make_case(_make_offset_line(0, 10, producer=7), _make_marker_line(1, "abort")),
+            _make_case(_make_offset_line(0, 5), _make_offset_line(1, 10, producer=7)),
+            _make_case(_make_offset_line(0, 30, producer=7), _make_offset_line(1, 25), _make_marker_line(2, "commit")),
+            _make_case(_make_offset_line(0, 25), _make_offset_line(1, 30, producer=7), _make_marker_line(2, "commit")),
+            _make_case(
+                _make_offset_line(0, 10, producer=7),
+                _make_offset_line(1, 20, producer=8, partition="orders-1"),
+                _make_marker_line(2, "commit", producer=8),
             ),
-            (
-                Lines(
-                    [_make_offset_line(0, 10, 7), _make_offset_line(1, 20, 7), _make_marker_line(2, "commit"), _make_offset_line(3, None)]
-                ),
+            _make_case(
+                _make_offset_line(0, 10, producer=7),
+                _make_marker_line(1, "abort"),
+                _make_offset_line(2, 20, producer=7, partition="orders-1"),
+                _make_marker_line(3, "commit"),
+            ),
+            _make_case(
+                _make_offset_line(0, 10, producer=7),
+                _make_offset_line(1, 20, producer=7),
+                _make_marker_line(2, "commit"),
+                _make_offset_line(3, None),
             ),
         ),
         known_mistakes={
-            "an offset of a transaction counts only after the commit marker": _make_wrong_replay_transactions("counts without marker"),
-            "an abort marker removes the pending offsets of its producer": _make_wrong_replay_transactions("abort counts"),
-            "the position of the offset's line decides, not the position of the marker": _make_wrong_replay_transactions(
+            "an offset of a transaction counts only after the commit marker": _make_wrong_replay_transactions(
+                "counts without marker"
+            ),
+            "an abort marker removes the pending offsets of its producer": _make_wrong_replay_transactions(
+                "abort counts"
+            ),
+            "the position of the record decides, not the position of the marker": _make_wrong_replay_transactions(
                 "marker decides"
             ),
-            "an offset of a transaction counts if its line comes after the plain commit": _make_wrong_replay_transactions(
+            "an offset of a transaction counts if it comes after the plain commit": _make_wrong_replay_transactions(
                 "plain commit wins"
             ),
             "a marker ends only the transaction of its own producer": _make_wrong_replay_transactions(

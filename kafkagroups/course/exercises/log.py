@@ -49,8 +49,8 @@ def _return_byte_count(data: bytes, position: int) -> Any:
     return value, end - position if position > 0 else 1
 
 
-# Exercise `crc_is_right`: is the checksum in the header of a batch correct? The checksum is in bytes 17 to 20. It covers
-# all bytes after byte 20.
+# Exercise `crc_is_right`: is the checksum in the header of a batch correct? Bytes 17 to 20 are the checksum, which
+# covers all bytes after byte 20.
 
 
 def _crc_is_right(batch: bytes) -> bool:

@@ -176,7 +176,7 @@ EXERCISES = (
             "`right` can be the older part: the larger `at` wins": _prefer_right,
             "`left` can be the older part: the larger `at` wins": _prefer_left,
             "a newer offset may be smaller: the larger `at` decides, not the larger offset": _prefer_larger_offset,
-            "a tombstone must stay in the result, because a third part may contain an older line": _drop_tombstones_after_merge,
+            "keep a tombstone in the result, because a third part may have an older line": _drop_tombstones_after_merge,
             "a tombstone has a position too: compare it like every other line": _drop_tombstones_before_merge,
             "the result also contains the keys that only `right` has": _keep_only_keys_of_left,
         },
@@ -216,7 +216,7 @@ EXERCISES = (
             "the start time is the same for every log: it does not grow with the number of records": _scale_large_log,
             "most of the time of `small` is the start time: use both measurements": _scale_small_log,
             "also add the start time": _leave_out_start_time,
-            "the time of `small` contains the time for its records: add only the start time": _add_whole_time_of_small_log,
+            "add only the start time of `small`, not its whole time": _add_whole_time_of_small_log,
         },
     ),
 )

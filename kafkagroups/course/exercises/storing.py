@@ -25,8 +25,8 @@ CachedAndPending = tuple[int | None, int | None]
 """The cached and the pending offset of one partition. None means that there is no such offset."""
 _PARTITION = TopicPartition("orders", 0)
 
-# Exercise `fits`: may a client commit a text as metadata? The functions return whether the text has at most `limit` units
-# of UTF-16. Java stores a character as one or two of these units.
+# Exercise `fits`: may a client commit this text as metadata? The text must have at most `limit` UTF-16 units. Java
+# stores a character as one or two of these units.
 # `_check_metadata_length` is correct. The functions after it contain mistakes of learners.
 
 
@@ -213,7 +213,7 @@ EXERCISES = (
             )
         ),
         known_mistakes={
-            "that is the error of the append; the client would think that its own topic has this error": lambda error: error,
+            "that is the error of the append; the client would relate it to its own topic": lambda error: error,
             "that is the error if the append of a group record fails, not of a commit": _convert_as_group_append,
             "this broker is no longer the leader: the client must find another broker": _make_wrong_commit_error(
                 NOT_LEADER_OR_FOLLOWER="COORDINATOR_NOT_AVAILABLE", KAFKA_STORAGE_ERROR="COORDINATOR_NOT_AVAILABLE"
@@ -252,10 +252,10 @@ EXERCISES = (
             "a newer offset may be smaller: the position in the log decides, not the offset": _make_wrong_in_flight(
                 "largest offset wins"
             ),
-            "a stored commit clears only its own pending offset, not the pending offset of a later commit": _make_wrong_in_flight(
+            "a stored commit clears only its own pending offset, not that of a later commit": _make_wrong_in_flight(
                 "success clears any pending"
             ),
-            "a failed commit clears only its own pending offset, not the pending offset of a later commit": _make_wrong_in_flight(
+            "a failed commit clears only its own pending offset, not that of a later commit": _make_wrong_in_flight(
                 "failure clears any pending"
             ),
             "a failed commit is not cached": _make_wrong_in_flight("caches failed commits"),

@@ -1,8 +1,11 @@
-"""The arrays of one partition's fold: how they grow, and how unused keys are dropped.
+"""The arrays of a fold state: how they grow, and how unused keys are dropped.
 
-A fold is the state of the compiled engine after some batches (layout.py). An array grows when it is full. Before the
-arrays of keys grow, unused keys are dropped if they are many. A key (group, topic, partition) is unused if it has no
-committed offset and no pending commit. So the memory depends on the number of used keys, not on the size of the log.
+A fold state is the state of one log partition after the compiled engine has read some batches. layout.py describes its
+arrays and its terms: entry, extras, tombstone, name, arena, node, slot.
+
+An array grows when it is full. Before the arrays of keys grow, unused keys are dropped if at least half of the keys are
+unused. A key (group, topic, partition) is unused if it has no committed offset and no pending commit. So the memory
+depends on the number of used keys, not on the size of the log.
 """
 
 from __future__ import annotations
@@ -17,38 +20,42 @@ from kafkagroups.kernels.group_keys import find_groups
 from kafkagroups.kernels.layout import BLOCK_ROWS
 
 Array = np.ndarray[Any, Any]
+_CACHE_LINE_BYTES = 64
 FIRST_KEYS = 4096
 FIRST_PRODUCERS = 64
 FIRST_NAMES = 2048
 FIRST_NODES = 2048
 FIRST_ARENA_BYTES = 1 << 18
 FIRST_RECORD_POSITIONS = 4096
-"""The smallest initial numbers of rows, and the initial size of the arena (the bytes of names and metadata)."""
+"""The smallest initial numbers of rows, and the initial size of the arena in bytes."""
+BYTES_PER_FIRST_KEY = 1024
 MAX_FIRST_KEYS = (1 << 15) - 1
-"""The upper limit of this number of keys. A large log gets more initial keys than a small log, up to this limit."""
+"""For a large log, the initial number of keys is one per BYTES_PER_FIRST_KEY bytes of the log, up to MAX_FIRST_KEYS."""
 GROWTH = 4
 """Growth factor of the keys, the names and the arena when they are full."""
 BYTES_PER_KEY = 512
 MAX_LIKELY_KEYS = 1 << 22
-"""When the arrays of keys grow, they get space for at least one key per BYTES_PER_KEY bytes of the log. This minimum is
-never more than MAX_LIKELY_KEYS. Unused space is free: the operating system provides memory only when it is used."""
+"""When the arrays of keys grow, they get space for at least one key per BYTES_PER_KEY bytes of the log, up to
+MAX_LIKELY_KEYS. Unused space costs nothing, because the operating system provides memory only when it is used."""
 
 
 class FoldArrays:
-    """The arrays of a fold. layout.py describes their columns.
+    """The arrays of a fold state. layout.py describes their columns.
 
-    Two more arrays are memory for one call of the kernel in fold.py. `record_positions` receives the positions of the
-    records that are not offset records. `block` holds offset records that are read but not folded yet.
+    Two more arrays are working memory for the kernel in fold.py. `record_positions` receives the positions of the
+    records that are not offset records. `block` contains offset records that were read but not folded yet.
     """
 
-    rules: Array  # The subclass FoldState sets this array.
+    rules: Array  # FoldState, the subclass, sets this array.
 
     def __init__(self, log_size: int) -> None:
         """Make the initial arrays for a log of about `log_size` bytes."""
         self.counts = np.zeros(len(layout.COUNTS), np.int64)
         self.counts[layout.FREE_NODE] = -1
         self._likely_keys = min(log_size // BYTES_PER_KEY, MAX_LIKELY_KEYS)
-        key_count = 1 << max(FIRST_KEYS, min(log_size // 1024, MAX_FIRST_KEYS)).bit_length()
+        likely_first_keys = min(log_size // BYTES_PER_FIRST_KEY, MAX_FIRST_KEYS)
+        # The hash tables need a power of two.
+        key_count = 1 << max(FIRST_KEYS, likely_first_keys).bit_length()
         entry_bytes, self.arena, tombstones = _allocate(64 * key_count, FIRST_ARENA_BYTES, 8 * key_count)
         self.entries = entry_bytes.view(np.int64).reshape(key_count, 8)
         self.tombstones = tombstones.view(np.int64)
@@ -66,11 +73,15 @@ class FoldArrays:
         return layout.Tables(*(getattr(self, name) for name in layout.Tables._fields))
 
     def grow(self, batch_size: int, record_count: int) -> None:
-        """Make space for a batch of this size in bytes. An array that must grow gets space for many more batches."""
+        """Make space for a batch of `batch_size` bytes with `record_count` records.
+
+        An array that must grow gets space for many more batches.
+        """
         new_keys = record_count + BLOCK_ROWS
         if self._lacks_keys(new_keys) or self._lacks_names(new_keys) or self._lacks_bytes(batch_size):
             self._drop_unused()
-        if (key_count := int(self.counts[layout.ENTRIES]) + new_keys) > len(self.entries):
+        key_count = int(self.counts[layout.ENTRIES]) + new_keys
+        if key_count > len(self.entries):
             capacity = max(GROWTH * len(self.entries), 2 * key_count, self._likely_keys)
             entries = _allocate(64 * capacity)[0].view(np.int64).reshape(capacity, 8)
             entries[: len(self.entries)] = self.entries
@@ -94,15 +105,16 @@ class FoldArrays:
         if record_count > len(self.record_positions):
             self.record_positions = np.empty((record_count, 5), np.int64)
 
-    def _lacks_keys(self, count: int) -> bool:
-        key_count = int(self.counts[layout.ENTRIES]) + count
+    def _lacks_keys(self, new_keys: int) -> bool:
+        """Return whether the arrays of keys are too small for `new_keys` more keys."""
+        key_count = int(self.counts[layout.ENTRIES]) + new_keys
         return key_count > len(self.entries) or 2 * key_count > len(self.slots)
 
-    def _lacks_names(self, count: int) -> bool:
-        return int(self.counts[layout.NAMES]) + count > min(len(self.names), len(self.name_slots) // 2)
+    def _lacks_names(self, new_names: int) -> bool:
+        return int(self.counts[layout.NAMES]) + new_names > min(len(self.names), len(self.name_slots) // 2)
 
-    def _lacks_bytes(self, size: int) -> bool:
-        return bool(self.counts[layout.ARENA_BYTES] + size > len(self.arena))
+    def _lacks_bytes(self, new_bytes: int) -> bool:
+        return bool(self.counts[layout.ARENA_BYTES] + new_bytes > len(self.arena))
 
     def _rehash(self, key_count: int) -> None:
         """Make a new hash table of the keys, with space for several times `key_count`."""
@@ -110,14 +122,15 @@ class FoldArrays:
         table.rehash(self.entries, self.counts[layout.ENTRIES], self.names, self.slots)
 
     def _rehash_names(self) -> None:
+        """Make a new hash table of the names."""
         self.name_slots = _create_slots(1 << (2 * len(self.names) - 1).bit_length())
         table.rehash_names(self.names, self.counts[layout.NAMES], self.arena, self.name_slots)
 
     def _drop_unused(self) -> None:
         """Drop unused keys and unused bytes of the arena, if at least half of the keys or half of the bytes are unused.
 
-        A key is unused if it has no committed offset and no pending commit. If all keys of a group are unused, one of
-        them is kept, because a shard contains the ids of all groups that have records in the log.
+        If all keys of a group are unused, one of these keys is kept. The reason: the result of a load contains the ids
+        of all groups that have records in the log.
         """
         count = int(self.counts[layout.ENTRIES])
         is_kept = self.entries[:count, layout.RECORD_OFFSET] >= 0
@@ -146,15 +159,17 @@ class FoldArrays:
 
     def _drop_producers(self) -> None:
         """Drop producers that have no pending commits, and make space for several times the remaining producers."""
-        kept_rows = self.producers[(self.producers[:, 2] != 0) & (self.producers[:, 1] >= 0)]
+        is_used = self.producers[:, layout.IS_USED] != 0
+        has_pending_commits = self.producers[:, layout.FIRST_NODE] >= 0
+        kept_rows = self.producers[is_used & has_pending_commits]
         self.producers = np.zeros((max(FIRST_PRODUCERS, 1 << (8 * len(kept_rows)).bit_length()), 3), np.int64)
         self.counts[layout.PRODUCERS] = 0
         for producer_id, node, _ in kept_rows.tolist():
             row = transactions.find_or_add_producer(producer_id, self.counts, self.producers)
-            self.producers[row, 1] = node
+            self.producers[row, layout.FIRST_NODE] = node
 
     def groups(self) -> tuple[Array, Array]:
-        """Return the array of groups (columns: layout.py), and for each name (group and topic) the row of its group."""
+        """Return the array `groups` (columns: layout.py), and an array with the number of the group of each name."""
         entry_count, name_count = self.counts[[layout.ENTRIES, layout.NAMES]].tolist()
         group_of_name = np.empty(name_count, np.int64)
         groups = np.empty((name_count, 4), np.int64)
@@ -165,7 +180,7 @@ class FoldArrays:
         return groups[:group_count], group_of_name
 
     def arrays_to_save(self) -> dict[str, Array]:
-        """Return the used rows of the arrays. `FoldState.restore` makes the same state from them."""
+        """Return the used rows of the arrays by name, from which `FoldState.restore` makes the same state."""
         count_columns = dict.fromkeys(("entries", "extras", "tombstones"), layout.ENTRIES)
         count_columns |= {
             "names": layout.NAMES,
@@ -177,29 +192,33 @@ class FoldArrays:
         return {**used_rows, "counts": self.counts, "producers": self.producers}
 
     def set_arrays(self, saved_arrays: Mapping[str, Array]) -> None:
-        """Use arrays that `arrays_to_save` returned. The hash tables of keys and names are made again."""
+        """Use arrays that `arrays_to_save` returned, and make the hash tables of keys and names again."""
         for name, array in saved_arrays.items():
             setattr(self, name, array)
         self._rehash_names()
         self._rehash(len(self.entries))
 
 
-def _create_slots(count: int) -> Array:
+def _create_slots(slot_count: int) -> Array:
     """Return an empty hash table. A free slot contains -1."""
-    slots = _allocate(8 * count)[0].view(np.int64)
+    slots = _allocate(8 * slot_count)[0].view(np.int64)
     slots[:] = -1
     return slots
 
 
 def _allocate(*sizes: int) -> list[Array]:
-    """Return arrays of these sizes in bytes, each starting at a cache line.
+    """Return arrays of these sizes in bytes. Each array starts at a cache line of the CPU.
 
     The arrays share one allocation, because the operating system uses large memory pages only for a large allocation.
     """
-    ends = np.cumsum([size + -size % 64 for size in sizes]).tolist()
-    memory = np.empty(ends[-1] + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    return [memory[start + end - size - -size % 64 :][:size] for size, end in zip(sizes, ends, strict=True)]
+    padded_sizes = [size + -size % _CACHE_LINE_BYTES for size in sizes]
+    memory = np.empty(sum(padded_sizes) + _CACHE_LINE_BYTES, np.uint8)
+    start = -memory.ctypes.data % _CACHE_LINE_BYTES
+    arrays = []
+    for size, padded_size in zip(sizes, padded_sizes, strict=True):
+        arrays.append(memory[start : start + size])
+        start += padded_size
+    return arrays
 
 
 def lengthen(array: Array, length: int) -> Array:

@@ -1,7 +1,7 @@
-"""Numpy columns of the offsets in the arrays of a fold, made without a Python object per row.
+"""Committed offsets as numpy columns, made from the arrays of a fold state without a Python object per offset.
 
-A fold is the state of the compiled engine after some batches of a log. layout.py describes its arrays: an entry is the
-row of a group and topic-partition, and the arena contains the bytes of names and metadata.
+A fold state is the state of one log partition after the compiled engine has read some batches. layout.py describes its
+arrays. An entry is the row of a key (group, topic and partition). The arena contains the bytes of names and metadata.
 """
 
 from __future__ import annotations
@@ -20,26 +20,31 @@ from kafkagroups.kernels.scan import is_java_text, load_int16
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8)
 ID_SIZE = 22
 """The number of letters in the text of a topic id (a UUID in base64)."""
-_GROUP = 0
-_TOPIC = 2
-_PARTITION = 4
-_METADATA = 5
-"""The columns of `positions`, which has a row for each committed offset.
+_GROUP, _GROUP_SIZE, _TOPIC, _TOPIC_SIZE, _PARTITION, _METADATA, _METADATA_SIZE = range(7)
+"""The columns of `positions`, an array with a row for each committed offset.
 
-_GROUP, _TOPIC and _METADATA are positions of bytes in the arena. The column after each of them is the number of these
-bytes. _PARTITION is the partition of the topic.
+_GROUP, _TOPIC and _METADATA are positions in the arena, where the bytes of the text begin. The column after each of
+them is the size of the text in bytes. _PARTITION is the partition of the topic.
 """
 
 
 class Texts(NamedTuple):
-    """Texts in Arrow's layout. `content` is the UTF-8 of all texts. `ends` is 0, and then each text's end in it."""
+    """Texts in Arrow's layout.
+
+    `content` contains the UTF-8 bytes of all texts, one after another. The first element of `ends` is 0. The other
+    elements are the positions in `content` where the texts end.
+    """
 
     ends: Array
     content: Array
 
 
 class OffsetColumns:
-    """Committed offsets as columns. Most methods return one column, with a row for each number in `entries`."""
+    """Committed offsets as columns. Most methods return the column that has the method's name.
+
+    A column has a row for each number in `entries`, which are numbers of rows in `arrays.entries`. `positions` is
+    computed if it is None.
+    """
 
     def __init__(self, arrays: OffsetArrays, entries: Array, positions: Array | None = None) -> None:
         if positions is None:
@@ -60,8 +65,8 @@ class OffsetColumns:
         return OffsetColumns(self._arrays, self._entries[start:end], self._positions[start:end])
 
     def text_sizes(self) -> Array:
-        """Return for each row how many bytes its texts have at most."""
-        return self._positions[:, [1, 3, 6]].sum(1) + ID_SIZE
+        """Return for each row the largest number of bytes that the texts of the row can have together."""
+        return self._positions[:, [_GROUP_SIZE, _TOPIC_SIZE, _METADATA_SIZE]].sum(1) + ID_SIZE
 
     def group(self) -> Texts:
         return self._texts(_GROUP)
@@ -83,7 +88,7 @@ class OffsetColumns:
         return self._texts(_METADATA) if _are_java_texts(self._arrays.arena, self._positions) else None
 
     def metadata_bytes(self) -> list[bytes]:
-        """Return the metadata of each row, as the bytes in its record."""
+        """Return the metadata of each row as bytes, unchanged from the record."""
         arena = self._arrays.arena
         return [arena[start : start + size].tobytes() for start, size in self._positions[:, _METADATA:].tolist()]
 
@@ -94,7 +99,7 @@ class OffsetColumns:
         return self._epochs_and_flags & layout.HAS_EXPIRE != 0
 
     def expire_timestamp(self) -> Array:
-        return self._extras[:, 0]
+        return self._extras[:, layout.EXPIRE_TIME]
 
     def has_topic_id(self) -> Array:
         return self._epochs_and_flags & layout.HAS_TOPIC_ID != 0
@@ -102,7 +107,7 @@ class OffsetColumns:
     def topic_id(self) -> Texts:
         """Return the topic ids as Kafka prints them. The text of a row without a topic id is empty."""
         has_id = self.has_topic_id()
-        ids = np.ascontiguousarray(self._extras[has_id, 1:3]).view(np.uint8)
+        ids = np.ascontiguousarray(self._extras[has_id, layout.TOPIC_ID_START : layout.TOPIC_ID_END + 1]).view(np.uint8)
         texts = np.empty((len(ids), ID_SIZE), np.uint8)
         _write_ids(ids, _BASE64, texts)
         return Texts(_sum_sizes(has_id * ID_SIZE), texts.reshape(-1))
@@ -118,7 +123,7 @@ class OffsetColumns:
 
 
 def _sum_sizes(sizes: Array) -> Array:
-    """Return 0, and then the end of each text, if texts of these sizes are side by side."""
+    """Return `ends` of Texts for texts of these sizes in bytes."""
     ends = np.zeros(len(sizes) + 1, np.int32)
     np.cumsum(sizes, out=ends[1:])
     return ends
@@ -126,24 +131,24 @@ def _sum_sizes(sizes: Array) -> Array:
 
 @kernel
 def _fill_positions(all_entries: Any, entries: Any, names: Any, arena: Any, positions: Any) -> None:
-    """Fill `positions` for the given entries. In the arena, a group and a topic each follow their size (int16)."""
+    """Fill `positions` for the given entries. The arena has the size of a group or topic (int16) before its bytes."""
     for row in range(len(entries)):
         name_and_partition = all_entries[entries[row], layout.NAME_AND_PARTITION]
-        positions[row, 4] = np.int32(name_and_partition & layout.PARTITION_MASK)
-        start = names[name_and_partition >> 32, layout.NAME_TEXT] >> 20
+        positions[row, _PARTITION] = np.int32(name_and_partition & layout.PARTITION_MASK)
+        start = names[name_and_partition >> layout.PARTITION_BITS, layout.NAME_TEXT] >> layout.SIZE_BITS
         metadata = all_entries[entries[row], layout.METADATA]
-        for column in (0, 2):
+        for column in (_GROUP, _TOPIC):
             size = load_int16(arena, start)
             positions[row, column] = start + 2
             positions[row, column + 1] = size
             start += 2 + size
-        positions[row, 5] = metadata >> 20
-        positions[row, 6] = metadata & layout.SIZE_MASK
+        positions[row, _METADATA] = metadata >> layout.SIZE_BITS
+        positions[row, _METADATA_SIZE] = metadata & layout.SIZE_MASK
 
 
 @kernel
 def _copy_texts(arena: Any, positions: Any, column: int, content: Any) -> None:
-    """Copy the texts of one column of `positions` to `content`, side by side."""
+    """Copy the texts of one column of `positions` to `content`, one after another."""
     end = 0
     for row in range(len(positions)):
         size = positions[row, column + 1]
@@ -155,7 +160,7 @@ def _copy_texts(arena: Any, positions: Any, column: int, content: Any) -> None:
 def _are_java_texts(arena: Any, positions: Any) -> bool:
     """Return whether all metadata is valid UTF-8, so that a Java String preserves it."""
     for row in range(len(positions)):
-        if not is_java_text(arena, positions[row, 5], positions[row, 6]):
+        if not is_java_text(arena, positions[row, _METADATA], positions[row, _METADATA_SIZE]):
             return False
     return True
 
@@ -164,7 +169,8 @@ def _are_java_texts(arena: Any, positions: Any) -> bool:
 def _write_ids(ids: Any, alphabet: Any, texts: Any) -> None:
     """Write UUIDs (16 bytes each) as Kafka prints them: base64 for URLs, without padding."""
     for row in range(len(ids)):
-        for letter in range(22):
+        for letter in range(ID_SIZE):
+            # Each letter encodes 6 bits, which can be in two bytes.
             bit = 6 * letter
             byte = bit >> 3
             two_bytes = np.int64(ids[row, byte]) << 8 | (np.int64(ids[row, byte + 1]) if byte < 15 else 0)

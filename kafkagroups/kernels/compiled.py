@@ -1,18 +1,19 @@
 """How numba compiles the functions of this package, and where the machine code is cached.
 
-A function with the decorator `kernel` or `inlined` is called a kernel. Kernels run without the GIL, so threads run in
-parallel. They also run without numba's reference counts (`_nrt`), which would cost more time than the work itself. So
-kernels cannot allocate memory: every array that they need is an argument.
+A function with the decorator `kernel` or `inlined` is called a kernel. Kernels run without the GIL (Python's global
+lock), so threads run in parallel. Kernels also run without numba's reference counts (`_nrt`), because counting would
+cost more time than the work itself. So kernels cannot allocate memory: every array that a kernel needs is an argument.
 
 The machine code is cached in the first of these folders that is writable:
 
 1. the folder in the environment variable NUMBA_CACHE_DIR, if it is set (then no other folder is tried),
 2. the folder `__pycache__` of this package,
-3. the user's cache folder. Spark's executors use it, because they get the package as a zip.
+3. the user's cache folder. Spark's executors use this folder, because they receive the package as a zip.
 
-Machine code is stale if its source has changed. Numba stores a stamp of the source with the machine code, and compares
-it later. By default, the stamp describes only the file of the function, but a kernel calls kernels of other files. So
-this module uses a hash of all source files as the stamp. A cache folder outside the package has this hash in its name.
+If the source of a kernel has changed, its cached machine code must not be used. Numba stores a stamp of the source with
+the machine code, and compares the stamp when it reads the cache. Numba's own stamp describes only the file of the
+function, but a kernel calls kernels of other files. So this module uses a hash of all source files as the stamp. A
+cache folder outside the package has this hash in its name.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ _source_files = sorted(
 )
 _source_bytes = b"".join(content for name, content in _source_files if name.endswith(".py"))
 SOURCES_HASH = hashlib.sha256(_source_bytes + os.environ.get("KAFKAGROUPS_CRC32C", "").encode()).hexdigest()
-"""Identifies what the machine code was compiled from: the source files and the chosen CRC-32C code (crc32c.py)."""
+"""The stamp of the machine code: a hash of the source files and of the setting that chooses a kernel in crc32c.py."""
 
 
 class MachineCodeLocator(_CacheLocator):
-    """Gives numba the folder of the cached machine code, and the stamp of its source files."""
+    """Tells numba the folder of the cached machine code, and the stamp of the source files."""
 
     def __init__(self, function: Callable[..., Any], folder: str) -> None:
         self._line = function.__code__.co_firstlineno
@@ -90,16 +91,17 @@ def _cache_folder() -> str | None:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Return a kernel: the function is compiled to machine code when it is first called."""
+    """Return the function as a kernel, which is compiled to machine code when it is first called."""
     return _compile(function, "never")
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Return a small kernel that is compiled as a part of the kernels that call it."""
+    """Return the function as a kernel that is compiled as a part of each kernel that calls it."""
     return _compile(function, "always")
 
 
 def _compile(function: Callable[..., Any], inline: str) -> Any:
+    """Return the function as a kernel. `inline` is numba's option of the same name: "never" or "always"."""
     dispatcher: Any = njit(nogil=True, inline=inline, _nrt=False)(function)
     # Without a writable folder, enable_caching would raise an error.
     if _cache_folder() is not None:

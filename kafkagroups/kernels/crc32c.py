@@ -1,7 +1,7 @@
-"""Kernels that compute CRC-32C: with the CPU's instruction if it has one, otherwise with eight tables.
+"""Kernels that compute CRC-32C: with the CPU's instruction if the CPU has one, otherwise with eight tables.
 
-`crc32c` is the faster kernel that works on this CPU. With `KAFKAGROUPS_CRC32C=tables` in the environment, it is always
-the kernel with the tables. CRC-32C is the checksum of a Kafka record batch.
+CRC-32C is the checksum of a Kafka record batch. The module chooses one of the two kernels as `crc32c`. If the
+environment variable KAFKAGROUPS_CRC32C is "tables", the module chooses the kernel with the tables on every CPU.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _POLYNOMIAL = 0x82F63B78
 
 
 def _make_tables() -> np.ndarray[Any, Any]:
-    """Return table n for n from 0 to 7: the CRC of each byte that is followed by n zero bytes."""
+    """Return 8 tables. Table n has, for each value of a byte, the CRC of this byte and n zero bytes after it."""
     tables = np.zeros((8, 256), np.uint32)
     for byte in range(256):
         crc = byte
@@ -55,15 +55,18 @@ def crc32c_by_tables(data: Any, start: int, end: int) -> int:
 
 
 LANE_BYTES = 128
-"""The size of a lane. The data is split into lanes, and three neighbouring lanes are read at the same time. A CRC
-instruction waits for the result of the previous instruction, so one lane alone leaves the CPU idle most of the time.
-Three lanes with separate checksums take little longer than one lane."""
+"""The size of a lane in bytes. A lane is a part of the data with a separate checksum, and three lanes are read at the
+same time. A CRC instruction waits for the result of the previous instruction. So with one lane, the CPU would wait most
+of the time. Three lanes take little more time than one lane."""
 
 
-def _make_shift_tables(count: int) -> np.ndarray[Any, Any]:
-    """Return a table for each of the four bytes of a checksum: what each byte becomes after `count` more zero bytes."""
+def _make_shift_tables(zero_bytes: int) -> np.ndarray[Any, Any]:
+    """Return 4 tables, one for each byte of a checksum: what the byte becomes after more zero bytes.
+
+    `zero_bytes` is the number of these zero bytes.
+    """
     tables = np.arange(256, dtype=np.uint32) << (8 * np.arange(4, dtype=np.uint32))[:, None]
-    for _ in range(count):
+    for _ in range(zero_bytes):
         tables = tables >> 8 ^ _TABLES[0, tables & 0xFF]
     return tables
 
@@ -74,7 +77,7 @@ _SHIFT_TWO_LANES = _make_shift_tables(2 * LANE_BYTES)
 
 @inlined
 def _shift(crc: Any, tables: Any) -> Any:
-    """Return what a checksum becomes after more zero bytes. The tables determine how many zero bytes."""
+    """Return what a checksum becomes after more zero bytes. `tables` is the result of `_make_shift_tables`."""
     low = crc & np.uint64(0xFFFF)
     high = crc >> np.uint64(16)
     byte_mask = np.uint64(0xFF)
@@ -99,7 +102,7 @@ def crc32c_by_instruction(data: Any, start: int, end: int) -> int:
             crc = add_to_crc32c(crc, load64(data, lane_position))
             second_crc = add_to_crc32c(second_crc, load64(data, lane_position + LANE_BYTES))
             third_crc = add_to_crc32c(third_crc, load64(data, lane_position + 2 * LANE_BYTES))
-        # Two lanes follow the first lane, and one lane follows the second lane.
+        # The first checksum must include the bytes of two more lanes, and the second checksum those of one more lane.
         crc = np.uint64(_shift(crc, _SHIFT_TWO_LANES) ^ _shift(second_crc, _SHIFT_ONE_LANE)) ^ third_crc
         position += 3 * LANE_BYTES
     while position + 8 <= end:
@@ -112,7 +115,7 @@ def crc32c_by_instruction(data: Any, start: int, end: int) -> int:
 
 
 def can_use_instruction(features: Mapping[str, bool], environment: Mapping[str, str]) -> bool:
-    """Return whether the CPU has SSE 4.2 and KAFKAGROUPS_CRC32C does not forbid its use."""
+    """Return whether the CPU has the CRC instruction (SSE 4.2) and the environment variable permits its use."""
     return bool(features.get("sse4.2")) and environment.get("KAFKAGROUPS_CRC32C") != "tables"
 
 

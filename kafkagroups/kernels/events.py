@@ -1,47 +1,55 @@
-"""Kernel that reads a log a second time, to find the commits that create groups."""
+"""Kernel that reads a log a second time, to find the commits that may create groups.
+
+The new coordinator creates a group when it reads a commit of a group that does not exist. That can happen at the first
+commit of the group. It can also happen at the first commit after any group record, because a group record can remove
+the group. These commits are called events. The caller decides at each event whether the group exists.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kafkagroups.kernels.compiled import kernel
+from kafkagroups.kernels.layout import RECORD_COUNT_AT
 from kafkagroups.kernels.scan import find_record_parts, hash_bytes, load_int16, load_int32, load_int64, same_bytes
-from kafkagroups.log.record_batch import HEADER_SIZE
+from kafkagroups.log.batch import CONTROL
+from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_AT
+from kafkagroups.log.record_batch import ATTRIBUTES_AT, HEADER_SIZE
+
+ID_POSITION, ID_SIZE = range(2)
+"""The columns of `id_slots`."""
 
 
 @kernel
-def find_commit_events(data: Any, groups: Any, name_slots: Any, group_exists: Any, events: Any) -> int:
-    """Fill `events` with the commits that may create a group, and return the number of events.
+def find_commit_events(data: Any, id_bytes: Any, id_slots: Any, has_event: Any, events: Any) -> int:
+    """Fill `events` with the events in a segment, and return the number of events.
 
-    The new coordinator creates a group when it reads a commit of a group that does not exist. That can happen at the
-    first commit of the group. It can also happen at the first commit after any group record, because a group record
-    can remove the group. The caller checks whether the group exists at an event. An event is the offset of the
-    commit's record, and the group's row in `name_slots`.
+    A row of `events` has the Kafka offset of the commit's record, and the slot of the group's id.
 
-    `data` contains batches of a segment that was folded before (layout.py), without compression. `groups` contains the
-    bytes of all group ids, one after the other. `name_slots` is a hash table of the ids: the position and the size of
-    each id in `groups`; a row with size -1 is free. `group_exists` has the same rows as `name_slots`. It is 1 if the
-    group's next commit is no event: a commit sets it to 1, and a group record sets it to 0.
+    `data` contains the uncompressed batches of a segment that the compiled engine has already loaded. `id_bytes`
+    contains the bytes of all group ids, one after another. `id_slots` is a hash table of the ids. A row of this table
+    is a slot. It has the position of an id in `id_bytes`, and the id's size in bytes (-1: the slot is free).
+    `has_event` has an element for each slot: 1 if an event of the group was found after the group's last group record.
     """
     position = 0
     end = len(data)
     count = 0
-    mask = len(name_slots) - 1
+    mask = len(id_slots) - 1
     while end - position >= HEADER_SIZE:
-        size = load_int32(data, position + 8) + 12
+        size = load_int32(data, position + SIZE_AT) + LOG_OVERHEAD
         if size < HEADER_SIZE or size > end - position:
             break
         base_offset = load_int64(data, position)
-        attributes = load_int16(data, position + 21)
-        record_count = load_int32(data, position + 57)
+        attributes = load_int16(data, position + ATTRIBUTES_AT)
+        # A control batch contains only transaction markers.
+        record_count = 0 if attributes & CONTROL else load_int32(data, position + RECORD_COUNT_AT)
         record_start = position + HEADER_SIZE
         batch_end = position + size
-        # A control batch (0x20) contains only transaction markers.
-        for _ in range(0 if attributes & 0x20 else record_count):
+        for _ in range(record_count):
             record_start, offset_delta, key_start, key_size, _, value_size = find_record_parts(
                 data, record_start, batch_end
             )
-            # Only a batch that was not checked can be unreadable: the fold stopped before this batch (log/stop.py).
+            # The load has checked all batches up to its stop (log/stop.py). So this record comes after the stop.
             if record_start < 0:
                 break
             if key_size < 4:
@@ -49,17 +57,19 @@ def find_commit_events(data: Any, groups: Any, name_slots: Any, group_exists: An
             record_type = load_int16(data, key_start)
             group_start = key_start + 4
             group_size = load_int16(data, key_start + 2)
-            if group_size < 0 or group_size > key_size - 4 or (record_type <= 1 and value_size < 0):
+            is_offset_record = record_type <= 1
+            is_offset_tombstone = is_offset_record and value_size < 0
+            if group_size < 0 or group_size > key_size - 4 or is_offset_tombstone:
                 continue
             slot = hash_bytes(data, group_start, group_size) & mask
-            while name_slots[slot, 1] >= 0:
-                if name_slots[slot, 1] == group_size and same_bytes(
-                    data, group_start, groups, name_slots[slot, 0], group_size
+            while id_slots[slot, ID_SIZE] >= 0:
+                if id_slots[slot, ID_SIZE] == group_size and same_bytes(
+                    data, group_start, id_bytes, id_slots[slot, ID_POSITION], group_size
                 ):
-                    if record_type > 1:
-                        group_exists[slot] = 0
-                    elif not group_exists[slot]:
-                        group_exists[slot] = 1
+                    if not is_offset_record:
+                        has_event[slot] = 0
+                    elif not has_event[slot]:
+                        has_event[slot] = 1
                         events[count, 0] = base_offset + offset_delta
                         events[count, 1] = slot
                         count += 1

@@ -1,13 +1,13 @@
 """Kernel that folds a segment: finds the newest commit of each key, and applies markers to pending commits.
 
-A fold is the state after some batches, and to fold a batch means to apply its records to this state. layout.py
-describes the arrays of the state (slots, entries, names, nodes). The rules are those of groups/offsets.py. The two
-coordinators differ where `IS_CLASSIC` is used.
+To fold a batch means to apply its records to the state of the log partition. layout.py describes the arrays of this
+state (slots, entries, names, nodes) and the other terms. The rules are those of groups/offsets.py. The two coordinators
+differ where `IS_CLASSIC` is used.
 
-The kernel checks each batch, and puts its offset records (key types 0 and 1) into the rows of a block. The kernel folds
-the block when the block is full, and before a transaction marker. To fold a row, it reads the slot of the row's key,
-then the entry, then the name. It starts to load the slot, the entry and the name PREFETCH_DISTANCE rows before their
-use, so that it does not wait for memory. The arrays are indexed directly, because a view of a row would cost more time
+The kernel checks each batch, and puts its offset records (key types 0 and 1) into a block, one record per row. The
+kernel folds the block when the block is full, and before a transaction marker. To fold a row, the kernel reads the slot
+of the row's key, then the entry, then the name. The CPU starts to load each of them PREFETCH_DISTANCE rows earlier, so
+that the kernel does not wait for memory. The arrays are indexed directly, because a view of a row would cost more time
 than the work on the row.
 
 If a log has an unusual layout, damage, or a record that a coordinator refuses, the kernel returns HAND_OVER. The
@@ -39,8 +39,10 @@ from kafkagroups.kernels.layout import (
     HAND_OVER,
     IS_CLASSIC,
     KEY_HASH,
+    LAST_OFFSET_DELTA_AT,
     MAX_INT64,
     MAX_OFFSET_VERSION,
+    MAX_TIMESTAMP_AT,
     MAX_TYPE0_VERSION,
     METADATA,
     NAME_AND_PARTITION,
@@ -49,7 +51,7 @@ from kafkagroups.kernels.layout import (
     NAME_TEXT,
     NAMES,
     NEEDS_MARKER,
-    NEEDS_MORE,
+    NEEDS_MORE_BYTES,
     NEWEST_VALUE,
     NEXT_OFFSET,
     NO_SPACE,
@@ -57,13 +59,22 @@ from kafkagroups.kernels.layout import (
     NODES,
     OFFSET,
     OK,
+    OTHER_KEY_SIZE,
+    OTHER_KEY_START,
+    OTHER_OFFSET,
     OTHER_RECORDS,
+    OTHER_VALUE_SIZE,
+    OTHER_VALUE_START,
+    PARTITION_BITS,
     PAUSED,
     PREFETCH_DISTANCE,
     PRODUCER_ID,
+    PRODUCER_ID_AT,
     PRODUCERS,
+    RECORD_COUNT_AT,
     RECORD_OFFSET,
     RECORDS,
+    SIZE_BITS,
     STOPPED,
     UNTIL_OFFSET,
     UNTIL_TIME,
@@ -82,36 +93,39 @@ from kafkagroups.kernels.scan import (
 from kafkagroups.kernels.table import find_or_add_entry, hash_key
 from kafkagroups.kernels.transactions import add_node, end_transaction
 from kafkagroups.kernels.values import read_offset_value
-from kafkagroups.log.record_batch import HEADER_SIZE
+from kafkagroups.log.batch import CODEC, CONTROL, NO_PRODUCER_ID, TRANSACTIONAL
+from kafkagroups.log.frames import LOG_OVERHEAD, MAGIC_AT, SIZE_AT
+from kafkagroups.log.record_batch import ATTRIBUTES_AT, CRC_AT, CRC_FROM, HEADER_SIZE
 
 
 @kernel
 def fold_segment(
-    data: Any, start: int, stride: int, is_last: bool, tables: Any, rows: Any, block: Any
+    data: Any, start: int, max_bytes: int, is_last: bool, tables: Any, other_records: Any, block: Any
 ) -> tuple[int, int]:
-    """Fold about `stride` bytes of a segment from position `start` on. Return a status and the next position to read.
+    """Fold about `max_bytes` bytes of a segment. Return a status and the position in `data` of the next byte to read.
 
-    What the caller must do before it continues at this position:
+    `data` contains bytes of the segment, and `start` is the position in `data` where the kernel begins. `is_last` is
+    true if `data` contains the last bytes of the segment. `other_records` receives the positions of the records that
+    are not offset records (columns: layout.py). `block` is working memory for the block.
 
+    The status says what the caller must do before it calls the kernel again at the returned position:
+
+    - PAUSED: nothing. The pause lets the caller report the progress.
     - NO_SPACE: grow the arrays.
-    - COMPRESSED: decompress and fold the compressed batches, and continue after them.
-    - NEEDS_MORE: read more bytes of the segment. This status is never returned if `is_last` is true, which means that
-      `data` contains the last bytes of the segment.
+    - COMPRESSED: decompress and fold the compressed batches, and continue after these batches.
+    - NEEDS_MORE_BYTES: read more bytes of the segment. This status is returned only if `is_last` is false.
 
-    After OK with a position before the end of `data`, all bytes from this position on are zero.
-
-    `rows` receives the records that are not offset records: offset, key position, key size, value position, value size.
-    `block` is memory for the block.
+    If the status is OK and the position is before the end of `data`, all bytes from this position on are zero.
     """
     rules = tables.rules
     counts = tables.counts
     slots = tables.slots
-    limits = _limits(tables, rows)
+    limits = _compute_limits(tables, other_records)
     mask = len(slots) - 1
     position = start
     end = len(data)
     status = OK
-    # The number of rows in the block, and how many bytes and producers these rows can add to the arrays at most.
+    # The used rows of the block, and how many arena bytes and producers folding these rows adds at most.
     block_rows = 0
     block_bytes = 0
     block_producers = 0
@@ -120,44 +134,42 @@ def fold_segment(
     previous_name_size = np.int64(-1)
     name_hash = np.int64(0)
     while position < end and status == OK:
-        if position - start >= stride:
+        if position - start >= max_bytes:
             status = PAUSED
             break
-        # The fields of a batch header are at fixed positions (log/record_batch.py): length 8, magic 16, checksum 17,
-        # attributes 21, last offset delta 23, newest timestamp 35, producer id 43, record count 57. The length does not
-        # include the first 12 bytes of the batch, so it is 49 or more.
-        length = np.int64(0)
+        # The size in the header does not include the first 12 bytes of the batch (LOG_OVERHEAD).
+        batch_size = np.int64(0)
+        is_magic_2 = False
         has_header = end - position >= HEADER_SIZE
         if has_header:
-            length = load_int32(data, position + 8)
-        batch_size = length + 12
-        if not is_last and (
-            not has_header or (batch_size > end - position and length >= 49 and data[position + 16] == 2)
-        ):
-            status = NEEDS_MORE
+            batch_size = load_int32(data, position + SIZE_AT) + LOG_OVERHEAD
+            is_magic_2 = batch_size >= HEADER_SIZE and data[position + MAGIC_AT] == 2
+        is_complete = batch_size <= end - position
+        if not is_last and (not has_header or (is_magic_2 and not is_complete)):
+            status = NEEDS_MORE_BYTES
             break
-        if length < 49 or batch_size > end - position or data[position + 16] != 2:
+        if not is_magic_2 or not is_complete:
             status = OK if _is_zero(data, position, end) else HAND_OVER
             break
         base_offset = load_int64(data, position)
-        attributes = load_int16(data, position + 21)
-        record_count = load_int32(data, position + 57)
-        producer_id = load_int64(data, position + 43)
-        if (
-            rules[CHECKS_CRC]
-            and crc32c(data, position + 21, position + batch_size) != load_int32(data, position + 17) & 0xFFFFFFFF
-        ):
+        attributes = load_int16(data, position + ATTRIBUTES_AT)
+        record_count = load_int32(data, position + RECORD_COUNT_AT)
+        producer_id = load_int64(data, position + PRODUCER_ID_AT)
+        stored_crc = load_int32(data, position + CRC_AT) & 0xFFFFFFFF
+        if rules[CHECKS_CRC] and crc32c(data, position + CRC_FROM, position + batch_size) != stored_crc:
             return HAND_OVER, position
-        if load_int64(data, position + 35) > rules[UNTIL_TIME] or base_offset >= rules[UNTIL_OFFSET]:
+        max_timestamp = load_int64(data, position + MAX_TIMESTAMP_AT)
+        if max_timestamp > rules[UNTIL_TIME] or base_offset >= rules[UNTIL_OFFSET]:
             status = STOPPED
             break
-        # In the block, NO_TRANSACTION marks a record without a transaction, so no producer may have this id.
+        # In the block, the producer id NO_TRANSACTION means that a record is not in a transaction. So a log with a
+        # producer of this id needs the readable engine.
         if record_count < 0 or producer_id == NO_TRANSACTION:
             return HAND_OVER, position
-        if attributes & 7:
+        if attributes & CODEC:
             status = COMPRESSED
             break
-        last_offset = base_offset + load_int32(data, position + 23)
+        last_offset = base_offset + load_int32(data, position + LAST_OFFSET_DELTA_AT)
         # A batch cannot contain more records than bytes, and offsets must ascend.
         if (
             record_count > batch_size
@@ -166,9 +178,10 @@ def fold_segment(
             or last_offset == MAX_INT64
         ):
             return HAND_OVER, position
-        is_control = (attributes & 0x20) != 0
+        is_control = (attributes & CONTROL) != 0
         has_space = _has_space(batch_size + block_bytes, record_count, block_producers, counts, limits)
-        if block_rows and (is_control or not has_space or block_rows + record_count > BLOCK_ROWS):
+        is_block_full = block_rows + record_count > BLOCK_ROWS
+        if block_rows and (is_control or is_block_full or not has_space):
             status = _fold_block(data, block, block_rows, tables)
             block_rows = 0
             block_bytes = 0
@@ -191,12 +204,12 @@ def fold_segment(
                 # The classic coordinator reads only the first record of a control batch.
                 is_applied = number == 0 if rules[IS_CLASSIC] else record_type in (COMMIT, ABORT)
                 if is_applied:
-                    is_commit = record_type == COMMIT
-                    end_transaction(producer_id, is_commit, tables)
+                    end_transaction(producer_id, record_type == COMMIT, tables)
         else:
             block_bytes += batch_size
             block_producers += 1
-            is_transactional = (attributes & 0x10) != 0 if rules[IS_CLASSIC] else producer_id != -1
+            # The new coordinator ignores the transactional bit.
+            is_transactional = (attributes & TRANSACTIONAL) != 0 if rules[IS_CLASSIC] else producer_id != NO_PRODUCER_ID
             first_offset = np.int64(-1)
             previous_offset = base_offset - 1
             for number in range(record_count):
@@ -211,11 +224,11 @@ def fold_segment(
                 record_type = load_int16(data, key_start)
                 if record_type != 0 and record_type != 1:
                     row = counts[OTHER_RECORDS]
-                    rows[row, 0] = offset
-                    rows[row, 1] = key_start
-                    rows[row, 2] = key_size
-                    rows[row, 3] = value_start
-                    rows[row, 4] = value_size
+                    other_records[row, OTHER_OFFSET] = offset
+                    other_records[row, OTHER_KEY_START] = key_start
+                    other_records[row, OTHER_KEY_SIZE] = key_size
+                    other_records[row, OTHER_VALUE_START] = value_start
+                    other_records[row, OTHER_VALUE_SIZE] = value_size
                     counts[OTHER_RECORDS] += 1
                     continue
                 name_size = group_and_topic_size(data, key_start, key_size)
@@ -267,8 +280,8 @@ def _is_zero(data: Any, start: int, end: int) -> bool:
 
 
 @inlined
-def _limits(tables: Any, rows: Any) -> tuple[int, int, int, int, int, int]:
-    """Return how many entries, arena bytes, nodes, producers, rows and names the arrays can contain.
+def _compute_limits(tables: Any, other_records: Any) -> tuple[int, int, int, int, int, int]:
+    """Return how many entries, arena bytes, nodes, producers, other records and names the arrays can contain.
 
     Half of the rows of a hash table stay free, so that searches stay short.
     """
@@ -277,35 +290,37 @@ def _limits(tables: Any, rows: Any) -> tuple[int, int, int, int, int, int]:
         len(tables.arena),
         len(tables.nodes),
         len(tables.producers) // 2,
-        len(rows),
+        len(other_records),
         min(len(tables.names), len(tables.name_slots) // 2),
     )
 
 
 @inlined
-def _has_space(size: int, record_count: int, producers: int, counts: Any, limits: Any) -> bool:
+def _has_space(new_bytes: int, record_count: int, new_producers: int, counts: Any, limits: Any) -> bool:
     """Return whether the arrays have space for the block and one more batch, whatever the batch contains.
 
-    `size` is the bytes of the batch and of the batches in the block. `record_count` is the records of the batch.
-    `producers` is how many producers the block can add. `limits` comes from `_limits`.
+    `new_bytes` is the size of the batch and of the batches in the block. `record_count` is the number of records in the
+    batch. `new_producers` is the largest number of producers that the block can add. `limits` is the result of
+    `_compute_limits`.
     """
+    max_entries, max_arena_bytes, max_nodes, max_producers, max_other_records, max_names = limits
     max_new_rows = record_count + BLOCK_ROWS
     return (
-        counts[ENTRIES] + max_new_rows <= limits[0]
-        and counts[ARENA_BYTES] + size <= limits[1]
-        and counts[NODES] + max_new_rows <= limits[2]
-        and counts[PRODUCERS] + producers + 2 <= limits[3]
-        and counts[OTHER_RECORDS] + record_count <= limits[4]
-        and counts[NAMES] + max_new_rows <= limits[5]
+        counts[ENTRIES] + max_new_rows <= max_entries
+        and counts[ARENA_BYTES] + new_bytes <= max_arena_bytes
+        and counts[NODES] + max_new_rows <= max_nodes
+        and counts[PRODUCERS] + new_producers + 2 <= max_producers
+        and counts[OTHER_RECORDS] + record_count <= max_other_records
+        and counts[NAMES] + max_new_rows <= max_names
     )
 
 
 @kernel
 def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
-    """Fold the rows of the block, and return a status.
+    """Fold the first `row_count` rows of the block, and return a status: OK or HAND_OVER.
 
-    In each step, load the entry of row `slot_row` and the name of the earlier row `name_row` into the CPU's cache, and
-    fold the still earlier row `row`.
+    Each step of the loop works on three rows. It loads the entry of row `slot_row` into the CPU's cache. It loads the
+    name of row `name_row`, which is PREFETCH_DISTANCE rows earlier. It folds row `row`, which is earlier again.
     """
     rules = tables.rules
     slots = tables.slots
@@ -316,14 +331,15 @@ def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
     previous_name = np.int64(-1)
     for slot_row in range(row_count + 2 * PREFETCH_DISTANCE):
         if slot_row < row_count:
-            entry = slots[block[slot_row, KEY_HASH] & mask]
-            if entry >= 0:
-                prefetch(entries, (entry & ENTRY_MASK) * 8)
+            slot_content = slots[block[slot_row, KEY_HASH] & mask]
+            if slot_content >= 0:
+                prefetch(entries, (slot_content & ENTRY_MASK) * 8)
         name_row = slot_row - PREFETCH_DISTANCE
         if 0 <= name_row < row_count and block[name_row, NAME_SIZE] >= 0:
-            entry = slots[block[name_row, KEY_HASH] & mask]
-            if entry >= 0:
-                name_position = tables.names[entries[entry & ENTRY_MASK, NAME_AND_PARTITION] >> 32, NAME_TEXT] >> 20
+            slot_content = slots[block[name_row, KEY_HASH] & mask]
+            if slot_content >= 0:
+                name = entries[slot_content & ENTRY_MASK, NAME_AND_PARTITION] >> PARTITION_BITS
+                name_position = tables.names[name, NAME_TEXT] >> SIZE_BITS
                 prefetch(tables.arena, name_position)
                 # The name can continue in the next cache line.
                 prefetch(tables.arena, name_position + 56)
@@ -335,13 +351,13 @@ def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
         )
         if entry < 0:
             return HAND_OVER
-        previous_name = entries[entry, NAME_AND_PARTITION] >> 32
+        previous_name = entries[entry, NAME_AND_PARTITION] >> PARTITION_BITS
         producer_id = block[row, PRODUCER_ID]
         offset = block[row, OFFSET]
         value_size = block[row, VALUE_SIZE]
         if value_size < 0 and (producer_id == NO_TRANSACTION or not is_classic):
-            # This tombstone deletes the committed offset now. Only the classic coordinator waits for the marker if the
-            # tombstone is in a transaction.
+            # This tombstone deletes the committed offset immediately. Only the classic coordinator waits for the marker
+            # if a tombstone is in a transaction.
             entries[entry, RECORD_OFFSET] = -1
             tables.tombstones[entry] = offset
             continue

@@ -1,9 +1,10 @@
 """The compiled engine: folds one log into a shard, or hands the log to the readable engine.
 
-To fold a log means to apply its records, in order, to the state of one partition. The readable engine is written in
-plain Python (groups/fold.py). It loads a log that has an unusual layout, damage, batches of magic 0 or 1, or a record
-that the coordinator refuses. It also loads every log under the rules of Kafka before 0.10.1, which stores offsets
-separately from groups. Tests compare the two engines on all captured, crafted and random logs.
+A shard is the state of one partition (groups/shard.py). To fold a log means to apply its records, one after another, to
+a shard. The readable engine is written in plain Python (groups/fold.py). The compiled engine hands over a log that has
+an unusual layout, damage, batches of magic 0 or 1, or a record that the coordinator refuses. The compiled engine also
+hands over every log if the rules are those of Kafka before 0.10.1, which stores offsets separately from groups. Tests
+compare the two engines on all captured, crafted and random logs.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ def fold(
     base: Shard | None = None,
     count_bytes: CountBytes = ignore_bytes,
 ) -> Shard:
-    """Fold a log, up to `stop` (log/stop.py), into a shard, which is the state of one partition (groups/shard.py).
+    """Fold a log into a shard. `stop` says where reading ends (log/stop.py).
 
-    `base` is the shard of the earlier part of the log. If it is given, the log is folded onto a copy of `base`, and
-    must begin at the next offset of `base` or later. `count_bytes` is called with the number of bytes that were read
-    since the last call.
+    `base` is the shard of the earlier part of the log, or None. If there is a `base`, the log is folded onto a copy of
+    `base`. The log must then begin at the next offset of `base` or later. `count_bytes` is called with the number of
+    bytes that were read since its last call.
     """
     shard = fold_if_possible(log, dialect, stop, base, count_bytes)
     if shard is None:
@@ -78,17 +79,16 @@ def fold_if_possible(
 
 
 def _start_state(log: Log, dialect: Dialect, stop: Stop, base: Shard | None) -> FoldState | None:
-    """Return a copy of the state of `base`, or an empty state if there is no `base`.
+    """Return the fold state to start with: a copy of the state of `base`, or an empty state if there is no `base`.
 
-    Return None if the readable engine folded `base`, because such a shard has no arrays.
+    Return None if the readable engine made `base`, because a shard from this engine has no arrays.
     """
     if base is None:
         return FoldState(dialect, stop, log.size)
     if not isinstance(base.offsets, FoldedShardOffsets):
         return None
-    return FoldState.restore(
-        dialect, {name: array.copy() for name, array in base.offsets.state.arrays_to_save().items()}
-    )
+    copied_arrays = {name: array.copy() for name, array in base.offsets.state.arrays_to_save().items()}
+    return FoldState.restore(dialect, copied_arrays)
 
 
 def _read_segments(log: Log, state: FoldState, count_bytes: CountBytes) -> bool:
@@ -115,29 +115,29 @@ def _read_segments(log: Log, state: FoldState, count_bytes: CountBytes) -> bool:
 
 
 def find_commits(log: Log, group_ids: Collection[str]) -> list[tuple[int, str]]:
-    """Return the offset and the group of each commit that may create one of these groups (events.py).
+    """Return the Kafka offset and the group id of each commit that may create one of these groups (events.py).
 
-    The log must have been folded before. The commits are in the order of the log.
+    The commits are in the order of the log. The compiled engine must have folded the log before.
     """
     slots = np.full((1 << (2 * len(group_ids) + 1).bit_length(), 2), -1, np.int64)
     id_bytes = bytearray()
     id_by_slot = {}
     for group_id in group_ids:
         encoded_id = group_id.encode()
-        # A group id can be empty, and numpy makes no array of 0 bytes.
+        # A group id can be empty, but numpy cannot make an array from 0 bytes.
         id_array = np.frombuffer(encoded_id or b"\0", np.uint8)
         slot = int(hash_bytes(id_array, 0, len(encoded_id))) & len(slots) - 1
-        while slots[slot, 1] >= 0:
+        while slots[slot, events.ID_SIZE] >= 0:
             slot = slot + 1 & len(slots) - 1
         slots[slot] = (len(id_bytes), len(encoded_id))
         id_by_slot[slot] = group_id
         id_bytes += encoded_id
-    group_exists = np.zeros(len(slots), np.int64)
+    has_event = np.zeros(len(slots), np.int64)
     commits = []
     for segment in log.segments:
         for data in decompress_segment(as_array(log.read(segment))):
             # An offset record has more than 20 bytes, so the array has space for all events.
             found_events = np.empty((len(data) // 20 + 1, 2), np.int64)
-            count = events.find_commit_events(data, as_array(id_bytes), slots, group_exists, found_events)
+            count = events.find_commit_events(data, as_array(id_bytes), slots, has_event, found_events)
             commits += [(offset, id_by_slot[slot]) for offset, slot in found_events[:count].tolist()]
     return commits

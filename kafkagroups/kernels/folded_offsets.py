@@ -1,6 +1,7 @@
-"""Offsets of a group that stay in the arrays of a compiled fold until they are read.
+"""Offsets of a group that stay in the arrays of the compiled engine until they are read.
 
-A fold is the state that the compiled engine keeps of one partition's log: arrays with the newest commits (layout.py).
+The compiled engine stores the newest commits of a log partition in arrays (layout.py). These arrays are the fold state
+of the partition. An entry is the row of one group and topic-partition in the array `entries`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, Topi
 
 
 class OffsetArrays(Protocol):
-    """The arrays of a fold that contain offsets. layout.py describes them."""
+    """The arrays of a fold state that contain offsets."""
 
     arena: Any
     entries: Any
@@ -20,14 +21,14 @@ class OffsetArrays(Protocol):
     names: Any
 
     def decode_offsets(self, entries: Any) -> PartitionOffsets:
-        """Return the committed offsets of these entries. An entry is the number of a row in the array `entries`."""
+        """Return the committed offsets of entries. The argument contains numbers of rows in `self.entries`."""
 
 
 class FoldedOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
-    """The committed offsets of one group, decoded when they are read. Pickling or copying makes a dict.
+    """The committed offsets of one group, which are decoded when they are read.
 
-    Each read decodes all offsets of the group again, except `len`. `entries` has the number of an entry in `arrays` for
-    each topic-partition of the group.
+    Every operation except `len` decodes all offsets of the group again. A copy or a pickle of this object is a dict.
+    `entries` contains the number of the entry of each topic-partition of the group.
     """
 
     def __init__(self, arrays: OffsetArrays, entries: Any) -> None:
@@ -44,7 +45,7 @@ class FoldedOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
         return len(self.entries)
 
     def items(self) -> Any:
-        """Return the decoded items. With this method, `dict()` and comparisons decode the offsets only once."""
+        """Return the decoded items. Without this method, `dict()` and comparisons would decode once per item."""
         return self.decode().items()
 
     def keys(self) -> Any:

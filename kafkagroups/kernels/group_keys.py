@@ -1,6 +1,7 @@
 """Kernels that find the group of each key, and sort the keys with a committed offset by group.
 
-A key is a group, a topic and a partition. layout.py describes the arrays.
+A key is a group, a topic and a partition. A name is a key without its partition. An entry is the row of a key in the
+array `entries`. layout.py describes the arrays.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from kafkagroups.kernels.layout import (
     NAME_AND_PARTITION,
     NAME_TEXT,
     NEWEST_VALUE,
+    PARTITION_BITS,
     RECORD_OFFSET,
+    SIZE_BITS,
 )
 from kafkagroups.kernels.scan import hash_bytes, load_int16, same_bytes
 
@@ -27,13 +30,14 @@ def find_groups(
 ) -> int:
     """Fill `groups` (columns: layout.py) and `group_of_name`, and return the number of groups.
 
-    A name is a group and a topic. `group_of_name` receives the row in `groups` for each name. `slots` is memory for a
-    hash table of the groups; the caller has filled it with -1.
+    `group_of_name` receives, for each name, the number of the group's row in `groups`. `entry_count` and `name_count`
+    are the numbers of used rows. `slots` is working memory for a hash table of the groups. The caller has filled this
+    table with -1, which means that a slot is free.
     """
     group_count = 0
     mask = len(slots) - 1
     for name in range(name_count):
-        group_start = names[name, NAME_TEXT] >> 20
+        group_start = names[name, NAME_TEXT] >> SIZE_BITS
         group_size = load_int16(arena, group_start)
         group_start += 2
         slot = hash_bytes(arena, group_start, group_size) & mask
@@ -55,7 +59,7 @@ def find_groups(
             group_count += 1
         group_of_name[name] = group
     for entry in range(entry_count):
-        group = group_of_name[entries[entry, NAME_AND_PARTITION] >> 32]
+        group = group_of_name[entries[entry, NAME_AND_PARTITION] >> PARTITION_BITS]
         if entries[entry, NEWEST_VALUE] > groups[group, GROUP_NEWEST_VALUE]:
             groups[group, GROUP_NEWEST_VALUE] = entries[entry, NEWEST_VALUE]
         groups[group, LIVE_KEYS] += entries[entry, RECORD_OFFSET] >= 0
@@ -66,11 +70,11 @@ def find_groups(
 def sort_live_keys(entries: Any, entry_count: int, group_of_name: Any, ends: Any, sorted_entries: Any) -> None:
     """Fill `sorted_entries` with the numbers of the entries that have a committed offset, group by group.
 
-    When this function is called, `ends` contains the position in `sorted_entries` where each group starts. Afterwards,
-    it contains the position where each group ends.
+    Before the call, `ends` must contain the index in `sorted_entries` where each group starts. After the call, `ends`
+    contains the index after the last entry of each group.
     """
     for entry in range(entry_count):
         if entries[entry, RECORD_OFFSET] >= 0:
-            group = group_of_name[entries[entry, NAME_AND_PARTITION] >> 32]
+            group = group_of_name[entries[entry, NAME_AND_PARTITION] >> PARTITION_BITS]
             sorted_entries[ends[group]] = entry
             ends[group] += 1

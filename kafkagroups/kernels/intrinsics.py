@@ -1,9 +1,9 @@
-"""Instructions that numba does not offer: unaligned loads, copies, prefetching, products, CRC-32C.
+"""CPU instructions that numba does not offer: unaligned loads, copies, prefetching, 128-bit products, CRC-32C.
 
-An intrinsic is a function that is called in a kernel (compiled.py). Its Python code runs when the kernel is compiled:
-it returns the types of the call, and a function `generate` that writes LLVM instructions.
+An intrinsic is a function that kernels (compiled.py) can call. Its Python code runs when numba compiles the kernel.
+This code returns the types of the call, and a function `generate` that writes LLVM instructions into the kernel.
 
-These functions do not check whether a position is inside its array. The kernels that call them must check this.
+An intrinsic does not check whether a position is inside its array. The kernel that calls the intrinsic must check this.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ def load_big_endian(typing: Any, data: Any, position: Any, bits: Any) -> Any:
 
 @intrinsic
 def prefetch(typing: Any, data: Any, position: Any) -> Any:
-    """Start loading the cache line at a position of an array. The position may be outside the array."""
+    """Start to load the memory at a position of an array into the CPU's cache.
+
+    The position may be outside the array.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = builder.bitcast(_address(context, builder, signature, arguments), _I8.as_pointer())
@@ -76,7 +79,7 @@ def prefetch(typing: Any, data: Any, position: Any) -> Any:
 
 @intrinsic
 def xor_product_halves(typing: Any, left: Any, right: Any) -> Any:
-    """Multiply two uint64, and return the exclusive or of the two halves of the 128-bit product."""
+    """Multiply two uint64, and return the exclusive or (xor) of the two halves of the 128-bit product."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         product = builder.mul(*(builder.zext(argument, _I128) for argument in arguments))
@@ -88,9 +91,9 @@ def xor_product_halves(typing: Any, left: Any, right: Any) -> Any:
 
 @intrinsic
 def add_to_crc32c(typing: Any, crc: Any, data: Any) -> Any:
-    """Return a CRC-32C after the bytes of one more unsigned number.
+    """Return the checksum `crc` (CRC-32C) after the bytes of one more unsigned number, `data`.
 
-    On a CPU without SSE 4.2 the compilation fails, so the caller must check for SSE 4.2 first.
+    The compilation fails on a CPU without SSE 4.2. So the caller must first check whether the CPU has SSE 4.2.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -1,23 +1,25 @@
-"""The columns of the arrays of a fold, and the constants that all kernels share.
+"""The arrays of a fold state: their columns, and the constants that all kernels share.
 
-A fold is the state after some batches of one partition's log: the newest commit of each key, and the pending commits
-of open transactions. A key is a group, a topic and a partition, as in the key of an offset record. To fold a batch
-means to apply its records to this state. A fold has these arrays:
+To fold a log means to apply its records, one after another, to a state. A fold state is the state of one log partition
+after some batches: the newest commit of each key, and the pending commits of open transactions. A key is a group, a
+topic and a partition, as in the key of an offset record. A fold state has these arrays:
 
-slots       hash table of the keys, open addressing. A slot is an int64: 31 bits of the key's hash, then the number of
-            the key's entry; -1 is a free slot
-entries     8 int64 for each key, in one cache line. An entry is a row of this array
-extras      4 more int64 for each key. They are seldom read, so they are not in the cache line of the entry
-tombstones  int64 for each key: the offset of its newest tombstone, -1 if it has none
-names       2 int64 for each name. A name is a key without its partition: the group and the topic, each after its size
-name_slots  hash table of the names, with the same layout as `slots`
-arena       uint8: the bytes of the names, and the metadata of commits
-nodes       8 int64 for each pending commit. The nodes of a producer are a linked list, the newest commit first
-node_extras 4 more int64 for each node, as `extras` for entries
-producers   hash table of the producers with open transactions. Columns: producer id, first node (-1: the producer has
-            no pending commit), and 1 if the row is used
+slots       hash table of the keys, with open addressing. A slot is an int64: 31 bits of the key's hash (the tag), and
+            the number of the key's entry. A free slot is -1
+entries     8 int64 for each key, in one cache line of the CPU. An entry is a row of this array
+extras      4 more int64 for each entry. They are seldom read, so they are not in the cache line of the entry
+tombstones  1 int64 for each entry: the Kafka offset of the key's newest tombstone; -1 if the key has no tombstone
+names       2 int64 for each name. A name is a key without its partition, so it is a group and a topic
+name_slots  hash table of the names. A slot is an int64 as in `slots`, with the number of a name
+arena       1 uint8 for each byte: the bytes of the names, and the metadata of commits
+nodes       8 int64 for each node. A node is one pending commit. The nodes of a producer are a linked list, which begins
+            with the newest commit
+node_extras 4 more int64 for each node, with the columns of `extras`
+producers   hash table of the producers with open transactions. A row has 3 int64
 
-A text is a number that refers to bytes in the arena. It is `position << 20 | size`.
+A text reference is an int64 that says where bytes are in the arena: `start << SIZE_BITS | size`. `start` is a position
+in the arena, and `size` is a number of bytes. The bytes of a name are: the size of the group id (int16), the group id,
+the size of the topic name (int16), the topic name.
 """
 
 from __future__ import annotations
@@ -34,25 +36,36 @@ from typing import Any, NamedTuple
     METADATA,
     EPOCH_AND_FLAGS,
 ) = range(8)
-"""The columns of an entry (the array `entries`).
+"""The columns of an entry (a row of `entries`).
 
-NEWEST_VALUE: the offset of the key's newest record that has a value. NAME_AND_PARTITION: the number of the name << 32 |
-the partition. RECORD_OFFSET: the offset of the record that committed the offset (-1: nothing is committed).
-BATCH_OFFSET: the offset of the first record in the batch of that record. METADATA: a text. EPOCH_AND_FLAGS: the leader
-epoch in the lower 32 bits, and flags above it.
+NEWEST_VALUE: the Kafka offset of the key's newest record that has a value (-1: all records are tombstones).
+NAME_AND_PARTITION: `name << PARTITION_BITS | partition`, where `name` is the number of a row in `names`.
+COMMITTED_OFFSET: the offset that the group has committed. RECORD_OFFSET: the Kafka offset of the commit's record (-1:
+the key has no committed offset). BATCH_OFFSET: the Kafka offset of the first record in the batch of the commit.
+COMMIT_TIME: ms since the epoch. METADATA: a text reference. EPOCH_AND_FLAGS: the leader epoch in the lower 32 bits, and
+flags above the epoch.
 """
 NAME_TEXT, NAME_HASH = range(2)
-"""The columns of a name: the text of its bytes, and their hash."""
+"""The columns of a name: the text reference of its bytes, and the hash of these bytes."""
 NEXT_NODE, ENTRY = range(2)
-"""The first columns of a node: the next node of the list (-1: the last one), and the key's entry.
+"""The first two columns of a node: the number of the next node in the list (-1: this node is the last one), and the
+number of the key's entry.
 
-ENTRY is `~entry` for a tombstone that waits for its marker. The other columns of a node are those of an entry.
+ENTRY is `~entry` for a tombstone that waits for its transaction marker. The other columns of a node are those of an
+entry.
 """
+LIST_PRODUCER, FIRST_NODE, IS_USED = range(3)
+"""The columns of a row of `producers`: the producer id, the number of the first node in the producer's list (-1: the
+producer has no pending commit), and 1 if the row is used."""
 HAS_EXPIRE = 1 << 32
 HAS_TOPIC_ID = 1 << 33
-"""Flags in EPOCH_AND_FLAGS: column 0 of `extras` has an expire timestamp, columns 1 and 2 have a topic id.
+"""The flags in EPOCH_AND_FLAGS: whether the commit has an expire timestamp, and whether it has a topic id."""
+EXPIRE_TIME, TOPIC_ID_START, TOPIC_ID_END, LAST_MARKER = range(4)
+"""The columns of `extras` and `node_extras`.
 
-Column 3 of `extras` is the number of the last transaction marker that committed or aborted a commit of the key.
+EXPIRE_TIME: ms since the epoch. TOPIC_ID_START and TOPIC_ID_END: the first 8 bytes and the last 8 bytes of the topic
+id. LAST_MARKER: the number of the last transaction marker that committed or aborted a commit of the key; nodes do not
+use this column.
 """
 
 COUNTS = range(12)
@@ -70,12 +83,19 @@ COUNTS = range(12)
     MARKERS,
     NAMES,
 ) = COUNTS
-"""The columns of `counts`.
+"""The elements of the array `counts`.
 
-ENTRIES, ARENA_BYTES, NODES, PRODUCERS and NAMES: the used rows of these arrays. FREE_NODE: the first node in the list
-of free nodes (-1: the list is empty). BATCHES and RECORDS: how many were folded. NEXT_OFFSET: the offset after the last
-batch. OTHER_RECORDS: how many records of the current piece of a segment are not offset records. UNUSED_BYTES: how many
-bytes in the arena no text refers to. MARKERS: how many transaction markers were applied.
+ENTRIES, ARENA_BYTES, NODES, PRODUCERS and NAMES: the number of used rows of these arrays. FREE_NODE: the number of the
+first node in the list of free nodes (-1: the list is empty). BATCHES and RECORDS: how many batches and records were
+folded. NEXT_OFFSET: the Kafka offset after the last batch. OTHER_RECORDS: the number of used rows of
+`record_positions`. UNUSED_BYTES: the number of bytes in the arena that no text reference refers to. MARKERS: how many
+transaction markers were applied.
+"""
+OTHER_OFFSET, OTHER_KEY_START, OTHER_KEY_SIZE, OTHER_VALUE_START, OTHER_VALUE_SIZE = range(5)
+"""The columns of `record_positions`, which has a row for each record that is not an offset record.
+
+OTHER_OFFSET is the Kafka offset of the record. The other columns are the positions and the sizes in bytes of the
+record's key and value in the bytes of the segment. OTHER_VALUE_SIZE is -1 for a tombstone.
 """
 (
     IS_CLASSIC,
@@ -87,59 +107,70 @@ bytes in the arena no text refers to. MARKERS: how many transaction markers were
     CHECKS_CRC,
     NEEDS_MARKER,
 ) = range(8)
-"""The elements of `rules`: how the coordinator of a Kafka version reads, and where reading stops (log/stop.py).
+"""The elements of the array `rules`: how the coordinator of a Kafka version reads, and where reading stops.
 
-MAX_OFFSET_VERSION and MAX_TYPE0_VERSION: the newest value version that the coordinator reads, for offset records of
-type 1 and of type 0. HAS_TOPIC_IDS: the coordinator keeps the topic id of a commit. UNTIL_OFFSET and UNTIL_TIME (ms):
-the limits of the stop. CHECKS_CRC: checksums are compared. NEEDS_MARKER: the load fails if a control batch has no
-record.
+IS_CLASSIC: 1 for the classic coordinator, 0 for the new coordinator. MAX_OFFSET_VERSION and MAX_TYPE0_VERSION: the
+newest value version that the coordinator reads, for offset records of type 1 and of type 0. HAS_TOPIC_IDS: 1 if the
+coordinator keeps the topic id of a commit. UNTIL_OFFSET and UNTIL_TIME (ms since the epoch): the limits of the stop
+(log/stop.py). CHECKS_CRC: 1 if checksums are compared. NEEDS_MARKER: 1 if the load fails when a control batch contains
+no record.
 """
 
 GROUP_START, GROUP_SIZE, GROUP_NEWEST_VALUE, LIVE_KEYS = range(4)
-"""The columns of a row of `groups`, an array that is made when a fold is read. Each row is one group.
+"""The columns of `groups`, an array with a row for each group. It is made when a fold state is read.
 
-GROUP_START and GROUP_SIZE: the bytes of the group's id in the arena. GROUP_NEWEST_VALUE: the offset of the newest
-offset record of the group that has a value (-1: the group has only tombstones). LIVE_KEYS: how many keys of the group
-have a committed offset.
+GROUP_START and GROUP_SIZE: the position and the number of the bytes of the group id in the arena. GROUP_NEWEST_VALUE:
+the Kafka offset of the group's newest offset record that has a value (-1: the group has only tombstones). LIVE_KEYS:
+how many keys of the group have a committed offset.
 """
 
-OK, NO_SPACE, HAND_OVER, STOPPED, COMPRESSED, PAUSED, NEEDS_MORE = range(7)
+OK, NO_SPACE, HAND_OVER, STOPPED, COMPRESSED, PAUSED, NEEDS_MORE_BYTES = range(7)
 """The status that a kernel returns.
 
-OK: everything was read. NO_SPACE: an array must grow first. HAND_OVER: the readable engine must load this log.
-STOPPED: the next batch is at or after the stop (log/stop.py). COMPRESSED: the next batch is compressed, and its
-checksum is correct. PAUSED: as many bytes were read as the caller asked for. NEEDS_MORE: the given bytes end inside a
-batch.
+OK: everything was read. NO_SPACE: an array is full and must grow first. HAND_OVER: the readable engine must load this
+log. STOPPED: the stop (log/stop.py) excludes the next batch. COMPRESSED: the next batch is compressed, and its checksum
+is correct. PAUSED: the kernel has read as many bytes as the caller asked for. NEEDS_MORE_BYTES: the given bytes end
+inside a batch.
 """
 
 KEY_HASH, NAME_START, NAME_SIZE, VALUE_START, VALUE_SIZE, OFFSET, FIRST_OFFSET, PRODUCER_ID = range(8)
 """The columns of a block. A block is an array of offset records that were read but not folded; each row is one record.
 
-NAME_START and VALUE_START are positions in the segment's bytes. NAME_SIZE is negative if the previous row has the same
-name. VALUE_SIZE is -1 for a tombstone. FIRST_OFFSET: the offset of the first record in the batch.
+KEY_HASH: the hash of the record's key. NAME_START and VALUE_START: positions in the bytes of the segment. NAME_SIZE:
+the size of the name in bytes; negative if the previous row has the same name. VALUE_SIZE: the size of the value in
+bytes; -1 for a tombstone. OFFSET: the Kafka offset of the record. FIRST_OFFSET: the Kafka offset of the first record in
+the batch. PRODUCER_ID: the producer id of the batch; NO_TRANSACTION if the record is not in a transaction.
 """
+NO_TRANSACTION = -(1 << 62)
 BLOCK_ROWS = 512
-"""The number of rows in a block. All rows are folded together, so that the CPU can load memory for several rows at the
+"""The number of rows in a block. The rows are folded together, so that the CPU can load memory for several rows at the
 same time."""
-
 PREFETCH_DISTANCE = 12
-"""How many rows before its use the CPU starts to load the memory that a row needs."""
+"""The CPU starts to load the memory for a row this number of rows before the row is folded."""
+
+LAST_OFFSET_DELTA_AT = 23
+MAX_TIMESTAMP_AT = 35
+PRODUCER_ID_AT = 43
+RECORD_COUNT_AT = 57
+"""Positions in the header of a batch. The other positions are in log/frames.py and log/record_batch.py."""
+
 COMMIT = 1
 ABORT = 0
 """The types of a transaction marker, as in the key of its record."""
-SIZE_MASK = (1 << 20) - 1
-"""The bits of a text that are its size."""
+SIZE_BITS = 20
+SIZE_MASK = (1 << SIZE_BITS) - 1
+"""The bits of a text reference that are the size."""
+TAG_SHIFT = 32
 ENTRY_MASK = (1 << 31) - 1
-"""The bits of a slot that are the number of an entry or of a name."""
-PARTITION_MASK = (1 << 32) - 1
+"""A slot is `tag << TAG_SHIFT | number`. ENTRY_MASK selects the number of the entry or of the name."""
+PARTITION_BITS = 32
+PARTITION_MASK = (1 << PARTITION_BITS) - 1
 """The bits of NAME_AND_PARTITION that are the partition."""
 MAX_INT64 = (1 << 63) - 1
-NO_TRANSACTION = -(1 << 62)
-"""The producer id of a row that belongs to no transaction."""
 
 
 class Tables(NamedTuple):
-    """The arrays of a fold (described at the top of this file), as one argument of the kernels."""
+    """The arrays of a fold state, as one argument of the kernels. The module's docstring describes the arrays."""
 
     rules: Any
     counts: Any

@@ -1,9 +1,9 @@
-"""Kernel that decides whether a group record is plain: a coordinator can read it without an error.
+"""Kernel that decides whether a group record is plain, which means that the coordinator can read it without an error.
 
 A group record contains the whole state of a classic group. So a plain record replaces the previous plain records of its
-group, and these are never decoded. A group record is not plain if its version is above 3, if it has more than
-MAX_MEMBERS members, or if its layout is unusual. A record that is not plain is decoded, because reading it can fail or
-depend on the coordinator's version.
+group, and the replaced records are never decoded. A group record is not plain if its version is above 3, if it has more
+than MAX_MEMBERS members, or if its layout is unusual. A record that is not plain must be decoded. The reason: reading
+this record can fail, or the result can depend on the coordinator's version.
 """
 
 from __future__ import annotations
@@ -14,25 +14,33 @@ from kafkagroups.kernels.compiled import inlined, kernel
 from kafkagroups.kernels.scan import is_java_text, load_int16, load_int32, same_bytes
 
 MAX_MEMBERS = 64
-"""The largest number of members of a plain group. The limit is low, because each member id is compared
-with all other member ids."""
+"""The largest number of members in a plain record. The limit is low, because each member id is compared with all other
+member ids."""
+MEMBER_ID, INSTANCE_ID = range(2)
+"""The columns of `members`: the positions of a member's id and of the member's instance id (-1: no instance id)."""
 _CONSUMER_TYPE = b"consumer"
 
 
 @inlined
-def _skip_string(data: Any, position: int, end: int, nullable: bool) -> int:
-    """Return the position after a string; -1 if the string is not complete, or if it is null but not `nullable`."""
+def _skip_string(data: Any, position: int, end: int, is_nullable: bool) -> int:
+    """Return the position after the string at `position`.
+
+    Return -1 if the string does not end before `end`, if it is null but not nullable, or if `position` is -1.
+    """
     if position < 0 or position + 2 > end:
         return -1
     size = load_int16(data, position)
     if size < 0:
-        return position + 2 if nullable else -1
+        return position + 2 if is_nullable else -1
     return position + 2 + size if position + 2 + size <= end else -1
 
 
 @inlined
 def _skip_bytes(data: Any, position: int, end: int) -> int:
-    """Return the position after a field of type bytes; -1 if it is null or not complete."""
+    """Return the position after the field of type bytes at `position`.
+
+    Return -1 if the field is null, if it does not end before `end`, or if `position` is -1.
+    """
     if position < 0 or position + 4 > end:
         return -1
     size = load_int32(data, position)
@@ -43,18 +51,20 @@ def _skip_bytes(data: Any, position: int, end: int) -> int:
 def is_plain_group(
     data: Any, key_start: int, key_size: int, value_start: int, value_size: int, max_version: int, members: Any
 ) -> bool:
-    """Return whether a record with key type 2 is plain. A tombstone (`value_size` -1) is plain if its key is.
+    """Return whether a record with key type 2 is plain. A tombstone (`value_size` is -1) is plain if its key is plain.
 
-    `max_version` is the newest value version that the coordinator reads. `members` is memory for this function: the
-    positions of each member's id and instance id, in MAX_MEMBERS rows.
+    `max_version` is the newest value version that the coordinator reads. `members` is working memory with MAX_MEMBERS
+    rows; MEMBER_ID and INSTANCE_ID are its columns.
 
-    A value contains: version, protocol type, generation (4 bytes), protocol, leader, from version 2 on a timestamp (8
-    bytes), and the members. A member contains: member id, from version 3 on the instance id, client id, client host,
-    from version 1 on the rebalance timeout (4 bytes), session timeout (4 bytes), subscription, assignment.
+    A value contains: version (2 bytes), protocol type, generation (4 bytes), protocol, leader, from version 2 on a
+    timestamp (8 bytes), and the members after their number (4 bytes). A member contains: member id, from version 3 on
+    the instance id, client id, client host, from version 1 on the rebalance timeout (4 bytes), session timeout (4
+    bytes), subscription, assignment.
     """
-    if key_size < 4 or load_int16(data, key_start + 2) < 0 or load_int16(data, key_start + 2) + 4 > key_size:
+    if key_size < 4:
         return False
-    if not is_java_text(data, key_start + 4, load_int16(data, key_start + 2)):
+    group_size = load_int16(data, key_start + 2)
+    if group_size < 0 or group_size > key_size - 4 or not is_java_text(data, key_start + 4, group_size):
         return False
     if value_size < 0:
         return True
@@ -65,13 +75,13 @@ def is_plain_group(
     if version < 0 or version > 3 or version > max_version:
         return False
     protocol_type_start = value_start + 2
-    position = _skip_string(data, protocol_type_start, end, False)
+    position = _skip_string(data, protocol_type_start, end, is_nullable=False)
     if position < 0 or position + 4 > end:
         return False
     position += 4
     has_protocol = position + 2 <= end and load_int16(data, position) >= 0
-    position = _skip_string(data, position, end, True)
-    position = _skip_string(data, position, end, True)
+    position = _skip_string(data, position, end, is_nullable=True)
+    position = _skip_string(data, position, end, is_nullable=True)
     if position < 0:
         return False
     position += 8 if version >= 2 else 0
@@ -86,17 +96,18 @@ def is_plain_group(
     for letter in range(8):
         is_consumer = is_consumer and data[protocol_type_start + 2 + letter] == _CONSUMER_TYPE[letter]
     for member in range(member_count):
-        members[member, 0] = position
-        members[member, 1] = -1
-        position = _skip_string(data, position, end, False)
+        members[member, MEMBER_ID] = position
+        members[member, INSTANCE_ID] = -1
+        position = _skip_string(data, position, end, is_nullable=False)
         if position < 0:
             return False
         if version >= 3:
             if position + 2 > end:
                 return False
-            members[member, 1] = position if load_int16(data, position) >= 0 else -1
-            position = _skip_string(data, position, end, True)
-        position = _skip_string(data, _skip_string(data, position, end, False), end, False)
+            members[member, INSTANCE_ID] = position if load_int16(data, position) >= 0 else -1
+            position = _skip_string(data, position, end, is_nullable=True)
+        position = _skip_string(data, position, end, is_nullable=False)
+        position = _skip_string(data, position, end, is_nullable=False)
         if position < 0:
             return False
         position += 8 if version >= 1 else 4
@@ -105,16 +116,16 @@ def is_plain_group(
         if position < 0 or (is_consumer and not _is_plain_subscription(data, subscription_start, position)):
             return False
         position = _skip_bytes(data, position, end)
-        if position < 0 or not _has_new_ids(data, members, member):
+        if position < 0 or not _has_unique_ids(data, members, member):
             return False
     return True
 
 
 @kernel
 def _is_plain_subscription(data: Any, position: int, end: int) -> bool:
-    """Return whether the bytes from `position` to `end` are a subscription in its oldest layout.
+    """Return whether the bytes from `position` to `end` begin with a subscription in the oldest layout.
 
-    This layout has the version, the topics and the user data. Newer layouts only add fields after these.
+    This layout has the version, the topics and the user data. Newer layouts only add fields after the user data.
     """
     if position + 6 > end:
         return False
@@ -123,16 +134,19 @@ def _is_plain_subscription(data: Any, position: int, end: int) -> bool:
     if topic_count < 0 or topic_count > end - position:
         return False
     for _ in range(topic_count):
-        position = _skip_string(data, position, end, False)
+        position = _skip_string(data, position, end, is_nullable=False)
         if position < 0:
             return False
     return position + 4 <= end and load_int32(data, position) <= end - position - 4
 
 
 @kernel
-def _has_new_ids(data: Any, members: Any, member: int) -> bool:
-    """Return whether no previous member has the same member id or the same instance id as row `member` of `members`."""
-    for column in range(2):
+def _has_unique_ids(data: Any, members: Any, member: int) -> bool:
+    """Return whether the member id and the instance id of a member differ from those of all previous members.
+
+    `member` is the number of the member's row in `members`.
+    """
+    for column in (MEMBER_ID, INSTANCE_ID):
         id_start = members[member, column]
         if id_start < 0:
             continue

@@ -1,9 +1,10 @@
-"""Kernels that read numbers, texts and records from bytes, and compare and hash bytes.
+"""Kernels that read numbers, texts and records from bytes, and kernels that compare and hash bytes.
 
-The kernels that read texts and records accept only the layout that Kafka normally writes. For any other layout they
-return -1, and the readable engine then reads the log. The docstring of each kernel says what it accepts.
+A kernel that reads a record accepts only the layout that Kafka normally writes. For any other layout the kernel returns
+-1, and the readable engine then loads the log. The docstring of each kernel says what it accepts.
 
-`data` is always an array of bytes. `start`, `position` and `end` are positions in it.
+`data` is always an array of bytes. `start`, `position` and `end` are positions in `data`, and `size` is a number of
+bytes.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ def load_int64(data: Any, position: int) -> int:
 
 @kernel
 def _read_varint_of_many_bytes(data: Any, start: int, end: int, max_bytes: int) -> tuple[int, int]:
-    """Return a zigzag varint and the position after it; (0, -1) if it is not complete or has more than `max_bytes`.
+    """Return a zigzag varint and the position after the varint.
 
-    `max_bytes` is 5 for a varint (32 bits) and 10 for a varlong (64 bits).
+    Return (0, -1) if the varint does not end before `end`, or if it has more than `max_bytes` bytes. `max_bytes` is 5
+    for a varint (32 bits) and 10 for a varlong (64 bits).
     """
     value = np.uint64(0)
     shift = 0
@@ -63,7 +65,10 @@ def read_varint(data: Any, start: int, end: int, max_bytes: int) -> tuple[int, i
 
 @kernel
 def read_uvarint(data: Any, start: int, end: int) -> tuple[int, int]:
-    """Return an unsigned varint and the position after it; (0, -1) if it has more than 3 bytes or is not complete."""
+    """Return an unsigned varint and the position after the varint.
+
+    Return (0, -1) if the varint does not end before `end`, or if it has more than 3 bytes.
+    """
     value = np.int64(0)
     for step in range(3):
         if start + step >= end:
@@ -79,8 +84,9 @@ def read_uvarint(data: Any, start: int, end: int) -> tuple[int, int]:
 def hash_long_bytes(data: Any, start: int, size: int) -> int:
     """Return a 64-bit hash of bytes. `size` must be at least 8.
 
-    The hash is the sum of one product for each 16 bytes. The products do not depend on each other, so the CPU computes
-    them in parallel. The last product may use bytes that the product before it has used.
+    The hash is a sum of products, one for each 16 bytes. No product depends on another product, so the CPU computes
+    several products in parallel. Two neighbouring products at the end may use the same bytes. The constants are odd
+    numbers with well-mixed bits; their values have no other meaning.
     """
     hashed = np.uint64(size)
     salt = np.uint64(0x9E3779B97F4A7C15)
@@ -123,7 +129,7 @@ def hash_bytes(data: Any, start: int, size: int) -> int:
 
 @kernel
 def _hash_few_bytes(data: Any, start: int, size: int) -> int:
-    """Return the FNV-1a hash of the bytes."""
+    """Return a hash of less than 8 bytes (FNV-1a, with one more mixing step)."""
     hashed = np.uint64(14695981039346656037)
     for position in range(start, start + size):
         hashed = (hashed ^ np.uint64(data[position])) * np.uint64(1099511628211)
@@ -150,11 +156,11 @@ def _same_few_bytes(data: Any, start: int, other_data: Any, other_start: int, si
 
 @inlined
 def find_record_parts(data: Any, position: int, end: int) -> tuple[int, int, int, int, int, int]:
-    """Find the parts of the record at a position.
+    """Return where the parts of the record at a position are.
 
-    Return the position after the record, its offset delta, the position and the size of its key, and the position and
-    the size of its value. A size of -1 means null. The position after the record is -1 if the record has headers, if
-    it ends after `end`, or if the sum of its parts is not its size.
+    The result is (position after the record, offset delta, key position, key size, value position, value size). A size
+    of -1 means null. The position after the record is -1 if the record has headers, if the record ends after `end`, or
+    if the sum of its parts is not its size.
     """
     size, position = read_varint(data, position, end, 5)
     record_end = position + size
@@ -186,9 +192,10 @@ def find_record_parts(data: Any, position: int, end: int) -> tuple[int, int, int
 
 @inlined
 def group_and_topic_size(data: Any, key_start: int, key_size: int) -> int:
-    """Return how many bytes the group and the topic have in the key of an offset record, including their size fields.
+    """Return how many bytes the group and the topic have in the key of an offset record.
 
-    The partition comes after these bytes. Return -1 if a size in the key is negative or too large.
+    These bytes include the two size fields (int16). The partition comes after these bytes. Return -1 if a size field is
+    negative or too large.
     """
     end = key_start + key_size
     position = key_start + 2
@@ -204,13 +211,14 @@ def group_and_topic_size(data: Any, key_start: int, key_size: int) -> int:
 
 @kernel
 def is_java_text(data: Any, start: int, size: int) -> bool:
-    """Return whether the bytes are valid UTF-8, so that a Java String preserves them.
+    """Return whether the bytes are valid UTF-8.
 
-    If the bytes are not valid UTF-8, different byte sequences could become the same Java String.
+    A Java String preserves valid UTF-8. Different byte sequences that are not valid could become the same Java String.
     """
     position = start
     end = start + size
     while position < end:
+        # Skip 8 bytes at a time while all of them are ASCII.
         while position + 8 <= end and load64(data, position) & np.uint64(0x8080808080808080) == 0:
             position += 8
         if position == end:
@@ -231,7 +239,8 @@ def is_java_text(data: Any, start: int, size: int) -> bool:
         for step in range(1, continuation_bytes + 1):
             if data[position + step] & 0xC0 != 0x80:
                 return False
-        # These bytes would encode a character in too many bytes (E0, F0), a surrogate (ED), or no character (F4).
+        # UTF-8 forbids these pairs of bytes: a character in too many bytes (after E0 and F0), half of a surrogate pair
+        # (after ED), or a number above the last character (after F4).
         second_byte = data[position + 1]
         if (first_byte == 0xE0 and second_byte < 0xA0) or (first_byte == 0xED and second_byte > 0x9F):
             return False

@@ -1,8 +1,9 @@
-"""Builds a shard (the state of one partition, groups/shard.py) from the arrays of a compiled fold.
+"""Fills a shard with the offsets and the groups that the compiled engine has read from a log.
 
-A fold is the state of the compiled engine after some batches (layout.py). It contains the offsets. Plain group records
-(plain_groups.py) are stored in the shard without decoding them. All other group records are decoded and replayed, with
-the same code as in the readable engine.
+A shard is the state of one partition (groups/shard.py). The offsets are in the arrays of a fold state (layout.py). A
+group record is plain if the coordinator can read it without an error (plain_groups.py). Plain group records are stored
+in the shard without decoding them. All other group records are decoded and replayed with the code of the readable
+engine.
 """
 
 from __future__ import annotations
@@ -19,17 +20,18 @@ from kafkagroups.groups.shard import Shard
 from kafkagroups.kernels.folded_offsets import FoldedOffsets
 from kafkagroups.kernels.other_records import OtherRecord
 from kafkagroups.kernels.state import FoldState
-from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.batch import NO_TIMESTAMP, LogRecord
 from kafkagroups.records.group_keys import GroupIdKey
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.serde import Record
 
 FindCommits = Callable[[Collection[str]], Sequence[tuple[int, str]]]
-"""A function that returns the commits that may create one of the given groups: offset and group id, in log order."""
+"""A function that receives group ids. It returns the Kafka offset and the group id of each commit that may create one
+of these groups, in the order of the log."""
 
 
 class FoldedShardOffsets:
-    """The offsets of a shard, in the arrays of a fold. They are decoded when they are first read."""
+    """The offsets of a shard. They stay in the arrays of a fold state until a property of this class is first read."""
 
     def __init__(self, state: FoldState) -> None:
         self.state = state
@@ -41,7 +43,7 @@ class FoldedShardOffsets:
 
     @property
     def newest_values(self) -> Mapping[str, int]:
-        """The offset of each group's newest commit record that has a value; -1 if the group has only tombstones."""
+        """The Kafka offset of each group's newest offset record with a value; -1 if the group has only tombstones."""
         return self._committed_and_newest_values[1]
 
     @cached_property
@@ -57,7 +59,8 @@ class FoldedShardOffsets:
 class _Step(NamedTuple):
     """A step of the replay: a record that is not an offset record, or a commit that may create its group.
 
-    `record` is an OtherRecord if it is a plain group record, a Record if it was decoded, and None for a commit.
+    `offset` is the Kafka offset of the record. `record` is an OtherRecord for a plain group record, a decoded Record
+    for any other record, and None for a commit.
     """
 
     offset: int
@@ -72,10 +75,11 @@ def replay_fold(
     find_commits: FindCommits,
     first_offset: int = 0,
 ) -> None:
-    """Set the offsets of a shard to those of a fold, and replay the other records of the log.
+    """Set the offsets of a shard, and replay the other records of the log.
 
-    `other_records` are the kept records that are not offset records. `first_offset` is the offset at which this log
-    begins; older records are already in the shard. Raise LoadFailed or BadBytes if the broker's load would fail.
+    `other_records` are the records that are not offset records (other_records.py). `first_offset` is the Kafka offset
+    where the log begins. The shard already contains older records. Raise LoadFailed or BadBytes if the broker's load
+    would fail.
     """
     shard.offsets = offsets
     shard.names.update(dict.fromkeys(offsets.newest_values))
@@ -87,10 +91,10 @@ def replay_fold(
 
 
 def _replay_classic(shard: ClassicShard, other_records: Sequence[OtherRecord]) -> None:
-    """Replay the other records. Here commits create no groups: the cache does this later (loading/caches.py)."""
+    """Replay the other records. The cache creates the groups that have only commits later (loading/caches.py)."""
     for other_record in other_records:
         if other_record.plain_group_id is None:
-            record, group_id = shard.decode(_log_record(other_record))
+            record, group_id = shard.decode(_to_log_record(other_record))
             shard.replay_group(other_record.offset, record, group_id)
             continue
         _replay_plain(shard, other_record.plain_group_id, other_record)
@@ -107,25 +111,25 @@ def _replay_new(
     find_commits: FindCommits,
     first_offset: int,
 ) -> None:
-    """Replay the other records, and create the groups that only commits have created."""
+    """Replay the other records, and create the groups that have commits but no group record."""
     steps = []
     for other_record in other_records:
         if other_record.plain_group_id is not None:
             steps.append(_Step(other_record.offset, other_record, other_record.plain_group_id))
         else:
-            steps.append(_Step(other_record.offset, *shard.decode(_log_record(other_record))))
-    # A record of a consumer, share or streams group has another effect if a commit has created a group of that id
-    # before. So the commits of these groups are replayed between the records, in the order of the log.
-    shared_ids = {
+            steps.append(_Step(other_record.offset, *shard.decode(_to_log_record(other_record))))
+    # A record of a consumer, share or streams group has another effect if an earlier commit has created a group with
+    # this id. So the commits of these groups are replayed between the other records, in the order of the log.
+    modern_ids = {
         step.group_id for step in steps if isinstance(step.record, Record) and isinstance(step.record.key, GroupIdKey)
     }
-    shared_ids &= offsets.newest_values.keys()
-    commits = find_commits(shared_ids) if shared_ids else ()
+    ids_with_commits = modern_ids & offsets.newest_values.keys()
+    commits = find_commits(ids_with_commits) if ids_with_commits else ()
     if commits:
         steps += [_Step(offset, None, group_id) for offset, group_id in commits if offset < shard.loaded.next_offset]
         steps.sort(key=lambda step: step.offset)
-    # For each group, the offset of the last record after which the group did not exist.
-    removed_at: dict[str, int] = {}
+    # For each group, the Kafka offset of the last record that left the group removed.
+    removal_offsets: dict[str, int] = {}
     for offset, record, group_id in steps:
         if record is None:
             shard.groups.setdefault(group_id, Group(group_id, shard.partition))
@@ -137,21 +141,25 @@ def _replay_new(
         else:
             continue
         if group_id not in shard.groups:
-            removed_at[group_id] = offset
-    # For all other groups, only the newest commit matters: it creates the group if it comes after the last removal.
+            removal_offsets[group_id] = offset
+    # For all other groups, only the newest commit matters. It creates the group if it comes after the last removal.
     for group_id, newest_value in offsets.newest_values.items():
-        is_missing = group_id not in shard.groups and group_id not in shared_ids
-        if is_missing and newest_value >= first_offset and newest_value > removed_at.get(group_id, -1):
+        is_missing = group_id not in shard.groups and group_id not in ids_with_commits
+        is_new = newest_value >= first_offset
+        if is_missing and is_new and newest_value > removal_offsets.get(group_id, -1):
             shard.groups[group_id] = Group(group_id, shard.partition)
 
 
 def _replay_plain(shard: Shard, group_id: str, record: OtherRecord) -> None:
-    """Replay a plain group record without decoding it: store the record, or remove the group if it is a tombstone."""
+    """Replay a plain group record without decoding it.
+
+    Store the record as the group. If the record is a tombstone, remove the group.
+    """
     if record.value is None:
         shard.groups.pop(group_id, None)
     else:
         shard.groups[group_id] = GroupRecord(shard.partition, record.offset, record.key, record.value, shard.dialect)
 
 
-def _log_record(record: OtherRecord) -> LogRecord:
-    return LogRecord(record.offset, -1, record.key, record.value)
+def _to_log_record(record: OtherRecord) -> LogRecord:
+    return LogRecord(record.offset, NO_TIMESTAMP, record.key, record.value)

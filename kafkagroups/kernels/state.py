@@ -1,7 +1,9 @@
-"""The state of one partition's fold: reads segments piece by piece, and decodes offsets from its arrays.
+"""`FoldState`: reads the segments of one log partition into arrays, and decodes offsets from these arrays.
 
-To fold a segment means to apply its records to the state; layout.py describes the arrays of the state. A state keeps no
-bytes of a segment except keys, the metadata of commits, and the records that are not offset records.
+To fold a segment means to apply its records, one after another, to the state of the partition. layout.py describes the
+arrays of this state and the terms entry, extras, node, arena and text reference. A piece is a part of a segment that is
+in memory at one time. The state keeps only these bytes of a segment: keys, the metadata of commits, and the records
+that are not offset records.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from kafkagroups.kernels.group_keys import sort_live_keys
 from kafkagroups.kernels.layout import COMPRESSED, HAND_OVER, LIVE_KEYS, NO_SPACE, OK, PAUSED, STOPPED
 from kafkagroups.kernels.other_records import OtherRecords
 from kafkagroups.kernels.unpack import as_array, decompress_run
+from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_AT
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.text import decode_utf8, uuid_text
 from kafkagroups.records.versions import Dialect
@@ -27,7 +30,7 @@ from kafkagroups.records.versions import Dialect
 REPORT_BYTES = 8 * 1024 * 1024
 """About how many bytes are folded between two reports of the progress."""
 PIECE_BYTES = 2 * 1024 * 1024
-"""How many bytes of a file are read at once. Only a larger batch needs more memory."""
+"""The size of a piece of a file. If a batch is larger, the piece grows until it contains the batch."""
 
 ReportPosition = Callable[[int], None]
 """A progress callback. Its argument is the number of bytes of the segment that were read so far."""
@@ -38,53 +41,61 @@ def ignore_position(position: int) -> None:
 
 
 class FoldState(FoldArrays):
-    """The state of one partition's fold. Fold the partition's segments in order.
+    """The state of one log partition in the compiled engine.
 
-    If `fold_segment` or `fold_file` returns False, the readable engine must load the whole log. `is_stopped` is true
-    after the fold has reached its stop (log/stop.py).
+    Call `fold_segment` or `fold_file` for each segment, in order. If one of these methods returns False, the readable
+    engine must load the whole log. `is_stopped` is true after reading reached a batch that the stop excludes
+    (log/stop.py).
     """
 
-    def __init__(self, dialect: Dialect, stop: Stop = NO_STOP, size: int = 0) -> None:
-        """Make an empty state for a log of about `size` bytes."""
-        classic = dialect.coordinator == "classic"
+    def __init__(self, dialect: Dialect, stop: Stop = NO_STOP, log_size: int = 0) -> None:
+        """Make an empty state for a log of about `log_size` bytes."""
+        is_classic = dialect.coordinator == "classic"
         # The order is that of the constants of `rules` in layout.py, from IS_CLASSIC to NEEDS_MARKER.
         self.rules = np.array(
             [
-                classic,
+                is_classic,
                 dialect.offset_values,
                 dialect.type0_values,
-                not classic and dialect.version >= (4, 1),
+                not is_classic and dialect.version >= (4, 1),
                 _limit_to_int64(stop.until_offset),
                 _limit_to_int64(stop.until_time),
                 True,
-                classic and not dialect.since(2, 0, 1),
+                is_classic and not dialect.since(2, 0, 1),
             ],
             np.int64,
         )
-        super().__init__(size)
+        super().__init__(log_size)
         self._max_group_version = dialect.group_values
         self.other_records = OtherRecords(self._max_group_version)
         self.is_stopped = False
-        self._classic = classic
+        self._is_classic = is_classic
         self._text_cache: dict[bytes, str] = {}
         self._name_cache: dict[int, tuple[str, str]] = {}
 
     @classmethod
     def restore(cls, dialect: Dialect, saved_arrays: Mapping[str, Array]) -> FoldState:
-        """Return the state that was saved as arrays. The next batch to fold comes after the last batch of the state."""
+        """Return the state that `arrays_to_save` returned as arrays. It can fold the batches that follow in the log."""
         state = cls(dialect)
         state.set_arrays(saved_arrays)
         return state
 
     def fold_segment(self, data: Array, report: ReportPosition = ignore_position) -> bool:
-        """Fold the bytes of a segment, a read-only array of uint8. Return False as described above."""
-        status, _ = self._fold_piece(data, True, report)
+        """Fold the bytes of a whole segment. Return False if the readable engine must load the log.
+
+        `data` is a read-only array of uint8.
+        """
+        status, _ = self._fold_piece(data, is_last=True, report=report)
         report(len(data))
         return status != HAND_OVER
 
     def fold_file(self, file: RawIOBase | BufferedIOBase, report: ReportPosition = ignore_position) -> bool:
-        """Fold the file of a segment in pieces. All pieces use the same memory, which stays in the CPU's cache."""
+        """Fold the file of a segment in pieces. Return False if the readable engine must load the log.
+
+        All pieces use the same memory, so that this memory stays in the CPU's cache.
+        """
         piece = np.empty(PIECE_BYTES, np.uint8)
+        # The bytes at the end of the previous piece that were not folded. They are now at the start of `piece`.
         kept_bytes = 0
         read_bytes = 0
         is_last = False
@@ -94,11 +105,11 @@ class FoldState(FoldArrays):
             read_bytes += count
             is_last = not count
             data = as_array(piece[: kept_bytes + count])
-            if has_only_zeros:
+            if has_only_zeros:  # The previous pieces ended with zeros, as a preallocated segment does.
                 if data.any():
                     return False
                 continue
-            status, position = self._fold_piece(data, is_last)
+            status, position = self._fold_piece(data, is_last=is_last)
             if status == HAND_OVER:
                 return False
             has_only_zeros = status == OK and position < len(data)
@@ -109,10 +120,11 @@ class FoldState(FoldArrays):
             report(read_bytes - kept_bytes)
         return True
 
-    def _fold_piece(self, data: Array, is_last: bool, report: ReportPosition = ignore_position) -> tuple[int, int]:
-        """Fold the complete batches in a piece of a segment. Return a status (layout.py) and the next position to read.
+    def _fold_piece(self, data: Array, *, is_last: bool, report: ReportPosition = ignore_position) -> tuple[int, int]:
+        """Fold the complete batches in a piece of a segment.
 
-        `is_last` is true if the piece contains the last bytes of the segment.
+        Return a status (layout.py) and the position in `data` of the first byte that was not folded. `is_last` is true
+        if the piece contains the last bytes of the segment.
         """
         position = 0
         status = NO_SPACE
@@ -123,11 +135,8 @@ class FoldState(FoldArrays):
             self.other_records.add(data, self.record_positions[: self.counts[layout.OTHER_RECORDS]])
             self.counts[layout.OTHER_RECORDS] = 0
             if status == NO_SPACE:
-                # The header of the next batch has the batch's length at byte 8 and its record count at byte 57.
-                size, record_count = (
-                    int.from_bytes(data[position + field : position + field + 4].tobytes(), "big") for field in (8, 57)
-                )
-                self.grow(size + 12, record_count)
+                batch_size = _read_int32(data, position + SIZE_AT) + LOG_OVERHEAD
+                self.grow(batch_size, _read_int32(data, position + layout.RECORD_COUNT_AT))
             elif status == COMPRESSED:
                 uncompressed, position = decompress_run(data, position)
                 if uncompressed is None or not self.fold_segment(uncompressed):
@@ -141,12 +150,14 @@ class FoldState(FoldArrays):
         self.other_records = OtherRecords(self._max_group_version)
 
     def committed(self) -> tuple[dict[str, FoldedOffsets], dict[str, int]]:
-        """Return the committed offsets of each group, and the offset of each group's newest commit record with a value.
+        """Return the committed offsets of each group, and the newest value of each group.
 
-        The second mapping contains every group that has offset records. Its value is -1 if all of them are tombstones.
+        The newest value is the Kafka offset of the group's newest offset record that is not a tombstone. It is -1 if
+        the group has only tombstones. The second mapping contains every group that has offset records.
         """
         entry_count = int(self.counts[layout.ENTRIES])
         groups, group_of_name = self.groups()
+        # `ends` begins with the start of each group in `sorted_entries`. `sort_live_keys` moves it to the group's end.
         ends = np.cumsum(groups[:, LIVE_KEYS]) - groups[:, LIVE_KEYS]
         sorted_entries = np.empty(int(groups[:, LIVE_KEYS].sum()), np.int64)
         sort_live_keys(self.entries, entry_count, group_of_name, ends, sorted_entries)
@@ -162,7 +173,7 @@ class FoldState(FoldArrays):
         return offsets, newest_values
 
     def decode_offsets(self, entries: Array) -> PartitionOffsets:
-        """Return the committed offsets of these entries (rows of the array `entries`)."""
+        """Return the committed offsets of entries. `entries` contains numbers of rows in `self.entries`."""
         rows = self.entries[entries].tolist()
         extras = self.extras[entries].tolist()
         return {
@@ -175,7 +186,7 @@ class FoldState(FoldArrays):
         pending: dict[int, dict[str, PartitionOffsets]] = {}
         for producer_id, first_node, is_used in self.producers.tolist():
             node = first_node if is_used else -1
-            # The newest commit comes first in the list. Only this commit of each key is pending.
+            # The list begins with the newest commit. Only the newest commit of each key is pending.
             seen_entries = set()
             while node >= 0:
                 row = self.nodes[node].tolist()
@@ -190,14 +201,17 @@ class FoldState(FoldArrays):
         return pending
 
     def _is_deleted(self, node: list[int], entry: int) -> bool:
-        """Return whether a tombstone deleted the pending commit of this node. `entry` is the key's entry."""
+        """Return whether a tombstone deleted a pending commit.
+
+        `node` is the row of the commit in `nodes`. `entry` is the number of its key's row in `entries`.
+        """
         if node[layout.ENTRY] < 0:
             return True
-        return not self._classic and bool(node[layout.RECORD_OFFSET] < self.tombstones[entry])
+        return not self._is_classic and bool(node[layout.RECORD_OFFSET] < self.tombstones[entry])
 
     def _decode_key(self, key: int) -> tuple[str, TopicPartition]:
-        """Return the group and the topic-partition of a key. `key` is the column NAME_AND_PARTITION of its entry."""
-        name_number = key >> 32
+        """Return the group and the topic-partition of a key. `key` is a value of the column NAME_AND_PARTITION."""
+        name_number = key >> layout.PARTITION_BITS
         partition = key & layout.PARTITION_MASK
         name = self._name_cache.get(name_number)
         if name is None:
@@ -205,31 +219,33 @@ class FoldState(FoldArrays):
             group_end = 2 + int.from_bytes(name_bytes[:2], "big")
             name = (self._decode_text(name_bytes[2:group_end]), self._decode_text(name_bytes[group_end + 2 :]))
             self._name_cache[name_number] = name
-        return name[0], TopicPartition(name[1], partition - (partition >> 31 << 32))
+        group, topic = name
+        return group, TopicPartition(topic, _to_signed(partition, 32))
 
     def _decode_offset(self, row: list[int], extras: list[int]) -> OffsetAndMetadata:
         """Return the offset in an entry and its row of `extras`, or in a node and its row of `node_extras`."""
         flags = row[layout.EPOCH_AND_FLAGS]
-        epoch = flags & 0xFFFFFFFF
         topic_id = None
         if flags & layout.HAS_TOPIC_ID:
-            topic_id = uuid_text(b"".join((half & (1 << 64) - 1).to_bytes(8, "little") for half in extras[1:3]))
+            halves = extras[layout.TOPIC_ID_START], extras[layout.TOPIC_ID_END]
+            topic_id = uuid_text(b"".join(half.to_bytes(8, "little", signed=True) for half in halves))
         return OffsetAndMetadata(
             row[layout.COMMITTED_OFFSET],
             decode_utf8(self._bytes_of_text(row[layout.METADATA])) if row[layout.METADATA] else "",
             row[layout.COMMIT_TIME],
-            epoch - (1 << 32) if epoch >> 31 else epoch,
-            extras[0] if flags & layout.HAS_EXPIRE else None,
+            _to_signed(flags & 0xFFFFFFFF, 32),  # The lower 32 bits are the leader epoch.
+            extras[layout.EXPIRE_TIME] if flags & layout.HAS_EXPIRE else None,
             topic_id,
             row[layout.RECORD_OFFSET],
-            row[layout.BATCH_OFFSET] if self._classic else row[layout.RECORD_OFFSET],
+            row[layout.BATCH_OFFSET] if self._is_classic else row[layout.RECORD_OFFSET],
         )
 
-    def _bytes_of_text(self, text: int) -> bytes:
-        return self._arena_bytes[text >> 20 : (text >> 20) + (text & layout.SIZE_MASK)]
+    def _bytes_of_text(self, text_reference: int) -> bytes:
+        start = text_reference >> layout.SIZE_BITS
+        return self._arena_bytes[start : start + (text_reference & layout.SIZE_MASK)]
 
     def _decode_text(self, data: bytes) -> str:
-        """Return a group id or a topic name. Equal names share one string, because each name occurs many times."""
+        """Return a group id or a topic name. Equal texts share one string, because each text occurs many times."""
         text = self._text_cache.get(data)
         if text is None:
             text = decode_utf8(data)
@@ -238,8 +254,18 @@ class FoldState(FoldArrays):
 
     @cached_property
     def _arena_bytes(self) -> bytes:
-        """The bytes of the arena. Do not read them before the last batch is folded, because they are cached."""
+        """A copy of the arena, made when this property is first read. Read it only after the last batch is folded."""
         return self.arena[: self.counts[layout.ARENA_BYTES]].tobytes()
+
+
+def _read_int32(data: Array, position: int) -> int:
+    """Return the big-endian number (int32) at a position."""
+    return int.from_bytes(data[position : position + 4].tobytes(), "big")
+
+
+def _to_signed(number: int, bits: int) -> int:
+    """Return the signed number that has the same bits as an unsigned number of `bits` bits."""
+    return number - (1 << bits) if number >> bits - 1 else number
 
 
 def _limit_to_int64(value: int | None) -> int:

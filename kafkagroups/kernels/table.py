@@ -1,6 +1,9 @@
-"""Kernels of the hash tables of keys and names: find or add an entry, rehash, copy used texts.
+"""Kernels of the hash tables of keys and names: find or add an entry, fill a new table, copy used texts.
 
-A key is a group, a topic and a partition. A name is a key without its partition. layout.py describes the arrays.
+A key is a group, a topic and a partition. A name is a key without its partition. An entry is the row of a key in the
+array `entries`. A slot is an element of a hash table, with the number of an entry or of a name; -1 is a free slot. A
+text reference says where bytes are in the arena, the array with the bytes of names and metadata. layout.py describes
+the arrays.
 """
 
 from __future__ import annotations
@@ -24,16 +27,19 @@ from kafkagroups.kernels.layout import (
     NAME_TEXT,
     NAMES,
     NEWEST_VALUE,
+    PARTITION_BITS,
     PARTITION_MASK,
     PREFETCH_DISTANCE,
     RECORD_OFFSET,
+    SIZE_BITS,
     SIZE_MASK,
+    TAG_SHIFT,
 )
 from kafkagroups.kernels.scan import hash_bytes, is_java_text, load_int16, load_int32, same_bytes
 
 SLOT_DISTANCE = 9
-"""The distance from a taken slot to the slot that is tried next. A cache line has 8 slots. If one slot of a line is
-taken, the other slots of this line are often taken too. So the next slot is in another line."""
+"""The distance from a used slot to the slot that is tried next. A cache line of the CPU contains 8 slots. If one slot
+of a cache line is used, its other slots are often used too. So the next slot is in another cache line."""
 
 
 @inlined
@@ -52,10 +58,11 @@ def hash_key(name_hash: int, partition: int) -> int:
 def find_or_add_entry(
     data: Any, key_hash: int, previous_name: int, name_start: int, name_size: int, tables: Any
 ) -> int:
-    """Return the entry of a key; add the entry if the key is new. Return -1 if the new key is not valid UTF-8.
+    """Return the number of the entry of a key; add the entry if the key is new.
 
-    `data` contains the name at `name_start`, and then the partition. If the previous row of the block has the same
-    name, `name_size` is negative, and `previous_name` is the number of this name.
+    Return -1 if the key is new and is not valid UTF-8. `data` contains the name at `name_start`, and the partition
+    after the name. If the previous row of the block has the same name, `name_size` is negative. `previous_name` is the
+    number of the name in the previous row.
     """
     counts = tables.counts
     slots = tables.slots
@@ -67,16 +74,18 @@ def find_or_add_entry(
     partition = load_int32(data, name_start + abs(name_size)) & PARTITION_MASK
     key_entry = np.int64(-1)
     while slots[slot] >= 0:
-        if slots[slot] >> 32 == tag:
+        if slots[slot] >> TAG_SHIFT == tag:
             entry = slots[slot] & ENTRY_MASK
             entry_key = entries[entry, NAME_AND_PARTITION]
             if name_size < 0:
-                is_same = entry_key == previous_name << 32 | partition
+                is_same_key = entry_key == previous_name << PARTITION_BITS | partition
             else:
-                text = names[entry_key >> 32, NAME_TEXT]
-                is_same = entry_key & PARTITION_MASK == partition and text & SIZE_MASK == name_size
-                is_same = is_same and same_bytes(data, name_start, tables.arena, text >> 20, name_size)
-            if is_same:
+                reference = names[entry_key >> PARTITION_BITS, NAME_TEXT]
+                is_same_key = entry_key & PARTITION_MASK == partition and reference & SIZE_MASK == name_size
+                is_same_key = is_same_key and same_bytes(
+                    data, name_start, tables.arena, reference >> SIZE_BITS, name_size
+                )
+            if is_same_key:
                 key_entry = entry
                 break
         slot = slot + SLOT_DISTANCE & mask
@@ -85,16 +94,16 @@ def find_or_add_entry(
         if name >= 0:
             key_entry = counts[ENTRIES]
             counts[ENTRIES] += 1
-            slots[slot] = tag << 32 | key_entry
-            _clear_entry(name << 32 | partition, key_entry, tables)
+            slots[slot] = tag << TAG_SHIFT | key_entry
+            _clear_entry(name << PARTITION_BITS | partition, key_entry, tables)
     return key_entry
 
 
 @inlined
 def _slot_tag(hashed: int) -> int:
-    """Return the 31 bits of a hash that a slot stores.
+    """Return the tag of a slot: 31 bits that are made from a 64-bit hash.
 
-    The keys of neighbouring partitions have similar upper halves of the hash, so the bits of both halves are mixed.
+    The hashes of neighbouring partitions have similar upper halves, so the tag mixes the bits of both halves.
     """
     return (hashed >> 32 ^ hashed) & 0x7FFFFFFF
 
@@ -109,10 +118,11 @@ def _find_or_add_name(data: Any, name_start: int, name_size: int, tables: Any) -
     name_hash = hash_bytes(data, name_start, name_size)
     slot = name_hash & len(slots) - 1
     while slots[slot] >= 0:
-        if slots[slot] >> 32 == _slot_tag(name_hash):
+        if slots[slot] >> TAG_SHIFT == _slot_tag(name_hash):
             name = slots[slot] & ENTRY_MASK
-            text = names[name, NAME_TEXT]
-            if text & SIZE_MASK == name_size and same_bytes(data, name_start, arena, text >> 20, name_size):
+            reference = names[name, NAME_TEXT]
+            is_same_size = reference & SIZE_MASK == name_size
+            if is_same_size and same_bytes(data, name_start, arena, reference >> SIZE_BITS, name_size):
                 return name
         slot = slot + 1 & len(slots) - 1
     group_size = load_int16(data, name_start)
@@ -126,15 +136,15 @@ def _find_or_add_name(data: Any, name_start: int, name_size: int, tables: Any) -
     copy_bytes(data, name_start, arena, arena_start, name_size)
     counts[NAMES] += 1
     counts[ARENA_BYTES] += name_size
-    names[name, NAME_TEXT] = arena_start << 20 | name_size
+    names[name, NAME_TEXT] = arena_start << SIZE_BITS | name_size
     names[name, NAME_HASH] = name_hash
-    slots[slot] = _slot_tag(name_hash) << 32 | name
+    slots[slot] = _slot_tag(name_hash) << TAG_SHIFT | name
     return name
 
 
 @kernel
 def _clear_entry(key: int, entry: int, tables: Any) -> None:
-    """Write the entry of a new key, for which nothing is committed. `key` is the value of NAME_AND_PARTITION."""
+    """Write the entry of a new key, which has no committed offset. `key` is the value of NAME_AND_PARTITION."""
     entries = tables.entries
     for column in range(8):
         entries[entry, column] = 0
@@ -147,7 +157,7 @@ def _clear_entry(key: int, entry: int, tables: Any) -> None:
 
 @kernel
 def rehash(entries: Any, count: int, names: Any, slots: Any) -> None:
-    """Add the first `count` entries to an empty hash table."""
+    """Add the first `count` entries to `slots`, an empty hash table of the keys."""
     mask = len(slots) - 1
     for step in range(count + PREFETCH_DISTANCE):
         if step < count:
@@ -159,39 +169,41 @@ def rehash(entries: Any, count: int, names: Any, slots: Any) -> None:
         slot = key_hash & mask
         while slots[slot] >= 0:
             slot = slot + SLOT_DISTANCE & mask
-        slots[slot] = _slot_tag(key_hash) << 32 | entry
+        slots[slot] = _slot_tag(key_hash) << TAG_SHIFT | entry
 
 
 @inlined
 def _hash_entry_key(key: int, names: Any) -> int:
-    return hash_key(names[key >> 32, NAME_HASH], np.int64(np.int32(key & PARTITION_MASK)))
+    return hash_key(names[key >> PARTITION_BITS, NAME_HASH], np.int64(np.int32(key & PARTITION_MASK)))
 
 
 @kernel
 def rehash_names(names: Any, count: int, arena: Any, slots: Any) -> None:
-    """Add the first `count` names to an empty hash table, and store the hash of each name in `names`."""
+    """Add the first `count` names to `slots`, an empty hash table, and store the hash of each name in `names`."""
     mask = len(slots) - 1
     for name in range(count):
-        text = names[name, NAME_TEXT]
-        name_hash = hash_bytes(arena, text >> 20, text & SIZE_MASK)
+        reference = names[name, NAME_TEXT]
+        name_hash = hash_bytes(arena, reference >> SIZE_BITS, reference & SIZE_MASK)
         slot = name_hash & mask
         while slots[slot] >= 0:
             slot = slot + 1 & mask
-        slots[slot] = _slot_tag(name_hash) << 32 | name
+        slots[slot] = _slot_tag(name_hash) << TAG_SHIFT | name
         names[name, NAME_HASH] = name_hash
 
 
 @kernel
 def keep_one_key_of_each_group(entries: Any, count: int, groups: Any, group_of_name: Any, is_kept: Any) -> None:
-    """Mark at least one key of each group as kept in `is_kept`. This key gets the newest value of the whole group.
+    """Mark at least one key of each group as kept in `is_kept`.
 
-    `groups` (columns: layout.py) has a row for each group, and `group_of_name` the number of this row for each name.
-    This function overwrites the column LIVE_KEYS with the kept entry of each group.
+    One kept key of each group gets the newest value (NEWEST_VALUE) of the whole group.
+    `is_kept` has a bool for each of the first `count` entries. `groups` (columns: layout.py) has a row for each group.
+    `group_of_name` has the number of this row for each name. This function overwrites the column LIVE_KEYS with the
+    number of a kept entry of the group.
     """
     for group in range(len(groups)):
         groups[group, LIVE_KEYS] = -1
     for entry in range(count):
-        group = group_of_name[entries[entry, NAME_AND_PARTITION] >> 32]
+        group = group_of_name[entries[entry, NAME_AND_PARTITION] >> PARTITION_BITS]
         if groups[group, LIVE_KEYS] < 0 or (is_kept[entry] and not is_kept[groups[group, LIVE_KEYS]]):
             groups[group, LIVE_KEYS] = entry
     for group in range(len(groups)):
@@ -205,29 +217,31 @@ def copy_key_texts(
 ) -> tuple[int, int]:
     """Copy the names and the metadata of the first `count` entries to a new arena.
 
-    Return the number of copied names, and the number of used bytes in the new arena. `new_name_numbers` contains -1 for
-    each name; it receives the new number of each name that an entry uses.
+    Return the number of copied names, and the number of used bytes in the new arena. `new_name_numbers` receives the
+    new number of each name that an entry uses. Before the call, all elements of `new_name_numbers` must be -1.
     """
     end = 0
     name_count = 0
     for entry in range(count):
-        name = entries[entry, NAME_AND_PARTITION] >> 32
+        name = entries[entry, NAME_AND_PARTITION] >> PARTITION_BITS
         if new_name_numbers[name] < 0:
             new_name_numbers[name] = name_count
             new_names[name_count, NAME_TEXT], end = copy_text(names[name, NAME_TEXT], arena, new_arena, end)
             name_count += 1
-        entries[entry, NAME_AND_PARTITION] = new_name_numbers[name] << 32 | (
-            entries[entry, NAME_AND_PARTITION] & PARTITION_MASK
-        )
+        partition = entries[entry, NAME_AND_PARTITION] & PARTITION_MASK
+        entries[entry, NAME_AND_PARTITION] = new_name_numbers[name] << PARTITION_BITS | partition
         entries[entry, METADATA], end = copy_text(entries[entry, METADATA], arena, new_arena, end)
     return name_count, end
 
 
 @kernel
-def copy_text(text: int, arena: Any, new_arena: Any, end: int) -> tuple[int, int]:
-    """Copy the bytes of a text to position `end` of a new arena. Return the new text and the new end."""
-    start = text >> 20
-    size = text & SIZE_MASK
+def copy_text(reference: int, arena: Any, new_arena: Any, end: int) -> tuple[int, int]:
+    """Copy the bytes of a text reference to position `end` of a new arena.
+
+    Return the text reference in the new arena, and the position after the copied bytes.
+    """
+    start = reference >> SIZE_BITS
+    size = reference & SIZE_MASK
     for step in range(size):
         new_arena[end + step] = arena[start + step]
-    return (end << 20 | size) if size else np.int64(0), end + size
+    return (end << SIZE_BITS | size) if size else np.int64(0), end + size

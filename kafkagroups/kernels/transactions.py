@@ -1,6 +1,7 @@
-"""Kernels of pending commits: a list for each producer, which a marker commits or aborts.
+"""Kernels of pending commits: each producer has a list of pending commits, which a marker commits or aborts.
 
-A pending commit is an offset record of an open transaction. A node stores one pending commit. layout.py describes the
+A pending commit is an offset record of an open transaction. A node is a row of the array `nodes` and stores one pending
+commit. An entry is the row of a key (group, topic and partition) in the array `entries`. layout.py describes the
 arrays, and groups/offsets.py has the rules.
 """
 
@@ -17,8 +18,13 @@ from kafkagroups.kernels.layout import (
     COMMITTED_OFFSET,
     ENTRY,
     EPOCH_AND_FLAGS,
+    EXPIRE_TIME,
+    FIRST_NODE,
     FREE_NODE,
     IS_CLASSIC,
+    IS_USED,
+    LAST_MARKER,
+    LIST_PRODUCER,
     MARKERS,
     METADATA,
     NEXT_NODE,
@@ -26,6 +32,7 @@ from kafkagroups.kernels.layout import (
     PRODUCERS,
     RECORD_OFFSET,
     SIZE_MASK,
+    TOPIC_ID_END,
     UNUSED_BYTES,
 )
 from kafkagroups.kernels.table import copy_text
@@ -41,7 +48,7 @@ def add_node(producer_id: int, is_tombstone: bool, tables: Any) -> int:
     nodes = tables.nodes
     producers = tables.producers
     row = find_or_add_producer(producer_id, counts, producers)
-    if is_tombstone and producers[row, 1] < 0:
+    if is_tombstone and producers[row, FIRST_NODE] < 0:
         return -1
     node = counts[FREE_NODE]
     if node >= 0:
@@ -49,33 +56,34 @@ def add_node(producer_id: int, is_tombstone: bool, tables: Any) -> int:
     else:
         node = counts[NODES]
         counts[NODES] += 1
-    nodes[node, NEXT_NODE] = producers[row, 1]
-    producers[row, 1] = node
+    nodes[node, NEXT_NODE] = producers[row, FIRST_NODE]
+    producers[row, FIRST_NODE] = node
     return node
 
 
 @kernel
 def find_or_add_producer(producer_id: int, counts: Any, producers: Any) -> int:
-    """Return the row of a producer in the hash table; add the producer if it is new."""
+    """Return the number of a producer's row in `producers`; add the row if the producer is new."""
     mask = len(producers) - 1
     hashed = (np.uint64(producer_id) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(33)) & np.uint64(mask)
     row = np.int64(hashed)
-    while producers[row, 2]:
-        if producers[row, 0] == producer_id:
+    while producers[row, IS_USED]:
+        if producers[row, LIST_PRODUCER] == producer_id:
             return row
         row = row + 1 & mask
-    producers[row, 0] = producer_id
-    producers[row, 1] = -1
-    producers[row, 2] = 1
+    producers[row, LIST_PRODUCER] = producer_id
+    producers[row, FIRST_NODE] = -1
+    producers[row, IS_USED] = 1
     counts[PRODUCERS] += 1
     return row
 
 
 @kernel
-def end_transaction(producer_id: int, commits: bool, tables: Any) -> None:
-    """Commit or abort the producer's pending commits, as a marker demands, and free their nodes.
+def end_transaction(producer_id: int, is_commit: bool, tables: Any) -> None:
+    """Apply a marker: commit or abort the pending commits of a producer, and free their nodes.
 
-    `commits` is true for a commit marker. Only the newest pending commit of each key is applied.
+    `is_commit` is true for a commit marker, and false for an abort marker. Only the newest pending commit of each key
+    can become the committed offset.
     """
     counts = tables.counts
     entries = tables.entries
@@ -83,15 +91,17 @@ def end_transaction(producer_id: int, commits: bool, tables: Any) -> None:
     nodes = tables.nodes
     producers = tables.producers
     row = find_or_add_producer(producer_id, counts, producers)
-    node = producers[row, 1]
-    producers[row, 1] = -1
+    node = producers[row, FIRST_NODE]
+    producers[row, FIRST_NODE] = -1
     counts[MARKERS] += 1
     while node >= 0:
         node_entry = nodes[node, ENTRY]
-        entry = node_entry if node_entry >= 0 else ~node_entry
-        # The list begins with the newest commit. Column 3 shows that a newer commit of the key was already applied.
-        if extras[entry, 3] != counts[MARKERS]:
-            extras[entry, 3] = counts[MARKERS]
+        is_tombstone = node_entry < 0
+        entry = ~node_entry if is_tombstone else node_entry
+        # The list begins with the newest commit. So if the key already has the number of this marker, a newer commit of
+        # the key was applied.
+        if extras[entry, LAST_MARKER] != counts[MARKERS]:
+            extras[entry, LAST_MARKER] = counts[MARKERS]
             committed_record = entries[entry, RECORD_OFFSET]
             if tables.rules[IS_CLASSIC]:
                 is_newer = committed_record < 0 or entries[entry, BATCH_OFFSET] < nodes[node, BATCH_OFFSET]
@@ -100,11 +110,11 @@ def end_transaction(producer_id: int, commits: bool, tables: Any) -> None:
                     nodes[node, RECORD_OFFSET] > tables.tombstones[entry]
                     and committed_record < nodes[node, RECORD_OFFSET]
                 )
-            if node_entry >= 0 and commits and is_newer:
+            if is_commit and is_newer and not is_tombstone:
                 counts[UNUSED_BYTES] += entries[entry, METADATA] & SIZE_MASK
                 for column in range(COMMITTED_OFFSET, EPOCH_AND_FLAGS + 1):
                     entries[entry, column] = nodes[node, column]
-                for column in range(3):
+                for column in range(EXPIRE_TIME, TOPIC_ID_END + 1):
                     extras[entry, column] = tables.node_extras[node, column]
                 # The bytes of the metadata now belong to the entry.
                 nodes[node, METADATA] = 0
@@ -117,9 +127,9 @@ def end_transaction(producer_id: int, commits: bool, tables: Any) -> None:
 
 @kernel
 def keep_pending_keys(nodes: Any, producers: Any, is_kept: Any) -> None:
-    """Mark the entries of all pending commits as kept in `is_kept`, which has an element for each entry."""
+    """Mark the entries of all pending commits as kept in `is_kept`, which has a bool for each entry."""
     for row in range(len(producers)):
-        node = producers[row, 1] if producers[row, 2] else -1
+        node = producers[row, FIRST_NODE] if producers[row, IS_USED] else -1
         while node >= 0:
             entry = nodes[node, ENTRY]
             is_kept[entry if entry >= 0 else ~entry] = True
@@ -128,13 +138,13 @@ def keep_pending_keys(nodes: Any, producers: Any, is_kept: Any) -> None:
 
 @kernel
 def move_pending_commits(nodes: Any, producers: Any, new_entries: Any, arena: Any, new_arena: Any, counts: Any) -> None:
-    """Write the new entry numbers into all pending commits, and copy their metadata to a new arena.
+    """Write the new entry numbers into all nodes, and copy the metadata of the nodes to a new arena.
 
-    `new_entries` contains the new number of each entry.
+    `new_entries` contains the new number of each entry. The arena is the array with the bytes of names and metadata.
     """
     end = counts[ARENA_BYTES]
     for row in range(len(producers)):
-        node = producers[row, 1] if producers[row, 2] else -1
+        node = producers[row, FIRST_NODE] if producers[row, IS_USED] else -1
         while node >= 0:
             entry = nodes[node, ENTRY]
             nodes[node, ENTRY] = new_entries[entry] if entry >= 0 else ~new_entries[~entry]

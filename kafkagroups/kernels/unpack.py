@@ -1,7 +1,4 @@
-"""Decompresses batches before they are folded: consecutive batches become one buffer.
-
-To fold a batch means to apply its records to the state of its partition (layout.py).
-"""
+"""Decompresses batches before the compiled engine reads them: consecutive batches become one array of bytes."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ import numpy as np
 from crc32c import crc32c
 
 from kafkagroups.errors import InvalidLog
+from kafkagroups.log.batch import CODEC
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.compression import decompress
 from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_AT, Frame, FrameState, frames
@@ -19,33 +17,33 @@ from kafkagroups.log.record_batch import ATTRIBUTES_AT, CRC_AT, CRC_FROM, HEADER
 
 Array = np.ndarray[Any, Any]
 RUN_BYTES = 4 * 1024 * 1024
-"""The size of a run: about how many bytes are decompressed in one step."""
+"""About how many uncompressed bytes `decompress_run` returns."""
 _CODEC_AT = ATTRIBUTES_AT + 1
-_CODEC_BITS = 7
-"""The codec is in the lowest three bits of the second byte of the attributes."""
+"""The codec is in the second byte of the attributes."""
 
 
 def decompress_run(data: Array, position: int) -> tuple[Array | None, int]:
-    """Decompress consecutive compressed batches, beginning at a position in a segment's bytes.
+    """Decompress consecutive batches of a segment, from the batch at `position` to the last compressed batch.
 
-    Return an array of the uncompressed batches, which have new checksums, and the position after the last compressed
-    batch that was read. The array is None if a batch has a wrong checksum or cannot be decompressed.
+    Return an array with the bytes of the uncompressed batches, and the position in `data` after the last batch that was
+    read. The uncompressed batches have new checksums. The array is None if a batch has a wrong checksum or cannot be
+    decompressed.
     """
     batches = bytearray()
     for frame in _batch_frames(memoryview(data), position):
         if len(batches) >= RUN_BYTES or not _is_compressed(data, frame):
             break
-        raw = data[position : frame.end].tobytes()
-        batch = parse_batch(frame, raw)
+        batch_bytes = data[position : frame.end].tobytes()
+        batch = parse_batch(frame, batch_bytes)
         if not batch.is_valid:
             return None, position
         try:
             payload = decompress(batch.compression, batch.payload)
         except InvalidLog:
             return None, position
-        header = bytearray(raw[:HEADER_SIZE])
+        header = bytearray(batch_bytes[:HEADER_SIZE])
         header[SIZE_AT : SIZE_AT + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(payload)).to_bytes(4, "big")
-        header[_CODEC_AT] &= ~_CODEC_BITS
+        header[_CODEC_AT] &= ~CODEC
         header[CRC_AT : CRC_AT + 4] = crc32c(payload, crc32c(bytes(header[CRC_FROM:]))).to_bytes(4, "big")
         batches += header + payload
         position = frame.end
@@ -53,7 +51,7 @@ def decompress_run(data: Array, position: int) -> tuple[Array | None, int]:
 
 
 def as_array(buffer: Any) -> Array:
-    """Return the bytes of a buffer as a read-only array."""
+    """Return the bytes of a buffer (bytes, memory map or array) as a read-only array."""
     data = np.frombuffer(buffer, np.uint8)
     data.flags.writeable = False
     return data
@@ -62,12 +60,12 @@ def as_array(buffer: Any) -> Array:
 def decompress_segment(data: Array) -> Iterator[Array]:
     """Yield arrays that together contain all batches of a segment, without compression.
 
-    If a batch cannot be decompressed, stop before this batch. The fold has stopped there or earlier.
+    If a batch cannot be decompressed, stop before this batch. The load of the log has stopped before this batch, too.
     """
     run_start = 0
     run_end = 0
     for frame in _batch_frames(memoryview(data), 0):
-        if frame.position < run_end:  # This batch was decompressed with the previous ones.
+        if frame.position < run_end:  # This batch was decompressed together with an earlier batch.
             continue
         if _is_compressed(data, frame):
             yield data[run_start : frame.position]
@@ -82,7 +80,7 @@ def decompress_segment(data: Array) -> Iterator[Array]:
 
 
 def _batch_frames(data: memoryview, position: int) -> Iterator[Frame]:
-    """Yield the frames (log/frames.py) of complete batches of magic 2. Stop at the first other bytes."""
+    """Yield the frame (position and size, log/frames.py) of each complete batch of magic 2. Stop at any other bytes."""
     for frame in frames(data, position):
         if frame.state is not FrameState.WHOLE or frame.magic != 2:
             return
@@ -90,4 +88,4 @@ def _batch_frames(data: memoryview, position: int) -> Iterator[Frame]:
 
 
 def _is_compressed(data: Array, frame: Frame) -> bool:
-    return bool(data[frame.position + _CODEC_AT] & _CODEC_BITS)
+    return bool(data[frame.position + _CODEC_AT] & CODEC)

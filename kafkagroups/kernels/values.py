@@ -1,6 +1,7 @@
 """Kernel that reads the value of an offset record, of any version, into an entry or a node.
 
-An entry is the row of a key, and a node is the row of a pending commit (layout.py).
+An entry is the row of a key (group, topic and partition) in the array `entries`. A node is the row of a pending commit
+in the array `nodes`. The arena is the array with the bytes of names and metadata. layout.py describes these arrays.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ from kafkagroups.kernels.layout import (
     COMMIT_TIME,
     COMMITTED_OFFSET,
     EPOCH_AND_FLAGS,
+    EXPIRE_TIME,
     HAND_OVER,
     HAS_EXPIRE,
     HAS_TOPIC_ID,
     HAS_TOPIC_IDS,
     METADATA,
     OK,
+    SIZE_BITS,
     SIZE_MASK,
+    TOPIC_ID_END,
+    TOPIC_ID_START,
     UNUSED_BYTES,
 )
 from kafkagroups.kernels.scan import load_int16, load_int32, load_int64, read_uvarint
@@ -32,12 +37,14 @@ from kafkagroups.kernels.scan import load_int16, load_int32, load_int64, read_uv
 def read_offset_value(
     data: Any, position: int, value_size: int, max_version: int, tables: Any, target: Any, target_extras: Any, row: int
 ) -> int:
-    """Read the value of an offset record into a row of `target`: entries or nodes, which have the same columns.
+    """Read the value of an offset record into row `row` of the array `target`.
 
-    Return HAND_OVER if the value is too short, has a version above `max_version`, or has an unusual layout.
+    `target` is `entries` or `nodes`. `target_extras` is `extras` or `node_extras`. Return OK or HAND_OVER. HAND_OVER
+    means that the value is too short, has a version above `max_version`, or has an unusual layout.
 
-    A value contains: version (2 bytes), offset (8), from version 3 on the leader epoch (4), metadata, commit timestamp
-    (8), in version 1 the expire timestamp (8), in version 4 the tagged fields. Tag 0 is the topic id.
+    A value contains: version (2 bytes), offset (8 bytes), from version 3 on the leader epoch (4 bytes), metadata,
+    commit timestamp (8 bytes), in version 1 the expire timestamp (8 bytes), in version 4 the tagged fields. The topic
+    id is the tagged field with tag 0.
     """
     end = position + value_size
     # The smallest value has a version, an offset, one byte for the metadata's size, and a timestamp.
@@ -73,10 +80,11 @@ def read_offset_value(
         if position + 8 > end:
             return HAND_OVER
         expire = load_int64(data, position)
-        if expire != -1:
+        if expire != -1:  # -1 means that the commit has no expire timestamp.
             flags = np.int64(HAS_EXPIRE)
-            target_extras[row, 0] = expire
+            target_extras[row, EXPIRE_TIME] = expire
     if version == 4:
+        # The number of tagged fields: 0, or 1 for the topic id.
         if position >= end or data[position] > 1:
             return HAND_OVER
         if data[position] == 1:
@@ -84,9 +92,11 @@ def read_offset_value(
             if position + 19 > end or data[position + 1] != 0 or data[position + 2] != 16:
                 return HAND_OVER
             if tables.rules[HAS_TOPIC_IDS]:
-                target_extras[row, 1] = load64(data, position + 3)
-                target_extras[row, 2] = load64(data, position + 11)
-                flags = np.int64(HAS_TOPIC_ID) if target_extras[row, 1] or target_extras[row, 2] else np.int64(0)
+                target_extras[row, TOPIC_ID_START] = load64(data, position + 3)
+                target_extras[row, TOPIC_ID_END] = load64(data, position + 11)
+                # A topic id of 16 zero bytes means that there is no topic id.
+                if target_extras[row, TOPIC_ID_START] or target_extras[row, TOPIC_ID_END]:
+                    flags = np.int64(HAS_TOPIC_ID)
     target[row, EPOCH_AND_FLAGS] = (epoch & 0xFFFFFFFF) | flags
     if metadata_size or target[row, METADATA]:
         _store_metadata(data, metadata_start, metadata_size, tables, target, row)
@@ -95,17 +105,18 @@ def read_offset_value(
 
 @kernel
 def _store_metadata(data: Any, metadata_start: int, size: int, tables: Any, target: Any, row: int) -> None:
-    """Copy metadata of `size` bytes into the arena. If the row's old metadata is long enough, overwrite it."""
+    """Copy metadata of `size` bytes into the arena. If the row's old metadata is not shorter, overwrite its bytes."""
     counts = tables.counts
     arena = tables.arena
-    old_text = target[row, METADATA]
-    start = old_text >> 20
-    counts[UNUSED_BYTES] += old_text & SIZE_MASK
-    if old_text & SIZE_MASK < size:
+    old_reference = target[row, METADATA]
+    start = old_reference >> SIZE_BITS
+    old_size = old_reference & SIZE_MASK
+    counts[UNUSED_BYTES] += old_size
+    if old_size < size:
         start = counts[ARENA_BYTES]
         counts[ARENA_BYTES] += size
     else:
         counts[UNUSED_BYTES] -= size
     for step in range(size):
         arena[start + step] = data[metadata_start + step]
-    target[row, METADATA] = start << 20 | size if size else 0
+    target[row, METADATA] = start << SIZE_BITS | size if size else 0

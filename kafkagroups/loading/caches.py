@@ -1,9 +1,11 @@
-"""A coordinator's cache: adds the shards of partitions, and decides which groups exist.
+"""The cache of a coordinator: combines the shards of all partitions, and decides which groups exist.
 
-A shard is the state of one partition (groups/shard.py). The cache keeps only the parts of each group: its group record,
-its offsets and its pending commits (groups/group_parts.py). `Groups` (groups.py) builds the group from these parts when
-the group is first used. The offsets of a group that does not exist are an orphan.
-Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9), CoordinatorRuntime, GroupCoordinatorShard.onLoaded (4.3.1).
+A shard is the state of one partition (groups/shard.py). The cache keeps only the parts of each group: the group record,
+the committed offsets and the pending commits (groups/group_parts.py). `Groups` (groups.py) builds a group from these
+parts when the group is first used. If a group does not exist but has offsets, these offsets are called an orphan.
+
+Kafka's code: GroupMetadataManager.doLoadGroupsAndOffsets (classic coordinator, 3.9), and CoordinatorRuntime and
+GroupCoordinatorShard.onLoaded (new coordinator, 4.3.1).
 """
 
 from __future__ import annotations
@@ -23,41 +25,49 @@ from kafkagroups.records.versions import Dialect
 
 
 class Cache(ABC):
-    """The groups and offsets that a coordinator has in memory. Add the shards in the order of their partitions."""
+    """The groups and offsets that a coordinator has in memory.
+
+    Add the shards in ascending order of their partitions. `groups` and `orphans` have group ids as keys.
+    """
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self.groups: dict[str, GroupParts] = {}
         self.orphans: dict[str, OrphanParts] = {}
         self.partitions_of_groups: dict[str, list[int | None]] = {}
-        """The partitions in which each group has records."""
+        """By group id: the partitions that contain records of the group. None is a log without a partition number."""
 
     def add(self, shard: Shard) -> None:
-        """Add the shard of a partition, as the last step of the partition's load. The shard is not changed.
+        """Add the shard of a partition. This is the last step of the partition's load, and does not change the shard.
 
         Raise LoadFailed or BadBytes if a broker's load of the partition would fail. After the error, the cache has the
-        same content as the broker's cache.
+        same content as the broker's cache after the failed load.
         """
         for group_id in shard.names:
             partitions = self.partitions_of_groups.setdefault(group_id, [])
             if shard.partition not in partitions:
                 partitions.append(shard.partition)
-        self._add(shard)
+        self._add_groups(shard)
 
     @abstractmethod
-    def _add(self, shard: Shard) -> None: ...
+    def _add_groups(self, shard: Shard) -> None:
+        """Add the groups and orphans of a shard, as the coordinator does."""
 
 
 class ClassicCache(Cache):
-    """The cache of the classic coordinator. All partitions share it. If an id is loaded twice, the first stays."""
+    """The cache of the classic coordinator, which is the same for all partitions.
+
+    If two partitions contain a group with the same id, the cache keeps the group that was loaded first.
+    """
 
     def __init__(self, dialect: Dialect) -> None:
         super().__init__(dialect)
         self._keeps_offsets_apart = keeps_offsets_apart(dialect)
         self._offsets: dict[str, PartitionOffsets] = {}
-        """The offsets of all partitions. Kafka up to 0.10.0 stores them separately from the groups."""
+        """By group id: the offsets from all partitions. Only Kafka up to 0.10.0 stores offsets separately from groups,
+        so this mapping is empty for newer versions."""
 
-    def _add(self, shard: Shard) -> None:
+    def _add_groups(self, shard: Shard) -> None:
         assert isinstance(shard, ClassicShard)
         if self._keeps_offsets_apart:
             self._add_offsets(shard)
@@ -65,24 +75,25 @@ class ClassicCache(Cache):
             raise shard.failure
         committed = self._offsets if self._keeps_offsets_apart else shard.offsets.committed
         pending = pending_by_group(shard.offsets)
-        # Committed or pending offsets are enough for a group to exist. Only 0.9 and 0.10.0 require a group record.
-        simple_ids = (
-            [] if self._keeps_offsets_apart and self.dialect.since(0, 9) else [*committed, *_pending_ids(shard)]
-        )
-        for group_id in dict.fromkeys([*shard.groups, *simple_ids]):
+        # A group exists if it has committed or pending offsets. Only Kafka 0.9 and 0.10.0 require a group record, too.
+        needs_group_record = self._keeps_offsets_apart and self.dialect.since(0, 9)
+        ids_with_offsets = [] if needs_group_record else [*committed, *_pending_ids(shard)]
+        for group_id in dict.fromkeys([*shard.groups, *ids_with_offsets]):
             if group_id not in self.groups:
                 group = shard.groups.get(group_id)
                 if group is None:
                     group = Group(group_id, shard.partition)
                 offsets = committed.get(group_id, {})
-                self.groups[group_id] = GroupParts(group, offsets, pending.get(group_id, {}) if simple_ids else {})
+                group_pending = pending.get(group_id, {}) if ids_with_offsets else {}
+                self.groups[group_id] = GroupParts(group, offsets, group_pending)
         if self._keeps_offsets_apart:
             for group_id in self._offsets.keys() & self.groups.keys():
                 self.groups[group_id] = self.groups[group_id]._replace(offsets=self._offsets[group_id])
-        # A group whose last record is a tombstone must not be in the cache, unless it still has offsets. Another
-        # partition can have loaded a group with this id; the broker then fails with the following error.
+        # The last group record of these groups is a tombstone. If another partition has loaded a group with the same
+        # id, the broker's load fails. It does not fail if the group has offsets, except in Kafka up to 0.10.0.
         for group_id in shard.removed_groups:
-            if group_id in self.groups and (self._keeps_offsets_apart or group_id not in committed):
+            may_stay = group_id in committed and not self._keeps_offsets_apart
+            if group_id in self.groups and not may_stay:
                 raise LoadFailed(f"Unexpected unload of active group {group_id!r}")
 
     def _add_offsets(self, shard: ClassicShard) -> None:
@@ -97,18 +108,18 @@ class ClassicCache(Cache):
 
 
 class NewCache(Cache):
-    """The cache of the new coordinator: each partition has separate groups and offsets.
+    """The cache of the new coordinator, which keeps the groups and offsets of each partition apart.
 
-    If several partitions contain a group with the same id, the first of these partitions answers requests for the id.
-    If `partitions`, the topic's partition count, is given, only the group's home partition answers for the id. The home
-    partition is the one that `partition_for` returns for the id.
+    The parameter `partitions` is the topic's partition count, or None. If the count is given, only the home partition
+    of a group answers requests for the group: the partition that `partition_for` returns for the group id. Without the
+    count, the first partition that contains the group answers.
     """
 
     def __init__(self, dialect: Dialect, partitions: int | None = None) -> None:
         super().__init__(dialect)
         self._partitions = partitions
 
-    def _add(self, shard: Shard) -> None:
+    def _add_groups(self, shard: Shard) -> None:
         if shard.failure is not None:
             raise shard.failure
         for group in shard.groups.values():
@@ -117,7 +128,7 @@ class NewCache(Cache):
         committed = shard.offsets.committed
         pending = pending_by_group(shard.offsets)
         for group_id in dict.fromkeys([*shard.groups, *committed, *_pending_ids(shard)]):
-            if group_id in self.groups or not self._answers_from(group_id, shard.partition):
+            if group_id in self.groups or not self._is_answered_from(group_id, shard.partition):
                 continue
             offsets = committed.get(group_id, {})
             loaded_group = shard.groups.get(group_id)
@@ -130,8 +141,8 @@ class NewCache(Cache):
             self.groups[group_id] = GroupParts(loaded_group, offsets, pending.get(group_id, {}))
             self.orphans.pop(group_id, None)
 
-    def _answers_from(self, group_id: str, partition: int | None) -> bool:
-        """Return whether this partition answers for a group. A partition without a number answers for all groups."""
+    def _is_answered_from(self, group_id: str, partition: int | None) -> bool:
+        """Return whether a partition answers requests for a group. A log without a number answers for all groups."""
         if self._partitions is None or partition is None:
             return True
         return partition_for(group_id, self._partitions) == partition

@@ -1,7 +1,8 @@
-"""Chooses the engine, readable or compiled, and folds several logs with it.
+"""The two engines, readable and compiled: chooses an engine, and folds several logs with it.
 
-To fold a log means to apply its records, in order, to a shard, which is the state of one partition (groups/shard.py).
-The readable engine ("python") is groups/fold.py. The compiled engine is kernels/fold_log.py and needs numba.
+A shard is the state of one partition (groups/shard.py). To fold a log means to apply its records, one after another, to
+a shard. The readable engine is in groups/fold.py; its name is "python". The compiled engine is in kernels/fold_log.py
+and needs numba; its name is "compiled".
 """
 
 from __future__ import annotations
@@ -25,16 +26,18 @@ from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.versions import Dialect
 
 ENGINES = ("auto", "python", "compiled")
+"""The names that `choose_engine` accepts."""
 MIN_COMPILED_SIZE = 16 * 1024 * 1024
 """If all logs together have this size in bytes or more, "auto" chooses the compiled engine. For smaller logs, importing
 numba takes longer than the load."""
 
 
 class FoldLog(Protocol):
-    """The interface of both engines: fold a log, up to `stop` (log/stop.py), into a shard.
+    """The interface of both engines: a function that folds a log into a shard.
 
-    `base` is the shard of the earlier part of the log. If it is given, the log is folded onto a copy of `base`.
-    `count_bytes` receives the number of bytes that were read since its last call. It can be called from any thread.
+    `stop` says where reading ends (log/stop.py). `base` is the shard of the earlier part of the log, or None. If there
+    is a `base`, the log is folded onto a copy of `base`. `count_bytes` is called with the number of bytes that were
+    read since its last call. The call can come from any thread.
     """
 
     def __call__(
@@ -48,14 +51,18 @@ class FoldLog(Protocol):
 
 
 class FoldIfPossible(Protocol):
-    """A fold that returns None if its engine cannot fold the log. It does not call the other engine."""
+    """A function that folds a log into a shard, or returns None if its engine cannot fold the log."""
 
     def __call__(self, log: Log, dialect: Dialect) -> Shard | None: ...
 
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine. Its name is "python" (the readable engine) or "compiled"."""
+    """The readable engine (`name` is "python") or the compiled engine (`name` is "compiled").
+
+    If the compiled engine cannot fold a log, `fold` hands the log to the readable engine, and `fold_if_possible`
+    returns None.
+    """
 
     name: str
     fold: FoldLog
@@ -75,17 +82,21 @@ class Engine:
         threads: int = 0,
         count_bytes: CountBytes = ignore_bytes,
     ) -> Generator[Shard, None, None]:
-        """Yield the shard of each log, in order. A parallel engine uses `threads` threads; 0 means one per CPU."""
+        """Yield the shard of each log, in the order of the logs.
+
+        A parallel engine uses `threads` threads; 0 means one thread per CPU. `stop` and `count_bytes` are those of
+        FoldLog.
+        """
         thread_count = min(threads or os.cpu_count() or 1, len(logs)) if self.is_parallel else 1
         if thread_count <= 1:
             for log in logs:
-                yield self.fold(log, dialect, stop, None, count_bytes)
+                yield self.fold(log, dialect, stop, count_bytes=count_bytes)
             return
         with ThreadPoolExecutor(thread_count) as pool:
-            # The pool gets only one log more than it has threads. So not all shards are in memory at the same time.
+            # Only one log more than there are threads is in the pool, so that not all shards are in memory together.
             futures: deque[Future[Shard]] = deque()
             for log in logs:
-                futures.append(pool.submit(self.fold, log, dialect, stop, None, count_bytes))
+                futures.append(pool.submit(self.fold, log, dialect, stop, count_bytes=count_bytes))
                 if len(futures) > thread_count:
                     yield futures.popleft().result()
             while futures:
@@ -93,10 +104,11 @@ class Engine:
 
 
 PYTHON = Engine("python", readable.fold, readable.fold)
+"""The readable engine."""
 
 
 def create_observed_engine(observer: Observer) -> Engine:
-    """Return the readable engine with an observer, which receives each record and its fate (groups/observer.py)."""
+    """Return the readable engine with an observer. The observer is told what happens to each record."""
 
     def fold(
         log: Log,
@@ -111,9 +123,10 @@ def create_observed_engine(observer: Observer) -> Engine:
 
 
 def choose_engine(name: str, total_size: int) -> Engine:
-    """Return the engine with a name. For "auto", `total_size` decides: the size of all logs in bytes.
+    """Return the engine that has the name `name`. For "auto", the size of the logs decides.
 
-    Raise UsageError if no engine has this name, or if the name is "compiled" and numba is not installed.
+    `total_size` is the size of all logs in bytes. Raise UsageError if no engine has this name, or if the name is
+    "compiled" and numba is not installed.
     """
     if name not in ENGINES:
         raise UsageError(f"no engine {name!r}: choose one of {', '.join(ENGINES)}")
@@ -135,19 +148,23 @@ def _compiled_engine() -> Engine:
 
 
 def engine_of(shard: Shard) -> Engine:
-    """Return the engine that folded a shard. The same engine must fold the log's next batches onto the shard."""
+    """Return the engine that made a shard. Only this engine can fold the log's next batches onto the shard."""
     return PYTHON if isinstance(shard.offsets, Offsets) else _compiled_engine()
 
 
 def choose_engine_for(name: str, logs: Iterable[Log]) -> Engine:
-    """Return the engine with a name. For "auto", the size of the logs decides. Raise UsageError as `choose_engine`."""
+    """Return the engine that has the name `name`. For "auto", the size of these logs decides.
+
+    Raise UsageError in the same cases as `choose_engine`.
+    """
     return choose_engine(name, sum(log.size for log in logs) if name == "auto" else 0)
 
 
 @contextmanager
 def pause_garbage_collector() -> Iterator[None]:
-    """Pause Python's garbage collector. A load creates many objects that stay, and the collector would check them
-    again and again.
+    """Pause Python's garbage collector during a load.
+
+    A load creates many objects that stay in memory, and the collector would check these objects again and again.
     """
     was_enabled = gc.isenabled()
     gc.disable()

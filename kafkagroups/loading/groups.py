@@ -26,8 +26,8 @@ Orphans = LazyMapping[OrphanParts, Orphan]
 class Groups(Mapping[str, AnyGroup]):
     """The groups that a coordinator has after loading a log, by group id.
 
-    A group is built when it is first used, and then kept. Both engines give the same groups. If you change a group, the
-    change is visible only in this object.
+    A group is built when you first use it. After that, you always get the same object. Both engines give the same
+    groups. If you change a group, the change is visible only in this mapping.
 
     Attributes
     ----------
@@ -36,16 +36,18 @@ class Groups(Mapping[str, AnyGroup]):
     path
         The path that was loaded.
     partitions
-        What was read of each partition, by number. The number is None if the log's folder has no number in its name.
+        By partition number: how much was read of the partition, and how its load ended. The number is None if the name
+        of the log's folder has no number.
     groups
-        The same as this mapping. A classic group is a `Group`. A consumer, share or streams group is a `ModernGroup`.
+        The same groups as in this mapping. A classic group is a `Group`. A consumer, share or streams group is a
+        `ModernGroup`.
     orphans
-        Offsets that the coordinator keeps although their groups do not exist.
+        By group id: offsets that the coordinator keeps although the group does not exist.
     elsewhere
-        For each group with records in a partition that does not answer for the group: all these partitions. Their
-        records of the group do not count.
+        By group id: the partitions that contain records of the group but do not answer requests for the group. These
+        records have no effect.
     named
-        The partitions in which each group has records, including groups that no longer exist.
+        By group id: all partitions that contain records of the group. Groups that no longer exist are included.
 
     Examples
     --------
@@ -66,17 +68,20 @@ class Groups(Mapping[str, AnyGroup]):
 
     @property
     def kafka_rules(self) -> str | None:
-        """The version whose rules were used, if those of `kafka` were not compared with a broker."""
+        """None if loads with version `kafka` were compared with a real broker of this version.
+
+        Otherwise, the nearest compared version with the same rules. If no such version exists, the version `kafka`.
+        """
         return dialect(self.coordinator, self.kafka).rules_of
 
     @property
     def failed(self) -> dict[int | None, str]:
-        """The partitions whose load would fail on a broker, with the reason."""
+        """By partition: the reason why the partition's load would fail on a broker. Other partitions are missing."""
         return {partition: loaded.error for partition, loaded in self.partitions.items() if loaded.error}
 
     @property
     def problems(self) -> list[str]:
-        """A line for each partition whose bytes are damaged or whose load fails."""
+        """A line of text for each partition whose bytes are damaged, and for each partition whose load would fail."""
         lines = []
         for partition, loaded in self.partitions.items():
             if loaded.damage:
@@ -128,7 +133,7 @@ class Groups(Mapping[str, AnyGroup]):
         """Yield the id and the parts of each group, in the order of the ids, without building any group.
 
         The parts are the group, its offsets and its pending commits (groups/group_parts.py). The tables are made from
-        them. If the compiled engine loaded the log, the offsets may still be in this engine's arrays.
+        these parts. If the compiled engine loaded the log, the offsets can still be in the arrays of this engine.
         """
         unbuilt = self.groups.unbuilt()
         for group_id in sorted(self):
@@ -140,7 +145,7 @@ class Groups(Mapping[str, AnyGroup]):
 
 
 def describe_failure(path: str, partition: int | None, kafka: str, error: str, serves_groups: bool = False) -> str:
-    """Return the message for people that says why the load of a partition fails.
+    """Return a message that says why the load of a partition fails.
 
     `error` is the reason. `serves_groups` is true if the load fails at its last step, after the groups were added to
     the cache. The broker then answers requests for these groups. Only the classic coordinator can fail at this step.
@@ -159,8 +164,8 @@ def collect_groups(
 ) -> Groups:
     """Return the groups in a coordinator's cache.
 
-    `loaded` is what was read of each partition. `path` is only used in messages. `partitions` is the topic's partition
-    count, if it is known.
+    `loaded` says for each partition how much was read, and how its load ended. `path` is only used in messages.
+    `partitions` is the topic's partition count; None if the count is not known.
     """
     orphans = {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups}
     answering_partitions = {group_id: parts.group.partition for group_id, parts in cache.groups.items()}
@@ -176,17 +181,18 @@ def collect_groups(
     )
 
 
-def join_groups(parts: Sequence[Groups], path: str, partitions: int | None = None) -> Groups:
-    """Join the loads of different partitions of one topic. No two of the loads may have a group with the same id.
+def join_groups(loads: Sequence[Groups], path: str, partitions: int | None = None) -> Groups:
+    """Return the loads of different partitions of one topic as one result.
 
-    `partitions` is the topic's partition count, if it is known.
+    A group id may be in only one of the loads. `partitions` is the topic's partition count; None if the count is not
+    known.
     """
-    whole = Groups(parts[0].coordinator, parts[0].kafka, path)
-    for part in sorted(parts, key=lambda part: min(number or 0 for number in part.partitions)):
-        whole.partitions |= part.partitions
-        whole.groups.add(part.groups)
-        whole.orphans.add(part.orphans)
-        for group_id, partition_numbers in part.named.items():
+    whole = Groups(loads[0].coordinator, loads[0].kafka, path)
+    for load in sorted(loads, key=lambda load: min(number or 0 for number in load.partitions)):
+        whole.partitions |= load.partitions
+        whole.groups.add(load.groups)
+        whole.orphans.add(load.orphans)
+        for group_id, partition_numbers in load.named.items():
             whole.named.setdefault(group_id, []).extend(partition_numbers)
     whole.partitions = dict(sorted(whole.partitions.items(), key=lambda entry: entry[0] or 0))
     answering_partitions = {group_id: parts.group.partition for group_id, parts in whole.parts()}
@@ -199,11 +205,11 @@ def _find_elsewhere(
     answering_partitions: Mapping[str, int | None],
     partitions: int | None,
 ) -> dict[str, list[int | None]]:
-    """Return for each group the partitions that contain records of the group but do not answer requests for it.
+    """Return by group id the partitions that contain records of a group but do not answer requests for the group.
 
     `partitions_of_groups` has all partitions that contain records of a group. `answering_partitions` has the partition
-    of each group that exists. `partitions` is the topic's partition count, if it is known. Groups without a wrong
-    partition are not in the result.
+    of each group that exists. `partitions` is the topic's partition count; None if the count is not known. A group is
+    in the result only if it has such a partition.
     """
     elsewhere = {}
     for group_id, partition_numbers in partitions_of_groups.items():

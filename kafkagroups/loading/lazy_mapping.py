@@ -1,6 +1,7 @@
 """A mapping that builds each value when it is first used.
 
-`Groups` (groups.py) uses it, because decoding all groups of a large log takes long and most callers use only a few.
+`Groups` (groups.py) uses this mapping. Decoding all groups of a large log takes long, but most callers use only a few
+groups.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ Value = TypeVar("Value")
 
 
 class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
-    """A mapping of names to values. `parts` has the parts of each value, and `build` makes a value from its parts."""
+    """A mapping of names to values.
+
+    `parts` has the parts of the value of each name. `build` is a function that makes a value from its parts.
+    """
 
     def __init__(self, parts: Mapping[str, Parts], build: Callable[[Parts], Value]) -> None:
         self._parts = dict(parts)
@@ -38,10 +42,10 @@ class LazyMapping(Mapping[str, Value], Generic[Parts, Value]):
         return repr(dict(self))
 
     def unbuilt(self) -> dict[str, Parts]:
-        """Return the parts of each value that was not built yet."""
+        """Return by name the parts of each value that was not built yet."""
         return {name: parts for name, parts in self._parts.items() if name not in self._built}
 
     def add(self, other: LazyMapping[Parts, Value]) -> None:
-        """Add the values of another mapping, whether they were built or not."""
+        """Add all values of another mapping: the values that were built, and the parts of the values that were not."""
         self._parts |= other._parts
         self._built |= other._built

@@ -1,6 +1,7 @@
-"""A broker's load: open the logs, fold each into a shard, add the shards to one coordinator's cache.
+"""A broker's load: opens the logs, folds each log into a shard, and adds the shards to one coordinator's cache.
 
-A shard is the state of one partition (groups/shard.py). To fold a log means to apply its records to a shard, in order.
+A shard is the state of one partition (groups/shard.py). To fold a log means to apply its records, one after another, to
+a shard.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ def open_for_load(
     until: int | None = None,
     find_logs: Callable[[str | Path], list[Log]] = open_logs,
 ) -> tuple[list[Log], Dialect]:
-    """Return the logs at a path, and the dialect (coordinator and Kafka version) to load them with.
+    """Return the logs at a path, and the dialect, which contains the rules of the coordinator and its Kafka version.
 
-    The parameters are those of `kafkagroups.load`. `find_logs` is the function that opens the logs. Raise UsageError as
-    `kafkagroups.load` does.
+    `find_logs` is the function that opens the logs. The other parameters are those of `kafkagroups.load`. Raise
+    UsageError in the same cases as `kafkagroups.load`.
     """
     if partitions is not None and partitions < 1:
         raise UsageError(f"a topic has at least 1 partition, not {partitions}")
@@ -56,8 +57,8 @@ def load_logs(
 ) -> Groups:
     """Return the groups that one coordinator has after loading these logs in this order.
 
-    `path` is only used in messages. `stop` is where reading ends (log/stop.py). `count_bytes` receives the number of
-    bytes that were read since its last call. `partitions` and `threads` are those of `kafkagroups.load`.
+    `path` is only used in messages. `stop` says where reading ends (log/stop.py). `count_bytes` is called with the
+    number of bytes that were read since its last call. `partitions` and `threads` are those of `kafkagroups.load`.
     """
     cache = create_cache(dialect, partitions)
     loaded: dict[int | None, LoadedPartition] = {}
@@ -71,7 +72,10 @@ def load_logs(
 
 
 def add_shard(cache: Cache, shard: Shard) -> LoadedPartition:
-    """Add a shard to a cache. Return what was read of the partition, with the error if a broker's load would fail."""
+    """Add a shard to a cache, and return how much was read of the partition.
+
+    If a broker's load of the partition would fail, the result contains the error.
+    """
     try:
         cache.add(shard)
     except (LoadFailed, BadBytes) as error:

@@ -8,10 +8,11 @@ from kafkagroups.log.log_to_clean import Progress
 
 
 class ByteProgress:
-    """Reports "loading", the number of bytes that were read, and the total number of bytes.
+    """A progress callback for the engines, which calls `report` with "loading", the bytes read, and `total`.
 
-    If the compiled engine hands a partition to the readable engine, both engines report its bytes. So the reported
-    number is limited to the total.
+    An engine calls this object with the number of bytes that it has read since its last call. If the compiled engine
+    hands a partition to the readable engine, both engines count the bytes of the partition. So the number of bytes read
+    is limited to `total`, the size of all logs in bytes.
     """
 
     def __init__(self, report: Progress, total: int) -> None:

@@ -1,11 +1,11 @@
-"""Snapshots: the state of a coordinator after it read a growing log up to an offset.
+"""Snapshots: the state of a coordinator after it has read a growing log up to an offset.
 
-snapshot = take_snapshot("logs", "classic")      reads all batches
-snapshot.groups()                                returns the same as load("logs", "classic")
-snapshot.save("state")
-Snapshot.read("state").advance("logs")           reads only the batches that were appended after the snapshot
+    snapshot = take_snapshot("logs", "classic")      reads all batches
+    snapshot.groups()                                returns the same as load("logs", "classic")
+    snapshot.save("state")                           writes the snapshot into the folder "state"
+    Snapshot.read("state").advance("logs")           reads only the batches that were appended after the snapshot
 
-The state of one partition is a shard (groups/shard.py).
+The state of one partition is called a shard (groups/shard.py).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Snapshot:
     dialect
         The coordinator and the Kafka version that read the logs.
     shards
-        The state of each partition, by partition number. The number is None if the name of the log's folder contains no
+        The state of each partition, by partition number. The number is None if the name of the log's folder has no
         number.
     """
 
@@ -49,11 +49,11 @@ class Snapshot:
 
     @property
     def next_offsets(self) -> dict[int | None, int]:
-        """For each partition, the offset after the last batch that was read."""
+        """By partition number: the Kafka offset after the last batch that was read."""
         return {partition: shard.loaded.next_offset for partition, shard in self.shards.items()}
 
     def groups(self, path: str = "", partitions: int | None = None) -> Groups:
-        """Return what the coordinator would answer if the logs ended here.
+        """Return the groups that the coordinator would have if the logs ended where this snapshot ends.
 
         Parameters
         ----------
@@ -67,25 +67,25 @@ class Snapshot:
         return collect_groups(cache, loaded, path, partitions)
 
     def advance(self, path: str | Path, *, engine: str = "auto") -> Snapshot:
-        """Return a new snapshot that also includes the batches that were appended after this snapshot.
+        """Return a new snapshot that also contains the batches that were appended after this snapshot.
 
         Parameters
         ----------
         path
-            The logs, as in `kafkagroups.load`.
+            The path of the logs, as in `kafkagroups.load`.
         engine
-            The engine for partitions that this snapshot does not have: "auto", "python" or "compiled". All other
-            partitions use the engine that has read them before.
+            The engine for partitions that are not in this snapshot: "auto", "python" or "compiled". For all other
+            partitions, the engine that has read the partition before reads it again.
 
         Raises
         ------
         UsageError
-            There is no log, or a log ends before the snapshot's next offset, so the snapshot is of another log.
+            There is no log, or a log ends before the snapshot's next offset. The snapshot is then of another log.
         """
         return self.advance_logs(open_logs(path), engine=engine)
 
     def advance_logs(self, logs: Iterable[Log], *, engine: str = "auto") -> Snapshot:
-        """Return the same snapshot as `advance`, from logs that are already open."""
+        """Return the same snapshot as `advance`. The parameter is logs that are already open, instead of a path."""
         logs = list(logs)
         chosen_engine = choose_engine_for(engine, logs)
         old_shards = [self.shards.get(log.partition) for log in logs]
@@ -109,12 +109,11 @@ class Snapshot:
         directory = Path(folder)
         try:
             save_number = files.prepare_folder(directory)
-            states = {
-                partition: (files.state_file_name(partition, save_number), next_offset)
-                for partition, next_offset in self.next_offsets.items()
-            }
+            states = {}
             for partition, shard in self.shards.items():
-                files.write_shard(directory / states[partition][0], shard)
+                file_name = files.state_file_name(partition, save_number)
+                files.write_shard(directory / file_name, shard)
+                states[partition] = (file_name, shard.loaded.next_offset)
             files.commit_save(directory, save_number, self.dialect, states)
         except OSError as error:
             raise UsageError(f"{folder}: {error.strerror}") from None
@@ -126,7 +125,7 @@ class Snapshot:
         Raises
         ------
         UsageError
-            There is no snapshot, or a file cannot be opened.
+            There is no snapshot in the folder, or a file cannot be opened.
         InvalidLog
             The bytes of the snapshot are damaged.
         """
@@ -144,6 +143,6 @@ def take_snapshot(
 ) -> Snapshot:
     """Return a snapshot of all batches that are now in the logs at a path.
 
-    The parameters and the errors are those of `kafkagroups.load`.
+    The parameters have the same meaning as in `kafkagroups.load`, and the function raises UsageError in the same cases.
     """
     return Snapshot(versions.dialect(coordinator, kafka), {}).advance(path, engine=engine)

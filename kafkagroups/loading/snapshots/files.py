@@ -1,9 +1,9 @@
 """A snapshot on disk: a folder with `snapshot.json` and one file for each partition.
 
-A partition's file contains its shard, which is the state of the partition (groups/shard.py). The file is a zip. If the
-compiled engine made the shard, the zip contains the arrays of this engine (kernels/layout.py). The array `rest`
-contains the other content of the shard as a pickle. Reading the pickle can create only objects of this package's value
-classes.
+The file of a partition contains a shard, which is the state of the partition (groups/shard.py). The file is a zip of
+numpy arrays. If the compiled engine made the shard, the zip contains the arrays of this engine (kernels/layout.py).
+The array `rest` contains the other content of the shard as a pickle. Reading the pickle can create only objects of a
+few classes of this package, so that a manipulated file cannot run code.
 
 A save first writes new files, then replaces `snapshot.json`, and then deletes the files that `snapshot.json` no longer
 names. So a crash at any point leaves the previous snapshot intact.
@@ -32,20 +32,21 @@ from kafkagroups.groups.shard import LoadedPartition, Shard
 from kafkagroups.records.versions import Dialect
 
 FORMAT = 4
+"""The version of the format of `snapshot.json` and of the partitions' files."""
 _MANIFEST = "snapshot.json"
 CHECKPOINT = "checkpoint"
-"""The name of the folder with a Spark stream's checkpoint. This folder may be in the snapshot's folder."""
+"""The name of the folder in which a Spark stream stores its progress. It is a subfolder of the snapshot's folder."""
 
 
 @dataclass(frozen=True)
 class Manifest:
     """The content of `snapshot.json`.
 
-    `number` counts the saves. `partitions` has the file name and the next offset of each partition. The next offset is
-    the offset after the last batch that was read.
+    `save_number` is 1 for the first save into the folder, 2 for the second save, and so on. `partitions` has the file
+    name and the next offset of each partition. The next offset is the Kafka offset after the last batch that was read.
     """
 
-    number: int
+    save_number: int
     coordinator: str
     kafka: str
     partitions: dict[int | None, tuple[str, int]]
@@ -56,12 +57,13 @@ def has_snapshot(folder: str | Path) -> bool:
     return Path(folder, _MANIFEST).exists()
 
 
-def state_file_name(partition: int | None, number: int, unique: str = "") -> str:
-    """Return the name of a partition's file in save `number`.
+def state_file_name(partition: int | None, save_number: int, unique_part: str = "") -> str:
+    """Return the name of the file that contains the state of a partition.
 
-    `unique` is a part of the name that no other file has. Spark needs it, because it can run a task twice.
+    `unique_part` is a part of the name that no other file has. Spark can run a task twice, and each run needs its own
+    file.
     """
-    parts = ("log" if partition is None else str(partition), str(number), unique, "state")
+    parts = ("log" if partition is None else str(partition), str(save_number), unique_part, "state")
     return ".".join(filter(None, parts))
 
 
@@ -72,20 +74,24 @@ def prepare_folder(folder: Path) -> int:
     """
     folder.mkdir(parents=True, exist_ok=True)
     if has_snapshot(folder):
-        return read_manifest(folder).number + 1
-    # A first save that crashed leaves these files, but no snapshot.json.
+        return read_manifest(folder).save_number + 1
+    # If the first save crashes, these files can be in the folder without a snapshot.json.
     own_names = (CHECKPOINT, f"{_MANIFEST}.new")
     if any(not entry.name.endswith(".state") and entry.name not in own_names for entry in folder.iterdir()):
         raise UsageError(f"{folder}: expected an empty folder or one with a snapshot")
     return 1
 
 
-def commit_save(folder: Path, number: int, dialect: Dialect, states: Mapping[int | None, tuple[str, int]]) -> None:
-    """Make save `number` the folder's snapshot. `states` has each partition's file and next offset."""
+def commit_save(folder: Path, save_number: int, dialect: Dialect, states: Mapping[int | None, tuple[str, int]]) -> None:
+    """Replace the snapshot of a folder, and delete the files of the old snapshot that are no longer used.
+
+    The files of the new snapshot must already be in the folder. `states` has the file name and the next offset of each
+    partition.
+    """
     partitions = {
         json.dumps(partition): {"file": file, "next_offset": offset} for partition, (file, offset) in states.items()
     }
-    manifest = {"format": FORMAT, "number": number, "coordinator": dialect.coordinator, "kafka": dialect.kafka}
+    manifest = {"format": FORMAT, "number": save_number, "coordinator": dialect.coordinator, "kafka": dialect.kafka}
     new_manifest = folder / f"{_MANIFEST}.new"
     with open(new_manifest, "w") as file:
         json.dump({**manifest, "partitions": partitions}, file, indent=1)
@@ -104,7 +110,8 @@ def read_manifest(folder: Path) -> Manifest:
         content = json.loads((folder / _MANIFEST).read_text())
         if content["format"] != FORMAT:
             raise UsageError(
-                f"{folder}: expected a snapshot of format {FORMAT}, found {content['format']}: delete it to start again"
+                f"{folder}: expected a snapshot of format {FORMAT}, found format {content['format']}: "
+                "delete the snapshot to start again"
             )
         partitions = {
             json.loads(partition): (entry["file"], entry["next_offset"])
@@ -120,7 +127,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def check_dialect(folder: Path, dialect: Dialect) -> None:
-    """Raise UsageError if the snapshot in a folder is of another coordinator or another Kafka version."""
+    """Raise UsageError if another coordinator or another Kafka version has read the snapshot in a folder."""
     manifest = read_manifest(folder)
     if (manifest.coordinator, manifest.kafka) != (dialect.coordinator, dialect.kafka):
         raise UsageError(
@@ -129,7 +136,7 @@ def check_dialect(folder: Path, dialect: Dialect) -> None:
 
 
 def write_shard(path: Path, shard: Shard) -> None:
-    """Write a shard into a file. After a failed load, write only the counts, the group ids and the failure."""
+    """Write a shard into a file. If the load has failed, write only the counts, the group ids and the failure."""
     import numpy as np
 
     arrays: dict[str, Any] = {}
@@ -152,7 +159,7 @@ def write_shard(path: Path, shard: Shard) -> None:
 
 
 def read_shard(path: Path, partition: int | None, dialect: Dialect) -> Shard:
-    """Return the shard in a file. Raise UsageError if the file cannot be opened, InvalidLog if it is damaged."""
+    """Return the shard in a file. Raise UsageError if the file cannot be opened, or InvalidLog if it is damaged."""
     import numpy as np
 
     try:
@@ -177,14 +184,15 @@ def read_shard(path: Path, partition: int | None, dialect: Dialect) -> Shard:
 
 
 def _restore_shard(content: Any, arrays: dict[str, Any], partition: int | None, dialect: Dialect) -> Shard:
-    """Return the shard that was saved. Raise ValueError or another built-in error if the content is damaged.
+    """Return the shard that was saved. Raise ValueError or another built-in exception if the content is damaged.
 
-    `content` is the object in the pickle. `arrays` are the arrays of the compiled engine, if the shard has them.
+    `content` is the object in the pickle. `arrays` are the arrays of the compiled engine by name. There are no arrays
+    if the readable engine made the shard.
     """
     loaded = content["loaded"]
     names = content["names"]
     if not isinstance(loaded, LoadedPartition) or not isinstance(names, list):
-        raise ValueError("expected a partition and the names of its groups")
+        raise ValueError("expected the counts of a partition and a list of group ids")
     shard_class = ClassicShard if dialect.coordinator == "classic" else NewShard
     shard = shard_class(partition, dialect, replace(loaded), names=dict.fromkeys(names))
     if "failure" in content:
@@ -192,7 +200,7 @@ def _restore_shard(content: Any, arrays: dict[str, Any], partition: int | None, 
         return shard
     for group_id, group in content["groups"].items():
         if not isinstance(group_id, str) or not isinstance(group, Group | ModernGroup | GroupRecord):
-            raise ValueError("expected groups by their ids")
+            raise ValueError("expected a mapping of group ids to groups")
         shard.groups[group_id] = group
     if isinstance(shard, ClassicShard):
         shard.removed_groups = dict.fromkeys(content["removed_groups"])
@@ -208,11 +216,11 @@ def _restore_shard(content: Any, arrays: dict[str, Any], partition: int | None, 
 
 
 _VALUE_MODULES = ("kafkagroups.groups.", "kafkagroups.records.")
-"""The packages of the classes of a shard's objects. One more class is in the package `log`: Damage."""
+"""The packages of the classes that a shard contains. One more class, `Damage`, is in the package `log`."""
 
 
 class _Unpickler(pickle.Unpickler):
-    """An unpickler that creates only objects of a shard's classes, so a manipulated file cannot run code."""
+    """An unpickler that creates only objects of the classes that a shard contains."""
 
     def find_class(self, module: str, name: str) -> Any:
         is_damage = name == "Damage" and module.startswith("kafkagroups.log.")

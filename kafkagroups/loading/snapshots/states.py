@@ -1,12 +1,12 @@
-"""Advances the state of one partition: folds the new batches of its log onto a copy of its shard.
+"""Advances the state of one partition: applies the new batches of a log to a copy of the partition's shard.
 
-To fold batches means to apply their records to a shard, the state of a partition (groups/shard.py). The saved shard is
-the state before the last step of the load: transactions may still be open, and it is not yet decided which groups
-exist. So the result is the same as if the whole log had been read without a pause.
+A shard is the state of a partition (groups/shard.py). To fold batches means to apply their records, one after another,
+to a shard. A saved shard is the state before the last step of the load: transactions can still be open, and it is not
+decided yet which groups exist. So the result is the same as if the whole log had been read without a pause.
 
-The engine that folded a shard also advances it. So if the readable engine had to load a partition, it also advances
-this partition later. An incomplete or damaged batch at the end of the log is read only when it is complete. If the load
-of a partition has failed, the partition is read again from its start.
+The engine that made a shard also advances this shard. So if the readable engine had to load a partition, the readable
+engine also reads all later batches of this partition. An incomplete batch at the end of the log is read when it is
+complete. If the load of a partition has failed, the partition is read again from its start.
 
 Snapshots need Kafka 0.10.1 or newer, because older versions keep offsets in a separate cache.
 """
@@ -28,9 +28,8 @@ from kafkagroups.records.versions import Dialect
 def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, engine: Engine) -> Shard:
     """Return a new shard that also contains the log's batches from the shard's next offset on.
 
-    The given shard is not changed. It is None for a partition that was not read yet. `engine` is used only for such a
-    partition, and for a partition whose load has failed. Raise UsageError if the log ends before the next offset of the
-    shard.
+    `shard` is not changed. It is None for a partition that was not read yet. `engine` is used only if `shard` is None
+    or if the load of the partition has failed. Raise UsageError if the log ends before the next offset of the shard.
     """
     if keeps_offsets_apart(dialect):
         raise UsageError(
@@ -48,16 +47,16 @@ def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, engine: Engin
 
 
 def _fold_whole(log: Log, dialect: Dialect, engine: Engine) -> Shard:
-    """Fold a log from its start.
+    """Return the shard of a log that is folded from its start.
 
-    If `engine` cannot fold the whole log, try it without the incomplete batch at the end of the log. The batch will be
-    complete later, so it should not decide which engine folds the partition from now on.
+    If `engine` cannot fold the whole log, try the log without the incomplete batch at its end. This batch will be
+    complete later. So the batch should not decide which engine reads the partition from now on.
     """
     shard = engine.fold_if_possible(log, dialect)
     if shard is not None:
         return shard
-    trimmed, damage_after = _find_new_part(log, None)
-    shard = engine.fold_if_possible(trimmed, dialect) if damage_after and trimmed else None
+    complete_part, damage_after = _find_new_part(log, None)
+    shard = engine.fold_if_possible(complete_part, dialect) if damage_after and complete_part else None
     if shard is None:
         return PYTHON.fold(log, dialect)
     shard.loaded.segments = len(log.segments)
@@ -66,11 +65,11 @@ def _fold_whole(log: Log, dialect: Dialect, engine: Engine) -> Shard:
 
 
 def _find_new_part(log: Log, first_offset: int | None) -> tuple[Log | None, Damage | None]:
-    """Return a log with only the complete batches from `first_offset` on, and the damage after these batches.
+    """Return a log with only the complete batches from a Kafka offset on, and the damage after these batches.
 
-    A batch is included if it contains `first_offset` or a later offset. If `first_offset` is None, all complete batches
-    are included. The log is None if no batch is included, and the damage is None if the log has no damage.
-    Raise UsageError if the log ends before `first_offset`.
+    A batch is in the result if it contains `first_offset` or a later offset. If `first_offset` is None, all complete
+    batches are in the result. The log is None if it would contain no batch. The damage is None if nothing is damaged;
+    an incomplete batch at the end counts as damage. Raise UsageError if the log ends before `first_offset`.
     """
     position = None if first_offset is None else Position(first_offset)
     start_offset = log.start_offset if first_offset is None else first_offset
@@ -89,6 +88,6 @@ def _find_new_part(log: Log, first_offset: int | None) -> tuple[Log | None, Dama
         damage = log.damage_of(error, max(end, start_offset))
     if first_offset is not None and end < first_offset and not damage:
         raise UsageError(
-            f"{log.path}: ends at offset {end}; a snapshot taken at offset {first_offset} is of another log"
+            f"{log.path}: the log ends at offset {end}; a snapshot taken at offset {first_offset} is of another log"
         )
     return (log.part(ranges, start_offset) if ranges else None), damage

@@ -50,7 +50,7 @@ class Step:
     line
         The record as a line.
     effect
-        What the record changed, as text.
+        What the record changed, for example "counts, replaces 22". Each number is the offset of a record.
     state
         The state of a coordinator that has loaded the log up to this record: one line for each group and each offset.
     """
@@ -66,7 +66,7 @@ def list_load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[
     Each step loads the log again from the log's beginning, so use this function only for small logs. The parameters are
     explained in `LoadStepper` (load_stepper.py).
     """
-    load_dialect = dialect(coordinator, kafka)
+    reading_rules = dialect(coordinator, kafka)
     log = open_logs(path)[0]
     earlier_batches: list[Batch] = []
     # The number of fates in the load of the previous step. Each load repeats the fates of the earlier loads first.
@@ -74,11 +74,12 @@ def list_load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[
     for batch in log:
         for record_count, line in enumerate(read_batch_lines(batch), 1):
             recorder = _FateRecorder()
-            cache = create_cache(load_dialect)
+            cache = create_cache(reading_rules)
             batches = [*earlier_batches, _keep_first_records(batch, record_count)]
             error = None
             try:
-                cache.add(fold_batches(log.partition, batches, load_dialect, recorder))
+                # To fold batches means to compute groups and offsets from the records of the batches.
+                cache.add(fold_batches(log.partition, batches, reading_rules, recorder))
             except (LoadFailed, BadBytes) as failure:
                 error = failure.reason if isinstance(failure, BadBytes) else str(failure)
             groups = collect_groups(cache, {})

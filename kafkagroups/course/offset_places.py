@@ -31,7 +31,8 @@ class OffsetPlaces(NamedTuple):
     cache
         The offset in the cache. An OffsetFetch returns this offset.
     stable_fetch
-        The offset, or the name of the error, that an OffsetFetch with requireStable returns.
+        The answer to an OffsetFetch with requireStable: the offset, or the name of an error. While a commit is pending,
+        the error is UNSTABLE_OFFSET_COMMIT.
     responses
         The name of the error in the response to each commit, or "waits" if there is no response yet. For example
         "5: NONE, 6: waits".

@@ -105,7 +105,7 @@ class PendingCommitStepper(Stepper):
         self.unconfirmed: list[int] = []
         # The offsets of the commits after their "cache" action and before their "answer" action.
         self.unanswered: set[int] = set()
-        # The replicas have the records of the log below this record offset.
+        # The replicas have all records whose offset in the log is below this offset.
         self.confirmed_end = 0
         self.steps: list[CommitStep] = []
         for action in script:
@@ -135,7 +135,9 @@ class PendingCommitStepper(Stepper):
             self._answer(offset)
         elif name in ("confirm", "cache", "late"):
             if offset not in self.unconfirmed:
-                raise UsageError(f'{action}: offset {offset} is not in flight; add "commit {offset}" before')
+                raise UsageError(
+                    f'{action}: offset {offset} is not in flight; add "commit {offset}" before this action'
+                )
             if name == "cache":
                 self.unanswered.add(offset)
             self._confirm(offset, Errors.REQUEST_TIMED_OUT if name == "late" else Errors.NONE)
@@ -198,7 +200,7 @@ class PendingCommitStepper(Stepper):
         logs = self.logs.logs
         assert isinstance(logs, DiskLogs)
         now_ms = self.broker.clock.now_ms
-        marker_offset = logs.append_marker(partition, PRODUCER_ID, 0, commits=commits, timestamp=now_ms)
+        marker_offset = logs.append_marker(partition, PRODUCER_ID, producer_epoch=0, commits=commits, timestamp=now_ms)
         self.confirmed_end = marker_offset + 1
         self.broker.transaction_completed(PRODUCER_ID, [partition], commits=commits)
         self._add_step("transaction commits" if commits else "transaction aborts")

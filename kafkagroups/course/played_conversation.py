@@ -34,7 +34,7 @@ class PlayedConversation:
         The Kafka version of the real broker.
     lines
         The lines of the recording, as JSON. A line is a request, or an event that no request caused, for example the
-        end of a timer.
+        end of a timer. Only requests have a number, in the field "n". The field "ms" is the time in milliseconds.
     our_responses, broker_responses
         The keys are the numbers of the requests in the recording. The value of a request is a pair: the response (with
         sorted lists) and the batches that the request appended.
@@ -85,7 +85,7 @@ class PlayedConversation:
 
         `first_number` and `last_number` are the numbers of the first and the last request to print.
         """
-        # A line without a number belongs to the request before this line.
+        # A line without a number is printed if the request before this line is printed.
         is_in_range = False
         for line in self.lines:
             if "n" in line:
@@ -99,7 +99,7 @@ class PlayedConversation:
     def _describe_deletion(self, append: Json) -> str:
         """Return what an appended batch of the recording deleted, for example "2 offsets + the group".
 
-        The recording contains only the offsets of the records, so the records are read from our coordinator's log.
+        The recording does not contain the records of the batch, so they are read from our coordinator's log.
         """
         log = read_lines(self.log_folder / f"__consumer_offsets-{append['partition']}")
         record_types = [
@@ -163,11 +163,10 @@ def _sort_lists(value: Any) -> Any:
 
 
 def _format_request(line: Json) -> str:
-    # Without a response time, the request was answered immediately.
     waited_ms = (line["response_ms"] or line["ms"]) - line["ms"]
     different_codes = dict.fromkeys(_find_error_codes(line["response"]))
     errors = [Errors(code).name for code in different_codes]
-    # A shorter time is the normal duration of a request.
+    # A shorter time does not mean that the broker delayed the response.
     delay_text = f", after {waited_ms} ms" if waited_ms > 200 else ""
     request = f"{line['ms']:>7} ms  {line['n']:>3} {line['client_id']:<10}{line['api']:<15}"
     return f"{request} → {', '.join(errors)}{delay_text}{_format_appends(line)}"

@@ -26,7 +26,7 @@ def compare_kafka_versions(
     old, new
         The two Kafka versions.
     script
-        The requests. A request that one of the versions does not have is "not sent" to this version.
+        The requests. If a version does not have a request, the table shows "not sent" for this version.
     """
     old_responses = _list_responses(script, old)
     new_responses = _list_responses(script, new)

@@ -127,8 +127,8 @@ def list_changes_without(life: GroupLife, name: str) -> list[str]:
 class _ChangeObserver:
     """An object that finds the changes of a group between two calls of `describe_changes`.
 
-    `state` is the group's state, and `event_count` is the number of the group's events, at the last call. Before the
-    first call, both are the values from the creation of this object.
+    `state` is the group's state at the previous call, and `event_count` is the number of the group's events at the
+    previous call. Before the first call, they are the values from the creation of this object.
     """
 
     def __init__(self, life: GroupLife) -> None:
@@ -137,9 +137,9 @@ class _ChangeObserver:
         self.event_count = len(life.events)
 
     def describe_changes(self) -> list[str]:
-        """Return two lines that describe the last event since the last call.
+        """Return two lines about the newest event, or an empty list if nothing changed since the previous call.
 
-        Return an empty list if the group's state did not change and no record was written.
+        A change is a new state of the group, or a written record.
         """
         state_before = self.state
         new_events = self.life.events[self.event_count :]
@@ -205,7 +205,7 @@ def describe_coordinator_crash(life: GroupLife) -> list[str]:
     losses = _list_losses(group_before, group, life) or ["nothing; every session timeout starts again"]
     lines += [f"lost: {loss}" for loss in losses]
     for consumer in life.consumers.values():
-        # The generation is -1 if the consumer is not a member yet.
+        # The generation is -1 while the consumer is not a member.
         if consumer.generation >= 0:
             error = next_coordinator.heartbeat(life.group_id, consumer.generation, consumer.member_id)
             lines.append(

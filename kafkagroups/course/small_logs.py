@@ -50,7 +50,7 @@ def write_small_log(folder: str | Path, letters: str) -> Path:
     folder
         The folder of the new log.
     letters
-        One letter for each batch, as described at the top of this module.
+        One letter for each batch. The docstring of this module explains the letters.
 
     Raises
     ------
@@ -71,8 +71,8 @@ def write_small_log(folder: str | Path, letters: str) -> Path:
 def load_small_log(letters: str, coordinator: str = "new", passes: int = 2) -> list[int | None]:
     """Return the committed offsets of group g for partition t-0 before and after passes of the log cleaner.
 
-    The log is loaded before the first pass, and after each pass. A tombstone or marker is removed by the pass after the
-    pass that found it, because the time between two passes (one hour) is longer than delete.retention.ms (one minute).
+    The log is loaded before the first pass, and after each pass. The time between two passes is one hour, and
+    delete.retention.ms is one minute. So each pass removes the tombstones and markers that the previous pass marked.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class StaticWidget(widgets.VBox):
     def _repr_mimebundle_(self, **arguments: Any) -> dict[str, Any]:
         """Return the live widget and its static version, by MIME type. Jupyter calls this method."""
         live_bundle = super()._repr_mimebundle_(**arguments)
-        # Some versions of ipywidgets return a tuple: the bundle and its metadata.
+        # IPython also allows a tuple: the bundle, and metadata of the bundle.
         bundle: dict[str, Any] = dict(live_bundle[0] if isinstance(live_bundle, tuple) else live_bundle)
         bundle["text/html"] = self.static_html()
         bundle["text/plain"] = self.static_text()

@@ -1,7 +1,7 @@
 """Exercises of lesson 08: which records remain after a pass, and where the cleaner stops.
 
-The log cleaner compacts a log in passes. In a pass, it first fills the offset map: the newest offset of each key. Then
-it removes the records that have a newer record with the same key.
+The log cleaner compacts a log in passes. A pass first fills the offset map, which contains the newest offset of each
+key. Then the pass removes every record that has a newer record with the same key.
 
 A segment is one file of a log. The last segment of a log is the active segment, which the cleaner does not change. The
 last stable offset is the first offset of the oldest open transaction.
@@ -53,10 +53,10 @@ def _return_list_positions(records: Records, active_offset: int) -> list[int]:
 
 # Exercise `removed_by`: which pass removes a tombstone? The functions return the number of this pass (the first pass is
 # number 1), or None if no pass removes the tombstone.
-# `pass_times` are the times of the passes after the tombstone was written. In the lesson, this parameter is named
+# `pass_times` contains the times of the passes after the tombstone was written. In the lesson, this parameter is named
 # `passes`. `retention` is Kafka's setting delete.retention.ms. All times have the same unit, for example milliseconds.
-# The first pass sets the delete horizon: its own time plus `retention`. The first later pass at or after the horizon
-# removes the tombstone.
+# The first pass sets the delete horizon: the time of the first pass plus `retention`. The first later pass at or after
+# the delete horizon removes the tombstone.
 # `_find_removing_pass` is correct. The functions after it contain mistakes of learners.
 
 
@@ -115,6 +115,7 @@ EXERCISES = (
             "The second loop keeps each record at `active` or above, and each record whose offset is in the dict.",
             "Treat a tombstone like every other record. Its value is None, but this exercise does not need the values.",
         ),
+        # Each case is the records, and the offset at which the active segment begins.
         cases=(
             ([(0, "a", "1"), (1, "b", "1"), (2, "a", "2")], 3),
             ([(4, "a", "1"), (9, "b", "1"), (12, "a", "2"), (13, "a", "3")], 14),
@@ -138,6 +139,7 @@ EXERCISES = (
             "The first pass sets the horizon, passes[0] + retention, and removes nothing.",
             "The tombstone is removed by the first later pass whose time is at or after the horizon.",
         ),
+        # Each case is the times of the passes, and the retention.
         cases=(
             ([0, 100, 200], 60),
             ([0, 50, 60, 100], 60),

@@ -76,6 +76,7 @@ def _delete_simple_group(state: str, generation: int, committed: list[str], to_d
 
 
 def _delete_group_with_members(state: str, generation: int, committed: list[str], to_delete: list[str]) -> list[str]:
+    # Only a group in the state Empty has no members.
     return _list_tombstones("Empty", generation, committed, to_delete)
 
 
@@ -113,6 +114,7 @@ EXERCISES = (
             "First list the partitions of `to_delete` that are also in `offsets`, in the order of `to_delete`.",
             'Then add "group" if the state is Empty, no offset is left, and the generation is above 0.',
         ),
+        # Each case is the group's state and generation, the partitions with an offset, and the partitions to delete.
         cases=(
             ("Empty", 2, ["a-0"], ["a-0"]),
             ("Empty", 2, ["a-0", "a-1"], ["a-1"]),

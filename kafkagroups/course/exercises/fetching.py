@@ -5,7 +5,7 @@ A leader epoch is the time in which one broker is the leader of a partition. Eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from kafkagroups.coordinator import Clock, DiskLogs, GroupCoordinator, offset_for_leader_epoch
 from kafkagroups.coordinator.error_codes import Errors
@@ -24,8 +24,8 @@ The offset -1 means that the partition has no committed offset.
 UNSTABLE = Errors.UNSTABLE_OFFSET_COMMIT.name
 
 
-def _new_broker() -> GroupCoordinator:
-    # No exercise appends to the log, so no folder is created.
+def _make_broker() -> GroupCoordinator:
+    # The exercises append nothing to the log, so this folder is never created.
     return GroupCoordinator(DiskLogs("nowhere"), Clock(), new_member_id=str)
 
 
@@ -39,14 +39,14 @@ WhoAnswers = Callable[[str, Collection[int], Collection[int]], str]
 
 
 def _find_fetch_error(group: str, owned: Collection[int], loading: Collection[int]) -> str:
-    broker = _new_broker()
+    broker = _make_broker()
     broker.manager.owned = set(owned)
     broker.manager.loading = set(loading)
     return broker.offset_fetch(group).error.name
 
 
 def _make_wrong_who_answers(
-    find_partition: Callable[[str], int], *, checks_loading: bool = True, has_loading_error: bool = True
+    find_partition: Callable[[str], int], *, checks_loading: bool = True, returns_loading_error: bool = True
 ) -> WhoAnswers:
     """Return a function for `who_answers` that contains one mistake.
 
@@ -56,14 +56,14 @@ def _make_wrong_who_answers(
         A function of a group id. It returns the partition of the group.
     checks_loading
         Whether the function looks at `loading`.
-    has_loading_error
+    returns_loading_error
         Whether the function returns COORDINATOR_LOAD_IN_PROGRESS for a partition in `loading`.
     """
 
     def who_answers(group: str, owned: Collection[int], loading: Collection[int]) -> str:
         partition = find_partition(group)
         if checks_loading and partition in loading:
-            return "COORDINATOR_LOAD_IN_PROGRESS" if has_loading_error else "NOT_COORDINATOR"
+            return "COORDINATOR_LOAD_IN_PROGRESS" if returns_loading_error else "NOT_COORDINATOR"
         return "NONE" if partition in owned else "NOT_COORDINATOR"
 
     return who_answers
@@ -95,7 +95,7 @@ GetOffsets = Callable[[CommittedOffsets, Collection[str], str | Sequence[str], b
 def _fetch_offsets(
     committed: CommittedOffsets, pending: Collection[str], asked: str | Sequence[str], stable: bool
 ) -> FetchedOffsets:
-    broker = _new_broker()
+    broker = _make_broker()
     broker.manager.owned = {broker.manager.partition_for("g")}
     group = broker.manager.get_or_create("g")
     group.offsets.committed = {parse_partition(name): _make_commit(offset) for name, offset in committed.items()}
@@ -123,15 +123,17 @@ def _make_commit(offset: int) -> OffsetAndMetadata:
 def _make_wrong_get_offsets(mistake: str) -> GetOffsets:
     """Return a function for `get_offsets` that contains one mistake.
 
-    `mistake` is one of the texts with which the function compares it.
+    `mistake` is the name of the mistake. The names are the texts in the conditions below.
     """
 
     def get_offsets(
         committed: CommittedOffsets, pending: Collection[str], asked: str | Sequence[str], stable: bool
     ) -> FetchedOffsets:
-        all_names = {**committed, **dict.fromkeys(pending, -1)} if mistake == "lists pending" else committed
+        names: Iterable[str] = committed if asked == "all" else asked
+        if asked == "all" and mistake == "lists pending":
+            names = [*committed, *(name for name in pending if name not in committed)]
         answers: FetchedOffsets = {}
-        for name in all_names if asked == "all" else asked:
+        for name in names:
             is_unstable = name in pending and (stable or mistake == "always stable")
             if mistake == "returns older offset" and name in committed:
                 is_unstable = False
@@ -166,7 +168,7 @@ def _find_end_of_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: i
 def _make_wrong_end_of_epoch(mistake: str) -> EndOfEpoch:
     """Return a function for `end_of_epoch` that contains one mistake.
 
-    `mistake` is one of the texts with which the function compares it.
+    `mistake` is the name of the mistake. The names are the texts in the conditions below.
     """
 
     def end_of_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> int:
@@ -217,7 +219,7 @@ def end_of_epoch(epochs, log_end, epoch):
             return start                           # an epoch ends where the next epoch begins
     return -1                                      # this leader does not know the epoch"""
 
-_SHOP = {"orders-0": 50, "orders-1": 51}
+_COMMITTED = {"orders-0": 50, "orders-1": 51}
 
 EXERCISES = (
     Exercise(
@@ -228,6 +230,7 @@ EXERCISES = (
             "kg.partition_for(group, 50) is the group's partition. Check whether `loading` or `owned` contains it.",
             "A partition that is being loaded is not owned yet. Check `loading` first.",
         ),
+        # Each case is a group id, the owned partitions, and the partitions that are being loaded.
         cases=(
             ("billing", {9, 38}, set()),
             ("billing", {38}, set()),
@@ -241,7 +244,7 @@ EXERCISES = (
                 _find_partition, checks_loading=False
             ),
             "a partition that is being loaded has its own error, so that the client does not look for another broker": (
-                _make_wrong_who_answers(_find_partition, has_loading_error=False)
+                _make_wrong_who_answers(_find_partition, returns_loading_error=False)
             ),
             "use Java's hash of the group id, as in lesson 02: kg.partition_for(group, 50)": _make_wrong_who_answers(
                 _find_partition_by_byte_sum
@@ -259,14 +262,15 @@ EXERCISES = (
             'Which partitions are in the answer? All of `committed` if asked == "all", otherwise `asked`.',
             "If `stable` is true, the partitions of `pending` are unstable. Other partitions have an offset, or -1.",
         ),
+        # Each case is the committed offsets, the pending partitions, the requested partitions, and requireStable.
         cases=(
-            (_SHOP, set(), ["orders-0"], False),
-            (_SHOP, set(), ["orders-0", "orders-2"], False),
-            (_SHOP, set(), "all", True),
-            (_SHOP, {"orders-1"}, "all", False),
-            (_SHOP, {"orders-1"}, "all", True),
-            (_SHOP, {"orders-2"}, "all", True),
-            (_SHOP, {"orders-2"}, ["orders-0", "orders-2"], True),
+            (_COMMITTED, set(), ["orders-0"], False),
+            (_COMMITTED, set(), ["orders-0", "orders-2"], False),
+            (_COMMITTED, set(), "all", True),
+            (_COMMITTED, {"orders-1"}, "all", False),
+            (_COMMITTED, {"orders-1"}, "all", True),
+            (_COMMITTED, {"orders-2"}, "all", True),
+            (_COMMITTED, {"orders-2"}, ["orders-0", "orders-2"], True),
             ({}, set(), ["orders-0"], True),
             ({}, {"orders-0"}, "all", True),
         ),
@@ -296,6 +300,7 @@ EXERCISES = (
             "An older epoch ends where the next larger epoch in the list starts, even if it has no records.",
             "If the epoch is larger than the newest epoch in the list, return -1.",
         ),
+        # Each case is the epochs with their first offsets, the end of the log, and the epoch to find.
         cases=(
             ([(0, 0), (3, 20), (4, 40)], 60, 4),
             ([(0, 0), (3, 20), (4, 40)], 60, 3),

@@ -175,6 +175,7 @@ EXERCISES = (
             "Then each member votes once, for the first name in its list that is a candidate.",
             "max(candidates, key=votes.count) returns the candidate with the most votes.",
         ),
+        # Each case is the lists of protocols of all members.
         cases=(
             ([["range"]],),
             ([["range", "roundrobin"], ["roundrobin", "range"], ["roundrobin", "range"]],),
@@ -207,6 +208,7 @@ EXERCISES = (
             "If every member joins before this time, the join phase ends when the last member joins.",
             "Return the members that have not joined at the end of the join phase and have no instance id.",
         ),
+        # Each case is a list of members (`Members`).
         cases=(
             ([("a", 300, 0, None), ("b", 300, 40, None)],),
             ([("a", 300, 0, None), ("b", 300, None, None)],),

@@ -45,6 +45,7 @@ def _replay_lines(lines: Lines, *, ignores_transactions: bool) -> CommittedOffse
     offsets = Offsets()
     for record_offset, record_type, group, name, value, producer in lines:
         if record_type in ("commit", "abort") and producer is not None:
+            # A line does not say which batch contains its record, so records are compared, and not batches.
             offsets.end_transaction(producer, commits=record_type == "commit", by=record_offset, whole_batches=False)
         if record_type != "offset" or group is None or name is None:
             continue
@@ -136,15 +137,14 @@ def _use_lines_of_every_type(lines: Lines) -> CommittedOffsets:
 def _make_wrong_replay_transactions(mistake: str) -> Replay:
     """Return a function for `replay_transactions` that contains one mistake.
 
-    `mistake` is one of the texts with which the function compares it.
+    `mistake` is the name of the mistake. The names are the texts in the conditions below.
     """
 
     def wins(pending_record_offset: int, committed: tuple[int, int] | None) -> bool:
         """Return whether a pending offset replaces the committed offset.
 
-        `pending_record_offset` is the offset of the record that contains the pending offset. `committed` contains the
-        offset of the record that contains the committed offset, and the committed offset. If no offset is committed,
-        `committed` is None.
+        `pending_record_offset` is the offset of the record that contains the pending offset. `committed` is a value of
+        `offsets`, or None if no offset is committed.
         """
         if committed is None or mistake == "marker decides":
             return True
@@ -154,12 +154,13 @@ def _make_wrong_replay_transactions(mistake: str) -> Replay:
         return committed_record_offset < pending_record_offset
 
     def replay(lines: Lines) -> CommittedOffsets:
-        # The keys are the keys of lines. The values are pairs: a record offset and a committed offset.
+        # The values are pairs: the offset of a record, and the committed offset in this record.
         offsets: CommittedOffsets = {}
         # The pending offsets of each producer. The keys are producer ids.
         pending: dict[int | None, CommittedOffsets] = {}
         for line in lines:
             key = _make_key(line)
+            # With the same key for all producers, a marker ends the transactions of all producers.
             producer = None if mistake == "one transaction for all" else line.producer
             if line.record_type == "offset":
                 if line.value is None:

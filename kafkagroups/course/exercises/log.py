@@ -1,7 +1,7 @@
 """Exercises of lesson 03: a varint, a checksum, a marker and a tombstone in a hexdump.
 
-A varint is a number in one or more bytes, with seven bits of the number in each byte. Zigzag maps negative and positive
-numbers to numbers from 0: 0, -1, 1, -2 become 0, 1, 2, 3.
+A varint is a number in one or more bytes, with seven bits of the number in each byte. Before a number is written as a
+varint, zigzag converts the number to a number that is not negative: 0, -1, 1, -2 become 0, 1, 2, 3.
 """
 
 from __future__ import annotations
@@ -141,6 +141,7 @@ EXERCISES = (
             "your function never returns False, but some of these batches are damaged": lambda batch: True,
         },
     ),
+    # The hexdump of this exercise shows four batches of partition 9 in data/harbour/1.0.1.
     Exercise(
         name="commit_marker",
         correct=2914,
@@ -156,6 +157,7 @@ EXERCISES = (
             "that batch is transactional, but it is not a control batch: it contains the offsets": 2713,
         },
     ),
+    # The hexdump of this exercise shows the last batch of partition 37 in data/harbour/1.0.1.
     Exercise(
         name="tombstone",
         correct=4,

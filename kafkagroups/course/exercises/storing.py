@@ -1,7 +1,7 @@
 """Exercises of lesson 04: the metadata limit, append errors, two commits in flight.
 
 A commit is in flight from the append of its record until the replicas have the record. During this time, its offset is
-pending. Then the offset is cached: a coordinator answers fetches with the cached offset.
+pending. Then the offset is cached. A coordinator answers an OffsetFetch with the cached offset.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _make_wrong_commit_error(**wrong_errors: str) -> Callable[[str], str]:
 def _track_commits(events: Events) -> CachedAndPending:
     offsets = GroupOffsets()
     commits = {}
-    for event_type, offset, *position in events:
+    for event_type, offset, *positions in events:
         if event_type == "commit":
             commits[offset] = OffsetAndMetadata(
                 offset=offset,
@@ -88,7 +88,8 @@ def _track_commits(events: Events) -> CachedAndPending:
             )
             offsets.prepare({_PARTITION: commits[offset]})
         elif event_type == "stored":
-            offsets.complete(_PARTITION, commits[offset], position[0])
+            [position] = positions
+            offsets.complete(_PARTITION, commits[offset], position)
         else:
             offsets.drop_pending(_PARTITION, commits[offset])
     return _get_offset(offsets.committed.get(_PARTITION)), _get_offset(offsets.pending.get(_PARTITION))
@@ -101,7 +102,7 @@ def _get_offset(commit: OffsetAndMetadata | None) -> int | None:
 def _make_wrong_in_flight(mistake: str) -> Callable[[Events], CachedAndPending]:
     """Return a function for `in_flight` that contains one mistake.
 
-    `mistake` is one of the texts with which the function compares it.
+    `mistake` is the name of the mistake. The names are the texts in the conditions below.
     """
 
     def in_flight(events: Events) -> CachedAndPending:

@@ -1,6 +1,6 @@
 """Lesson 02: a widget that counts the groups on each partition.
 
-A group is on the partition of the offsets topic that stores its committed offsets and its group record.
+A group is on one partition of the offsets topic. This partition stores the offsets and the record of the group.
 """
 
 from __future__ import annotations

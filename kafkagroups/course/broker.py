@@ -1,7 +1,7 @@
-"""Brokers for lessons: start one, restart it after a crash, start its follower.
+"""Brokers for lessons: start a broker, restart a broker after a crash, start a follower.
 
 The group coordinator is the part of a broker that stores committed offsets and groups. Only this part exists here, so a
-lesson's broker is a `GroupCoordinator`. Its clock is simulated, and its answers are the same in every run.
+lesson's broker is a `GroupCoordinator`. The broker's clock is simulated, so its answers are the same in every run.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def start_broker(
     Parameters
     ----------
     logs
-        The logs of the offsets topic, or the path of a folder with one folder for each partition. These partition
-        folders are copied first, so the lesson's data does not change. If `logs` is None, the offsets topic is empty.
+        The logs of the offsets topic, or the path of a folder with one folder for each partition. The partition folders
+        are copied, so the lesson's data does not change. If `logs` is None, the offsets topic is empty.
     kafka
         The version whose rules apply: 1.0.1, 2.8.2 or 3.9.2.
     now_ms
@@ -66,27 +66,28 @@ def start_broker(
     topics
         The topics that exist, with the number of partitions of each topic. If `topics` is None, every topic exists.
     authorize
-        A function of an operation, a resource type and a resource name. It returns whether the client is allowed to do
-        the operation.
+        A function that returns whether the client is allowed to do an operation. Its arguments are the operation, the
+        type of the resource (for example a topic) and the name of the resource.
     **settings_changes
         The settings (`kafkagroups.coordinator.Settings`) that differ from the defaults of this Kafka version.
 
     Returns
     -------
     GroupCoordinator
-        The broker's coordinator. Each member id that it creates is the client's name and a number. A real broker
-        creates a random id, but a lesson must print the same text in every run.
+        The broker's coordinator. It creates member ids from the client's name and a number. A real broker creates
+        random ids, but a lesson must print the same text in every run.
 
     Raises
     ------
     UsageError
-        If `kafka` is none of these three versions.
+        If `kafka` is another version.
     """
     settings = replace(coordinator.read_settings(kafka, {}), **settings_changes)
     if logs is None or isinstance(logs, str | Path):
         folder = make_scratch_folder()
-        for partition in () if logs is None else Path(logs).glob("__consumer_offsets-*"):
-            shutil.copytree(partition, folder / partition.name)
+        partition_folders = [] if logs is None else Path(logs).glob("__consumer_offsets-*")
+        for partition_folder in partition_folders:
+            shutil.copytree(partition_folder, folder / partition_folder.name)
         logs = coordinator.open_logs(folder, settings)
     return coordinator.start_broker(logs, Clock(now_ms), settings, topics=topics, authorize=authorize)
 
@@ -94,13 +95,15 @@ def start_broker(
 def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
     """Start a new broker on the logs of a broker that crashed. The time and the settings stay the same.
 
-    The memory of the crashed broker is lost. Requests that waited for its response are never answered. If the logs of
-    the crashed broker held back their answers (`HeldLogs`), the logs of the new broker answer immediately.
+    The memory of the crashed broker is lost, and its unfinished requests are never answered. If the crashed broker used
+    `HeldLogs` (logs that hold back their answers), the new broker uses the same logs without this delay.
     """
     broker.clock.clear_timers()
     logs = broker.manager.logs
+    if isinstance(logs, HeldLogs):
+        logs = logs.logs
     return coordinator.start_broker(
-        logs.logs if isinstance(logs, HeldLogs) else logs,
+        logs,
         Clock(broker.clock.now_ms),
         broker.settings,
         topics=broker.validator.topics,
@@ -121,12 +124,12 @@ class Replica:
         self.batches = [batch for batch in logs.read(partition) if end_offset is None or batch.base_offset < end_offset]
 
     def magic(self, partition: int) -> int | None:
-        """Return 2, the version of the message format."""
+        """Return 2, the number of the newest format of a log."""
         return 2
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
-        """Raise UsageError, because a follower gets its records only from the leader."""
-        raise UsageError("a replica cannot be appended to; append to its leader")
+        """Raise UsageError, because a follower receives its records only from the leader."""
+        raise UsageError("the log of a follower cannot be appended to; append to the leader's log")
 
     def read(self, partition: int) -> Iterable[Batch]:
         """Return the batches of the copied partition, and no batches for another partition."""
@@ -134,10 +137,10 @@ class Replica:
 
 
 def start_follower(broker: GroupCoordinator, group: str, end_offset: int | None = None) -> GroupCoordinator:
-    """Start the broker that would become the group's coordinator if this broker crashed now.
+    """Start the broker that would become the group's coordinator if `broker` crashed now. `broker` continues to run.
 
-    This broker does not crash, it continues to run. The new broker has a copy of the partition that stores the group.
-    The copy has only the batches that begin below `end_offset`, or all batches if `end_offset` is None.
+    The new broker has a copy of the partition that stores the group. The copy contains the batches that begin below
+    `end_offset`, or all batches if `end_offset` is None.
     """
     manager = broker.manager
     replica = Replica(manager.logs, manager.partition_for(group), end_offset)
@@ -151,10 +154,10 @@ def read_partition_lines(broker: GroupCoordinator, group: str) -> Lines:
 
 
 def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[CommitErrors]:
-    """Send the commit that wrote a batch to the broker again, at the time of the batch's first record.
+    """Send a commit of the offsets in a batch to the broker, at the time of the batch's first record.
 
-    All records of the batch must belong to the same group. Raises UsageError if the batch contains a record that is not
-    a committed offset.
+    So the broker receives the commit that wrote the batch a second time. All records of the batch must belong to the
+    same group. Raises UsageError if the batch contains a record that is not a committed offset.
     """
     offsets: dict[TopicPartition, OffsetCommit] = {}
     groups: set[str] = set()
@@ -171,12 +174,17 @@ def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[Commi
 
 
 class ReadCountingLogs:
-    """Logs with a counter: `records_read` is the number of records that were read from these logs.
+    """Logs with a counter of the records that were read.
 
     Parameters
     ----------
     logs
         The logs, or the path of a folder of partition folders.
+
+    Attributes
+    ----------
+    records_read
+        The number of records that were read from these logs so far.
     """
 
     def __init__(self, logs: OffsetsLogs | str | Path) -> None:
@@ -184,15 +192,15 @@ class ReadCountingLogs:
         self.records_read = 0
 
     def magic(self, partition: int) -> int | None:
-        """Return the version of the log's message format, or None if the partition is not on this broker."""
+        """Return the number of the log's format (0, 1 or 2), or None if the partition is not on this broker."""
         return self.logs.magic(partition)
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
-        """Append to the log."""
+        """Append a batch to the log of a partition."""
         self.logs.append(partition, batch, callback)
 
     def read(self, partition: int) -> Iterator[Batch]:
-        """Yield the batches of the log and count their records."""
+        """Yield the batches of a partition's log, and count their records."""
         for batch in self.logs.read(partition):
             self.records_read += batch.count
             yield batch
@@ -201,8 +209,8 @@ class ReadCountingLogs:
 def format_offsets(result: OffsetFetchResult) -> dict[str, Any]:
     """Return fetched offsets in the format of the JSON files in data/harbour.
 
-    The keys are partitions such as "orders-0". The value of a partition contains the offset, the leader epoch and the
-    metadata, or is the name of an error.
+    The keys are partitions such as "orders-0". The value is a dict with the offset, the leader epoch and the metadata,
+    or the name of the partition's error.
     """
     formatted: dict[str, Any] = {}
     for partition, fetched in result.offsets.items():

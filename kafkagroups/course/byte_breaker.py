@@ -1,7 +1,7 @@
-"""Lesson 03: a widget that changes one byte, and shows what checksum and recovery do.
+"""Lesson 03: a widget that changes one byte of a segment, and shows what a broker's recovery does.
 
-Recovery is what a broker does with a segment (one file of a log) after a crash: it checks the checksum of each batch,
-and removes the first damaged batch and everything after it.
+A segment is one file of a log. After a crash, a broker recovers the newest segment: the broker checks the checksum of
+each batch, and removes the first damaged batch and everything after this batch.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from kafkagroups.log.batches import read_batches
 
 
 class ByteBreaker(StaticWidget):
-    """A slider for the position of the byte to break, with a line about each batch.
+    """A slider for the position of the byte to break, and a line that says what recovery does with each batch.
 
-    One bit of the broken byte is changed. At the slider's position -1, no byte is broken.
+    The lowest bit of this byte is changed. If the slider is at -1, no byte is broken.
 
     Parameters
     ----------
     data
-        The bytes of a segment (one file of a log).
+        The bytes of a segment.
     broken_position
-        The initial position of the broken byte. If it is None, no byte is broken at first.
+        The initial value of the slider. None means -1.
     """
 
     def __init__(self, data: bytes, broken_position: int | None = None) -> None:
@@ -51,14 +51,14 @@ class ByteBreaker(StaticWidget):
         first_line = "no byte is broken"
         if broken_position >= 0:
             data[broken_position] ^= 0x01
-            first_line = (
-                f"byte {broken_position} is {self.data[broken_position]:02x}, broken to {data[broken_position]:02x}"
-            )
+            old_byte = self.data[broken_position]
+            new_byte = data[broken_position]
+            first_line = f"byte {broken_position} is {old_byte:02x}, broken to {new_byte:02x}"
         readable_batches, damage = _read_until_damage(bytes(data))
         lines = [first_line]
-        for number, batch in enumerate(self.batches):
-            is_readable = number < len(readable_batches)
-            result = _describe_result(batch, readable_batches[number]) if is_readable else "cut away"
+        for index, batch in enumerate(self.batches):
+            is_readable = index < len(readable_batches)
+            result = _describe_kept(batch, readable_batches[index]) if is_readable else "cut away"
             last_byte = batch.position + batch.size - 1
             lines.append(f"bytes {batch.position:>4} to {last_byte:>4}, {_format_offsets(batch)}: {result}")
         if broken_position < 0:
@@ -77,7 +77,7 @@ class ByteBreaker(StaticWidget):
 
 
 def _read_until_damage(data: bytes) -> tuple[list[Batch], str | None]:
-    """Return the batches before the first damaged byte, and a description of the damage (None without damage)."""
+    """Return the batches before the first damaged batch, and the reason why it is damaged (None without damage)."""
     batches: list[Batch] = []
     try:
         for batch in read_batches(data):
@@ -87,9 +87,10 @@ def _read_until_damage(data: bytes) -> tuple[list[Batch], str | None]:
     return batches, None
 
 
-def _describe_result(original: Batch, readable: Batch) -> str:
-    if _format_offsets(original) != _format_offsets(readable):
-        return f"kept, but now read as {_format_offsets(readable)}"
+def _describe_kept(original: Batch, broken: Batch) -> str:
+    """Return what recovery does with a batch that is readable: it keeps the batch, maybe with other offsets."""
+    if _format_offsets(original) != _format_offsets(broken):
+        return f"kept, but now read as {_format_offsets(broken)}"
     return "kept"
 
 

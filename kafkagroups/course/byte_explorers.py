@@ -1,4 +1,4 @@
-"""Lessons 01 and 03: widgets that show the fields of a record or batch with their bytes."""
+"""Lessons 01 and 03: widgets that show the bytes of a record or batch, field by field."""
 
 from __future__ import annotations
 
@@ -12,17 +12,26 @@ from kafkagroups.anatomy.batches import list_batch_fields
 from kafkagroups.anatomy.spans import Span
 from kafkagroups.course.widgets import MONO, Stepper
 
+_BYTES_PER_LINE = 16
+_UNNAMED = "rest"
+"""What the widgets show for a span without a field: bytes after the last field, which a broker ignores."""
+
 
 class _Explorer(Stepper):
     """A hexdump with the chosen field in brackets. The type, value and meaning of the field are below the hexdump.
 
-    `spans` contains one span for each field: the position of its bytes, its name, type, value and meaning. The `part`
-    of a span says in which bytes the position is: "key", "value" or "batch".
+    A span is a range of bytes that contains one field, with the name, type, value and meaning of the field. The `part`
+    of a span says where its bytes are: in the "key", in the "value" or in the "batch".
+
+    Parameters
+    ----------
+    spans
+        One span for each field.
     """
 
     def __init__(self, spans: Annotation) -> None:
         self.spans = spans
-        field_names = [f"{span.part} {span.start}: {span.field or 'rest'} ({span.type})" for span in spans]
+        field_names = [f"{span.part} {span.start}: {span.field or _UNNAMED} ({span.type})" for span in spans]
         self.field = widgets.Dropdown(
             options=[(name, index) for index, name in enumerate(field_names)],
             description="field",
@@ -34,7 +43,7 @@ class _Explorer(Stepper):
         span = self.spans[self.field.value]
         self.view.value = (
             f'<div class="kg-bytes" style="{MONO}">{_mark_bytes(self.spans.bytes_of, span)}</div>'
-            f"<p><b>{escape(span.field or 'rest')}</b> = {escape(span.text)}<br>"
+            f"<p><b>{escape(span.field or _UNNAMED)}</b> = {escape(span.text)}<br>"
             f"{escape(span.type)}: {escape(span.meaning)}</p>"
         )
 
@@ -75,20 +84,22 @@ class BatchExplorer(_Explorer):
 
 
 def _mark_bytes(bytes_of: Mapping[str, bytes], chosen_span: Span) -> str:
-    """Return a hexdump with 16 bytes per line. The bytes of the chosen span are in brackets and in bold.
+    """Return a hexdump as HTML. The bytes of the chosen span are in brackets and in bold.
 
-    `bytes_of` contains the bytes of each part: "key" and "value", or "batch".
+    `bytes_of` contains the bytes of each part: of the key and the value, or of the batch.
     """
     lines = []
     for part, data in bytes_of.items():
         lines.append(f"{part}\n")
-        for start in range(0, len(data), 16):
+        for line_start in range(0, len(data), _BYTES_PER_LINE):
+            line_end = line_start + _BYTES_PER_LINE
             cells = []
-            for position in range(start, min(start + 16, len(data))):
+            for position in range(line_start, min(line_end, len(data))):
                 is_chosen = chosen_span.part == part and chosen_span.start <= position < chosen_span.end
-                is_first = is_chosen and position in (chosen_span.start, start)
-                is_last = is_chosen and position in (chosen_span.end - 1, start + 15)
+                # If the span continues on the next line, each line has its own brackets.
+                opens_bracket = is_chosen and position in (chosen_span.start, line_start)
+                closes_bracket = is_chosen and position in (chosen_span.end - 1, line_end - 1)
                 byte = f"<b>{data[position]:02x}</b>" if is_chosen else f"{data[position]:02x}"
-                cells.append(("[" if is_first else " ") + byte + ("]" if is_last else " "))
-            lines.append(f"{start:>5} {''.join(cells)}\n")
+                cells.append(("[" if opens_bracket else " ") + byte + ("]" if closes_bracket else " "))
+            lines.append(f"{line_start:>5} {''.join(cells)}\n")
     return "".join(lines)

@@ -2,9 +2,11 @@
 
 If the answer of an exercise is a function, `check` calls the learner's function and the package's correct function with
 the cases of the exercise, and compares the results. Otherwise `check` compares the learner's value with the correct
-value. `check` prints one of four results: passed, failed, error or not attempted. It never raises an error, so that a
-wrong answer does not stop the notebook. tests/course runs `check` on every starter (an answer that contains only
-`...`), solution and known mistake.
+value. `check` prints a line that begins with the result: ✓ passed, ✗ failed, ! error, · not attempted. `check` never
+raises an error, so that a wrong answer does not stop the notebook.
+
+A known mistake is a wrong answer that learners often give. If the learner's answer is a known mistake, `check` also
+prints a sentence about this mistake.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ from kafkagroups.errors import KafkagroupsError
 AnyFunction = Callable[..., Any]
 """The function of an exercise. The functions of different exercises have different arguments."""
 _MAX_VALUE_LENGTH = 90
+"""A printed value has about this number of characters. The rest of a longer value is cut off."""
 _TYPE_NAMES = {int: "a whole number", str: "a text"}
+"""What learners read instead of the names of Python's types."""
+_PASSED = "✓"
 
 
 def check(name: str, attempt: Any) -> None:
@@ -63,12 +68,12 @@ def hint(name: str, number: int = 1) -> None:
     if not 1 <= number <= len(hints):
         print(f"{name} has {len(hints)} hints")
         return
-    call_for_next_hint = f'   (the next hint: course.hint("{name}", {number + 1}))' if number < len(hints) else ""
-    print(f"hint {number} of {len(hints)}: {hints[number - 1]}{call_for_next_hint}")
+    note = f'   (the next hint: course.hint("{name}", {number + 1}))' if number < len(hints) else ""
+    print(f"hint {number} of {len(hints)}: {hints[number - 1]}{note}")
 
 
 def ensure_correct(name: str, attempt: Any) -> Any:
-    """Return a correct function for the cells that follow, and print whether the learner or the package wrote it.
+    """Return a correct function for the following cells, and print who wrote this function: the learner or the package.
 
     Parameters
     ----------
@@ -80,10 +85,10 @@ def ensure_correct(name: str, attempt: Any) -> Any:
     Returns
     -------
     Callable
-        The learner's function if it is correct or if no exercise has this name, otherwise the package's function.
+        The learner's function if it is correct, or if no exercise has this name. Otherwise, the package's function.
     """
     exercise = _find_exercise(name)
-    if exercise is None or _check_function(exercise, attempt).startswith("✓"):
+    if exercise is None or _check_function(exercise, attempt).startswith(_PASSED):
         print(f"the lesson continues with your {name}")
         return attempt
     print(f"your {name} is not correct yet; the lesson continues with the package's {name}")
@@ -114,6 +119,7 @@ def _format_not_attempted(exercise: Exercise) -> str:
 
 
 def _check_value(exercise: Exercise, attempt: Any) -> str:
+    """Return the line that `check` prints for a value."""
     if attempt is ... or attempt is None:
         return _format_not_attempted(exercise)
     expected_type = type(exercise.correct)
@@ -122,17 +128,18 @@ def _check_value(exercise: Exercise, attempt: Any) -> str:
         return f"✗ {exercise.name}: not {_shorten(attempt)}; {expected} is expected, without quotes or dots."
     if exercise.find_mistake is None:
         is_correct = attempt == exercise.correct
-        sentences = (sentence for sentence, value in exercise.known_mistakes.items() if value == attempt)
-        mistake = next(sentences, None)
+        sentences = [sentence for sentence, value in exercise.known_mistakes.items() if value == attempt]
+        mistake = sentences[0] if sentences else None
     else:
         mistake = exercise.find_mistake(attempt)
         is_correct = mistake is None
     if is_correct:
-        return f"✓ {exercise.name}: right"
+        return f"{_PASSED} {exercise.name}: right"
     return f"✗ {exercise.name}: not {_shorten(attempt)}." + _format_mistake(mistake)
 
 
 def _check_function(exercise: Exercise, attempt: Any) -> str:
+    """Return the line that `check` prints for a function."""
     if attempt is ... or attempt is None:
         return _format_not_attempted(exercise)
     if not callable(attempt):
@@ -153,17 +160,18 @@ def _check_function(exercise: Exercise, attempt: Any) -> str:
             line = f"✗ {exercise.name}: for {_format_arguments(arguments)} it gives {_shorten(result)}, "
             line += f"but Kafka gives {_shorten(expected)}."
             return line + _format_mistake(_find_known_mistake(exercise, results, arguments, result))
-    return f"✓ {exercise.name}: right on all {len(exercise.cases)} cases"
+    return f"{_PASSED} {exercise.name}: right on all {len(exercise.cases)} cases"
 
 
 def _find_known_mistake(
     exercise: Exercise, results: list[Any], failed_case: tuple[Any, ...], failed_result: Any
 ) -> str | None:
-    """Return the sentence of a known mistake whose function gives the learner's result in the failed case.
+    """Return the sentence about the known mistake that explains the learner's wrong result, or None.
 
-    If several of these functions give this result, return the sentence of the function that agrees with the learner's
-    function in the most cases. `results` are the results of the learner's function, one for each case. `failed_result`
-    is its result in the failed case.
+    Each known mistake has a sentence and a wrong function. Only mistakes count whose function returns the learner's
+    result in the failed case. If there are several, choose the mistake whose function returns the learner's results in
+    the most cases. `results` contains the results of the learner's function, one for each case. `failed_case` contains
+    the arguments of the failed case, and `failed_result` is the result of the learner's function in this case.
     """
 
     def count_agreements(function: AnyFunction) -> int:
@@ -183,7 +191,7 @@ def _format_mistake(sentence: str | None) -> str:
 
 
 def _call(function: AnyFunction, arguments: tuple[Any, ...]) -> Any:
-    """Return a function's result, or the type of the error that the function raised."""
+    """Return a function's result, or the type of the error with which the function refused the arguments."""
     try:
         return function(*arguments)
     except (KafkagroupsError, ValueError, IndexError, ArithmeticError) as error:
@@ -200,6 +208,7 @@ def _are_same(expected: Any, result: Any) -> bool:
 
 
 def _represent(value: Any) -> str:
+    """Return a text that is the same for two values only if they are the same answer."""
     return repr(sorted(value.items(), key=repr)) if isinstance(value, dict) else repr(value)
 
 

@@ -1,8 +1,9 @@
-"""Lesson 08: passes of the log cleaner over the shop's log, and its classes of records.
+"""Lesson 08: the passes of the log cleaner over the shop's log, and four classes of records.
 
-The log cleaner is the part of a broker that compacts logs. In a pass, it removes each record that has a newer record
-with the same key, and it removes old tombstones and transaction markers. The shop's log is the log of one partition of
-the offsets topic (data/harbour/cleaning).
+The log cleaner is the part of a broker that compacts logs. In a pass, the cleaner removes each record that has a newer
+record with the same key, and it removes old tombstones and transaction markers. The offset map is the cleaner's table
+of the newest offset of each key. The shop's log is the log of one partition of the offsets topic
+(data/harbour/cleaning).
 """
 
 from __future__ import annotations
@@ -24,12 +25,11 @@ from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType
 
 OFFSET_MAP_CLASSES = ("value", "tombstone")
-"""The classes of records that the offset map contains. In this map, the cleaner notes the newest offset of each key.
-
-The map contains no transaction markers and no records of aborted transactions.
-"""
-# The braces stand for the name of a copy of the log, for example "before-clean".
+"""The classes of records whose keys are in the offset map. The other classes are "marker" and "aborted"."""
+# The braces stand for the name of a copy of the log: before-clean, after-clean or after-clean-2.
 _SHOP_LOG = "harbour/cleaning/{}/__consumer_offsets-38"
+_HANGING_OFFSET = 216
+_HANGING_PRODUCER = 77
 
 
 class CleanerPass(NamedTuple):
@@ -54,8 +54,8 @@ class CleanerPass(NamedTuple):
 def classify_records(log: str | Path) -> Iterator[tuple[str, LogRecord]]:
     """Yield each record of a log with its class for the cleaner: "marker", "aborted", "tombstone" or "value".
 
-    A marker ends a transaction. An aborted record belongs to a transaction whose marker is an abort. Of the other
-    records, a record without a value is a tombstone.
+    A marker is the control record that ends a transaction. An aborted record is in a transaction that was aborted. Of
+    the other records, a record without a value is a "tombstone", and a record with a value is a "value".
 
     Parameters
     ----------
@@ -70,24 +70,24 @@ def classify_records(log: str | Path) -> Iterator[tuple[str, LogRecord]]:
         if batch.is_control:
             ended_records = open_transactions.pop(batch.producer_id, [])
             if read_marker(batch) is ControlType.ABORT:
-                classified.update((record.offset, ("aborted", record)) for record in ended_records)
+                for record in ended_records:
+                    classified[record.offset] = "aborted", record
         elif batch.is_transactional:
             open_transactions.setdefault(batch.producer_id, []).extend(batch.records)
     yield from classified.values()
 
 
 def _classify_record(batch: Batch, record: LogRecord) -> str:
-    """Return the class of a record that does not belong to an aborted transaction."""
+    """Return the class of a record if its transaction, if it has one, is not aborted."""
     if batch.is_control:
         return "marker"
     return "tombstone" if record.value is None else "value"
 
 
 def list_offset_map_records(log: str | Path) -> list[tuple[int, bytes | None, bytes | None]]:
-    """Return the offset, key and value of each record that the cleaner considers for its offset map.
+    """Return the offset, key and value of each record that the cleaner reads into its offset map.
 
-    In this map, the cleaner notes the newest offset of each key. It does not consider transaction markers and records
-    of aborted transactions.
+    The cleaner ignores transaction markers and records of aborted transactions.
 
     Parameters
     ----------
@@ -104,8 +104,9 @@ def list_offset_map_records(log: str | Path) -> list[tuple[int, bytes | None, by
 def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
     """Repeat the three passes that the log cleaner of the shop's broker (Kafka 4.3.1) made, at the same times.
 
-    Between the first and the second pass, the broker wrote ten records of day 12. Eight of these records were
-    superseded before the log was copied to data/harbour. So only the two records that remain are appended here.
+    Between the first and the second pass, the broker wrote the ten records of day 12 (offsets 499 to 508). Eight of
+    these records were superseded and cleaned before the log was copied to data/harbour. So only the last two of them
+    are appended here.
 
     Parameters
     ----------
@@ -117,8 +118,7 @@ def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
     Source: data/harbour/cleaning, server-lines.txt.
     """
     last_copy = Path(find_data(_SHOP_LOG.format("after-clean-2")))
-    # The time of pass 1 in milliseconds since the epoch.
-    first_pass_ms = 1_795_256_324_030
+    first_pass_ms = 1_795_256_324_030  # The time of pass 1 in ms since the epoch.
 
     before_1 = folder / "before-1"
     shutil.copytree(find_data(_SHOP_LOG.format("before-clean")), before_1)
@@ -126,12 +126,14 @@ def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
 
     before_2 = folder / "before-2"
     shutil.copytree(pass_1.log_after, before_2)
+    # The batch with the two records of day 12. The segment that contained day 12 began at offset 499.
     day_12_batch = next(batch for batch in open_log(last_copy) if batch.base_offset == 507)
     (before_2 / segment_name(499)).write_bytes(rebuild_bytes(day_12_batch))
     pass_2 = _run_pass("pass 2, 10:18:55", before_2, folder / "after-2", first_pass_ms + 11_451, first_dirty_offset=498)
 
     before_3 = folder / "before-3"
     shutil.copytree(pass_2.log_after, before_3)
+    # The next segment begins at offset 509.
     shutil.copy(last_copy / segment_name(509), before_3)
     pass_3 = _run_pass("pass 3, 10:19:01", before_3, folder / "after-3", first_pass_ms + 17_528, first_dirty_offset=499)
     return [pass_1, pass_2, pass_3]
@@ -144,10 +146,10 @@ def _run_pass(title: str, log_before: Path, log_after: Path, now_ms: int, first_
 
 
 def write_log_with_hanging_transaction(folder: str | Path) -> Path:
-    """Write the shop's log with one transaction that never ended (a hanging transaction), and return the folder.
+    """Write the shop's log with one more record, which begins a transaction that never ends, and return the folder.
 
-    The segments have at most 8,000 bytes. The hanging transaction begins at offset 216. The offset of each later record
-    is one larger than in the shop's log. The producer id of the transaction is 77.
+    The transaction hangs: it has no marker. Its only record has offset 216, so the offset of each later record is one
+    larger than in the shop's log. Its producer id is 77. The segments have at most 8,000 bytes.
 
     Parameters
     ----------
@@ -157,30 +159,36 @@ def write_log_with_hanging_transaction(folder: str | Path) -> Path:
     offset_shift = 0
     with LogWriter(folder, segment_bytes=8_000) as log:
         for batch in open_log(find_data(_SHOP_LOG.format("before-clean"))):
-            if batch.base_offset == 216:
-                timestamp = batch.max_timestamp
-                log.append(encode_records(216, timestamp, [encode_commit("till-sync", 7)], TRANSACTIONAL, 77))
+            if batch.base_offset == _HANGING_OFFSET:
+                commits = [encode_commit("till-sync", 7)]
+                log.append(
+                    encode_records(
+                        _HANGING_OFFSET, batch.max_timestamp, commits, TRANSACTIONAL, producer_id=_HANGING_PRODUCER
+                    )
+                )
                 offset_shift = 1
-            # The first 8 bytes are the base offset. The checksum does not cover them (lesson 03), so it stays correct.
+            # The first 8 bytes of a batch are the base offset. The checksum does not cover these bytes (lesson 03), so
+            # the checksum stays correct.
             log.append((batch.base_offset + offset_shift).to_bytes(8, "big") + rebuild_bytes(batch)[8:])
     return Path(folder)
 
 
 def abort_transaction(log: Path, producer_id: int) -> Path:
-    """Copy a log, append an abort marker for a hanging transaction, and return the copy.
+    """Copy a log, append an abort marker for a hanging transaction, and return the folder of the copy.
 
-    The marker begins a new segment. This segment is then the active segment, so the cleaner can clean all earlier
+    The marker is in a new segment. So the new segment is the active segment, and the cleaner can clean all earlier
     segments.
 
     Parameters
     ----------
     log
-        A partition folder. This log does not change.
+        The partition folder of the log. It does not change.
     producer_id
         The producer id of the transaction.
     """
     copy = make_scratch_folder() / "ended"
     shutil.copytree(log, copy)
+    # With this size, every batch begins a new segment.
     with LogWriter(copy, segment_bytes=1) as writer:
         timestamp = max(batch.max_timestamp for batch in open_log(log))
         writer.append(encode_marker(writer.next_offset, timestamp, ControlType.ABORT, producer_id))

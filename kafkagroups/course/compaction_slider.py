@@ -1,8 +1,8 @@
 """Lesson 08: a widget that shows what a pass of the cleaner did with each record.
 
-A pass removes a tombstone or a transaction marker only after a waiting time. The first pass that could remove the
-record stores the end of this time, the delete horizon, in the header of the record's batch. A later pass removes the
-record if the horizon has passed.
+A tombstone or a transaction marker is removed only after a waiting time. The end of this time is the delete horizon.
+The first pass that could remove the record stores the delete horizon in the header of the record's batch. A later pass
+removes the record if the delete horizon has passed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from kafkagroups.course.cleaner_passes import OFFSET_MAP_CLASSES, CleanerPass, c
 from kafkagroups.course.widgets import StaticWidget, format_html
 from kafkagroups.log.segments import open_log
 
-# How many records one row shows: one letter for each record.
 _ROW_LENGTH = 60
+"""The number of offsets in one row of letters."""
 _RESULTS = {
     "value kept": ("V", "the newest record of its key"),
     "value gone": ("v", "the log has a newer record of its key"),
@@ -31,7 +31,11 @@ _RESULTS = {
     "marker gone": ("m", "a marker whose delete horizon has passed"),
     "unchanged": ("=", "in the active segment, or after the start of an open transaction"),
 }
-"""What a pass can do with a record: for each result, a letter and the reason. A lower-case letter means "removed"."""
+"""What a pass can do with a record: for each result, a letter and the reason.
+
+A result consists of the class of the record and what happened to the record: "set" means that the delete horizon was
+set. A lower-case letter means that the record was removed.
+"""
 
 
 class CompactionSlider(StaticWidget):
@@ -66,9 +70,9 @@ def _format_block(cleaner_pass: CleanerPass) -> str:
 
 
 def _format_pass(cleaner_pass: CleanerPass) -> list[str]:
-    """Return lines with the log's sizes, a legend with counts, and one letter per record.
+    """Return lines with the log's sizes, a legend with counts, and one letter for each record.
 
-    A dot stands for an offset without a record: an earlier pass has removed this record, or the log ends before it.
+    A dot stands for an offset without a record: an earlier pass removed the record, or the log ends before this offset.
     """
     results = _find_results(cleaner_pass)
     lines = [
@@ -78,7 +82,7 @@ def _format_pass(cleaner_pass: CleanerPass) -> list[str]:
         "",
     ]
     for result, (letter, reason) in _RESULTS.items():
-        count = sum(record_result == result for record_result in results.values())
+        count = list(results.values()).count(result)
         if count:
             lines.append(f"  {letter} {'dropped' if letter.islower() else 'kept':<8} {count:>4}  {reason}")
     lines.append("")
@@ -91,9 +95,9 @@ def _format_pass(cleaner_pass: CleanerPass) -> list[str]:
 
 
 def _find_results(cleaner_pass: CleanerPass) -> dict[int, str]:
-    """Return what the pass did with each record that the log had before the pass.
+    """Return what the pass did with each record of the log.
 
-    The keys are the offsets of the records, and the values are keys of `_RESULTS`.
+    The keys are the offsets of the records, and the values are the results (keys of `_RESULTS`).
     """
     horizons_before = _read_horizons(cleaner_pass.log_before)
     horizons_after = _read_horizons(cleaner_pass.log_after)
@@ -109,27 +113,37 @@ def _find_results(cleaner_pass: CleanerPass) -> dict[int, str]:
         if offset >= cleaner_pass.end_offset:
             results[offset] = "unchanged"
             continue
-        change = "kept" if offset in horizons_after else "gone"
-        if record_class in ("tombstone", "marker") and horizons_after.get(offset) is not None:
-            waiting_change = "waits" if record_class == "marker" else "kept"
-            change = "set" if horizons_before[offset] is None else waiting_change
-        if record_class == "tombstone" and offset < newest_offsets.get(record.key, -1):
-            record_class = "value"  # A newer record superseded this tombstone, so its horizon does not matter.
+        if offset not in horizons_after:
+            change = "gone"
+        else:
+            change = _describe_kept(record_class, horizons_before[offset], horizons_after[offset])
+        is_superseded = offset < newest_offsets.get(record.key, -1)
+        if record_class == "tombstone" and is_superseded:
+            record_class = "value"  # The cleaner removes this tombstone like a value, without a delete horizon.
         results[offset] = f"{record_class} {change}"
     return results
 
 
-def _read_horizons(log: Path) -> dict[int, int | None]:
-    """Return the delete horizon of each record's batch, by record offset, in ms since the epoch.
+def _describe_kept(record_class: str, horizon_before: int | None, horizon_after: int | None) -> str:
+    """Return what a pass did with a record that the pass kept: "kept", "set" or "waits"."""
+    if record_class not in ("tombstone", "marker") or horizon_after is None:
+        return "kept"
+    if horizon_before is None:
+        return "set"
+    return "waits" if record_class == "marker" else "kept"
 
-    The delete horizon is None if the batch has no horizon.
+
+def _read_horizons(log: Path) -> dict[int, int | None]:
+    """Return the delete horizon of the batch of each record, by record offset.
+
+    A delete horizon is in ms since the epoch. None means that the batch has no delete horizon.
     """
     return {record.offset: batch.delete_horizon_ms for batch in open_log(log) for record in batch.records}
 
 
 def _format_size(log: Path) -> str:
     batches = list(open_log(log))
-    size = sum(batch.size for batch in batches)
-    records = sum(len(batch.records) for batch in batches)
-    segments = len({batch.file for batch in batches})
-    return f"{size:>6,} bytes, {records:>3} records, {segments} segments"
+    byte_count = sum(batch.size for batch in batches)
+    record_count = sum(len(batch.records) for batch in batches)
+    segment_count = len({batch.file for batch in batches})
+    return f"{byte_count:>6,} bytes, {record_count:>3} records, {segment_count} segments"

@@ -1,7 +1,7 @@
-"""The requests, commits and fetches of a recorded conversation, with both brokers' answers.
+"""The requests, commits and fetches of a recorded conversation, with the answers of two brokers.
 
-A conversation is a recording of requests to a real broker and its responses. The second broker is our coordinator, to
-which `play_conversation` sends the same requests.
+A conversation is a recording of requests to a real broker and of this broker's responses. `play_conversation` sends the
+same requests to our coordinator (kafkagroups.coordinator), which is the second broker.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Json = Any
 class Exchange(NamedTuple):
     """A request, the real broker's response, and our coordinator's response.
 
-    Lists in responses are sorted, because a broker takes their order from a hash map.
+    Lists in responses are sorted, because the two brokers may send the same items in another order.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Exchange(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """The commit of one partition in an OffsetCommit request, the real broker's error, and our coordinator's error.
+    """The commit of one partition in an OffsetCommit request, and the errors of the real broker and our coordinator.
 
     Attributes
     ----------
@@ -66,18 +66,19 @@ class Commit(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """The OffsetFetch of one group, the real broker's answer, and our coordinator's answer.
+    """The OffsetFetch of one group, and the answers of the real broker and our coordinator.
 
     Attributes
     ----------
     number, version, group
         The number of the request in the recording, the version of the API, and the group id.
     requested_partitions
-        "all", "none", or the names of the partitions that the request asks for.
+        The names of the partitions that the request asks for, or "all" or "none".
     require_stable
-        The value of requireStable in the request.
+        The value of requireStable in the request: whether the client wants only stable offsets, i.e. an error if the
+        partition has a pending commit.
     broker_offsets, our_offsets
-        The answers: the offset of each partition, or the name of an error.
+        The answers. For each partition: the offset, or the name of the error.
     """
 
     number: int
@@ -102,6 +103,7 @@ def read_exchanges(name: str) -> list[Exchange]:
     for line in played.lines:
         number = line.get("n")
         if number in played.our_responses:
+            # Each value is a pair: the response, and the batches that the request appended to the offsets topic.
             broker_response, _ = played.broker_responses[number]
             our_response, _ = played.our_responses[number]
             exchanges.append(
@@ -140,10 +142,12 @@ def read_fetches(exchanges: list[Exchange]) -> Iterator[Fetch]:
             continue
         broker_offsets = _read_offsets(exchange.broker_response)
         our_offsets = _read_offsets(exchange.our_response)
-        has_groups = "groups" in exchange.request
-        for group in exchange.request["groups"] if has_groups else [exchange.request]:
+        # Newer versions of the request have a list of groups. Older versions have only one group.
+        has_group_list = "groups" in exchange.request
+        groups = exchange.request["groups"] if has_group_list else [exchange.request]
+        for group in groups:
             group_id = group["groupId"]
-            key = group_id if has_groups else ""
+            key = group_id if has_group_list else ""
             yield Fetch(
                 exchange.number,
                 exchange.version,
@@ -165,7 +169,7 @@ def _format_topics(topics: Json) -> str:
 def _read_offsets(response: Json) -> dict[str, dict[str, int | str]]:
     """Return the offsets in the response to an OffsetFetch, by group id.
 
-    Older versions of the request have only one group, and the response does not repeat its id. The key is then "".
+    In older versions, the response has only one group and does not contain the group id. The key is then "".
     """
     return {
         group.get("groupId", ""): {

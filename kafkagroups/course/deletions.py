@@ -1,4 +1,7 @@
-"""Lesson 07: deletions of an offset while a commit for the same partition is pending."""
+"""Lesson 07: deletions of an offset while a newer commit for the same topic-partition is pending.
+
+A commit is pending until the replicas have its record, or until its transaction ends.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _PRODUCER = 1
 
 
 class DeletionResult(NamedTuple):
-    """The offsets of partition orders-0 after an offset was deleted while a commit of offset 41 was pending.
+    """The result of `delete_while_pending`: the log, and the offset of orders-0 in three coordinators.
 
     Attributes
     ----------
@@ -25,11 +28,11 @@ class DeletionResult(NamedTuple):
     commit_error
         The error that the client of the commit received.
     live_offset
-        The offset that the coordinator returns now. This field and the next two fields are None if there is no offset.
+        The offset that the coordinator returns at the end. None means that there is no offset.
     loaded_offset
-        The offset that the coordinator returns after a restart, when it has loaded this log.
+        The offset that the coordinator returns after a restart, when it has loaded this log; or None.
     new_coordinator_offset
-        The offset that the new coordinator of Kafka 4.x has after it loads this log.
+        The offset that the new coordinator of Kafka 4.x has after it has loaded this log; or None.
     """
 
     log: Lines
@@ -40,35 +43,34 @@ class DeletionResult(NamedTuple):
 
 
 def delete_while_pending(cause: str, *, transactional: bool = True, commits_first: bool = True) -> DeletionResult:
-    """Delete an offset while a newer commit for the same partition is pending, and return the result.
+    """Delete the offset of orders-0 while a newer commit is pending, and return what is left.
 
-    If `commits_first` is true, offset 1 is committed first. Then a commit of offset 41 begins and stays pending: it
-    waits for the end of its transaction or for the replicas. Then the partition's offset is deleted. At the end, the
-    commit of 41 is completed.
+    First, offset 1 is committed (only if `commits_first` is true). Then a commit of offset 41 begins and stays pending.
+    Then the offset of orders-0 is deleted. At the end, the pending commit is completed.
 
     Parameters
     ----------
     cause
         Why the offset is deleted: "OffsetDelete" or "DeleteGroups" (requests), or "topic" (the topic is deleted).
     transactional
-        If true, the commit of 41 is in a transaction, and this transaction is committed at the end. If false, 41 is a
-        plain commit, and the replicas confirm it at the end.
+        Whether the pending commit waits for the end of its transaction. If false, it waits for the replicas.
     commits_first
-        Whether offset 1 is committed before the commit of 41. If false, no offset is committed when the deletion comes.
+        Whether offset 1 is committed first. If false, there is no committed offset when the deletion comes.
     """
     disk_logs = DiskLogs(make_scratch_folder())
     logs = HeldLogs(disk_logs, holds_answers=False)
     broker = start_broker(logs)
     if commits_first:
         broker.offset_commit(_GROUP, {_ORDERS_0: OffsetCommit(1)})
+    # While the logs hold back their answers, the replicas do not confirm the commit.
     logs.holds_answers = not transactional
-    late_commit = {_ORDERS_0: OffsetCommit(41)}
+    pending_commit = {_ORDERS_0: OffsetCommit(41)}
     if transactional:
         response = broker.txn_offset_commit(
-            _GROUP, late_commit, transactional_id="t", producer_id=_PRODUCER, producer_epoch=0
+            _GROUP, pending_commit, transactional_id="t", producer_id=_PRODUCER, producer_epoch=0
         )
     else:
-        response = broker.offset_commit(_GROUP, late_commit)
+        response = broker.offset_commit(_GROUP, pending_commit)
     _delete_offset(broker, cause)
     if transactional:
         partition = broker.manager.partition_for(_GROUP)

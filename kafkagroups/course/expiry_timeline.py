@@ -1,7 +1,7 @@
-"""Lesson 07: a widget that shows on which day two Kafka versions delete an offset.
+"""Lesson 07: a widget that shows on which day each of two Kafka versions deletes an offset.
 
-The retention is seven days. For each version, a coordinator runs for 14 days on a simulated clock and deletes expired
-offsets. The day of each deletion comes from the tombstone in the coordinator's log.
+The retention (how long an offset stays) is seven days. For each version, a coordinator runs for 14 days on a simulated
+clock and deletes expired offsets. The time of the tombstone in the coordinator's log is the time of the deletion.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from kafkagroups.records.offset_commit import OffsetCommitKey
 from kafkagroups.records.serde import decode
 
 LAST_DAY = 14
+"""The day on which the simulation ends. The first day is 0."""
 KAFKA_VERSIONS = ("1.0.1", "3.9.2")
 
 
 class ExpiringItem(NamedTuple):
-    """An offset or a group that may be deleted.
+    """An offset or a group that the coordinator may delete.
 
     Attributes
     ----------
@@ -37,9 +38,9 @@ class ExpiringItem(NamedTuple):
     stored_day
         The day on which the offset or group was stored. The first day is 0.
     description
-        Why the offset or group may be deleted or may stay, for example that the group never has members.
+        The facts that decide about the deletion, for example that the group never has members.
     outcomes
-        When the offset or group is deleted, or why it stays. There is one text for each version in `KAFKA_VERSIONS`.
+        One text for each version in `KAFKA_VERSIONS`: when the offset or group is deleted, or why it stays.
     """
 
     group: str
@@ -118,7 +119,8 @@ def find_deletion_days(kafka: str) -> dict[tuple[str, str], float]:
     for partition in {coordinator.manager.partition_for(item.group) for item in ITEMS}:
         for batch in coordinator.manager.logs.read(partition):
             for record in batch.records:
-                if record.value is not None or record.key is None:
+                is_tombstone = record.value is None
+                if not is_tombstone or record.key is None:
                     continue
                 key = decode(record.key, None).key
                 day = (record.timestamp - START_MS) / DAY_MS
@@ -161,7 +163,7 @@ def _run_coordinator_for_14_days(kafka: str) -> GroupCoordinator:
 
 
 class ExpiryTimeline(StaticWidget):
-    """A slider for a day, and a view of the items that exist on this day by the rules of 1.0.1 and of 3.9.2.
+    """A slider for a day, and a view of the offsets and groups that exist on this day in Kafka 1.0.1 and in 3.9.2.
 
     Parameters
     ----------
@@ -189,9 +191,11 @@ class ExpiryTimeline(StaticWidget):
                 continue
             lines.append(f"{item.group} {item.partition or '(the group)'}: {item.description}")
             for kafka, outcome in zip(KAFKA_VERSIONS, item.outcomes, strict=True):
+                # If an item stays, its deletion is after the last day.
                 deletion_day = find_deletion_days(kafka).get((item.group, item.partition), LAST_DAY + 1)
                 bar = _draw_bar(item.stored_day, int(deletion_day), today)
-                status = outcome if deletion_day <= today or outcome.startswith("stays") else "exists"
+                shows_outcome = deletion_day <= today or outcome.startswith("stays")
+                status = outcome if shows_outcome else "exists"
                 lines.append(f"   {kafka}  {bar:<{LAST_DAY + 2}} {status}")
         return lines
 
@@ -203,7 +207,7 @@ class ExpiryTimeline(StaticWidget):
 
 
 def _draw_bar(stored_day: int, deletion_day: int, today: int) -> str:
-    """Return one character per day, from day 0 to today. `today` is the day that the slider shows.
+    """Return one character for each day, from day 0 to `today`, the day of the slider.
 
     The first line of the widget explains the characters.
     """

@@ -1,6 +1,6 @@
 """Lesson 05: a widget that compares cached offsets with the answers to OffsetFetch requests.
 
-A cached offset is the committed offset in the coordinator's memory. A pending commit waits until the replicas have its
+A cached offset is a committed offset in the coordinator's memory. A commit is pending until the replicas have its
 record, or until its transaction ends.
 """
 
@@ -22,9 +22,10 @@ _NO_OFFSET = "–"
 class FetchTable(Stepper):
     """A widget that steps through groups and shows their offsets.
 
-    Each row shows a partition: its cached offset, its pending commits, and the answers to four OffsetFetch requests.
-    Two requests ask for all offsets of the group ("all"), and two requests list partitions ("by name"). One request of
-    each pair has requireStable ("stable"): the answer is then an error if the partition has a pending commit.
+    Each row shows a topic-partition: its cached offset, its pending commits, and the answers to four OffsetFetch
+    requests. Two requests ask for all offsets of the group ("all"), and two requests name the partitions ("by name").
+    One request of each pair has requireStable ("stable"): if a partition has a pending commit, the answer for this
+    partition is an error.
 
     Parameters
     ----------
@@ -33,8 +34,7 @@ class FetchTable(Stepper):
     groups
         The ids of the groups to step through.
     shown_group
-        The group that is shown initially, also in the static version. If it is None, this is the first
-        group in `groups`.
+        The group that is shown first, also in the static version. None means the first group in `groups`.
 
     Raises
     ------
@@ -86,12 +86,13 @@ class FetchTable(Stepper):
         ]
 
     def _choose_partitions(self, used_partitions: set[TopicPartition]) -> list[TopicPartition]:
-        """Return the partitions with a committed or pending offset of the group, and one partition without an offset.
+        """Return the partitions of the rows: `used_partitions`, and one partition without an offset.
 
-        The last partition shows how the requests are answered if there is no offset.
+        `used_partitions` have a committed offset or a pending commit of the group. The other partition shows the
+        answers if there is no offset.
         """
         topics = self.broker.validator.topics or {}
-        all_partitions = (TopicPartition(topic, number) for topic, count in topics.items() for number in range(count))
+        all_partitions = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]
         unused_partitions = [partition for partition in all_partitions if partition not in used_partitions]
         return [*sorted(used_partitions), *unused_partitions[:1]]
 
@@ -103,8 +104,9 @@ class FetchTable(Stepper):
 
 
 def _list_pending(group: ClassicGroup) -> dict[TopicPartition, list[int]]:
-    """Return the offsets of pending commits, by partition: plain commits and commits in transactions."""
+    """Return the offsets of the group's pending commits, by partition."""
     pending: dict[TopicPartition, list[int]] = {}
+    # Commits without a transaction, and the commits of each open transaction.
     for commits in (group.offsets.pending, *group.offsets.transactions.values()):
         for partition, commit in commits.items():
             pending.setdefault(partition, []).append(commit.offset)
@@ -119,4 +121,6 @@ def _format_table(rows: list[tuple[str, ...]]) -> list[str]:
 def _format_answer(answer: FetchedOffset | None) -> str:
     if answer is None:
         return "·"
-    return answer.error.name.removesuffix("_OFFSET_COMMIT") if answer.error else str(answer.offset)
+    if answer.error:
+        return answer.error.name.removesuffix("_OFFSET_COMMIT")  # UNSTABLE_OFFSET_COMMIT is too long for the column.
+    return str(answer.offset)

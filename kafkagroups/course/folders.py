@@ -1,4 +1,4 @@
-"""Folders of a lesson: find `data/`, make a scratch folder, link a topic's older segments.
+"""Folders of a lesson: find a file in `data/`, make a scratch folder, link the older segments of a topic.
 
 A segment is one file of a partition's log. A broker writes only to the newest segment.
 """
@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 
 from kafkagroups.errors import UsageError
 
-# A TemporaryDirectory removes its folder when it is garbage-collected, so this list
-# keeps the object until Python ends.
+# A TemporaryDirectory object removes its folder when the object is garbage-collected. This list keeps the objects until
+# Python ends.
 _temporary_folders: list[TemporaryDirectory[str]] = []
 
 

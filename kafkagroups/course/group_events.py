@@ -1,4 +1,4 @@
-"""An event of a group in lessons 06 and 07: a request, its response, and its changes."""
+"""An event of a group in lessons 06 and 07: a request, the response, and the changes of the group."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Event:
     state: str
 
     def format_lines(self) -> list[str]:
-        """Return the event as text: a line for the request, for each late response, and for each written record."""
+        """Return one line for the request and its response, for each late response, and for each written record."""
         request = f"{self.time_s:>6.1f} s  {self.client:<10} {self.request}"
         lines = [f"{request} → {self.response}" if self.response else request]
         lines += [f"{'':10}{response}" for response in self.late_responses]
@@ -47,5 +47,5 @@ class Event:
 
 
 def format_count(count: int, noun: str) -> str:
-    """Return "1 member", "2 members" or "no members"."""
+    """Return a count with its noun: "1 member", "2 members" or "no members"."""
     return f"{count} {noun}" if count == 1 else f"{count or 'no'} {noun}s"

@@ -1,7 +1,8 @@
-"""Lessons 06 and 07: one group and its consumers; each request prints what it changed.
+"""Lessons 06 and 07: one group and its consumers. After each request, the changes are printed.
 
 This module contains no rules of Kafka. States, responses and records come from the coordinator. The consumers are
-simulated consumers (`kafkagroups.simulation.Consumer`).
+simulated consumers (`kafkagroups.simulation.Consumer`). A response is late if the coordinator sends it only during a
+later request or while time passes.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ GroupState = tuple[str, int, tuple[str, ...]]
 class GroupLife:
     """A group and its consumers. Each method sends one request and prints the response and the changes of the group.
 
-    Times are in seconds since this object was created. The first `join` of a consumer sets the consumer's configuration
-    (for example its topics and timeouts). Every later `join` of this consumer sends the same configuration, unless
-    `new_process` is true.
+    Times are in seconds since this object was created. The first `join` of a consumer sets its configuration, for
+    example its topics and timeouts. A later `join` ignores the configuration in its arguments, except if `new_process`
+    is true.
 
     Parameters
     ----------
@@ -39,11 +40,11 @@ class GroupLife:
     kafka
         The coordinator's Kafka version.
     verbose
-        If true, each request prints its event.
+        Whether the event of each request is printed.
     broker
-        The coordinator. If it is None, a new coordinator starts.
+        The coordinator. None means that a new coordinator starts.
     **settings
-        The settings of the new coordinator that differ from the defaults, as for `start_broker`.
+        The settings of the new coordinator that differ from the defaults, as in `start_broker`.
 
     Attributes
     ----------
@@ -86,7 +87,7 @@ class GroupLife:
         rebalance_s: float = 300,
         new_process: bool = False,
     ) -> None:
-        """Send a JoinGroup.
+        """Send a JoinGroup request of a consumer.
 
         Parameters
         ----------
@@ -118,43 +119,50 @@ class GroupLife:
             )
         consumer = self.consumers[name]
 
-        def handle(result: JoinGroupResult) -> str:
+        def handle_response(result: JoinGroupResult) -> str:
             consumer.handle_join(result)
             return _format_join(result)
 
         def send() -> str:
-            return self._receive_response(name, "JoinGroup", consumer.request_join(), handle)
+            return self._receive_response(name, "JoinGroup", consumer.request_join(), handle_response)
 
         member_id = consumer.member_id
         self._add_event(name, f"JoinGroup as {member_id}" if member_id else "JoinGroup, without an id", send)
 
     def sync(self, name: str) -> None:
-        """Send a SyncGroup. The leader of the group adds the assignments, which the range assignor computes.
+        """Send a SyncGroup request of a consumer.
 
-        The leader sends no assignments if the response to its JoinGroup contained skip_assignment.
+        The request of the group's leader contains the assignments, which the range assignor computes. If the response
+        to the leader's JoinGroup contained skip_assignment, the request contains no assignments.
         """
         consumer = self.consumers[name]
 
-        def handle(result: SyncGroupResult) -> str:
+        def handle_response(result: SyncGroupResult) -> str:
             consumer.handle_sync(result)
             return _format_sync(result)
 
         def send() -> str:
-            return self._receive_response(name, "SyncGroup", consumer.request_sync(), handle)
+            return self._receive_response(name, "SyncGroup", consumer.request_sync(), handle_response)
 
         self._add_event(name, "SyncGroup with the assignments" if consumer.is_leader else "SyncGroup", send)
 
     def heartbeat(self, name: str) -> None:
-        """Send a Heartbeat."""
+        """Send a Heartbeat request of a consumer."""
         consumer = self.consumers[name]
         request = f"Heartbeat, generation {consumer.generation}"
         self._add_event(name, request, lambda: consumer.request_heartbeat().name)
 
     def commit(self, name: str, offsets: Mapping[str, int], generation: int | None = None) -> None:
-        """Send an OffsetCommit of partitions like "orders-0".
+        """Send an OffsetCommit request.
 
-        `generation` replaces the member's generation in the request. If no consumer has this name, the request comes
-        from a client that is not a member.
+        Parameters
+        ----------
+        name
+            The consumer's name. If no consumer has this name, the request comes from a client that is not a member.
+        offsets
+            The offset of each partition. The partitions have names like "orders-0".
+        generation
+            The generation in the request. None means the consumer's generation, or -1 if there is no consumer.
         """
         consumer = self.consumers.get(name)
         commits = {parse_partition(partition): OffsetCommit(offset) for partition, offset in offsets.items()}
@@ -171,19 +179,21 @@ class GroupLife:
         self._add_event(name, request if generation is None else f"{request}, generation {generation}", send)
 
     def leave(self, name: str) -> None:
-        """Send a LeaveGroup, and remove the consumer from `consumers`."""
+        """Send a LeaveGroup request of a consumer, and remove the consumer from `consumers`."""
         consumer = self.consumers[name]
 
         def send() -> str:
             result = consumer.request_leave()
-            error = result.error or result.members[0][1]
-            return error.name
+            if result.error:
+                return result.error.name
+            ((_, member_error),) = result.members
+            return member_error.name
 
         self._add_event(name, "LeaveGroup", send)
         del self.consumers[name]
 
     def delete(self) -> None:
-        """Send a DeleteGroups as an operator."""
+        """Send a DeleteGroups request of an operator."""
 
         def send() -> str:
             return self.coordinator.delete_groups([self.group_id])[self.group_id].name
@@ -191,7 +201,7 @@ class GroupLife:
         self._add_event("operator", "DeleteGroups", send)
 
     def delete_offsets(self, *partitions: str) -> None:
-        """Send an OffsetDelete of partitions like "orders-0" as an operator."""
+        """Send an OffsetDelete request of an operator. The partitions have names like "orders-0"."""
 
         def send() -> str:
             result = self.coordinator.offset_delete(self.group_id, [parse_partition(name) for name in partitions])
@@ -200,7 +210,7 @@ class GroupLife:
         self._add_event("operator", f"OffsetDelete {', '.join(partitions)}", send)
 
     def wait(self, seconds: float) -> None:
-        """Advance the clock without a request, so that the coordinator's timers run."""
+        """Advance the coordinator's clock without a request. The timers that are due run."""
 
         def advance() -> str:
             self.coordinator.clock.advance(round(seconds * 1000))
@@ -212,7 +222,7 @@ class GroupLife:
 
     @property
     def group(self) -> ClassicGroup | None:
-        """The group in the coordinator's cache, or None if the cache does not contain the group."""
+        """The group in the coordinator's cache; None if the group does not exist."""
         return self.coordinator.manager.get_group(self.group_id)
 
     @property
@@ -238,7 +248,7 @@ class GroupLife:
         raise UsageError(f"group {self.group_id}: its partition has no record {record_offset}; see log_lines")
 
     def read_state(self) -> GroupState:
-        """Return the group's state, its generation, and its member ids. The state is "Dead" if no group exists."""
+        """Return the group's state, generation and member ids. The state is "Dead" if the group does not exist."""
         group = self.group
         if group is None:
             return "Dead", 0, ()
@@ -252,7 +262,7 @@ class GroupLife:
     # Events
 
     def _add_event(self, client: str, request: str, send: Callable[[], str]) -> None:
-        """Send a request by calling `send`, and add the event to `events`. `send` returns the response as text."""
+        """Call `send`, which sends a request and returns the response as text. Add the event to `events`."""
         line_count = len(self.log_lines)
         self._late_responses = []
         response = send()
@@ -278,17 +288,17 @@ class GroupLife:
         return f"{state}, generation {generation}, {format_count(len(members), 'member')}"
 
     def _receive_response(
-        self, name: str, api: str, response: ResponseFuture[Result], handle: Callable[[Result], str]
+        self, name: str, api: str, response: ResponseFuture[Result], handle_response: Callable[[Result], str]
     ) -> str:
         """Return the response as text, or "waits" if there is no response yet.
 
-        A late response becomes part of the event during which it arrives. `api` is the name of the request. `handle`
-        passes a response to the consumer and returns the response as text.
+        A late response becomes part of the event during which it arrives. `api` is the name of the request.
+        `handle_response` passes a response to the consumer, and returns the response as text.
         """
         is_late = not response.done
 
         def receive(result: Result) -> None:
-            text = handle(result)
+            text = handle_response(result)
             self.last_responses[name] = text
             if is_late:
                 self._late_responses.append(f"{name}'s {api} → {text}")
@@ -302,8 +312,9 @@ def _format_join(result: JoinGroupResult) -> str:
         return f"MEMBER_ID_REQUIRED, {result.member_id}"
     if result.error is not Errors.NONE:
         return result.error.name
-    count = len(result.members)
-    leader_text = f"you lead {format_count(count, 'member')}" if count else f"{result.leader} leads"
+    # Only the leader receives the list of members.
+    member_count = len(result.members)
+    leader_text = f"you lead {format_count(member_count, 'member')}" if member_count else f"{result.leader} leads"
     skip_text = ", skip_assignment" if result.skip_assignment else ""
     return f"generation {result.generation}, {result.protocol}, {leader_text}{skip_text}"
 
@@ -318,4 +329,5 @@ def _format_sync(result: SyncGroupResult) -> str:
 
 
 def _format_errors(errors: Mapping[TopicPartition, Errors]) -> str:
+    """Return the names of the errors. An error that several partitions have appears once."""
     return ", ".join(dict.fromkeys(error.name for error in errors.values()))

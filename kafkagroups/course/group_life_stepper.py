@@ -1,13 +1,13 @@
 """Lesson 06: a widget that steps through a group's requests, states and possible crashes.
 
-The widget sends a fixed script of requests to a coordinator. To show a crash, it sends the script again up to the shown
-step. Then one consumer sends nothing more while the other consumers continue, or the coordinator crashes.
+The widget sends the requests of a script to a coordinator. Each request is one step. To show a crash after a step, the
+widget sends the requests up to this step to a new coordinator. Then the coordinator crashes, or one consumer crashes:
+this consumer sends no more requests, while the other consumers continue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 import ipywidgets as widgets
 
@@ -22,7 +22,7 @@ from kafkagroups.course.scripts import (
     play_script,
     select_requests,
 )
-from kafkagroups.course.widgets import MONO, Stepper
+from kafkagroups.course.widgets import Stepper, format_html
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.classic_member import Cancellable, ClassicMember
 from kafkagroups.groups.states import VALID_PREVIOUS_STATES, ClassicState
@@ -42,14 +42,15 @@ TRANSITIONS = {
     (ClassicState.COMPLETING_REBALANCE, ClassicState.DEAD): "unloaded: another broker takes over",
     (ClassicState.STABLE, ClassicState.DEAD): "unloaded: another broker takes over",
 }
-"""The cause of every legal transition to another state."""
+"""The cause of each transition that Kafka allows, by the state before and the state after."""
+
+_PREVIOUS_STEPS = 5
+"""The number of steps before the shown step whose requests are also shown."""
 
 
 def list_transitions(state: str) -> list[tuple[str, str]]:
-    """Return the states that can follow `state`, each with the cause of the transition.
-
-    The state CompletingRebalance has the name AwaitingSync in Kafka 1.0.1.
-    """
+    """Return the states that can follow `state`, each with the cause of the transition."""
+    # Kafka 1.0.1 calls this state AwaitingSync.
     current_state = ClassicState("CompletingRebalance" if state == "AwaitingSync" else state)
     return [
         (next_state.value, TRANSITIONS[current_state, next_state])
@@ -59,8 +60,8 @@ def list_transitions(state: str) -> list[tuple[str, str]]:
 
 
 def draw_states(state: str) -> list[str]:
-    """Return a row with the five states, and a line for each legal transition. The current state is in brackets."""
-    # Kafka 1.0.1 has another name for the third state.
+    """Return a row with the five states, and a line for each possible transition. The state `state` is in brackets."""
+    # Kafka 1.0.1 calls the third state AwaitingSync.
     third_name = "AwaitingSync" if state == "AwaitingSync" else "CompletingRebalance"
     names = ["Empty", "PreparingRebalance", third_name, "Stable", "Dead"]
     boxes = [f"[{name}]" if name == state else f" {name} " for name in names]
@@ -75,13 +76,14 @@ class GroupLifeStepper(Stepper):
     Parameters
     ----------
     script
-        The requests. Each request that the Kafka version has is one step.
+        The requests. Requests that this Kafka version does not have are left out.
     kafka
         The coordinator's Kafka version.
     shown_step
-        The number of the step that is shown initially, from 1. If it is None, this is the last step.
+        The number of the step that is shown first, from 1. None means the last step.
     what_if
-        The process that crashes after the shown step: a consumer's name, or "coordinator". "" means no crash.
+        The process that crashes after the shown step: a consumer's name, or "coordinator". "" means that no process
+        crashes.
     """
 
     def __init__(
@@ -94,7 +96,7 @@ class GroupLifeStepper(Stepper):
     ) -> None:
         self.kafka = kafka
         self.script = select_requests(script, kafka)
-        # The group after the first request, after the first two requests, and so on: one GroupLife for each step.
+        # For each step: a GroupLife that has received the requests up to this step.
         lives = [play_script(self.script[:count], kafka) for count in range(1, len(self.script) + 1)]
         self.events: list[Event] = lives[-1].events
         self.consumer_names = [list(life.consumers) for life in lives]
@@ -113,18 +115,18 @@ class GroupLifeStepper(Stepper):
         self.children = (widgets.HBox([self.previous, self.next, self.step_slider]), self.what_if, self.view)
 
     def describe_crash(self, step: int, process: str) -> list[str]:
-        """Return what follows if a process crashes after a step. The first step is 0.
+        """Return lines about what happens if a process crashes after a step.
 
-        `process` is a consumer's name or "coordinator".
+        `step` is the index of the step, from 0. `process` is a consumer's name or "coordinator".
         """
         life = play_script(self.script[: step + 1], self.kafka)
         return describe_coordinator_crash(life) if process == "coordinator" else list_changes_without(life, process)
 
     def _offer_crashes(self, wanted_process: str = "") -> None:
-        """Offer the processes that can crash at this step as choices.
+        """Fill the list "what if" with the processes that can crash at the shown step, and choose one of them.
 
-        The chosen process is `wanted_process`, or the process chosen before if `wanted_process` is "". If this process
-        cannot crash at this step, "nothing crashes" is chosen.
+        Choose `wanted_process`, or without `wanted_process` the process that was chosen before. If this process cannot
+        crash at this step, choose "nothing crashes".
         """
         options = [("nothing crashes", "")]
         options += [(f"{name} crashes here", name) for name in self.consumer_names[self.step_slider.value]]
@@ -135,13 +137,16 @@ class GroupLifeStepper(Stepper):
 
     def _draw(self) -> None:
         possible_processes = {"", "coordinator", *self.consumer_names[self.step_slider.value]}
-        if {value for _, value in self.what_if.options} != possible_processes:
+        offered_processes = {process for _, process in self.what_if.options}
+        if offered_processes != possible_processes:
             self._offer_crashes()
-        self.view.value = _format_html(self._format_current())
+        self.view.value = format_html("kg-life", self._format_current())
 
     def _format_current(self) -> list[str]:
+        """Return the shown step, after the request lines of the previous steps."""
         current_step = self.step_slider.value
-        lines = [f"  {event.format_lines()[0]}" for event in self.events[max(0, current_step - 5) : current_step]]
+        previous_events = self.events[max(0, current_step - _PREVIOUS_STEPS) : current_step]
+        lines = [f"  {event.format_lines()[0]}" for event in previous_events]
         request_line, *change_lines = self.events[current_step].format_lines()
         lines += [f"▶ {request_line}", *(f"  {line}" for line in change_lines)]
         lines += ["", *draw_states(self.states[current_step]), "", *self.members[current_step]]
@@ -150,6 +155,7 @@ class GroupLifeStepper(Stepper):
         return lines
 
     def _format_all(self) -> list[str]:
+        """Return all steps, with the group's state where it changes."""
         lines = []
         last_state = ""
         for number, event in enumerate(self.events, 1):
@@ -172,7 +178,7 @@ class GroupLifeStepper(Stepper):
 
     def static_html(self) -> str:
         """Return all steps, and all possible crashes after the shown step, as HTML for a page without widgets."""
-        return _format_html(self._format_static())
+        return format_html("kg-life", self._format_static())
 
     def static_text(self) -> str:
         """Return all steps, and all possible crashes after the shown step, as text."""
@@ -180,17 +186,17 @@ class GroupLifeStepper(Stepper):
 
 
 def describe_members(life: GroupLife) -> list[str]:
-    """Return a line for each member and for each member id that has not joined yet.
+    """Return a line for each member of the group, and for each member id whose client has not joined yet.
 
-    The line says which response the member waits for, or the deadline for its next request.
+    The line says which response the member waits for, or the time by which it must send its next request.
     """
     group = life.group
     if group is None:
         return []
-    names = {consumer.member_id: consumer.client_id for consumer in life.consumers.values()}
+    name_of_member = {consumer.member_id: consumer.client_id for consumer in life.consumers.values()}
     lines = []
     for member in group.members.values():
-        name = names.get(member.member_id, member.member_id)
+        name = name_of_member.get(member.member_id, member.member_id)
         lines.append(f"  {name}{_describe_member(life, group, member)}")
     for member_id, timer in group.pending_members.items():
         lines.append(
@@ -210,8 +216,7 @@ def _describe_member(life: GroupLife, group: ClassicGroup, member: ClassicMember
 
 
 def _format_deadline(life: GroupLife, timer: Cancellable | None) -> str:
-    return f"{(timer.due_ms - life.start_ms) / 1000:.1f} s" if isinstance(timer, Timer) else "an unknown time"
-
-
-def _format_html(lines: list[str]) -> str:
-    return f'<div class="kg-life" style="{MONO}">{escape(chr(10).join(lines))}</div>'
+    """Return the time at which a timer is due, in seconds since the GroupLife was created."""
+    if not isinstance(timer, Timer):
+        return "an unknown time"
+    return f"{(timer.due_ms - life.start_ms) / 1000:.1f} s"

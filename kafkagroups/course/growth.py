@@ -6,6 +6,7 @@ newer record with the same key.
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from kafkagroups.synth import write as write_synthetic
 
 @dataclass(frozen=True)
 class ReplicaSizes:
-    """The sizes of two replicas after the same records were appended to both replicas.
+    """The sizes of the two replicas after a round.
 
     Attributes
     ----------
@@ -62,18 +63,16 @@ def grow_replicas(
         The number of rounds. Each round appends the same number of batches, except the last round, which may be
         shorter.
     min_dirty_ratio
-        A pass runs if more than this ratio of the bytes is dirty: no earlier pass has cleaned these bytes (Kafka's
-        setting min.cleanable.dirty.ratio). The bytes of the newest segment do not count.
+        A pass runs if more than this fraction of the bytes is dirty, i.e. no earlier pass has cleaned these bytes. The
+        bytes of the newest segment do not count. This is Kafka's setting min.cleanable.dirty.ratio.
     """
     never_cleaned = folder / "never-cleaned"
     cleaned = folder / "cleaned"
     pass_output = folder / "pass"
     write_synthetic(folder / "synthetic", records, partitions=1, groups=groups, seed=8)
     batches = list(open_log(folder / "synthetic" / "__consumer_offsets-0"))
-    # Rounded up, so that the last round contains the rest.
-    batches_per_round = -(-len(batches) // rounds)
-    # The first offset that no pass has cleaned.
-    first_dirty = 0
+    batches_per_round = math.ceil(len(batches) / rounds)
+    first_dirty = 0  # The first offset that no pass has cleaned.
     for start in range(0, len(batches), batches_per_round):
         new_batches = batches[start : start + batches_per_round]
         for log in (never_cleaned, cleaned):
@@ -82,8 +81,8 @@ def grow_replicas(
                     writer.append(rebuild_bytes(batch))
         bytes_before_pass = _count_bytes(cleaned)
         if _measure_dirty_ratio(cleaned, first_dirty) > min_dirty_ratio:
-            result = compact(cleaned, pass_output, first_dirty=first_dirty, delete_retention_ms=100)
-            first_dirty = result.next_dirty_offset
+            compaction = compact(cleaned, pass_output, first_dirty=first_dirty, delete_retention_ms=100)
+            first_dirty = compaction.next_dirty_offset
             shutil.rmtree(cleaned)
             pass_output.rename(cleaned)
         live_offsets = sum(len(group.offsets) for group in load(cleaned).values())
@@ -101,12 +100,12 @@ def _count_bytes(log: Path) -> int:
 
 
 def _measure_dirty_ratio(log: Path, first_dirty: int) -> float:
-    """Return the part of the bytes that no pass has cleaned: those in segments from the offset `first_dirty` on.
+    """Return the dirty bytes divided by all bytes. `first_dirty` is the first offset that no pass has cleaned.
 
-    Only the closed segments count: all segments except the newest segment, which the cleaner does not clean.
+    The newest segment does not count, because the cleaner does not clean it.
     """
-    closed_segments = sorted(log.glob("*.log"))[:-1]
-    sizes = [(int(segment.stem), segment.stat().st_size) for segment in closed_segments]
-    dirty_bytes = sum(size for base_offset, size in sizes if base_offset >= first_dirty)
-    all_bytes = sum(size for _, size in sizes)
+    older_segments = sorted(log.glob("*.log"))[:-1]
+    size_of_segment = {int(segment.stem): segment.stat().st_size for segment in older_segments}  # By base offset.
+    dirty_bytes = sum(size for base_offset, size in size_of_segment.items() if base_offset >= first_dirty)
+    all_bytes = sum(size_of_segment.values())
     return dirty_bytes / all_bytes if all_bytes else 0.0

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.shard import ignore_bytes
 from kafkagroups.history.diff import compare
-from kafkagroups.history.explain import Explanation, choose_offset, explain_group
-from kafkagroups.history.stats import Stats, check_row_names, count_logs
+from kafkagroups.history.explain import Explanation, build_topic_partition, explain_group
+from kafkagroups.history.stats import Stats, check_row_kind, count_logs
 from kafkagroups.loading.engines import choose_engine_for
 from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs, open_for_load
@@ -143,7 +143,7 @@ def explain(
     >>> [(record.offset, record.fate.value) for record in story.history][-2:]
     [(37, 'superseded'), (42, 'wins')]
     """
-    offset = choose_offset(topic, partition)
+    offset = build_topic_partition(topic, partition)
     logs, dialect = open_for_load(path, coordinator, kafka, partitions, until)
     return explain_group(
         logs, dialect, group, offset, path=str(path), partitions=partitions, stop=Stop(until, until_time)
@@ -206,7 +206,7 @@ def stats(
     >>> stats("data/harbour/3.9.2/__consumer_offsets-9", coordinator="classic").partitions[9].next_offset
     44
     """
-    check_row_names(by)
+    check_row_kind(by)
     logs, dialect = open_for_load(path, coordinator, kafka, partitions)
     return count_logs(logs, dialect, by, path=str(path), partitions=partitions)
 

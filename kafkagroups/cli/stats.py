@@ -16,7 +16,7 @@ from kafkagroups.cli import options
 from kafkagroups.cli.progress import spinner
 from kafkagroups.cli.tables import escape, print_table
 from kafkagroups.errors import UsageError
-from kafkagroups.history.stats import BY, LOAD_RATE, Count, PartitionStats, Stats
+from kafkagroups.history.stats import LOAD_RATE, ROW_KINDS, Count, PartitionStats, Stats
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.versions import Dialect
 
@@ -34,7 +34,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_paths(parser)
     parser.add_argument(
-        "--by", choices=BY, default="group", help="one row for each group, topic, type or partition (default: group)"
+        "--by", choices=ROW_KINDS, default="group", help="one row for each group, topic, type or partition (default: group)"
     )
     parser.add_argument(
         "--top", type=int, metavar="N", help=f"only the N largest rows (default: {DEFAULT_ROWS}; with --json: all rows)"

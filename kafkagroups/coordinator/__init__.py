@@ -1,7 +1,9 @@
 """One broker's classic group coordinator. The caller supplies its clock and its log.
 
-coordinator = start_broker(folder, Clock(now_ms), Settings("3.9.2"))
-response = coordinator.join_group("billing", protocols=[("range", subscription)])
+An example, in which the log is the folder `folder`:
+
+    coordinator = start_broker(folder, Clock(now_ms), Settings("3.9.2"))
+    response = coordinator.join_group("billing", protocols=[("range", subscription)])
 """
 
 from kafkagroups.coordinator.clock import Clock

@@ -3,8 +3,8 @@
 The coordinator answers requests from `groups` (Kafka's groupMetadataCache). It reads the offsets topic only when it
 loads a partition.
 
-Simpler than Kafka: there are no threads, so a load has finished when `load_partition` returns. A test of a request
-that arrives during a load must therefore put the partition into `loading` itself.
+Simpler than Kafka: there are no threads, so a load has finished when `load_partition` returns. A test can add a
+partition to `loading`, so that requests arrive as if the partition is being loaded.
 Source: GroupMetadataManager.scala (3.9).
 """
 
@@ -37,10 +37,11 @@ def _ignore_group(group: ClassicGroup) -> None:
 class GroupCache:
     """The groups of the partitions that this broker owns.
 
-    `owned` are the partitions of the offsets topic that this broker owns; `loading` are the partitions that it loads at
-    this moment. `epochs` has the newest coordinator epoch of each partition: a number that grows each time a broker
-    becomes the partition's leader, so that late calls can be recognized. `open_groups` maps each producer id to the ids
-    of the groups that have offsets in the producer's open transaction.
+    A broker owns a partition of the offsets topic if it is the partition's leader and has loaded it. `owned` are the
+    partitions that this broker owns. `loading` are the partitions that this broker is loading now. `epochs` has the
+    newest coordinator epoch of each partition. The coordinator epoch grows each time a broker becomes the partition's
+    leader, so a call with an older epoch is late and is ignored. `open_groups` has, for each producer id, the ids of
+    the groups that have offsets in the producer's open transaction.
     """
 
     def __init__(self, settings: Settings, logs: OffsetsLogs, clock: Clock) -> None:
@@ -67,7 +68,7 @@ class GroupCache:
         return self.partition_for(group_id) in self.loading
 
     def is_missing(self, group_id: str) -> bool:
-        """Return whether this broker owns the group's partition, but has no such group, or only a Dead one."""
+        """Return whether this broker owns the group's partition, but the group does not exist or is Dead."""
         group = self.groups.get(group_id)
         return self.is_local(group_id) and (group is None or group.state is ClassicState.DEAD)
 
@@ -76,7 +77,7 @@ class GroupCache:
         return self.groups.get(group_id)
 
     def get_or_create(self, group_id: str) -> ClassicGroup:
-        """Return the group. If it is not in the cache, add an Empty group. This writes no record."""
+        """Return the group. If the group is not in the cache, add an Empty group. No record is written."""
         return self.add_group(ClassicGroup(group_id, self.settings.version, self.clock.now_ms))
 
     def add_group(self, group: ClassicGroup) -> ClassicGroup:
@@ -84,15 +85,15 @@ class GroupCache:
         return self.groups.setdefault(group.group_id, group)
 
     def current_groups(self) -> list[ClassicGroup]:
-        """Return all groups, in the order of Kafka's map."""
+        """Return all groups, in the order of Kafka's hash map."""
         return [self.groups[group_id] for group_id in java_map_order(self.groups)]
 
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the producer's pending offsets, i.e. the offsets in its open transaction.
+        """Commit or abort the offsets in the producer's open transaction.
 
-        `partitions` are the partitions of the offsets topic that contain the transaction's marker (its last record,
-        which says commit or abort). Only groups in these partitions change. If a group has moved to another broker,
-        that broker commits or aborts the group's offsets when it reads the marker.
+        A marker is the record that ends a transaction. `partitions` are the partitions of the offsets topic that
+        contain the transaction's marker. Only groups in these partitions change. If a group has moved to another
+        broker, this other broker commits or aborts the group's offsets when it reads the marker.
         """
         marked_partitions = set(partitions)
         for group_id in sorted(self.open_groups.get(producer_id, ())):
@@ -116,10 +117,10 @@ class GroupCache:
         """Read the partition's log into the cache, as `kafkagroups.load` does. Call `on_loaded` for each group.
 
         The call is ignored if this broker already owns the partition, or if `epoch` is older than the partition's
-        newest coordinator epoch. If the load fails, the cache contains the groups that a broker's cache contains after
-        the same error (`ClassicCache.add`), and the broker owns the partition, as in Kafka.
+        newest coordinator epoch. If the load fails, the broker owns the partition anyway, as in Kafka. The cache then
+        contains the same groups as a broker's cache after the same error (`ClassicCache.add`).
         """
-        if self._is_old_epoch(partition, epoch) or partition in self.owned:
+        if not self._accept_epoch(partition, epoch) or partition in self.owned:
             return
         self.loading.add(partition)
         cache = ClassicCache(self.dialect)
@@ -144,7 +145,7 @@ class GroupCache:
 
         The call is ignored if `epoch` is older than the partition's newest coordinator epoch.
         """
-        if epoch is not None and self._is_old_epoch(partition, epoch):
+        if epoch is not None and not self._accept_epoch(partition, epoch):
             return
         self.owned.discard(partition)
         self.loading.discard(partition)
@@ -163,8 +164,8 @@ class GroupCache:
             len(groups),
         )
 
-    def _is_old_epoch(self, partition: int, epoch: int) -> bool:
-        """Return whether the partition already has a newer coordinator epoch. If not, store this epoch."""
+    def _accept_epoch(self, partition: int, epoch: int) -> bool:
+        """Store the coordinator epoch of a partition. Return False if the partition already has a newer epoch."""
         newest_epoch = max(epoch, self.epochs.get(partition, epoch))
         self.epochs[partition] = newest_epoch
-        return epoch < newest_epoch
+        return epoch == newest_epoch

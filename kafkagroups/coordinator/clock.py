@@ -1,9 +1,9 @@
 """A clock that only its caller advances, and the timers that run when they are due.
 
-Kafka's coordinator keeps delayed operations in "purgatories" (DelayedHeartbeat, DelayedJoin, DelayedSync). A delayed
-operation either is completed early or expires. Here it is a `Timer`: the code that completes the operation early
-also calls `Timer.cancel`. If the operation expires, the timer's action runs. Timers run in the order of their times.
-Timers with the same time run in the order of their creation.
+A `Timer` is the equivalent of Kafka's delayed operations (DelayedHeartbeat, DelayedJoin, DelayedSync). A delayed
+operation waits for an event, such as a heartbeat. If the event comes in time, the caller cancels the timer. Otherwise
+the timer's action runs. Timers run in the order of their times. Timers with the same time run in the order of their
+creation.
 Source: DelayedOperation.scala, SystemTimer.java (3.9).
 """
 
@@ -16,7 +16,10 @@ from dataclasses import dataclass, field
 
 @dataclass(order=True)
 class Timer:
-    """An action that runs at the time `due_ms`. `number` is the number of timers that were created earlier."""
+    """An action that runs at the time `due_ms`, in ms since the epoch. The action of a cancelled timer is None.
+
+    `number` is the number of timers that were created earlier.
+    """
 
     due_ms: int
     number: int
@@ -49,7 +52,7 @@ class Clock:
         self._timer_count = 0
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
-        """Run the action `delay_ms` from now, or immediately if the delay is 0 or negative."""
+        """Run the action after `delay_ms` milliseconds. If the delay is 0 or negative, run the action immediately."""
         timer = Timer(self.now_ms + max(delay_ms, 0), self._timer_count, action)
         self._timer_count += 1
         if delay_ms <= 0:
@@ -60,7 +63,7 @@ class Clock:
         return timer
 
     def advance_to(self, now_ms: int) -> None:
-        """Advance to `now_ms`. Each timer that is due by then runs at its own time. An earlier `now_ms` is ignored."""
+        """Advance the clock to the time `now_ms`, and run each due timer at its own time. The clock never goes back."""
         while self._timers and self._timers[0].due_ms <= now_ms:
             timer = heapq.heappop(self._timers)
             if timer.action is not None:
@@ -69,7 +72,7 @@ class Clock:
         self.now_ms = max(self.now_ms, now_ms)
 
     def advance(self, ms: int) -> None:
-        """Advance by `ms`."""
+        """Advance the clock by `ms` milliseconds."""
         self.advance_to(self.now_ms + ms)
 
     def clear_timers(self) -> None:

@@ -1,8 +1,8 @@
 """The classic group coordinator: one method for each client request.
 
-`GroupCoordinator` only passes each request to the module that handles it: joining.py, membership.py, storing.py,
-fetching.py or deleting.py. These modules share one manager (the cache and its log, manager.py) and the checks of
-request_validation.py and member_validation.py.
+`GroupCoordinator` only passes each request to the module that handles the request: joining.py, membership.py,
+storing.py, fetching.py or deleting.py. These modules share one manager (manager.py), which contains the cache and
+writes to the log. They also share the checks in request_validation.py and member_validation.py.
 Source: GroupCoordinator.scala, KafkaApis.scala, GroupCoordinatorAdapter.scala (3.9; tags 2.8.2 and 1.0.1).
 """
 
@@ -56,10 +56,11 @@ class GroupCoordinator:
     clock
         The coordinator's time. Timers run when the caller advances the clock.
     settings
-        The broker's settings. With `settings.kafka` the coordinator follows the rules of 1.0.1, 2.8.2 or 3.9.2.
+        The broker's settings. `settings.kafka` is the Kafka version whose rules the coordinator follows: 1.0.1, 2.8.2
+        or 3.9.2. None: the default settings.
     new_member_id
-        A function that returns the id of a new member. Its argument is the member's client id. For a static member, its
-        argument is the instance id.
+        A function that returns the id of a new member. The argument of the function is the member's client id, or the
+        instance id of a static member.
     topics
         The partition count of each topic that exists. None: every topic exists.
     authorize
@@ -67,10 +68,11 @@ class GroupCoordinator:
         operation.
     verify
         A function that replaces the transaction coordinator: it returns NONE if a transaction includes a partition of
-        the offsets topic, otherwise an error. It is called only if the rules are those of Kafka 3.6 or later, because
+        the offsets topic, otherwise an error. The function is called only with the rules of Kafka 3.6 or later, because
         older brokers do not verify transactions.
     zookeeper
-        The offsets that were stored by OffsetCommit requests of version 0. The key is (group, topic, partition).
+        The offsets that OffsetCommit requests of version 0 have stored in ZooKeeper. The keys are (group id, topic,
+        partition). None: no offsets are stored yet.
     """
 
     def __init__(
@@ -115,34 +117,36 @@ class GroupCoordinator:
         rebalance_timeout_ms: int = 300_000,
         protocol_type: str = CONSUMER,
         require_known_member_id: bool | None = None,
-        skips_assignment: bool | None = None,
+        supports_skip_assignment: bool | None = None,
     ) -> ResponseFuture[JoinGroupResult]:
         """Add a member to the group. The response normally arrives when the next generation begins.
 
         Parameters
         ----------
         protocols
-            The name of each assignor that the member supports, with the bytes of the member's subscription. The member
-            prefers the first assignor.
+            Pairs of the name of an assignor that the member supports, and the bytes of the member's subscription. The
+            member prefers the first assignor.
         member_id
             The member id from an earlier response, or "" for a new member.
         group_instance_id
             The instance id of a static member. Kafka versions before 2.3 ignore it.
         require_known_member_id
-            Whether a new dynamic member first gets MEMBER_ID_REQUIRED and its id (request v4 and later, KIP-394).
-            None: as in the newest request version that the broker supports.
-        skips_assignment
-            Whether a static member that was the leader, and joins again without a rebalance, gets a response which says
-            that it is the leader but must not compute a new assignment (request v9 and later). If False, the leader in
-            the response is its old member id. None: as in the newest request version that the broker supports.
+            Whether a new dynamic member first gets the error MEMBER_ID_REQUIRED and a member id, and must join again
+            with this id (request v4 and later, KIP-394). None: as in the broker's newest request version.
+        supports_skip_assignment
+            Whether the client supports the field `skip_assignment` in the response (request v9 and later). The field
+            matters only if the leader is a static member that joins again without a rebalance. If True, the response
+            says that the member is the leader, but must not compute new assignments. If False, the response contains
+            the old member id of the leader, so that the member does not act as the leader. None: as in the broker's
+            newest request version.
 
         Returns
         -------
         ResponseFuture[JoinGroupResult]
-            Errors: INVALID_SESSION_TIMEOUT outside the broker's limits, UNKNOWN_MEMBER_ID for an unknown member id,
-            GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL if the members have no protocol in common,
-            FENCED_INSTANCE_ID if another process has the instance id, and UNKNOWN_SERVER_ERROR if a static member
-            uses a member id that was given to a dynamic member.
+            Errors: INVALID_SESSION_TIMEOUT if the session timeout is outside the broker's limits, UNKNOWN_MEMBER_ID for
+            an unknown member id, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL if the members have no protocol in
+            common, FENCED_INSTANCE_ID if another process has the instance id, and UNKNOWN_SERVER_ERROR if a static
+            member uses a member id that was given to a dynamic member.
 
         Notes
         -----
@@ -162,7 +166,7 @@ class GroupCoordinator:
             group_id,
             joining,
             require_known_member_id=require_known_member_id is not False,
-            skip_assignment=skips_assignment is not False,
+            supports_skip_assignment=supports_skip_assignment is not False,
         )
 
     def sync_group(
@@ -183,7 +187,8 @@ class GroupCoordinator:
         assignments
             The assignment of each member, by member id. Only the leader sends assignments.
         protocol_type, protocol
-            The protocol type and the protocol (assignor) that the member received in JoinGroup. None: not checked.
+            The protocol type and the protocol (assignor) that the member received in the response to its JoinGroup.
+            None: not checked.
 
         Returns
         -------
@@ -191,7 +196,7 @@ class GroupCoordinator:
             Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL if protocol
             type or protocol differ from those of the group (KIP-559), and REBALANCE_IN_PROGRESS while members join
             again. While the group is loading, the error is also REBALANCE_IN_PROGRESS (before Kafka 2.0:
-            UNKNOWN_MEMBER_ID), because an unfinished rebalance is not in the log, so the member must join again.
+            UNKNOWN_MEMBER_ID). The member must then join again, because an unfinished rebalance is not in the log.
 
         Notes
         -----
@@ -215,8 +220,9 @@ class GroupCoordinator:
         Returns
         -------
         Errors
-            NONE; REBALANCE_IN_PROGRESS if the member must join again; or UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
-            ILLEGAL_GENERATION. While the group is loading, the answer is NONE, and the member is not checked.
+            NONE; REBALANCE_IN_PROGRESS if the member must join again; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or
+            ILLEGAL_GENERATION if the request does not come from a current member. While the group is loading, the
+            result is NONE, and the member is not checked.
 
         Notes
         -----
@@ -235,8 +241,8 @@ class GroupCoordinator:
         Returns
         -------
         LeaveGroupResult
-            An error code for each member. If the whole request is refused, for example because the group is Dead, it
-            has only one error code.
+            An error code for each member. If the whole request is refused, for example because the group is Dead, the
+            result has only one error code.
 
         Notes
         -----
@@ -260,14 +266,16 @@ class GroupCoordinator:
 
         Parameters
         ----------
+        generation, member_id
+            The member's generation and member id. -1 and "": the client is not a member of the group.
         retention_ms
             How long the offsets are kept, in ms (OffsetCommit v2 to v4). -1: the setting `offsets_retention_ms`.
 
         Returns
         -------
         ResponseFuture[CommitErrors]
-            All partitions can get ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS.
-            A single partition can get UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED,
+            Errors of the whole commit, in every partition: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+            REBALANCE_IN_PROGRESS. Errors of a single partition: UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED,
             OFFSET_METADATA_TOO_LARGE. `GroupMetadataManager.store_offsets` lists the errors of the append.
 
         Notes
@@ -310,26 +318,27 @@ class GroupCoordinator:
         generation: int = -1,
         member_id: str = "",
         group_instance_id: str | None = None,
-        knows_abortable: bool = True,
+        supports_abortable_error: bool = True,
     ) -> ResponseFuture[CommitErrors]:
         """Commit offsets in a producer's transaction. The offsets are pending until the transaction's marker arrives.
 
         Parameters
         ----------
-        knows_abortable
+        supports_abortable_error
             Whether the client supports the error TRANSACTION_ABORTABLE (request v4 and later). If not, the client gets
             INVALID_TXN_STATE instead.
 
         Returns
         -------
         ResponseFuture[CommitErrors]
-            The errors of `offset_commit`; but if the commit names no member (generation -1, member id ""), no member
-            is checked. Since Kafka 3.6 also an error of `verify` if the transaction does not exist or is not open, for
+            The errors of `offset_commit`. If the commit contains no member (generation -1, member id ""), the member is
+            not checked. Since Kafka 3.6 also an error of `verify` if the transaction does not exist or is not open, for
             example INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE.
 
         Notes
         -----
-        The group is created before these checks. Source: GroupCoordinator.handleTxnCommitOffsets.
+        The group is created before the member and the transaction are checked.
+        Source: GroupCoordinator.handleTxnCommitOffsets.
         """
         return self.commits.commit_in_transaction(
             group_id,
@@ -340,7 +349,7 @@ class GroupCoordinator:
             generation=generation,
             member_id=member_id,
             group_instance_id=group_instance_id,
-            knows_abortable=knows_abortable,
+            supports_abortable_error=supports_abortable_error,
         )
 
     def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
@@ -356,7 +365,8 @@ class GroupCoordinator:
         Raises
         ------
         NotAppended
-            If an offset of the transaction has no record in the log. Kafka up to 2.8 allows this situation.
+            If an offset of the transaction has no record in the log. This can happen up to Kafka 2.8, if the metadata
+            of a commit is too large.
 
         Notes
         -----
@@ -374,8 +384,8 @@ class GroupCoordinator:
         partitions
             The partitions to fetch. None: all partitions that have an offset.
         require_stable
-            Whether a partition gets UNSTABLE_OFFSET_COMMIT (KIP-447) if one of its commits is unfinished: it is not in
-            the log yet, or its transaction is open.
+            Whether a partition gets the error UNSTABLE_OFFSET_COMMIT (KIP-447) if it has an unfinished commit. A commit
+            is unfinished while its append is not answered, or while its transaction is open.
 
         Returns
         -------
@@ -423,8 +433,8 @@ class GroupCoordinator:
         ----------
         states, types
             Only groups that have one of these states (since Kafka 2.6) and one of these types (since 3.8) are returned.
-            If empty, groups in all states or of all types are returned. Every group of this coordinator has the type
-            classic.
+            If `states` is empty, the state is not checked. If `types` is empty, the type is not checked. Every group of
+            this coordinator has the type "classic".
 
         Returns
         -------
@@ -446,8 +456,8 @@ class GroupCoordinator:
         Returns
         -------
         dict[str, Errors]
-            An error code for each group: NON_EMPTY_GROUP if the group has members, GROUP_ID_NOT_FOUND if the group does
-            not exist or is Dead.
+            An error code for each group id, for example NON_EMPTY_GROUP if the group has members, or GROUP_ID_NOT_FOUND
+            if the group does not exist or is Dead.
 
         Notes
         -----
@@ -474,7 +484,7 @@ class GroupCoordinator:
     # The broker
 
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> int:
-        """Delete the offsets that all groups have for these partitions, because their topics were deleted.
+        """Delete all groups' offsets for these partitions, because the topics of the partitions were deleted.
 
         Returns
         -------
@@ -489,7 +499,7 @@ class GroupCoordinator:
         return self.deletions.delete_partitions(partitions)
 
     def start_expiration(self, first_ms: int = 0) -> None:
-        """Delete expired offsets `first_ms` from now, and then again every `offsets_retention_check_interval_ms`."""
+        """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms."""
         self.deletions.start_expiration(first_ms)
 
     def find_coordinator(self, group_id: str) -> tuple[Errors, int]:
@@ -513,14 +523,15 @@ class GroupCoordinator:
         """Make this broker the leader of a partition of the offsets topic, and load the groups of this partition.
 
         `epoch` is the coordinator epoch, a number that grows with each election for the partition. The call is ignored
-        if the coordinator has already received a newer epoch.
+        if the coordinator has already received a newer epoch for the partition.
         """
         self.manager.load_partition(partition, epoch, self._start_group)
 
     def resign(self, partition: int, epoch: int | None = None) -> None:
         """End this broker's leadership of the partition, because another broker is the leader now.
 
-        The call is ignored if `epoch` is older than an epoch that the coordinator has already received.
+        The call is ignored if the coordinator has already received a newer epoch than `epoch` for the partition. If
+        `epoch` is None, the call is never ignored.
         """
         self.manager.unload_partition(partition, epoch, self._stop_group)
 
@@ -537,10 +548,10 @@ class GroupCoordinator:
             self.rebalances.sessions.restart(group, member)
 
     def _stop_group(self, group: ClassicGroup) -> None:
-        """Answer waiting requests with NOT_COORDINATOR and cancel the group's timers.
+        """Answer waiting requests with NOT_COORDINATOR, and cancel the group's timers.
 
-        In a Stable group a JoinGroup can wait too: it comes from a static member and waits for the append of the
-        group's record. The callback of that append answers the JoinGroup, so this function does not.
+        A JoinGroup can also wait in a Stable group, if a static member is replaced. The JoinGroup then waits for the
+        append of the group's record, and the callback of the append answers the JoinGroup.
         """
         logger.info("Unloading group metadata for %s with generation %d", group.group_id, group.generation)
         answers_joins = group.state is ClassicState.PREPARING_REBALANCE
@@ -551,6 +562,6 @@ class GroupCoordinator:
             answer_sync(member, SyncGroupResult(Errors.NOT_COORDINATOR))
             if member.session_timer:
                 member.session_timer.cancel()
-        for timer in (group.delayed_join, group.delayed_sync, *group.pending_members.values()):
+        for timer in (group.join_timer, group.sync_timer, *group.pending_members.values()):
             if timer:
                 timer.cancel()

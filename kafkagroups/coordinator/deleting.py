@@ -1,7 +1,7 @@
 """DeleteGroups, OffsetDelete, and the deletion of offsets that expire or lose their topic.
 
-Each deletion appends tombstones (records without a value, which delete the earlier records with the same key). Each
-group gets one batch of tombstones (GroupMetadataManager.cleanupGroupMetadata).
+A tombstone is a record without a value. It deletes the earlier records with the same key. A deletion appends one batch
+of tombstones for each group (GroupMetadataManager.cleanupGroupMetadata).
 Source: GroupCoordinator.handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions (3.9).
 """
 
@@ -27,26 +27,27 @@ class DeleteRequests:
         self.clock = validator.manager.clock
 
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
-        """Delete each group that is Empty, together with its offsets. Return an error code for each group."""
+        """Delete the groups that are Empty, and their offsets. Return an error code for each group id."""
         errors = {}
         deleted_groups = []
         for group_id in dict.fromkeys(group_ids):
-            error = self.validator.check_request(group_id, "DELETE_GROUPS", "DELETE")
             group = self.manager.get_group(group_id)
-            if error is Errors.NONE and (group is None or group.state is ClassicState.DEAD):
-                error = self.validator.choose_missing_group_error(group_id)
-            elif error is Errors.NONE and group is not None:
-                if group.state is ClassicState.EMPTY:
-                    group.transition_to(ClassicState.DEAD, self.clock.now_ms)
-                    deleted_groups.append(group)
-                else:
-                    error = Errors.NON_EMPTY_GROUP
-            errors[group_id] = error
+            error = self.validator.check_request(group_id, "DELETE_GROUPS", "DELETE")
+            if error is not Errors.NONE:
+                errors[group_id] = error
+            elif group is None or group.state is ClassicState.DEAD:
+                errors[group_id] = self.validator.choose_missing_group_error(group_id)
+            elif group.state is not ClassicState.EMPTY:
+                errors[group_id] = Errors.NON_EMPTY_GROUP
+            else:
+                errors[group_id] = Errors.NONE
+                group.transition_to(ClassicState.DEAD, self.clock.now_ms)
+                deleted_groups.append(group)
         self.manager.delete_offsets_and_empty_groups(deleted_groups, lambda group: list(group.offsets.committed))
         return errors
 
     def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> OffsetDeleteResult:
-        """Delete offsets of a group. If a consumer group has members, offsets of subscribed topics are not deleted."""
+        """Delete a group's offsets for these partitions, except for topics to which a member subscribes."""
         if not self.validator.authorize("DELETE", "GROUP", group_id):
             return OffsetDeleteResult(Errors.GROUP_AUTHORIZATION_FAILED)
         errors = self.validator.find_refused_partitions(partitions)
@@ -72,13 +73,13 @@ class DeleteRequests:
         return OffsetDeleteResult(Errors.NONE, errors)
 
     def delete_partitions(self, partitions: Collection[TopicPartition]) -> int:
-        """Delete the offsets that all groups have for these partitions. Return how many committed ones were deleted."""
+        """Delete all groups' offsets for these partitions. Return the number of deleted committed offsets."""
         return self.manager.delete_offsets_and_empty_groups(self.manager.current_groups(), lambda _: partitions)
 
     def start_expiration(self, first_ms: int) -> None:
-        """Delete expired offsets `first_ms` from now, and then again every `offsets_retention_check_interval_ms`.
+        """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms.
 
-        The first run is at least 1 ms from now, because a timer without a delay runs immediately.
+        The first deletion comes after 1 ms or later, because a timer without a delay would run immediately.
         """
         self.clock.after(max(first_ms, 1), self._delete_expired)
 
@@ -88,7 +89,7 @@ class DeleteRequests:
 
 
 def _is_subscribed(group: ClassicGroup, topic: str) -> bool:
-    """Return whether a member subscribes to the topic. If the subscriptions cannot be read, the result is True."""
+    """Return whether a member subscribes to the topic. If a subscription cannot be read, the result is True."""
     if group.state is ClassicState.EMPTY:
         return False
     return group.subscribed_topics is None or topic in group.subscribed_topics

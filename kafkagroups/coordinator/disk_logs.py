@@ -19,15 +19,15 @@ from kafkagroups.log.writer import LogWriter
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
 
 AppendListener = Callable[[int, int, int], None]
-"""A function that is called after each append. Its arguments: the partition, the batch's first and last offset."""
+"""A function that is called after each append, with the partition and the first and last offset of the batch."""
 
 
 def ignore_append(partition: int, first_offset: int, last_offset: int) -> None:
-    """Do nothing."""
+    """Ignore the append, for callers that need no listener."""
 
 
 class DiskLogs:
-    """The partition folders `__consumer_offsets-N` in `folder`, in Kafka's format (magic 2).
+    """The partition folders `__consumer_offsets-N` in `folder`, in Kafka's batch format 2.
 
     Each append is answered immediately.
 
@@ -41,11 +41,11 @@ class DiskLogs:
         Whether an append is refused if its producer epoch is older than the producer's newest epoch in the partition.
         `open_logs` sets this to `Settings.fences_producers`.
     max_message_bytes
-        The size of the largest accepted batch. A larger batch is refused with MESSAGE_TOO_LARGE.
+        The size of the largest accepted batch, in bytes. A larger batch is refused with MESSAGE_TOO_LARGE.
     segment_bytes
-        The size of a segment file at which the log begins the next segment file.
+        The largest size of a segment file, in bytes. If a batch does not fit, the log begins the next segment file.
     on_append
-        A function that is called after each successful append (see `AppendListener`).
+        A function that is called after each successful append, as `AppendListener` describes.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class DiskLogs:
         self.segment_bytes = segment_bytes
         self.on_append = on_append
         self._writers: dict[int, LogWriter] = {}
-        # The keys are (partition, producer id), the values are producer epochs.
+        # The newest epoch of each producer in a partition. The keys are (partition, producer id).
         self._newest_epochs: dict[tuple[int, int], int] = {}
 
     def magic(self, partition: int) -> int | None:
-        """Return 2, the magic (the number of the batch format) of every partition."""
+        """Return 2: every partition has batch format 2. Kafka's name for the number of the format is magic."""
         return 2
 
     def read(self, partition: int) -> Iterable[Batch]:
@@ -91,14 +91,20 @@ class DiskLogs:
     def append_marker(
         self, partition: int, producer_id: int, producer_epoch: int, *, commits: bool, timestamp: int, epoch: int = 0
     ) -> int:
-        """Append the marker (the record that ends a transaction). Return the marker's offset.
+        """Append the marker of a transaction, the record that ends the transaction. Return the marker's offset.
 
-        `timestamp` is in ms since the epoch. `epoch` is the epoch of the transaction coordinator.
+        `commits` says whether the marker commits or aborts the transaction. `timestamp` is in ms since the epoch.
+        `epoch` is the epoch of the transaction coordinator.
         """
         key = encode_control_key(ControlType.COMMIT if commits else ControlType.ABORT)
-        record = (key, encode_end_transaction_marker(epoch))
-        marker = NewBatch([record], timestamp, -1, producer_id, producer_epoch, TRANSACTIONAL | CONTROL)
-        _, offset = self._append(partition, marker)
+        batch = NewBatch(
+            [(key, encode_end_transaction_marker(epoch))],
+            timestamp,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            attributes=TRANSACTIONAL | CONTROL,
+        )
+        _, offset = self._append(partition, batch)
         return offset
 
     def close(self) -> None:

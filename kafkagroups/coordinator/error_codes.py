@@ -61,23 +61,27 @@ _CLIENT_ERRORS = {
     Errors.NOT_LEADER_OR_FOLLOWER: Errors.NOT_COORDINATOR,
     Errors.KAFKA_STORAGE_ERROR: Errors.NOT_COORDINATOR,
 }
-"""The error of an append, and the error that the client receives instead."""
+"""For an error of an append: the error that the client receives instead."""
 _TOO_LARGE_ERRORS = (Errors.MESSAGE_TOO_LARGE, Errors.RECORD_LIST_TOO_LARGE, Errors.INVALID_FETCH_SIZE)
 
 
 def convert_group_append_error(error: Errors) -> Errors:
-    """Return the error that a member gets if its group's record is not appended (GroupMetadataManager.storeGroup)."""
+    """Return the error that members get if the append of their group's record ends with `error`.
+
+    Source: GroupMetadataManager.storeGroup (3.9).
+    """
     if error is Errors.REQUEST_TIMED_OUT:
         return Errors.REBALANCE_IN_PROGRESS
     return Errors.UNKNOWN_SERVER_ERROR if error in _TOO_LARGE_ERRORS else _CLIENT_ERRORS.get(error, error)
 
 
 def convert_commit_append_error(error: Errors, *, verifies_transactions: bool) -> Errors:
-    """Return the error that a client gets if its commit is not appended (maybeConvertOffsetCommitError).
+    """Return the error that a client gets if the append of its commit ends with `error`.
 
-    `verifies_transactions` says that the broker first asks the transaction coordinator whether the transaction is open,
-    as Kafka does since 3.6. If this coordinator cannot be reached, the error is NETWORK_EXCEPTION. The client then gets
+    `verifies_transactions` says whether the broker asks the transaction coordinator if a transaction is open, as Kafka
+    does since 3.6. If the transaction coordinator cannot be reached, `error` is NETWORK_EXCEPTION. The client then gets
     COORDINATOR_LOAD_IN_PROGRESS, so that it sends the commit again.
+    Source: GroupMetadataManager.maybeConvertOffsetCommitError (3.9).
     """
     if error is Errors.NETWORK_EXCEPTION and verifies_transactions:
         return Errors.COORDINATOR_LOAD_IN_PROGRESS

@@ -25,7 +25,7 @@ from kafkagroups.groups.states import ClassicState
 class FetchRequests:
     """The requests that read offsets and groups.
 
-    `zookeeper` has the offsets that were committed with version 0 of OffsetCommit. Its keys are (group, topic,
+    `zookeeper` has the offsets that were committed with version 0 of OffsetCommit. The keys are (group id, topic,
     partition).
     """
 
@@ -62,8 +62,8 @@ class FetchRequests:
 
     def _fetch_offset_from_zookeeper(self, group_id: str, partition: TopicPartition) -> FetchedOffset:
         topics = self.validator.topics
-        exists = topics is None or partition.topic in topics
-        offset = self.zookeeper.get((group_id, *partition)) if exists else None
+        topic_exists = topics is None or partition.topic in topics
+        offset = self.zookeeper.get((group_id, *partition)) if topic_exists else None
         error = Errors.UNKNOWN_TOPIC_OR_PARTITION if offset is None else Errors.NONE
         if not self.validator.authorize("DESCRIBE", "TOPIC", partition.topic):
             offset = None
@@ -80,14 +80,15 @@ class FetchRequests:
         group = self.manager.get_group(group_id)
         if group is None:
             return DescribedGroup(error, group_id, ClassicState.DEAD.value)
-        protocol = group.protocol if group.state is ClassicState.STABLE else None
-        if protocol is None and group.state is ClassicState.STABLE:
-            # No broker writes a Stable group without a protocol. If a log contains one, Kafka throws an exception.
+        is_stable = group.state is ClassicState.STABLE
+        protocol = group.protocol if is_stable else None
+        if is_stable and protocol is None:
+            # No broker writes members without a protocol. If a log contains such a group, Kafka throws an exception.
             return DescribedGroup(Errors.UNKNOWN_SERVER_ERROR, group_id)
         return DescribedGroup(
             error,
             group_id,
-            self._state_name(group),
+            self._get_state_name(group),
             group.protocol_type or "",
             protocol or "",
             tuple(_describe_member(member, protocol) for member in group.ordered_members()),
@@ -95,24 +96,26 @@ class FetchRequests:
 
     def list_groups(self, states: Collection[str], types: Collection[str]) -> tuple[Errors, list[ListedGroup]]:
         """Return the groups with one of these states and one of these types. An empty filter selects all groups."""
-        may_see_all = self.validator.authorize("DESCRIBE", "CLUSTER", "kafka-cluster")
-        if not may_see_all and self.settings.is_before(2, 0):
+        can_see_all_groups = self.validator.authorize("DESCRIBE", "CLUSTER", "kafka-cluster")
+        if not can_see_all_groups and self.settings.is_before(2, 0):
             return Errors.CLUSTER_AUTHORIZATION_FAILED, []
         if not self.validator.is_running:
             return Errors.COORDINATOR_NOT_AVAILABLE, []
-        # Since 3.7 the case of a state's name is ignored.
+        # Since 3.7 upper and lower case make no difference in the name of a state.
         convert_case = str.lower if self.settings.is_at_least(3, 7) else str
         state_filter = {convert_case(state) for state in states}
-        selects_classic = not types or "classic" in {group_type.lower() for group_type in types}
+        accepts_classic_type = not types or "classic" in {group_type.lower() for group_type in types}
         groups = []
-        for group in self.manager.current_groups() if selects_classic else []:
-            state = self._state_name(group)
-            is_selected = not state_filter or convert_case(state) in state_filter
-            if is_selected and (may_see_all or self.validator.authorize("DESCRIBE", "GROUP", group.group_id)):
+        for group in self.manager.current_groups() if accepts_classic_type else []:
+            state = self._get_state_name(group)
+            accepts_state = not state_filter or convert_case(state) in state_filter
+            if not accepts_state:
+                continue
+            if can_see_all_groups or self.validator.authorize("DESCRIBE", "GROUP", group.group_id):
                 groups.append(ListedGroup(group.group_id, group.protocol_type or "", state))
         return Errors.COORDINATOR_LOAD_IN_PROGRESS if self.manager.loading else Errors.NONE, groups
 
-    def _state_name(self, group: ClassicGroup) -> str:
+    def _get_state_name(self, group: ClassicGroup) -> str:
         """Return the name of the group's state. Before 1.1 the state CompletingRebalance was called AwaitingSync."""
         if group.state is ClassicState.COMPLETING_REBALANCE and self.settings.is_before(1, 1):
             return "AwaitingSync"
@@ -126,6 +129,6 @@ def _describe_member(member: ClassicMember, protocol: str | None) -> DescribedMe
         member.group_instance_id,
         member.client_id,
         member.client_host,
-        member.metadata(protocol) if is_stable else b"",
+        member.find_metadata(protocol) if is_stable else b"",
         member.assignment if is_stable else b"",
     )

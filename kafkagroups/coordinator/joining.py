@@ -1,5 +1,7 @@
 """JoinGroup: which members may join, which first get a member id, when a rebalance starts.
 
+A static member has an instance id, which the client sets (KIP-345). A dynamic member has no instance id. A pending
+member id was returned to a new dynamic member, which must join again with this id (KIP-394).
 Source: GroupCoordinator.handleJoinGroup, doNewMemberJoinGroup, doCurrentMemberJoinGroup, acceptJoiningMember (3.9);
 doJoinGroup (2.8.2, 1.0.1).
 """
@@ -49,12 +51,13 @@ class JoinRequests:
         joining: ClassicMember,
         *,
         require_known_member_id: bool,
-        skip_assignment: bool,
+        supports_skip_assignment: bool,
     ) -> ResponseFuture[JoinGroupResult]:
         """Answer a JoinGroup of a new member (member id "") or of a member that joins again.
 
         `joining` has the member's fields from the request. GroupCoordinator.join_group explains the last two
-        parameters. If the group of a new member does not exist, it is created even if the member is refused.
+        parameters. If a new member names a group that does not exist, the group is created, even if the member is
+        refused.
         """
         response: ResponseFuture[JoinGroupResult] = ResponseFuture()
         if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
@@ -76,13 +79,13 @@ class JoinRequests:
                 joining,
                 response,
                 require_known_member_id=require_known_member_id and self.settings.is_at_least(2, 2),
-                skip_assignment=skip_assignment and self.settings.is_at_least(3, 2),
+                supports_skip_assignment=supports_skip_assignment and self.settings.is_at_least(3, 2),
             )
         elif joining.member_id in group.members:
             self._rejoin_member(group, group.members[joining.member_id], joining, response)
         elif joining.group_instance_id is not None:
-            # A static member uses a pending member id, which only a dynamic member can receive (MEMBER_ID_REQUIRED).
-            # Kafka throws an IllegalStateException.
+            # `_check_member` has accepted the member id, so it is a pending member id. Only dynamic members receive
+            # pending member ids, so Kafka throws an IllegalStateException if a static member uses one.
             response.complete(self._build_error_result("", Errors.UNKNOWN_SERVER_ERROR))
         else:
             self.rebalances.add_member(group, joining, response)
@@ -110,10 +113,10 @@ class JoinRequests:
         return self.member_validator.validate_member(group, member_id, joining.group_instance_id, is_join_request=True)
 
     def _accepts_member(self, group: ClassicGroup, member_id: str) -> bool:
-        """Return whether group.max.size allows one more member (KIP-389).
+        """Return whether group.max.size allows the member to join (KIP-389).
 
-        During a rebalance the limit applies to the members that have already joined, so the members that join first are
-        accepted.
+        While the group waits for joins, the limit counts only the members that have already joined again. The members
+        that join first are accepted.
         """
         if group.state in (ClassicState.EMPTY, ClassicState.DEAD):
             return True
@@ -129,12 +132,14 @@ class JoinRequests:
         response: ResponseFuture[JoinGroupResult],
         *,
         require_known_member_id: bool,
-        skip_assignment: bool,
+        supports_skip_assignment: bool,
     ) -> None:
         instance_id = joining.group_instance_id
         joining.member_id = self.new_member_id(joining.client_id if instance_id is None else instance_id)
         if instance_id is not None and instance_id in group.static_members:
-            self.static_members.replace(group, instance_id, joining, response, skip_assignment=skip_assignment)
+            self.static_members.replace(
+                group, instance_id, joining, response, supports_skip_assignment=supports_skip_assignment
+            )
         elif require_known_member_id and instance_id is None:
             self.rebalances.add_pending(group, joining.member_id, joining.session_timeout_ms)
             response.complete(self._build_error_result(joining.member_id, Errors.MEMBER_ID_REQUIRED))
@@ -148,10 +153,10 @@ class JoinRequests:
         joining: ClassicMember,
         response: ResponseFuture[JoinGroupResult],
     ) -> None:
-        """Answer with the current generation if the member's protocols are unchanged; otherwise start a rebalance.
+        """Answer with the current generation if the member's protocols are unchanged. Otherwise start a rebalance.
 
-        In a Stable group a JoinGroup of the leader always starts a rebalance, because the leader joins again when, for
-        example, a topic has new partitions.
+        In a Stable group a JoinGroup of the leader always starts a rebalance. The leader joins again for a reason, for
+        example because a topic has new partitions.
         """
         is_unchanged = member.protocols == joining.protocols
         is_leader = group.leader == member.member_id
@@ -163,9 +168,9 @@ class JoinRequests:
             self.rebalances.update_member(group, member, joining, response)
 
     def _build_error_result(self, member_id: str, error: Errors) -> JoinGroupResult:
-        """Return the result for an error.
+        """Return the JoinGroup result for an error.
 
-        Since 2.4 the generation in the result is -1. Before 2.4 it is 0, or -1 if the error is
+        Since 2.4 the generation in the result is -1. Before 2.4 the generation is 0, but -1 if the error is
         GROUP_AUTHORIZATION_FAILED.
         """
         is_before_2_4 = self.settings.is_before(2, 4)

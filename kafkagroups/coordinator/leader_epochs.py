@@ -1,12 +1,13 @@
 """OffsetForLeaderEpoch: the offset at which a leader epoch of a partition ends.
 
 The leader epoch of a partition is a number that grows with each new leader. A commit contains the leader epoch of the
-last consumed record (KIP-320). If a leader fails and the next leader has a
-shorter log, the committed offset may be past the end of that log, or point to other records. A consumer that starts at
-a committed offset therefore asks the partition's leader where the commit's leader epoch ends. If this end is below the
-committed offset, the log was truncated, and the consumer resets its position or reports the truncation.
-The leader of the data partition answers this request, not the group coordinator. The rule is in this package because it
-protects committed offsets.
+last consumed record (KIP-320). If a leader fails, the next leader may have a shorter log. A committed offset may then
+be past the end of the shorter log, or the log may have other records at this offset.
+
+A consumer that starts at a committed offset therefore asks the partition's leader where the commit's leader epoch ends.
+If this end is below the committed offset, the log was truncated. The consumer then resets its position or reports the
+truncation. The leader of the consumed partition answers this request, not the group coordinator. The rule is in this
+package because the rule protects committed offsets.
 Source: LeaderEpochFileCache.endOffsetFor (3.9).
 """
 
@@ -15,33 +16,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 UNDEFINED = -1
+"""Kafka's value for an unknown leader epoch or offset."""
 
 
 def offset_for_leader_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> tuple[int, int]:
-    """Return the largest epoch in the log that is not above `epoch`, and the offset after its last record.
+    """Return the largest leader epoch in the log that is not above `epoch`, and the offset at which this epoch ends.
 
     Parameters
     ----------
     epochs
-        The epochs in the leader's log in ascending order, each with the offset of its first record.
+        Pairs of a leader epoch in the leader's log and the offset of its first record, in ascending order.
     log_end
         The offset after the last record of the log.
     epoch
-        The epoch to look up.
+        The leader epoch to look up. -1 means that the commit has no leader epoch.
 
     Returns
     -------
     tuple[int, int]
-        The epoch and its end offset; (-1, -1) if the epoch is unknown.
+        The leader epoch, and the offset after its last record. (-1, -1) if `epoch` is -1 or above the log's epochs.
 
     Examples
     --------
     >>> offset_for_leader_epoch([(0, 0), (2, 40)], 60, 1), offset_for_leader_epoch([(0, 0), (2, 40)], 60, 2)
     ((0, 40), (2, 60))
     """
-    if epoch == UNDEFINED or not epochs or epoch > epochs[-1][0]:
+    if epoch == UNDEFINED or not epochs:
         return UNDEFINED, UNDEFINED
-    if epoch == epochs[-1][0]:
+    newest_epoch, _ = epochs[-1]
+    if epoch > newest_epoch:
+        return UNDEFINED, UNDEFINED
+    if epoch == newest_epoch:
         return epoch, log_end
     end_offset = next(start_offset for log_epoch, start_offset in epochs if log_epoch > epoch)
     return max((log_epoch for log_epoch, _ in epochs if log_epoch <= epoch), default=epoch), end_offset

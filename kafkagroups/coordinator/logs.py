@@ -1,7 +1,7 @@
 """The interface of the log that a coordinator appends to, and a log that delays its answers.
 
-A broker answers an append when all replicas have the batch (acks=all). An append can also fail. The answer is therefore
-passed to a callback, now or later. disk_logs.py has the logs that write files.
+A broker answers an append when all replicas have the batch (acks=all), or when the append has failed. The answer is
+therefore passed to a callback, now or later. The class in disk_logs.py writes files.
 Source: ReplicaManager.appendRecords (3.9).
 """
 
@@ -47,7 +47,7 @@ class OffsetsLogs(Protocol):
     """The partitions of the offsets topic on one broker."""
 
     def magic(self, partition: int) -> int | None:
-        """Return the magic (format number) of new batches, or None if the partition is not on this broker."""
+        """Return the format of new batches: 0, 1 or 2. Return None if the partition is not on this broker."""
 
     def append(self, partition: int, batch: NewBatch, callback: AppendCallback) -> None:
         """Append a batch and call `callback` with the answer, now or later."""
@@ -57,7 +57,7 @@ class OffsetsLogs(Protocol):
 
 
 class HeldAppend(NamedTuple):
-    """An append whose answer is delayed: the log's answer (error and offset), and the callback that will receive it."""
+    """An append whose answer is held back. `callback` will receive the answer: `error` and `offset`."""
 
     error: Errors
     offset: int
@@ -68,8 +68,8 @@ class HeldAppend(NamedTuple):
 class HeldLogs:
     """Logs that hold back the answers to appends until `release`.
 
-    A batch is written immediately; only the answer is held back. `release` may answer with an error although the record
-    is in the log, as a broker does when its replicas are late.
+    A batch is written immediately. Only the answer is held back. `release` may answer with an error although the batch
+    is in the log. A broker does the same if its replicas are late.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class HeldLogs:
     held_appends: list[HeldAppend] = field(default_factory=list)
 
     def magic(self, partition: int) -> int | None:
-        """Return the magic of the log's batches."""
+        """Return the format of new batches, as `OffsetsLogs.magic` describes."""
         return self.logs.magic(partition)
 
     def read(self, partition: int) -> Iterable[Batch]:
@@ -107,12 +107,16 @@ class HeldLogs:
         else:
             self.logs.append(partition, batch, hold)
         if not self.holds_answers:
-            self.release(-1)
+            newest_append = -1
+            self.release(newest_append)
 
     def release(self, number: int = 0, error: Errors = Errors.NONE) -> None:
         """Answer the append at index `number` of `held_appends`.
 
-        If `error` is not NONE, it replaces the error in the log's answer.
+        If `error` is not NONE, the append is answered with this error instead of the log's answer.
         """
         append = self.held_appends.pop(number)
-        append.callback(error or append.error, -1 if error else append.offset)
+        if error is Errors.NONE:
+            append.callback(append.error, append.offset)
+        else:
+            append.callback(error, -1)

@@ -1,7 +1,7 @@
 """The operations on cache and log: store, fetch and delete group records and offsets.
 
-A change that must survive a crash is first appended to the log and then put into the cache. Each change therefore has
-three steps: prepare (a commit is stored as pending), append, and a callback that completes the change or drops it.
+A change that must survive a crash is first appended to the log and then made in the cache. Each change therefore has
+three steps: a commit is stored as pending, the batch is appended, and a callback completes or drops the change.
 All records of a group are in one partition, and only one thread changes the group (in Kafka, the thread that has the
 group's lock). The order of the records is therefore the order of the changes.
 Source: GroupMetadataManager.scala (3.9; tag 1.0.1 where the version matters).
@@ -30,6 +30,10 @@ from kafkagroups.records.versions import value_version
 logger = logging.getLogger("kafkagroups.coordinator")
 OffsetsToStore = Mapping[TopicPartition, OffsetAndMetadata]
 _KeyAndValue = tuple[bytes, bytes | None]
+_OFFSET_TYPE = 1
+"""The record type of an offset."""
+_GROUP_TYPE = 2
+"""The record type of a classic group."""
 
 
 class GroupMetadataManager(GroupCache):
@@ -40,16 +44,16 @@ class GroupMetadataManager(GroupCache):
     def store_group(
         self, group: ClassicGroup, assignments: Mapping[str, bytes], complete: Callable[[Errors], None]
     ) -> None:
-        """Append the group's record with these assignments (by member id). Then call `complete` with an error code.
+        """Append the group's record. Then call `complete` with an error code.
 
-        The error is NOT_COORDINATOR if the group's partition is not on this broker. If the append fails, the error is
-        the result of `convert_group_append_error`.
+        The keys of `assignments` are member ids. The error is NOT_COORDINATOR if the group's partition is not on this
+        broker. If the append fails, `convert_group_append_error` chooses the error.
         """
         partition = self.partition_for(group.group_id)
         if self.logs.magic(partition) is None:
             complete(Errors.NOT_COORDINATOR)
             return
-        record = self._encode(2, GroupMetadataKey(group.group_id), group.build_record_value(assignments))
+        record = self._encode(_GROUP_TYPE, GroupMetadataKey(group.group_id), group.build_record_value(assignments))
         self.logs.append(
             partition,
             NewBatch([record], self.clock.now_ms),
@@ -64,14 +68,15 @@ class GroupMetadataManager(GroupCache):
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = -1,
     ) -> None:
-        """Store the commit as pending, append it as one batch, and commit it in the cache when the append is answered.
+        """Store a commit as pending, append its records as one batch, and call `complete` when the append is answered.
 
-        `complete` is called with an error for each partition:
+        If the append succeeds, the offsets become committed offsets in the cache. `producer_id` is -1 if the commit is
+        not in a transaction. `complete` receives an error for each partition:
 
         - OFFSET_METADATA_TOO_LARGE if the metadata exceeds the limit, counted in UTF-16 units. The other offsets are
           written.
         - NOT_COORDINATOR if the partition of the offsets topic is not on this broker.
-        - UNSUPPORTED_FOR_MESSAGE_FORMAT for a transaction below magic 2.
+        - UNSUPPORTED_FOR_MESSAGE_FORMAT if the log has batch format 0 or 1 and the commit is in a transaction.
         - The error that `convert_commit_append_error` returns if the append fails.
         """
         if group.offsets.mixes_commits:
@@ -109,7 +114,7 @@ class GroupMetadataManager(GroupCache):
                     self._drop_pending_commit(group, valid_offsets, producer_id)
             answer(convert_commit_append_error(error, verifies_transactions=self.settings.is_at_least(3, 6)))
 
-        # Up to 3.7 Kafka also stores the offsets whose metadata is too large as pending, and they stay pending.
+        # Up to 3.7 Kafka also stores the offsets whose metadata is too large as pending. These offsets stay pending.
         prepared_offsets = valid_offsets if self.settings.is_at_least(3, 8) else offsets
         if is_transactional:
             self.open_groups.setdefault(producer_id, set()).add(group.group_id)
@@ -142,9 +147,9 @@ class GroupMetadataManager(GroupCache):
     ) -> dict[TopicPartition, FetchedOffset]:
         """Return the group's offsets from the cache. If `partitions` is None, return all committed offsets.
 
-        If the group is Dead or does not exist, each requested partition gets offset -1 and no error. With
-        `require_stable`, a partition that has a pending commit gets UNSTABLE_OFFSET_COMMIT. If `partitions` is None,
-        only partitions that have a committed offset are checked for pending commits.
+        If the group is Dead or does not exist, each requested partition gets offset -1 and no error. If
+        `require_stable` is True, a partition that has a pending commit gets the error UNSTABLE_OFFSET_COMMIT. If
+        `partitions` is None, the result contains no partitions that have only a pending commit.
         """
         group = self.groups.get(group_id)
         if group is None or group.state is ClassicState.DEAD:
@@ -184,10 +189,9 @@ class GroupMetadataManager(GroupCache):
         """Delete the selected offsets of each group. Delete each Empty group that has no offsets left, and Dead groups.
 
         `select` returns the partitions whose offsets are deleted. For each group, one batch of tombstones is appended:
-        first the tombstones of its committed offsets, then the tombstone of the group's record. A group with generation
-        0 has no record, so it needs no tombstone. Kafka does not wait for the append (acks=0), because the next
-        expiration would write a lost tombstone again. With `is_expiration`, pending commits stay, because they may be
-        committed later.
+        first the tombstones of the committed offsets, then the tombstone of the group's record. A group with generation
+        0 has no record, so no tombstone of the group is needed. Kafka does not wait for the append (acks=0). If
+        `is_expiration` is True, pending commits stay, because they may be committed later.
 
         Returns the number of committed offsets whose tombstones were appended.
         """
@@ -195,20 +199,22 @@ class GroupMetadataManager(GroupCache):
         start_ms = self.clock.now_ms
         for group in groups:
             remove = group.offsets.expire if is_expiration else group.offsets.remove
-            offsets = remove(select(group))
+            removed_partitions = remove(select(group))
             if group.state is ClassicState.EMPTY and not group.offsets:
                 logger.info("Group %s transitioned to Dead in generation %d", group.group_id, group.generation)
                 group.transition_to(ClassicState.DEAD, self.clock.now_ms)
             if self.logs.magic(self.partition_for(group.group_id)) is None:
                 continue
-            is_appended = self._append_tombstones(group, offsets, deletes_group=self._remove_dead_group(group))
-            removed_count += len(offsets) if is_appended else 0
-        if (is_expiration and removed_count) or self.settings.is_before(2, 0):
+            deletes_group = self._remove_dead_group(group)
+            is_appended = self._append_tombstones(group, removed_partitions, deletes_group=deletes_group)
+            removed_count += len(removed_partitions) if is_appended else 0
+        has_expired_offsets = is_expiration and removed_count > 0
+        if has_expired_offsets or self.settings.is_before(2, 0):
             logger.info("Removed %d expired offsets in %d milliseconds.", removed_count, self.clock.now_ms - start_ms)
         return removed_count
 
     def _remove_dead_group(self, group: ClassicGroup) -> bool:
-        """Remove the group from the cache if it is Dead; return whether the group was removed."""
+        """If the group is Dead, remove the group from the cache. Return whether the group was removed."""
         if group.state is not ClassicState.DEAD or self.groups.get(group.group_id) is not group:
             return False
         del self.groups[group.group_id]
@@ -219,12 +225,15 @@ class GroupMetadataManager(GroupCache):
     def _append_tombstones(
         self, group: ClassicGroup, partitions: Iterable[TopicPartition], *, deletes_group: bool
     ) -> bool:
-        """Append the tombstones as one batch. Return False if the log answers immediately with an error."""
+        """Append the tombstones of offsets and, if `deletes_group` is True, of the group's record as one batch.
+
+        Return False if the log answers immediately with an error.
+        """
         group_id = group.group_id
         keys = [OffsetCommitKey(group_id, partition.topic, partition.partition) for partition in partitions]
-        records = [encode(Record(1, key, None, None)) for key in keys]
+        records = [encode(Record(_OFFSET_TYPE, key, None, None)) for key in keys]
         if deletes_group and group.generation > 0:
-            records.append(encode(Record(2, GroupMetadataKey(group_id), None, None)))
+            records.append(encode(Record(_GROUP_TYPE, GroupMetadataKey(group_id), None, None)))
         errors: list[Errors] = []
         if records:
             batch = NewBatch(records, self.clock.now_ms)
@@ -242,7 +251,7 @@ class GroupMetadataManager(GroupCache):
             expire_timestamp=-1 if offset.expire_timestamp is None else offset.expire_timestamp,
         )
         key = OffsetCommitKey(group_id, partition.topic, partition.partition)
-        return self._encode(1, key, value, expires=offset.expire_timestamp is not None)
+        return self._encode(_OFFSET_TYPE, key, value, has_expire_timestamp=offset.expire_timestamp is not None)
 
     def _encode(
         self,
@@ -250,14 +259,12 @@ class GroupMetadataManager(GroupCache):
         key: GroupMetadataKey | OffsetCommitKey,
         value: GroupMetadataValue | OffsetCommitValue,
         *,
-        expires: bool = False,
+        has_expire_timestamp: bool = False,
     ) -> _KeyAndValue:
-        """Return the bytes of key and value. The value has the version that the broker's Kafka version writes.
-
-        `record_type` is 1 for an offset and 2 for a group. `expires` is True for an offset with an expire timestamp.
-        """
-        version = value_version(record_type, self.settings.kafka, expires=expires)
-        # The value version decides the layout. Fields that this Kafka lacks are dropped, as its writer drops them.
+        """Return the bytes of the key and the value, in the layout that the broker's Kafka version writes."""
+        # The broker's Kafka version and the expire timestamp decide the version of the value. If this version does not
+        # have a field, the field is not written.
+        version = value_version(record_type, self.settings.kafka, expires=has_expire_timestamp)
         return encode(Record(record_type, key, value, version))
 
 

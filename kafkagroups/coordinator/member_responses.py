@@ -22,12 +22,13 @@ def build_join_result(
     Parameters
     ----------
     leader
-        The leader's member id in the result. None: the id of the group's current leader.
+        The leader's member id in the result. None: the member id of the group's current leader.
     with_members
-        Whether the result contains the members. Only the leader receives the members.
+        Whether the result contains all members of the group. Only the leader receives all members.
     skip_assignment
         Whether the result says that the leader must not compute a new assignment.
     """
+    leader_id = group.leader if leader is None else leader
     members = group.ordered_members() if with_members else []
     return JoinGroupResult(
         error,
@@ -35,10 +36,10 @@ def build_join_result(
         generation=group.generation,
         protocol_type=group.protocol_type,
         protocol=group.protocol,
-        leader=(group.leader or "") if leader is None else leader,
+        leader=leader_id or "",
         skip_assignment=skip_assignment,
         members=tuple(
-            JoinedMember(member.member_id, member.group_instance_id, member.metadata(group.protocol))
+            JoinedMember(member.member_id, member.group_instance_id, member.find_metadata(group.protocol))
             for member in members
         ),
     )

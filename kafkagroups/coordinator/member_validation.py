@@ -1,5 +1,7 @@
 """Checks of the member in a request: member id, instance id and generation.
 
+A static member has an instance id, which the client sets (KIP-345). A dynamic member has no instance id. A member is
+fenced if another member has its instance id.
 Source: GroupCoordinator.validateCurrentMember, validateOffsetCommit (3.9); doCommitOffsets, doTxnCommitOffsets (2.8.2,
 1.0.1).
 """
@@ -24,8 +26,8 @@ class MemberValidator:
     ) -> Errors:
         """Return NONE if the request comes from a member of the group, otherwise the error.
 
-        FENCED_INSTANCE_ID means that another member has the instance id. UNKNOWN_MEMBER_ID means that no member has the
-        instance id, or that no member has the member id. Up to 2.8 an unused instance id is an error only in JoinGroup.
+        The error is FENCED_INSTANCE_ID if another member has the instance id. The error is UNKNOWN_MEMBER_ID if no
+        member has the member id or the instance id. Up to 2.8 an unused instance id is an error only in JoinGroup.
         """
         if instance_id is not None:
             if _is_fenced(group, member_id, instance_id):
@@ -52,14 +54,12 @@ class MemberValidator:
         """Return NONE if the commit is accepted, otherwise the error.
 
         A client that is not a member (generation below 0) may commit for an Empty group. Every other commit must come
-        from a member of the current generation. While the group waits for the leader's assignment, the answer is
-        REBALANCE_IN_PROGRESS. Up to 2.3 this answer is given without a check of the member; since 2.4 the member is
-        checked first.
+        from a member of the current generation. While the group waits for the leader's assignment, the error is
+        REBALANCE_IN_PROGRESS. Since 2.4 the member is checked before this error is returned.
         """
         if group.state is ClassicState.DEAD:
             return self.choose_dead_group_error()
-        # Up to 2.8 a fenced member (another member has its instance id) is refused even if the group is Empty or waits
-        # for the leader's assignment.
+        # Up to 2.8 a fenced member is refused even if the group is Empty or waits for the leader's assignment.
         if self.settings.is_before(3, 0) and _is_fenced(group, member_id, instance_id):
             return Errors.FENCED_INSTANCE_ID
         if generation < 0 and group.state is ClassicState.EMPTY:
@@ -78,9 +78,9 @@ class MemberValidator:
     ) -> Errors:
         """Return NONE if the transactional commit is accepted, otherwise the error.
 
-        A transactional commit may contain no member (generation below 0, member id ""). If the commit contains a
-        member, the member is checked since 2.5 (KIP-447). Before 2.5 the member is ignored, but a commit without a
-        producer (`producer_id` -1) is checked like a commit of a client that is not a member.
+        A transactional commit does not have to contain a member (generation below 0, member id ""). If the commit
+        contains a member, the member is checked since 2.5 (KIP-447). Before 2.5 the member is ignored. However, a
+        commit without a producer (`producer_id` -1) is checked like a commit of a client that is not a member.
         """
         if group.state is ClassicState.DEAD:
             return self.choose_dead_group_error()
@@ -88,20 +88,21 @@ class MemberValidator:
             has_producer = producer_id != NO_PRODUCER_ID
             return Errors.NONE if has_producer else self.validate_commit(group, -1, "", None)
         if self.settings.is_at_least(3, 0):
-            omits_member = not member_id and instance_id is None
-            if generation < 0 and (omits_member or group.state is ClassicState.EMPTY):
+            has_member = bool(member_id) or instance_id is not None
+            if generation < 0 and (not has_member or group.state is ClassicState.EMPTY):
                 return Errors.NONE
             return self.validate_generation(group, generation, member_id, instance_id)
         if _is_fenced(group, member_id, instance_id):
             return Errors.FENCED_INSTANCE_ID
         if member_id and member_id not in group.members:
             return Errors.UNKNOWN_MEMBER_ID
-        return Errors.ILLEGAL_GENERATION if generation >= 0 and generation != group.generation else Errors.NONE
+        has_generation = generation >= 0
+        return Errors.ILLEGAL_GENERATION if has_generation and generation != group.generation else Errors.NONE
 
     def choose_dead_group_error(self) -> Errors:
         """Return the error for a Dead group.
 
-        The group was just removed or moved to another broker, so the client must look up the group's coordinator again.
+        The group was just deleted or moved to another broker, so the client must find the group's coordinator again.
         """
         return Errors.COORDINATOR_NOT_AVAILABLE if self.settings.is_at_least(2, 3) else Errors.UNKNOWN_MEMBER_ID
 

@@ -42,8 +42,8 @@ class MemberRequests:
     ) -> ResponseFuture[SyncGroupResult]:
         """Answer a SyncGroup. If the leader has not sent the assignments yet, the answer comes later.
 
-        While the group is loading, the answer is an error after which the member joins again: an unfinished rebalance
-        is not in the log, so the coordinator cannot continue it.
+        While the group is loading, the answer is an error, so the member joins again. The reason is that an unfinished
+        rebalance is not in the log, and the coordinator cannot continue this rebalance.
         """
         response: ResponseFuture[SyncGroupResult] = ResponseFuture()
         error = self.validator.check_request(group_id, "SYNC_GROUP", "READ")
@@ -69,7 +69,7 @@ class MemberRequests:
     def heartbeat(self, group_id: str, generation: int, member_id: str, group_instance_id: str | None) -> Errors:
         """Restart the member's session timer. If the answer is REBALANCE_IN_PROGRESS, the member must join again.
 
-        Before 2.6.1 the answer is REBALANCE_IN_PROGRESS also while the group waits for the leader's assignment, and the
+        Before 2.6.1 the answer is also REBALANCE_IN_PROGRESS while the group waits for the leader's assignment, and the
         heartbeat does not restart the session timer. Before 2.3 the generation is not checked during this wait.
         While the group is loading, the answer is NONE, because the session timers start only after the load.
         """
@@ -91,7 +91,7 @@ class MemberRequests:
         return Errors.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING_REBALANCE else Errors.NONE
 
     def leave(self, group_id: str, members: Iterable[MemberIdentity | str]) -> LeaveGroupResult:
-        """Remove members. Each member gets an error code. If the group is Dead, the whole request gets one error."""
+        """Remove members. Return an error code for each member, or one error if the whole request is refused."""
         error = self.validator.check_request(group_id, "LEAVE_GROUP", "READ")
         group = self.manager.get_group(group_id)
         if error is Errors.NONE and group is not None and group.state is ClassicState.DEAD:
@@ -101,7 +101,8 @@ class MemberRequests:
         results = []
         for member in members:
             identity = MemberIdentity(member) if isinstance(member, str) else member
-            results.append((identity, Errors.UNKNOWN_MEMBER_ID if group is None else self._remove(group, identity)))
+            member_error = Errors.UNKNOWN_MEMBER_ID if group is None else self._remove(group, identity)
+            results.append((identity, member_error))
         return LeaveGroupResult(error, tuple(results))
 
     def _remove(self, group: ClassicGroup, identity: MemberIdentity) -> Errors:
@@ -121,7 +122,10 @@ class MemberRequests:
 
 
 def _check_protocol(group: ClassicGroup, protocol_type: str | None, protocol: str | None) -> Errors:
-    """Return an error if the protocol is not the group's protocol (KIP-559), or if members must join again."""
+    """Return an error if the member's protocol is not the group's protocol, or if the members must join again.
+
+    Since KIP-559 a SyncGroup contains the protocol type and the protocol. None: the request does not contain the field.
+    """
     has_other_type = protocol_type is not None and protocol_type != group.protocol_type
     has_other_protocol = protocol is not None and protocol != group.protocol
     if has_other_type or has_other_protocol:

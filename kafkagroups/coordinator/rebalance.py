@@ -1,8 +1,9 @@
 """The rebalance of a group, from the first JoinGroup to Stable, with its timers.
 
     a member joins, leaves     The state is PreparingRebalance. All members must join again within the largest of their
-    or fails                   rebalance timeouts. A group that was Empty first waits group.initial.rebalance.delay.ms,
-                               and waits again if a member joined during this delay.
+    or fails                   rebalance timeouts. A group that was Empty first waits for more members, for
+                               group.initial.rebalance.delay.ms. If a member joins during this delay, the group waits
+                               again.
     all members have joined,   Members that did not join are removed (since 2.3 only dynamic members). The generation
     or the timeout is over     grows by 1. If no member remains, the group is Empty and its record is written. Otherwise
                                the state is CompletingRebalance, and every JoinGroup is answered.
@@ -10,7 +11,7 @@
     arrives                    SyncGroup is answered. If the append fails, all members must join again.
 
 Only the result of a rebalance is written. If the coordinator crashes between JoinGroup and SyncGroup, the log contains
-the previous generation.
+the previous generation. A static member has an instance id (KIP-345), a dynamic member does not.
 Source: GroupCoordinator.scala (3.9; tags 2.8.2 and 1.0.1 where the version matters), DelayedJoin.scala.
 """
 
@@ -36,7 +37,7 @@ from kafkagroups.groups.classic_member import ClassicMember
 from kafkagroups.groups.states import ClassicState
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""How long a new member may wait for its first generation. After this time it is removed."""
+"""How long a new member may wait for its first generation. After this time the member is removed."""
 
 logger = logging.getLogger("kafkagroups.coordinator")
 
@@ -73,7 +74,7 @@ class Rebalances:
         joining: ClassicMember,
         response: ResponseFuture[JoinGroupResult],
     ) -> None:
-        """Store what a member that joins again has sent, and start a rebalance if the group's state allows it.
+        """Store the protocols of a member that joins again. Start a rebalance if the group's state allows a rebalance.
 
         `joining` has the fields of the new JoinGroup.
         """
@@ -83,7 +84,7 @@ class Rebalances:
     def update_subscription(
         self, member: ClassicMember, joining: ClassicMember, response: ResponseFuture[JoinGroupResult]
     ) -> None:
-        """Store the protocols of a member that joins again, and since 3.4 also its timeouts.
+        """Store the protocols of a member that joins again. Since 3.4 also store the member's timeouts.
 
         `joining` has the fields of the new JoinGroup.
         """
@@ -94,7 +95,7 @@ class Rebalances:
             member.session_timeout_ms = joining.session_timeout_ms
 
     def remove_member(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Remove a member that left or timed out. Then start a rebalance, or try to complete it."""
+        """Remove a member that left or timed out. Then start a rebalance, or complete the running rebalance."""
         if self.settings.is_at_least(2, 2):
             answer_join(member, JoinGroupResult(Errors.UNKNOWN_MEMBER_ID, ""))
         group.remove(member.member_id)
@@ -103,19 +104,22 @@ class Rebalances:
         self.try_complete_join(group)
 
     def add_pending(self, group: ClassicGroup, member_id: str, session_timeout_ms: int) -> None:
-        """Store a member id that was given to a new member (KIP-394). The id is removed after one session timeout."""
+        """Store a pending member id: the id is returned to a new member, which must join again with this id (KIP-394).
+
+        If the member does not join within the session timeout, the id is removed.
+        """
         expire = partial(self.remove_pending, group, member_id)
         group.pending_members[member_id] = self.clock.after(session_timeout_ms, expire)
 
     def remove_pending(self, group: ClassicGroup, member_id: str) -> None:
-        """Remove a member id that was given to a new member, if the member did not use it."""
+        """Remove a pending member id. Then complete the running rebalance if it waited only for this id."""
         group.remove_pending_member(member_id)
         self.try_complete_join(group)
 
     # PreparingRebalance: waiting for joins
 
     def maybe_prepare(self, group: ClassicGroup) -> None:
-        """Start a rebalance if the group's state allows it."""
+        """Start a rebalance if the group's state allows a rebalance."""
         if group.can_rebalance:
             self.prepare(group)
 
@@ -134,14 +138,16 @@ class Rebalances:
         )
         if was_empty:
             delay_ms = self.settings.group_initial_rebalance_delay_ms
-            self._wait_for_first_joins(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
+            remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+            self._wait_for_first_joins(group, delay_ms, remaining_ms)
         else:
             self._wait_for_joins(group)
 
     def _wait_for_first_joins(self, group: ClassicGroup, delay_ms: int, remaining_ms: int) -> None:
-        """Wait `delay_ms` for the first members. Wait again if members joined and the rebalance timeout is not over.
+        """Wait `delay_ms` milliseconds for the first members, then end the join phase or wait again.
 
-        `remaining_ms` is the part of the rebalance timeout that remains after this wait.
+        The group waits again if members joined during the wait and the rebalance timeout is not over. `remaining_ms` is
+        the part of the rebalance timeout that remains after this wait.
         """
 
         def expire() -> None:
@@ -152,41 +158,43 @@ class Rebalances:
             else:
                 self.complete_join(group)
 
-        group.join_may_end_early = False
-        group.delayed_join = self.clock.after(delay_ms, expire)
+        group.can_end_join_early = False
+        group.join_timer = self.clock.after(delay_ms, expire)
 
     def _wait_for_joins(self, group: ClassicGroup) -> None:
-        group.join_may_end_early = True
-        if group.all_joined:
+        group.can_end_join_early = True
+        if group.have_all_joined:
             self.complete_join(group)
         else:
             self._schedule_join_end(group, group.rebalance_timeout_ms)
 
     def _schedule_join_end(self, group: ClassicGroup, timeout_ms: int) -> None:
-        group.delayed_join = self.clock.after(timeout_ms, partial(self.complete_join, group))
+        group.join_timer = self.clock.after(timeout_ms, partial(self.complete_join, group))
 
     def try_complete_join(self, group: ClassicGroup) -> None:
-        """Complete the join phase if all members have joined. The initial delay of an Empty group never ends early."""
+        """Complete the join phase if all members have joined. An initial delay never ends early."""
         is_preparing = group.state is ClassicState.PREPARING_REBALANCE
-        if is_preparing and group.join_may_end_early and group.all_joined:
+        if is_preparing and group.can_end_join_early and group.have_all_joined:
             self.complete_join(group)
 
     def complete_join(self, group: ClassicGroup) -> None:
         """Complete the join phase: remove members that did not join, and begin the next generation.
 
-        Since 2.3 static members stay until their session times out. If the group has members but none has joined, the
-        group waits for one more rebalance timeout.
+        Since 2.3 static members stay until their sessions time out. If the group has only members that did not join,
+        the group waits for one more rebalance timeout.
         """
-        if group.delayed_join:
-            group.delayed_join.cancel()
+        if group.join_timer:
+            group.join_timer.cancel()
         if group.state is not ClassicState.PREPARING_REBALANCE:
             return
-        keeps_static = self.settings.is_at_least(2, 3)
+        keeps_static_members = self.settings.is_at_least(2, 3)
         for member in group.ordered_members():
-            is_kept = keeps_static and member.group_instance_id is not None
+            is_kept = keeps_static_members and member.group_instance_id is not None
             if member.awaiting_join is None and not is_kept:
                 group.remove(member.member_id)
-        if keeps_static and not group.elect_joined_leader() and group.members:
+        # Before 2.3 every remaining member has joined, so the leader has joined, too.
+        has_joined_leader = group.elect_joined_leader() if keeps_static_members else True
+        if group.members and not has_joined_leader:
             logger.error("Group %s could not complete rebalance because no members rejoined", group.group_id)
             self._schedule_join_end(group, max(group.rebalance_timeout_ms, 1))
             return
@@ -209,16 +217,17 @@ class Rebalances:
             self.sessions.restart(group, member)
             group.pending_sync.add(member.member_id)
         if self.settings.is_at_least(2, 8, 1):
-            group.delayed_sync = self.clock.after(group.rebalance_timeout_ms, partial(self._expire_syncs, group))
-        for callback, result in answers:  # This is the last step, because a callback may send the SyncGroup.
+            group.sync_timer = self.clock.after(group.rebalance_timeout_ms, partial(self._expire_syncs, group))
+        # The callbacks run when the new generation is complete, because a callback may send the member's SyncGroup.
+        for callback, result in answers:
             if callback is not None:
                 callback(result)
 
     def _warn_if_not_stored(self, group: ClassicGroup, error: Errors) -> None:
         """Log a warning if the append of the Empty group's record failed.
 
-        The log then still contains the previous generation. A coordinator that loads this log puts the members of that
-        generation into the group, until their sessions time out.
+        The log then still contains the previous generation. After the next load the group has the members of that
+        generation, until their sessions time out.
         """
         if error is not Errors.NONE:
             logger.warning("Failed to write empty metadata for group %s: %s", group.group_id, error.name)
@@ -232,7 +241,7 @@ class Rebalances:
         assignments: Mapping[str, bytes],
         response: ResponseFuture[SyncGroupResult],
     ) -> None:
-        """Let the member wait for its assignment. If the member is the leader, append the assignments that it sent."""
+        """Let the member wait for its assignment. If the member is the leader, append the record with `assignments`."""
         member.awaiting_sync = response.complete
         self.mark_synced(group, member)
         if group.leader != member.member_id:
@@ -247,7 +256,8 @@ class Rebalances:
         generation = group.generation
 
         def complete(error: Errors) -> None:
-            if group.state is not ClassicState.COMPLETING_REBALANCE or group.generation != generation:
+            is_same_rebalance = group.state is ClassicState.COMPLETING_REBALANCE and group.generation == generation
+            if not is_same_rebalance:
                 return  # A member joined or left before the append was answered.
             if error is Errors.NONE:
                 self._propagate_assignments(group, all_assignments, error)
@@ -259,18 +269,18 @@ class Rebalances:
         self.manager.store_group(group, all_assignments, complete)
 
     def mark_synced(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Record that the member has sent its SyncGroup. If all members have sent it, cancel the sync timer."""
+        """Note that the member has sent its SyncGroup. If all members have sent SyncGroup, cancel the sync timer."""
         group.pending_sync.discard(member.member_id)
         if not group.pending_sync:
             self._stop_waiting_for_syncs(group)
 
     def _stop_waiting_for_syncs(self, group: ClassicGroup) -> None:
         group.pending_sync.clear()
-        if group.delayed_sync:
-            group.delayed_sync.cancel()
+        if group.sync_timer:
+            group.sync_timer.cancel()
 
     def _expire_syncs(self, group: ClassicGroup) -> None:
-        """Remove the members that sent no SyncGroup within the rebalance timeout, and rebalance again (since 2.8.1)."""
+        """Remove the members that sent no SyncGroup within the rebalance timeout, and start a rebalance."""
         has_generation = group.state in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
         if has_generation and group.pending_sync:
             for member_id in list(group.pending_sync):
@@ -278,13 +288,13 @@ class Rebalances:
             self.prepare(group)
 
     def _propagate_assignments(self, group: ClassicGroup, assignments: Mapping[str, bytes], error: Errors) -> None:
-        """Set the assignment of each member, and answer each SyncGroup that waits with the assignment or the error.
+        """Set the assignment of each member. Answer each waiting SyncGroup with the member's assignment or the error.
 
-        If there is an error, `assignments` is empty, and each member's assignment becomes empty.
+        The keys of `assignments` are member ids. If a member id is missing, the member's assignment becomes empty.
         """
         for member in group.ordered_members():
             member.assignment = assignments.get(member.member_id, b"")
             if member.awaiting_sync is not None:
-                is_success = error is Errors.NONE
-                answer_sync(member, build_sync_result(group, member) if is_success else SyncGroupResult(error))
+                has_error = error is not Errors.NONE
+                answer_sync(member, SyncGroupResult(error) if has_error else build_sync_result(group, member))
                 self.sessions.restart(group, member)

@@ -35,7 +35,7 @@ APIS_WITH_REQUIRED_GROUP_ID = (
 )
 """The requests that do not accept the group id "".
 
-The other requests accept it, because old clients committed offsets of a group with this id.
+The other requests accept the group id "", because old clients committed offsets of a group with this id.
 """
 
 
@@ -69,7 +69,7 @@ class RequestValidator:
     def check_group(self, group_id: str, api: str) -> Errors:
         """Return NONE if this broker can answer requests for the group, otherwise the error.
 
-        Before 2.0 only JoinGroup needs a group id, and the owner is checked before the load.
+        Before 2.0 only JoinGroup needs a group id, and NOT_COORDINATOR is checked before COORDINATOR_LOAD_IN_PROGRESS.
         """
         is_before_2_0 = self.settings.is_before(2, 0)
         needs_group_id = api == "JOIN_GROUP" if is_before_2_0 else api in APIS_WITH_REQUIRED_GROUP_ID
@@ -84,9 +84,9 @@ class RequestValidator:
         return Errors.NONE if self.manager.is_local(group_id) else Errors.NOT_COORDINATOR
 
     def find_refused_partitions(self, partitions: Iterable[TopicPartition]) -> CommitErrors:
-        """Return an error for each partition that the client may not read or that does not exist.
+        """Return an error for each partition that does not exist or that the client may not read.
 
-        Up to 1.1 Kafka checks only that the topic exists, not the partition number.
+        Up to 1.1 Kafka checks whether the topic exists, but does not check the partition number.
         """
         errors = {}
         for partition in partitions:

@@ -14,7 +14,7 @@ CommitErrors = dict[TopicPartition, Errors]
 
 @dataclass(frozen=True)
 class JoinedMember:
-    """A member as the leader receives it. `metadata` is the member's subscription, as bytes.
+    """A member in the leader's JoinGroup response. `metadata` is the member's subscription, as bytes.
 
     The leader computes the assignments from the subscriptions of all members.
     """
@@ -28,8 +28,9 @@ class JoinedMember:
 class JoinGroupResult:
     """The result of JoinGroup.
 
-    `members` is empty, except in the response to the leader. `skip_assignment` is True if the leader must not compute a
-    new assignment, because it is a static member that has joined again without a rebalance.
+    `leader` is the leader's member id. `members` is empty, except in the response to the leader. `skip_assignment` is
+    True if the leader must not compute new assignments: the leader is a static member that has joined again, and there
+    is no rebalance.
     """
 
     error: Errors
@@ -62,7 +63,7 @@ class MemberIdentity:
 
 @dataclass(frozen=True)
 class LeaveGroupResult:
-    """The result of LeaveGroup. `error` is the error of the request, and `members` has the error of each member."""
+    """The result of LeaveGroup. `error` is the error of the whole request. `members` has the error of each member."""
 
     error: Errors
     members: tuple[tuple[MemberIdentity, Errors], ...] = ()
@@ -72,8 +73,9 @@ class LeaveGroupResult:
 class OffsetCommit:
     """An offset to commit.
 
-    `timestamp` is in ms since the epoch. -1 means the time of the commit; only OffsetCommit version 1 can
-    contain another time. If `metadata` is None, it is stored as "".
+    `leader_epoch` -1 means that the commit has no leader epoch. `timestamp` is in ms since the epoch; -1 means the
+    coordinator's current time. Only OffsetCommit version 1 can contain another timestamp. The metadata None is stored
+    as "".
     """
 
     offset: int
@@ -84,7 +86,10 @@ class OffsetCommit:
 
 @dataclass(frozen=True)
 class FetchedOffset:
-    """A fetched offset. Offset -1 with error NONE means that no offset is stored, or that -1 was committed."""
+    """A fetched offset. Offset -1 with error NONE means that no offset is stored, or that -1 was committed.
+
+    `leader_epoch` -1 means that the commit had no leader epoch.
+    """
 
     offset: int = -1
     metadata: str = ""
@@ -94,7 +99,7 @@ class FetchedOffset:
 
 @dataclass(frozen=True)
 class OffsetFetchResult:
-    """The result of OffsetFetch. `error` is the error of the group. If it is not NONE, `offsets` is empty."""
+    """The result of OffsetFetch. `error` is the error of the group. If `error` is not NONE, `offsets` is empty."""
 
     error: Errors
     offsets: Mapping[TopicPartition, FetchedOffset] = field(default_factory=dict)
@@ -116,8 +121,8 @@ class DescribedMember:
 class DescribedGroup:
     """A group as DescribeGroups returns it.
 
-    Only a Stable group has a protocol, and members with metadata and assignment. The state of a group that does not
-    exist is "Dead".
+    Only a Stable group has a protocol. The members have metadata and assignments only if the group is Stable. The state
+    of a group that does not exist is "Dead".
     """
 
     error: Errors

@@ -26,21 +26,21 @@ class Sessions:
         self.remove_member = remove_member
 
     def restart(self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> None:
-        """Restart the member's timer. If `timeout_ms` is given, it replaces the member's session timeout."""
+        """Restart the member's timer. The timer runs for `timeout_ms`; None: for the member's session timeout."""
         if member.session_timer:
             member.session_timer.cancel()
         delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         member.session_timer = self.clock.after(delay_ms, partial(self._expire, group, member))
 
     def _expire(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Remove the member, unless it is already removed or waits for a response.
+        """Remove the member, unless the member is already removed or waits for a response.
 
-        A member that waits for a response sends no heartbeats, but its connection is open, so it counts as alive. A new
-        member is removed even if it waits, because its timer limits the wait (NEW_MEMBER_JOIN_TIMEOUT_MS).
+        A member that waits for a response sends no heartbeats, but its connection is open, so the member counts as
+        alive. A new member is removed even while it waits. Its timer limits this wait (NEW_MEMBER_JOIN_TIMEOUT_MS).
         """
-        is_removed = group.members.get(member.member_id) is not member
+        is_removed = group.state is ClassicState.DEAD or group.members.get(member.member_id) is not member
         is_alive = member.is_waiting and not member.is_new
-        if group.state is ClassicState.DEAD or is_removed or is_alive:
+        if is_removed or is_alive:
             return
         logger.info("Member %s in group %s has failed, removing it from the group", member.member_id, group.group_id)
         self.remove_member(group, member)

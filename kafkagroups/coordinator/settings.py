@@ -36,7 +36,7 @@ class Settings:
     group_min_session_timeout_ms, group_max_session_timeout_ms
         The limits of a member's session timeout, in ms.
     group_initial_rebalance_delay_ms
-        How long an Empty group waits for more members before its rebalance ends, in ms.
+        How long the first rebalance of an Empty group waits for more members, in ms.
     group_max_size
         The largest number of members of a group (since 2.2, KIP-389).
     zookeeper
@@ -49,9 +49,9 @@ class Settings:
 
     Notes
     -----
-    A rule in the code names the version that introduced it (`is_at_least(2, 3)`). Settings refuse all versions that are
-    not in `CHECKED_VERSIONS`, because their rules were not compared with a real broker. Kafka 2.3.1, for example,
-    writes no group record when a static member is replaced, but 2.8.2 writes one.
+    A version check in the code names the version that introduced the rule (`is_at_least(2, 3)`). Versions that are not
+    in `CHECKED_VERSIONS` are refused, because the rules of these versions were not compared with a real broker. For
+    example, 2.8.2 writes a group record when a static member is replaced, but 2.3.1 does not.
     """
 
     kafka: str = "3.9.2"
@@ -83,7 +83,7 @@ class Settings:
         return parse_release(self.kafka)
 
     def is_at_least(self, *version: int) -> bool:
-        """Return whether the broker's version is `version` or a later one."""
+        """Return whether the broker's version is `version` or later."""
         return self.version >= version
 
     def is_before(self, *version: int) -> bool:
@@ -94,24 +94,24 @@ class Settings:
     def fences_producers(self) -> bool:
         """Whether an append with an old producer epoch is refused with INVALID_PRODUCER_EPOCH.
 
-        Up to 2.4 a broker checks the epoch of a client's append, but not the epoch of an append by its coordinator. In
-        the recorded conversation 1.0.1-txnodd, a commit with a fenced epoch is appended, and then the marker of the new
-        epoch commits it. In the conversations of 2.8.2 and 3.9.2 this append is refused.
+        Up to 2.4 a broker checks the epoch only if a client appends, not if the group coordinator appends. In the
+        recorded conversation 1.0.1-txnodd, a commit with an old epoch is appended. The marker of the new epoch then
+        commits this commit. In the recorded conversations of 2.8.2 and 3.9.2 the append is refused.
         Source: ProducerStateManager.prepareUpdate, ReplicaManager.appendRecords with isFromClient = false (1.0.1);
-        ProducerAppendInfo.checkProducerEpoch. Since 2.5 this check skips only appends with AppendOrigin.Replication.
+        ProducerAppendInfo.checkProducerEpoch (since 2.5 skipped only for AppendOrigin.Replication).
         """
         return self.is_at_least(2, 5)
 
 
 def read_settings(kafka: str, properties: Mapping[str, Any]) -> Settings:
-    """Return the settings of a broker of version `kafka` with these properties of its server.properties.
+    """Return the settings of a broker of version `kafka`. `properties` are the contents of its server.properties.
 
-    A property that is missing has the default of that version.
+    A missing property has the default value of the version.
     """
     defaults = Settings(kafka)
-    before_2_0 = defaults.is_before(2, 0)
-    default_retention_minutes = 24 * 60 if before_2_0 else 7 * 24 * 60
-    default_max_session = 300_000 if before_2_0 else defaults.group_max_session_timeout_ms
+    is_before_2_0 = defaults.is_before(2, 0)
+    default_retention_minutes = 24 * 60 if is_before_2_0 else 7 * 24 * 60
+    default_max_session_timeout_ms = 300_000 if is_before_2_0 else defaults.group_max_session_timeout_ms
 
     def read_number(name: str, default: int) -> int:
         return int(properties.get(name, default))
@@ -126,7 +126,7 @@ def read_settings(kafka: str, properties: Mapping[str, Any]) -> Settings:
             "offsets.retention.check.interval.ms", defaults.offsets_retention_check_interval_ms
         ),
         group_min_session_timeout_ms=read_number("group.min.session.timeout.ms", defaults.group_min_session_timeout_ms),
-        group_max_session_timeout_ms=read_number("group.max.session.timeout.ms", default_max_session),
+        group_max_session_timeout_ms=read_number("group.max.session.timeout.ms", default_max_session_timeout_ms),
         group_initial_rebalance_delay_ms=read_number(
             "group.initial.rebalance.delay.ms", defaults.group_initial_rebalance_delay_ms
         ),

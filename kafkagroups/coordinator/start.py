@@ -16,9 +16,9 @@ from kafkagroups.coordinator.storing import TransactionVerifier, ZooKeeperOffset
 
 
 def open_logs(folder: str | Path, settings: Settings, *, on_append: AppendListener = ignore_append) -> DiskLogs:
-    """Open the logs in a folder as a broker with these settings opens them. `on_append` is called after each append.
+    """Return the logs in a folder. `on_append` is called after each append (`AppendListener`).
 
-    The settings decide the compression, and whether an append with an old producer epoch is refused.
+    The settings decide the compression of new batches, and whether an append with an old producer epoch is refused.
     """
     return DiskLogs(
         folder,
@@ -46,8 +46,8 @@ def start_broker(
     logs
         The partitions of the offsets topic, or the folder that contains or will contain them.
     new_member_id
-        A function that returns the id of a new member. None: an id consists of the client id (or the instance id) and
-        a number, so that every run of the program has the same ids.
+        A function that returns the id of a new member, as in `GroupCoordinator`. None: an id consists of the client id
+        (or the instance id) and a number, so that every run of the program has the same ids.
     clock, settings, topics, authorize, verify, zookeeper
         See `GroupCoordinator`.
 
@@ -76,6 +76,6 @@ def start_broker(
 
 
 def number_member_ids() -> Callable[[str], str]:
-    """Return a function that returns a member id: its argument and the number of the call, e.g. `a-1`, then `b-2`."""
+    """Return a function that builds member ids from its argument and a counter: `a-1` for "a", then `b-2` for "b"."""
     numbers = count(1)
     return lambda prefix: f"{prefix}-{next(numbers)}"

@@ -1,10 +1,14 @@
 """The replacement of a static member: a new member id gets the instance id (KIP-345).
 
+A static member has an instance id, which the client sets. After a restart the client joins without a member id, but
+with the same instance id. The coordinator then gives the static member a new member id.
 Source: GroupCoordinator.updateStaticMemberAndRebalance, GroupMetadata.replaceStaticMember (3.9); replaceGroupInstance
 (2.8.2).
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.member_responses import answer_join, answer_sync, build_join_result
@@ -14,6 +18,15 @@ from kafkagroups.coordinator.results import JoinGroupResult, SyncGroupResult
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.classic_member import ClassicMember
 from kafkagroups.groups.states import ClassicState
+
+
+class _ReplacedMember(NamedTuple):
+    """The ids and timeouts (in ms) of a static member before the replacement, and the id of the group's leader."""
+
+    member_id: str
+    leader_id: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
 
 
 class StaticMembers:
@@ -30,20 +43,20 @@ class StaticMembers:
         joining: ClassicMember,
         response: ResponseFuture[JoinGroupResult],
         *,
-        skip_assignment: bool,
+        supports_skip_assignment: bool,
     ) -> None:
         """Give the instance id to the joining member. Requests with the old member id get FENCED_INSTANCE_ID.
 
-        If the group is Stable and its protocol stays the same, there is no rebalance. `skip_assignment` says whether
-        the client supports the field of this name in the response (JoinGroup v9).
+        If the group is Stable and its protocol stays the same, there is no rebalance. `supports_skip_assignment` says
+        whether the client supports the response field `skip_assignment` (JoinGroup v9).
         """
-        old_id = group.static_members[instance_id]
-        old_leader = group.leader or ""
-        member = group.members[old_id]
-        old_timeouts = (member.rebalance_timeout_ms, member.session_timeout_ms)
-        answer_join(member, JoinGroupResult(Errors.FENCED_INSTANCE_ID, old_id))
+        member = group.members[group.static_members[instance_id]]
+        previous = _ReplacedMember(
+            member.member_id, group.leader or "", member.rebalance_timeout_ms, member.session_timeout_ms
+        )
+        answer_join(member, JoinGroupResult(Errors.FENCED_INSTANCE_ID, previous.member_id))
         answer_sync(member, SyncGroupResult(Errors.FENCED_INSTANCE_ID))
-        group.replace_static_member(instance_id, old_id, joining.member_id)
+        group.replace_static_member(instance_id, previous.member_id, joining.member_id)
         self.rebalances.sessions.restart(group, member)
         self.rebalances.update_subscription(member, joining, response)
         if group.state is ClassicState.COMPLETING_REBALANCE:
@@ -52,50 +65,48 @@ class StaticMembers:
             self.rebalances.maybe_prepare(group)
         elif group.state is ClassicState.STABLE:
             self._store_new_member_id(
-                group, member, old_id, old_leader, old_timeouts, response, skip_assignment=skip_assignment
+                group, member, previous, response, supports_skip_assignment=supports_skip_assignment
             )
 
     def _store_new_member_id(
         self,
         group: ClassicGroup,
         member: ClassicMember,
-        old_id: str,
-        old_leader: str,
-        old_timeouts: tuple[int, int],
+        previous: _ReplacedMember,
         response: ResponseFuture[JoinGroupResult],
         *,
-        skip_assignment: bool,
+        supports_skip_assignment: bool,
     ) -> None:
         """Write the group's record with the new member id, without a new generation. Then answer the JoinGroup.
 
-        `old_id` is the member id, `old_leader` the leader's member id, and `old_timeouts` the rebalance timeout and the
-        session timeout (in ms) before the replacement. If the append fails, the static member gets its old member id
-        and its old timeouts again. Without `skip_assignment` the response contains the old leader id, so that the
-        member does not act as the leader.
+        If the append fails, the static member gets its previous member id and its previous timeouts again. If the
+        client does not support the field `skip_assignment`, the response contains the previous leader id. The member
+        then does not act as the leader.
         """
         new_id = member.member_id
         instance_id = member.group_instance_id or ""
 
         def complete(error: Errors) -> None:
             if error is not Errors.NONE:
-                # The new protocols stay, as in Kafka: its code for this case reads the old protocols too late, when
-                # the member already has the new ones.
+                # The member keeps its new protocols. Kafka does the same, because its code saves the previous protocols
+                # only after they were replaced.
                 member.awaiting_join = None
-                member.rebalance_timeout_ms, member.session_timeout_ms = old_timeouts
+                member.rebalance_timeout_ms = previous.rebalance_timeout_ms
+                member.session_timeout_ms = previous.session_timeout_ms
                 if new_id not in group.members:
                     return  # The member was replaced again. Kafka throws an IllegalArgumentException here.
-                group.replace_static_member(instance_id, new_id, old_id)
+                group.replace_static_member(instance_id, new_id, previous.member_id)
                 self.rebalances.sessions.restart(group, member)
-                response.complete(build_join_result(group, error, "", leader=old_leader))
+                response.complete(build_join_result(group, error, "", leader=previous.leader_id))
                 return
-            skips_assignment = skip_assignment and group.leader == member.member_id
+            must_skip_assignment = supports_skip_assignment and group.leader == member.member_id
             result = build_join_result(
                 group,
                 Errors.NONE,
                 member.member_id,
-                leader=None if skip_assignment else old_leader,
-                with_members=skips_assignment,
-                skip_assignment=skips_assignment,
+                leader=None if supports_skip_assignment else previous.leader_id,
+                with_members=must_skip_assignment,
+                skip_assignment=must_skip_assignment,
             )
             answer_join(member, result)
 

@@ -1,8 +1,8 @@
 """OffsetCommit and TxnOffsetCommit: checks and storing; and the end of a transaction.
 
-The checks are: may the client commit, do the topics exist, is the client a member of the group? Then the manager
-stores the commit as pending, appends it, and commits it in the cache. Version 0 of OffsetCommit stores offsets in
-ZooKeeper.
+The checks are: may the client commit, do the topics exist, is the client a member of the group? After the checks the
+manager (manager.py) appends the offsets to the log and stores the offsets in the cache. Only version 0 of OffsetCommit
+stores offsets in ZooKeeper.
 Source: KafkaApis.handleOffsetCommitRequest, handleTxnOffsetCommitRequest, GroupCoordinator.handleCommitOffsets,
 handleTxnCommitOffsets (3.9; tags 2.8.2 and 1.0.1).
 """
@@ -17,18 +17,19 @@ from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.results import CommitErrors, OffsetCommit
 from kafkagroups.coordinator.sessions import Sessions
+from kafkagroups.groups.group_offsets import NOT_APPENDED
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.records.text import utf16_length
 
 TransactionVerifier = Callable[[str, int, int, int], Errors]
-"""A function (transactional id, producer id, producer epoch, partition of the offsets topic).
+"""A function that returns NONE if a transaction includes a partition of the offsets topic, otherwise an error.
 
-The function returns NONE if the transaction includes the partition, otherwise an error.
+The arguments are the transactional id, the producer id, the producer epoch, and the partition of the offsets topic.
 """
 
 ZooKeeperOffsets = MutableMapping[tuple[str, str, int], int]
-"""The offsets that were stored by OffsetCommit requests of version 0. The key is (group, topic, partition)."""
+"""The offsets that OffsetCommit requests of version 0 have stored. The keys are (group id, topic, partition)."""
 
 _Commits = dict[TopicPartition, OffsetCommit]
 
@@ -41,8 +42,8 @@ def verify_all(transactional_id: str, producer_id: int, producer_epoch: int, par
 class CommitRequests:
     """The commits of all groups.
 
-    `verify` replaces the transaction coordinator. It is called only under the rules of Kafka 3.6 and later, because
-    older brokers do not verify transactions.
+    `verify` replaces the transaction coordinator. The function is called only with the rules of Kafka 3.6 or later,
+    because older brokers do not verify transactions.
     """
 
     def __init__(
@@ -72,9 +73,10 @@ class CommitRequests:
         group_instance_id: str | None,
         retention_ms: int,
     ) -> ResponseFuture[CommitErrors]:
-        """Store a commit without a transaction. If the generation is below 0 and the group is missing, create it.
+        """Store a commit that is not in a transaction.
 
-        `retention_ms` is how long the offsets are kept, in ms; -1 means the broker's setting.
+        If the group does not exist and the generation is below 0, the group is created. `retention_ms` is how long the
+        offsets are kept, in ms; -1 means the broker's setting.
         """
 
         def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
@@ -82,10 +84,10 @@ class CommitRequests:
             group = self.manager.get_group(group_id)
             if error is Errors.NONE and group is None and generation < 0:
                 group = self.manager.get_or_create(group_id)
-            if error is Errors.NONE:
+            if error is Errors.NONE and group is None:
                 error = Errors.ILLEGAL_GENERATION
-                if group is not None:
-                    error = self.member_validator.validate_commit(group, generation, member_id, group_instance_id)
+            elif error is Errors.NONE and group is not None:
+                error = self.member_validator.validate_commit(group, generation, member_id, group_instance_id)
             if error is not Errors.NONE or group is None:
                 response.complete(dict.fromkeys(accepted_offsets, error))
                 return
@@ -125,12 +127,12 @@ class CommitRequests:
         generation: int,
         member_id: str,
         group_instance_id: str | None,
-        knows_abortable: bool,
+        supports_abortable_error: bool,
     ) -> ResponseFuture[CommitErrors]:
-        """Store a commit that is pending until the marker (the end) of its producer's transaction arrives.
+        """Store a commit in a transaction. The commit is pending until the transaction's marker is written.
 
-        The group is created before the transaction and the member are checked. `knows_abortable` says whether the
-        client supports the error TRANSACTION_ABORTABLE.
+        If the group does not exist, it is created before the transaction and the member are checked.
+        `supports_abortable_error` says whether the client supports the error TRANSACTION_ABORTABLE.
         """
 
         def store(accepted_offsets: _Commits, response: ResponseFuture[CommitErrors]) -> None:
@@ -141,8 +143,16 @@ class CommitRequests:
             group = self.manager.get_or_create(group_id)
             log_partition = self.manager.partition_for(group_id)
             error = self._verify(
-                transactional_id, producer_id, producer_epoch, log_partition, knows_abortable=knows_abortable
-            ) or self.member_validator.validate_txn_commit(group, generation, member_id, group_instance_id, producer_id)
+                transactional_id,
+                producer_id,
+                producer_epoch,
+                log_partition,
+                supports_abortable_error=supports_abortable_error,
+            )
+            if error is Errors.NONE:
+                error = self.member_validator.validate_txn_commit(
+                    group, generation, member_id, group_instance_id, producer_id
+                )
             if error is not Errors.NONE:
                 response.complete(dict.fromkeys(accepted_offsets, error))
                 return
@@ -158,9 +168,10 @@ class CommitRequests:
         return self._store_accepted(group_id, offsets, store)
 
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
-        """Commit or abort the producer's pending offsets.
+        """Commit or abort the offsets in the producer's open transaction.
 
-        `partitions` are the partitions of the offsets topic that contain the transaction's marker.
+        `partitions` are the partitions of the offsets topic that contain the transaction's marker. `commits` says
+        whether the marker commits or aborts the transaction.
         """
         self.manager.complete_transaction(producer_id, partitions, commits=commits)
 
@@ -204,37 +215,46 @@ class CommitRequests:
         return Errors.NONE
 
     def _verify(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int, *, knows_abortable: bool
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partition: int,
+        *,
+        supports_abortable_error: bool,
     ) -> Errors:
         """Ask the transaction coordinator whether the transaction includes the partition (since Kafka 3.6).
 
-        A client that does not support TRANSACTION_ABORTABLE gets INVALID_TXN_STATE instead.
+        The error TRANSACTION_ABORTABLE exists since 3.8. If the client does not support this error, it gets
+        INVALID_TXN_STATE instead.
         """
         if self.settings.is_before(3, 6):
             return Errors.NONE
         error = self.verify(transactional_id, producer_id, producer_epoch, partition)
-        if error is Errors.TRANSACTION_ABORTABLE and not (knows_abortable and self.settings.is_at_least(3, 8)):
+        can_send_abortable_error = supports_abortable_error and self.settings.is_at_least(3, 8)
+        if error is Errors.TRANSACTION_ABORTABLE and not can_send_abortable_error:
             error = Errors.INVALID_TXN_STATE
         return convert_commit_append_error(error, verifies_transactions=True)
 
     def _build_stored_offset(self, offset: OffsetCommit, retention_ms: int) -> OffsetAndMetadata:
         """Return the offset that a commit stores.
 
-        Since 2.1 the offset has an expire timestamp only if the client sent a retention time (`retention_ms`, in ms).
-        Before 2.1 every offset has one.
+        Before 2.1 every offset has an expire timestamp. Since 2.1 an offset has an expire timestamp only if the client
+        sent a retention time. `retention_ms` is this retention time, in ms; -1 means that the client sent none.
         """
-        now = self.clock.now_ms
-        sent_at = now if offset.timestamp == -1 else offset.timestamp
+        now_ms = self.clock.now_ms
+        timestamp_ms = now_ms if offset.timestamp == -1 else offset.timestamp
         if self.settings.is_at_least(2, 1):
-            expire_timestamp = None if retention_ms == -1 else now + retention_ms
-            return _build_offset(offset, sent_at, expire_timestamp)
-        retention = self.settings.offsets_retention_ms if retention_ms == -1 else retention_ms
-        return _build_offset(offset, now, sent_at + retention)
+            expire_timestamp = None if retention_ms == -1 else now_ms + retention_ms
+            return _build_offset(offset, timestamp_ms, expire_timestamp)
+        kept_ms = self.settings.offsets_retention_ms if retention_ms == -1 else retention_ms
+        return _build_offset(offset, now_ms, timestamp_ms + kept_ms)
 
     def _build_pending_offset(self, offset: OffsetCommit) -> OffsetAndMetadata:
-        now = self.clock.now_ms
-        expire_timestamp = None if self.settings.is_at_least(2, 1) else now + self.settings.offsets_retention_ms
-        return _build_offset(offset, now, expire_timestamp)
+        """Return the offset that a commit in a transaction stores. Before 2.1 the offset has an expire timestamp."""
+        now_ms = self.clock.now_ms
+        expire_timestamp = None if self.settings.is_at_least(2, 1) else now_ms + self.settings.offsets_retention_ms
+        return _build_offset(offset, now_ms, expire_timestamp)
 
 
 def _build_offset(offset: OffsetCommit, commit_timestamp: int, expire_timestamp: int | None) -> OffsetAndMetadata:
@@ -244,7 +264,7 @@ def _build_offset(offset: OffsetCommit, commit_timestamp: int, expire_timestamp:
         commit_timestamp,
         offset.leader_epoch,
         expire_timestamp,
-        None,
-        -1,
-        -1,
+        topic_id=None,
+        record_offset=NOT_APPENDED,
+        batch_offset=NOT_APPENDED,
     )

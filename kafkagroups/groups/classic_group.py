@@ -1,11 +1,14 @@
 """A living classic group in a coordinator's cache: states, members, votes and timers.
 
-A living group is in the cache of a running coordinator; a loaded group (group.py) is the result of a load.
-Hard state is in records: generation, protocol type, protocol, leader, the members with metadata and assignments, the
-time of the last state change, and the offsets.
-Soft state is in no record: the exact state, the pending member ids (the coordinator returned them, but no member has
-joined with them yet, KIP-394), the members that have not sent SyncGroup, and the requests that wait for a response.
-Only the methods below change a group. The coordinator decides when to call them (coordinator/rebalance.py).
+A living group is in the cache of a running coordinator. A loaded group (group.py) is the result of a load.
+
+- Hard state is stored in records: generation, protocol type, protocol, leader, the members with metadata and
+  assignments, the time of the last state change, and the offsets.
+- Soft state is not stored: the exact state, the pending member ids, the members that have not sent SyncGroup, and the
+  requests that wait for a response.
+
+A pending member id was returned to a new client, but the client has not joined with this id yet (KIP-394). The
+coordinator (coordinator/rebalance.py) decides when the group changes.
 Source: GroupMetadata.scala (3.9; tag 1.0.1 for rules that depend on `kafka`).
 """
 
@@ -18,11 +21,12 @@ from dataclasses import dataclass, field
 from kafkagroups.groups.classic_member import Cancellable, ClassicMember, Protocols
 from kafkagroups.groups.group_offsets import GroupOffsets
 from kafkagroups.groups.map_orders import Version, hash_map_order, immutable_map_order
-from kafkagroups.groups.member import subscribed_topics
+from kafkagroups.groups.member import read_subscribed_topics
 from kafkagroups.groups.states import VALID_PREVIOUS_STATES, ClassicState
 from kafkagroups.records.group_metadata import GroupMetadataValue
 
 CONSUMER = "consumer"
+"""The protocol type of groups of consumers. Other clients, such as Kafka Connect, use other protocol types."""
 
 
 class IllegalTransition(Exception):
@@ -33,13 +37,9 @@ class IllegalTransition(Exception):
 class ClassicGroup:
     """A living classic group.
 
-    `kafka` is the broker's version. `state_timestamp` is the time of the last state change, in ms since the epoch. It
-    is None if the group record is too old to contain it. `protocol` is the assignor that the members agreed on.
-    `leader` is a member id. The keys of `members` and `pending_members` are member ids; the values of `pending_members`
-    are timers. `subscribed_topics` is None if the group is not a consumer group or a subscription cannot be read; then
-    every topic counts as subscribed. `pending_sync` contains the ids of members that have not sent SyncGroup.
-    `new_member_added`: a member joined during the initial delay of the first rebalance. `delayed_join` and
-    `delayed_sync` are the timers of a rebalance.
+    `kafka` is the broker's version. `state_timestamp` is the time of the last state change, in ms since the epoch; None
+    if the version of the group record is too old to contain the time. `protocol` is the assignor that the members
+    agreed on. `leader` is a member id. The keys of `members` are member ids.
     """
 
     group_id: str
@@ -55,25 +55,32 @@ class ClassicGroup:
     """The member ids of static members (KIP-345). The keys are instance ids."""
     offsets: GroupOffsets = field(default_factory=GroupOffsets)
     subscribed_topics: frozenset[str] | None = None
+    """The topics in the members' subscriptions. None if no topics are known: the group is not a consumer group, or a
+    subscription cannot be read."""
     pending_members: dict[str, Cancellable] = field(default_factory=dict)
+    """For each pending member id: the timer that removes the id."""
     pending_sync: set[str] = field(default_factory=set)
+    """The ids of the members that have not sent SyncGroup in this generation."""
     new_member_added: bool = False
-    delayed_join: Cancellable | None = None
-    join_may_end_early: bool = False
-    """Whether `delayed_join` ends when all members have joined. The delay of a first rebalance never ends early."""
-    delayed_sync: Cancellable | None = None
+    """Whether a member joined during the initial delay of the first rebalance. The delay then starts again."""
+    join_timer: Cancellable | None = None
+    """The timer that ends the state PreparingRebalance."""
+    can_end_join_early: bool = False
+    """Whether PreparingRebalance ends as soon as all members have joined. The initial delay never ends early."""
+    sync_timer: Cancellable | None = None
+    """The timer that removes the members that have not sent SyncGroup."""
 
     def ordered_members(self) -> list[ClassicMember]:
-        """Return the members in the order of Kafka's hash map, which decides leaders and the order in records."""
+        """Return the members in the order of Kafka's hash map. This order decides the next leader."""
         return [self.members[member_id] for member_id in hash_map_order(self.members, self.kafka)]
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The largest rebalance timeout of the members."""
+        """The largest rebalance timeout of the members; 0 if the group has no members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
-    def all_joined(self) -> bool:
+    def have_all_joined(self) -> bool:
         """Whether every member has sent JoinGroup and waits for the response, and no member id is pending."""
         return all(member.awaiting_join for member in self.members.values()) and not self.pending_members
 
@@ -83,7 +90,7 @@ class ClassicGroup:
         return self.state in VALID_PREVIOUS_STATES[ClassicState.PREPARING_REBALANCE]
 
     def transition_to(self, state: ClassicState, now_ms: int) -> None:
-        """Enter a state. Raises IllegalTransition if VALID_PREVIOUS_STATES (states.py) does not allow the change."""
+        """Change the state. Raises IllegalTransition if VALID_PREVIOUS_STATES (states.py) does not allow the change."""
         if self.state not in VALID_PREVIOUS_STATES[state]:
             raise IllegalTransition(f"group {self.group_id!r} cannot go from {self.state.value} to {state.value}")
         self.state = state
@@ -92,7 +99,8 @@ class ClassicGroup:
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
         """Return whether a member with these protocols may join.
 
-        All members of the group must have this protocol type and support at least one of the protocols.
+        The members of the group must have the same protocol type, and at least one of the protocols must be supported
+        by all members. An Empty group accepts all protocols, but the protocol type and the list must not be empty.
         """
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type and protocols)
@@ -101,9 +109,9 @@ class ClassicGroup:
         )
 
     def candidate_protocols(self, *names: str) -> set[str]:
-        """Return the protocols in `names` that all members support. Without names: every such protocol."""
-        votes = Counter(name for member in self.members.values() for name, _ in member.protocols)
-        return {name for name in names or votes if votes[name] == len(self.members)}
+        """Return the protocols that all members support. If `names` are given, return only protocols in `names`."""
+        supporters = Counter(name for member in self.members.values() for name, _ in member.protocols)
+        return {name for name in names or supporters if supporters[name] == len(self.members)}
 
     def select_protocol(self) -> str:
         """Return the protocol with the most votes.
@@ -139,7 +147,7 @@ class ClassicGroup:
         if self.leader == member_id:
             self.leader = next((follower.member_id for follower in self.ordered_members()), None)
         self.pending_sync.discard(member_id)
-        # Up to 2.8, if a member was refused because of the group's size, its member id stays pending.
+        # Up to 2.8 a pending member id stays pending if its member is refused because the group is full.
         if self.kafka >= (3, 0):
             self.remove_pending_member(member_id)
 
@@ -163,11 +171,15 @@ class ClassicGroup:
 
         Return whether the group now has a leader that has joined.
         """
-        if self.leader is None or self.members[self.leader].awaiting_join:
-            return self.leader is not None
+        if self.leader is None:
+            return False
+        if self.members[self.leader].awaiting_join:
+            return True
         first_joined_id = next((member.member_id for member in self.ordered_members() if member.awaiting_join), None)
-        self.leader = first_joined_id or self.leader
-        return first_joined_id is not None
+        if first_joined_id is None:
+            return False
+        self.leader = first_joined_id
+        return True
 
     def start_next_generation(self, now_ms: int) -> None:
         """Start a new generation: enter CompletingRebalance if the group has members, otherwise Empty."""
@@ -181,15 +193,15 @@ class ClassicGroup:
         self.pending_sync.clear()
 
     def compute_subscribed_topics(self) -> None:
-        """Set `subscribed_topics` from the members' subscriptions, which are read in their oldest layout (KIP-496)."""
+        """Set `subscribed_topics` to the topics in the members' subscriptions."""
         self.subscribed_topics = None
         if self.protocol_type != CONSUMER:
             return
         if not self.members:
             self.subscribed_topics = frozenset()
         elif self.protocol is not None:
-            metadata = (member.metadata(self.protocol) for member in self.ordered_members())
-            self.subscribed_topics = subscribed_topics(metadata)
+            subscriptions = (member.find_metadata(self.protocol) for member in self.ordered_members())
+            self.subscribed_topics = read_subscribed_topics(subscriptions)
 
     def build_record_value(self, assignments: Mapping[str, bytes]) -> GroupMetadataValue:
         """Return the value of the group's record. The keys of `assignments` are member ids."""

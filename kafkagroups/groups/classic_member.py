@@ -1,7 +1,8 @@
 """A member of a living classic group: its subscription, its unanswered requests, its timer.
 
-The subscription, assignment and timeouts are hard state, because the group record contains them. Unanswered
-requests and timers are soft state: a crash loses them.
+A living group is a group in the cache of a running coordinator. The subscription, assignment and timeouts of a member
+are hard state, because the group record contains them. Unanswered requests and timers are soft state: a crash loses
+them.
 Source: MemberMetadata.scala (3.9).
 """
 
@@ -14,7 +15,9 @@ from typing import Any, Protocol
 from kafkagroups.records.group_metadata import MemberMetadata
 
 Protocols = list[tuple[str, bytes]]
-"""The name and the metadata of each protocol (assignor) that a member supports. The preferred protocol is first."""
+"""Pairs of a protocol (the name of an assignor) and the member's metadata (its subscription) for this protocol.
+
+The protocol that the member prefers is first."""
 
 
 class Cancellable(Protocol):
@@ -29,9 +32,9 @@ class ClassicMember:
     """A member of a living classic group. Timeouts are in ms.
 
     `awaiting_join` and `awaiting_sync` are the callbacks that answer the member's JoinGroup and SyncGroup requests.
-    They are None if no such request waits for a response. `is_new` is True while the member's first JoinGroup request
-    waits. At that time the member has not received its member id, so it cannot send heartbeats, and it may time out
-    while it waits.
+    A callback is None if no such request waits for a response. `is_new` is True while the member's first JoinGroup
+    request waits. A new member has not received its member id, so it cannot send heartbeats. It can time out while it
+    waits. `session_timer` is None until the timer is started.
     """
 
     member_id: str
@@ -53,7 +56,7 @@ class ClassicMember:
         """Whether the member waits for the response to a JoinGroup or SyncGroup request."""
         return self.awaiting_join is not None or self.awaiting_sync is not None
 
-    def metadata(self, protocol: str | None) -> bytes:
+    def find_metadata(self, protocol: str | None) -> bytes:
         """Return the member's metadata for a protocol. Raises KeyError if the member does not support the protocol."""
         for name, metadata in self.protocols:
             if name == protocol:
@@ -65,7 +68,7 @@ class ClassicMember:
         return next(name for name, _ in self.protocols if name in candidates)
 
     def build_record(self, protocol: str, assignment: bytes) -> MemberMetadata:
-        """Return the member's part of the group record."""
+        """Return the member as the group record contains it, with this assignment."""
         return MemberMetadata(
             member_id=self.member_id,
             group_instance_id=self.group_instance_id,
@@ -73,6 +76,6 @@ class ClassicMember:
             client_host=self.client_host,
             rebalance_timeout=self.rebalance_timeout_ms,
             session_timeout=self.session_timeout_ms,
-            subscription=self.metadata(protocol),
+            subscription=self.find_metadata(protocol),
             assignment=assignment,
         )

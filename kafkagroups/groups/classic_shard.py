@@ -11,9 +11,9 @@ from typing import Self
 
 from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.group import build_group
-from kafkagroups.groups.log_records import OFFSET_KEYS, OFFSET_VALUES, offset_partition, read_control_type
+from kafkagroups.groups.log_records import OFFSET_KEYS, OFFSET_VALUES, get_topic_partition, read_control_type
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
-from kafkagroups.groups.offsets import Offsets, ShardOffsets, TopicPartition, offset_and_metadata
+from kafkagroups.groups.offsets import Offsets, ShardOffsets, TopicPartition, build_offset_and_metadata
 from kafkagroups.groups.shard import Shard
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.control import ControlType
@@ -23,9 +23,9 @@ from kafkagroups.records.versions import Dialect
 
 
 def keeps_offsets_apart(dialect: Dialect) -> bool:
-    """Return whether this Kafka version stores offsets separately from groups, in one cache for all partitions.
+    """Return whether this Kafka version has one cache for the offsets of all partitions, separate from the groups.
 
-    In these versions, a load that fails also adds its offsets to this cache.
+    In these versions, a load that fails also adds its offsets to the cache.
     """
     return not dialect.since(0, 10, 1)
 
@@ -34,9 +34,9 @@ def keeps_offsets_apart(dialect: Dialect) -> bool:
 class ClassicShard(Shard):
     """What one partition's log contains, as the classic coordinator reads it.
 
-    `removed_groups` are the groups whose last group record is a tombstone, in the order of the tombstones.
-    `removed_offsets` are the (group id, topic partition) pairs of offset tombstones. They are stored only for Kafka
-    versions before 0.10.1, whose cache may contain an offset from another partition that the tombstone deletes.
+    `removed_groups` are the ids of the groups whose last group record is a tombstone, in the order of the tombstones.
+    `removed_offsets` are the keys of offset tombstones, as pairs (group id, topic partition). The pairs are stored only
+    before Kafka 0.10.1. In those versions a tombstone also deletes an offset that came from another partition's log.
     """
 
     removed_groups: dict[str, None] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class ClassicShard(Shard):
                 elif isinstance(record.key, GroupMetadataKey):
                     was_known = group_id in self.groups
                     self.replay_group(log_record.offset, record, group_id)
-                    observer.group(group_id, record, log_record.offset, was_known, group_id in self.groups)
+                    observer.end_group_record(group_id, record, log_record.offset, was_known, group_id in self.groups)
 
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
         """Replay a record of a classic group. The classic coordinator skips all other types."""
@@ -78,9 +78,9 @@ class ClassicShard(Shard):
             self.removed_groups.pop(group_id, None)
 
     def _replay_offset(self, offsets: Offsets, batch: Batch, record_offset: int, record: Record, group_id: str) -> None:
-        partition = offset_partition(record)
+        partition = get_topic_partition(record)
         if isinstance(record.value, OFFSET_VALUES):
-            offset = offset_and_metadata(record.value, record_offset, batch.records[0].offset)
+            offset = build_offset_and_metadata(record.value, record_offset, batch.records[0].offset)
             if batch.is_transactional:
                 offsets.put_pending(batch.producer_id, group_id, partition, offset)
             else:
@@ -98,6 +98,6 @@ class ClassicShard(Shard):
             if self.dialect.since(2, 0, 1):
                 return
             raise LoadFailed(f"Kafka {self.dialect.kafka} expects a record in every control batch", batch.base_offset)
-        commits = read_control_type(batch.records[0]) is ControlType.COMMIT
-        marker = batch.records[0].offset
-        offsets.end_transaction(batch.producer_id, commits=commits, by=marker, whole_batches=True)
+        marker = batch.records[0]
+        commits = read_control_type(marker) is ControlType.COMMIT
+        offsets.end_transaction(batch.producer_id, commits=commits, by=marker.offset, compares_batches=True)

@@ -1,32 +1,31 @@
 """The readable engine: fold one log into a shard. How the two coordinators differ.
 
 A shard is what one partition's log contains, as one coordinator reads it (shard.py). To fold a log means to apply its
-records to a shard in the order of the log. The table shows how Kafka's two coordinators differ:
+records to a shard in the order of the log. A marker is a control record that ends a transaction. A simple group has
+offset records but no group record. The table shows how Kafka's two coordinators differ:
 
                                   classic (Scala, up to 3.9)            new (Java, from 4.0)
     a commit is transactional if  its batch has the transactional bit   its batch has a producer id
-    a group tombstone             keeps the offsets: the group becomes  hides the offsets until a later record
-                                  a simple group                        of the group makes it known again
-    all offsets removed           a group that has no group record is   the group stays, Empty
-                                  unknown
-    groups are built              when the log has been read            record by record
+    a group tombstone             keeps the offsets: the group becomes  hides the offsets until the group has a
+                                  a simple group                        newer record
+    the last offset is deleted    a simple group no longer exists       a simple group stays, Empty
+    a group is created            after the whole log was read          at the group's first record
     a control batch               only its first record is a marker     each record is a marker
-    a load that fails             the broker serves nothing if reading  the broker serves nothing: NOT_COORDINATOR
-                                  fails, and everything if the last
-                                  step after reading fails
+    a load that fails             no group is served if reading fails;  no group is served: every request gets
+                                  all groups are served if the check    the error NOT_COORDINATOR
+                                  after the last record fails
     a group id in two partitions  one cache for all partitions: the     each partition has its own groups
                                   group that was loaded first stays
     records of consumer, share    are skipped                           are loaded (modern.py)
     and streams groups
 
-A marker commits or aborts all pending commits of its producer id; epochs are not compared. A pending commit becomes the
-group's offset only if the committed offset is older. A group record takes effect immediately, also in a transaction.
-In the new coordinator a tombstone of type 2 deletes a group of any type, and a value of type 2 replaces it.
+A marker commits or aborts all pending commits of its producer id. Producer epochs are not compared. A pending commit
+becomes the group's offset only if the committed offset is older. A group record takes effect immediately, even in a
+transaction. Record type 2 is the record of a classic group. In the new coordinator a tombstone of type 2 deletes a
+group of any type, and a value of type 2 replaces a group of any type.
 
-A marker is a control record: it ends a transaction. A simple group has offset records but no group record.
-
-Simpler than Kafka: the log is complete when it is read, so there is no high watermark and no coordinator epoch. Nothing
-runs after the load: sessions, expiration and group.max.size belong to a running broker.
+Simpler than Kafka: nobody appends to the log during the load, so there is no high watermark and no coordinator epoch.
+Nothing runs after the load: sessions, expiration and group.max.size belong to a running broker.
 Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older rules),
 CoordinatorLoaderImpl, OffsetMetadataManager.replay, GroupMetadataManager.replay (trunk of October 2024).
 """
@@ -56,15 +55,16 @@ def fold(
     count_bytes: CountBytes = ignore_bytes,
     observer: Observer = NO_OBSERVER,
 ) -> Shard:
-    """Return the shard of a log. `stop` is where reading ends (log/stop.py).
+    """Return the shard of a log. `stop` says where reading ends (log/stop.py).
 
-    `base` is the shard of the beginning of the same log, for example from a snapshot. With a base, the batches below
-    its next offset are skipped, and the other batches are replayed onto a copy of the base. `count_bytes` receives the
-    size of each batch in bytes. `observer` receives what happens to each record (observer.py).
+    `base` is the shard of the beginning of the same log, for example from a snapshot. Batches that the base already
+    contains are skipped, and the other batches are replayed onto a copy of the base. If `base` is None, all batches are
+    replayed onto an empty shard. `count_bytes` receives the size of each batch in bytes. The methods of `observer` are
+    called for each batch and record (observer.py).
     """
     shard = create_shard(log, dialect) if base is None else resume_shard(base, log, Offsets.copy_of(base.offsets))
     first_offset = None if base is None else base.loaded.next_offset
-    batches = _read(batches_until(log, stop), shard, first_offset, count_bytes, observer)
+    batches = _count_new_batches(batches_until(log, stop), shard, first_offset, count_bytes, observer)
     replay_batches(shard, batches, observer)
     shard.loaded.damage = log.damage
     return shard
@@ -74,7 +74,7 @@ def fold_batches(
     partition: int | None, batches: Iterable[Batch], dialect: Dialect, observer: Observer = NO_OBSERVER
 ) -> Shard:
     """Return the shard of batches in memory, without a log on disk."""
-    shard = _shard_class(dialect)(partition, dialect)
+    shard = _choose_shard_class(dialect)(partition, dialect)
     replay_batches(shard, batches, observer)
     return shard
 
@@ -89,20 +89,20 @@ def replay_batches(shard: Shard, batches: Iterable[Batch], observer: Observer = 
     try:
         shard.replay(unread_batches, observer)
     except (LoadFailed, BadBytes) as error:
-        # A traceback would keep the whole load in memory.
+        # A traceback refers to the variables of the load, so it would keep all decoded batches in memory.
         shard.failure = error.with_traceback(None)
         for _ in unread_batches:
             pass
 
 
 def create_shard(log: Log, dialect: Dialect, offsets: ShardOffsets | None = None) -> Shard:
-    """Return an empty shard for a log: nothing has been read yet."""
+    """Return the shard of a log before the first batch is read. `offsets` is the container for the shard's offsets."""
     start = log.start_offset
     loaded = LoadedPartition(len(log.segments), start_offset=start, next_offset=start)
-    return _shard_class(dialect)(log.partition, dialect, loaded, Offsets() if offsets is None else offsets)
+    return _choose_shard_class(dialect)(log.partition, dialect, loaded, Offsets() if offsets is None else offsets)
 
 
-def _shard_class(dialect: Dialect) -> type[ClassicShard] | type[NewShard]:
+def _choose_shard_class(dialect: Dialect) -> type[ClassicShard] | type[NewShard]:
     return ClassicShard if dialect.coordinator == "classic" else NewShard
 
 
@@ -114,18 +114,18 @@ def resume_shard(base: Shard, log: Log, offsets: ShardOffsets) -> Shard:
     return shard
 
 
-def _read(
+def _count_new_batches(
     batches: Iterable[Batch], shard: Shard, first_offset: int | None, count_bytes: CountBytes, observer: Observer
 ) -> Iterator[Batch]:
-    """Yield the batches that contain offsets at or above `first_offset`. Count them in `shard.loaded`.
+    """Count the batches with records at or above `first_offset` in `shard.loaded`, and yield these batches.
 
-    If `first_offset` is None, all batches are yielded.
+    If `first_offset` is None, all batches are counted and yielded.
     """
     for batch in batches:
         count_bytes(batch.size)
         if first_offset is not None and batch.next_offset <= first_offset:
             continue
-        observer.batch(shard.partition, batch)
+        observer.start_batch(shard.partition, batch)
         shard.loaded.batches += 1
         shard.loaded.records += record_count(batch)
         shard.loaded.next_offset = batch.next_offset

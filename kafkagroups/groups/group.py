@@ -20,10 +20,13 @@ from kafkagroups.records.versions import Dialect
 class Group:
     """A classic group that a coordinator has loaded.
 
-    A group that has only offset records is simple: Empty, generation 0, protocol type "". `partition` is the partition
-    of `__consumer_offsets` that stores the group. `current_state_timestamp` is the time of the last state change, in ms
-    since the epoch. The keys of `members` are member ids. `offsets` are the committed offsets. `pending` contains the
-    offsets of open transactions: its keys are producer ids.
+    `partition` is the partition of `__consumer_offsets` that stores the group; None if the log's folder has no
+    partition number. `protocol` is the assignor that the members agreed on. `leader` is a member id.
+    `current_state_timestamp` is the time of the last state change, in ms since the epoch; None if the group record does
+    not contain the time. The keys of `members` are member ids. `offsets` are the committed offsets. `pending` contains
+    the offsets of open transactions; the keys are producer ids.
+
+    A group that has offset records but no group record has the defaults of these fields.
     """
 
     group_id: str
@@ -41,17 +44,17 @@ class Group:
 
     @property
     def is_simple(self) -> bool:
-        """Whether offset records alone could have created the group.
+        """Whether the group is Empty and has no protocol type, like a group that has only offset records.
 
-        A record of a consumer or streams group may convert such a group.
+        A record of a consumer or streams group can convert a simple group into a group of that type.
         """
         return not self.protocol_type and self.state is ClassicState.EMPTY
 
 
 class GroupRecord(NamedTuple):
-    """A classic group's record whose bytes were checked but not decoded, because decoding all records takes long.
+    """The record of a classic group, not decoded yet. The bytes are already checked.
 
-    `offset` is the record's offset in the log.
+    Decoding is slow, so a record is decoded only when its group is used. `offset` is the record's offset in the log.
     """
 
     partition: int | None
@@ -68,8 +71,8 @@ class GroupRecord(NamedTuple):
 def build_group(partition: int | None, record: Record, offset: int, dialect: Dialect) -> Group:
     """Return the group that the group record at `offset` describes.
 
-    Raises LoadFailed if the coordinator refuses the record. The group is Stable if the record contains members,
-    otherwise Empty. Before 0.10.1 it is always Stable.
+    Raises LoadFailed if the coordinator refuses the record. A group is Stable if the record contains members,
+    otherwise Empty. Before 0.10.1 every group is Stable.
     Source: GroupMetadata.loadGroup (3.9), GroupMetadataManager.replay (4.3).
     """
     assert isinstance(record.key, GroupMetadataKey) and isinstance(record.value, GroupMetadataValue)
@@ -77,13 +80,16 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
     value = record.value
     if not dialect.since(0, 10, 1) and (value.protocol is None or value.leader is None):
         raise LoadFailed(f"Kafka {dialect.kafka} refuses a group record without protocol or leader", offset)
+    is_stable = bool(value.members) or not dialect.since(0, 10, 1)
+    # From 0.10.1 to 1.0.0 a group without members has no protocol type, because Kafka sets the type of the group when
+    # it adds a member (as the loop below does).
+    only_members_set_type = dialect.since(0, 10, 1) and not dialect.since(1, 0, 1)
     group = Group(
         group_id,
         partition,
-        state=ClassicState.STABLE if value.members or not dialect.since(0, 10, 1) else ClassicState.EMPTY,
+        state=ClassicState.STABLE if is_stable else ClassicState.EMPTY,
         generation=value.generation,
-        # From 0.10.1 to 1.0.0 Kafka took the protocol type only from the members. It is set in the loop below.
-        protocol_type="" if dialect.since(0, 10, 1) and not dialect.since(1, 0, 1) else value.protocol_type,
+        protocol_type="" if only_members_set_type else value.protocol_type,
         protocol=value.protocol,
         leader=value.leader,
         current_state_timestamp=None if value.current_state_timestamp == -1 else value.current_state_timestamp,
@@ -96,9 +102,10 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
                     f"group {group_id!r} has two members with instance id {metadata.group_instance_id!r}", offset
                 )
             instance_ids.add(metadata.group_instance_id)
-        if index != len(group.members) and dialect.since(2, 1):
-            # Kafka counts one vote for the protocol per member in the record. When it adds the next member, the number
-            # of votes must equal the number of different members.
+        has_repeated_member = len(group.members) < index
+        if has_repeated_member and dialect.since(2, 1):
+            # Each member in the record adds a vote for the protocol. Before Kafka adds a member, it checks that there
+            # are as many votes as members. A repeated member adds a vote, but no member.
             raise LoadFailed(f"group {group_id!r} has a member twice, and another member after it", offset)
         member = _build_member(metadata, value.protocol_type, record.value_version, dialect)
         group.protocol_type = value.protocol_type
@@ -109,6 +116,7 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
         and value.protocol is not None
         and UNREADABLE_SUBSCRIPTION.holds(dialect.version)
     ):
+        # The order decides the result, because Kafka stops reading at a subscription that ends too early.
         is_classic = dialect.coordinator == "classic"
         ordered_ids = hash_map_order(group.members, dialect.version) if is_classic else java_map_order(group.members)
         problem = find_unreadable_subscription(
@@ -122,10 +130,12 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
 def _build_member(metadata: MemberMetadata, protocol_type: str, version: int | None, dialect: Dialect) -> Member:
     """Return a member of a group record. `version` is the version of the record's value.
 
-    If the record has no rebalance timeout, Kafka uses the session timeout instead.
+    If the record has no rebalance timeout, the member gets the session timeout as its rebalance timeout. Version 0 has
+    no rebalance timeout. In later versions -1 means no rebalance timeout, but only for the new coordinator.
     """
     rebalance_timeout = metadata.rebalance_timeout
-    if version == 0 or (dialect.coordinator == "new" and rebalance_timeout == -1):
+    lacks_timeout = version == 0 or (dialect.coordinator == "new" and rebalance_timeout == -1)
+    if lacks_timeout:
         rebalance_timeout = metadata.session_timeout
     return Member(
         metadata.member_id,

@@ -1,20 +1,20 @@
 """The offsets of one living group: committed, pending, and pending in a transaction.
 
-A living group is in the cache of a running coordinator; a loaded group (group.py) is the result of a load. An append
-means that the coordinator writes the commit's records to the log. A marker is the control record that ends a
-transaction. A commit passes through up to three states:
+A living group is in the cache of a running coordinator. A loaded group (group.py) is the result of a load. To append a
+commit means to write its records to the log. A marker is the control record that ends a transaction. A commit has one
+of three states:
 
-- *Pending*: the commit is stored here before its append (`prepare`), so that two unfinished commits are not confused.
-- *Committed*: the append was answered (`complete`), and no newer commit is committed. The newer commit is the commit
-  that is later in the log, no matter which append was answered first.
-- *Pending in a transaction*: the commit is stored here before its append and stays until the producer's marker
+- *Pending*: a commit outside a transaction whose append is not answered yet (`prepare`).
+- *Committed*: the append was answered (`complete`). If several commits for a partition are answered, the newest commit
+  stays. The newest commit is the last commit in the log, no matter which append was answered first.
+- *Pending in a transaction*: a commit in a transaction, from before its append until the producer's marker
   (`prepare_txn_commit`, `complete_txn_append`, `end_transaction`).
 
-If the append fails, `drop_pending` removes the pending offset only if it is still the offset of that append, because a
-later commit may have replaced it. `fail_txn_commit` does not compare: it removes the pending offset, as Kafka does.
+If an append fails, its pending offset is removed. A later commit may already have replaced this pending offset.
+`drop_pending` then keeps the later offset. `fail_txn_commit` removes the later offset too, as Kafka does.
 
-`remove` deletes an offset from all three states, but only a committed offset gets a tombstone. The record of a pending
-commit therefore stays in the log, and a load brings the offset back, as in Kafka. `expire` keeps pending commits.
+`remove` deletes committed and pending offsets, but only a committed offset gets a tombstone. The record of a pending
+commit therefore stays in the log, and the next load restores its offset, as in Kafka. `expire` keeps pending commits.
 Source: GroupMetadata.scala (3.9), "prepareOffsetCommit" to "removeOffsets".
 """
 
@@ -38,9 +38,10 @@ class NotAppended(Exception):
 class GroupOffsets:
     """The offsets of one group.
 
-    `committed` and `transactions` are hard state: the log contains them. The keys of `transactions` are producer ids.
-    The other fields are soft state: a crash loses them. `has_plain_commit` and `has_transactional_commit` tell whether
-    commits came outside and inside transactions in the current generation.
+    `committed` and `transactions` are hard state: the log contains them. `transactions` contains the offsets of open
+    transactions; the keys are producer ids. The other fields are soft state: a crash loses them. `pending` contains the
+    offsets of unanswered commits outside transactions. `has_plain_commit` says whether a commit came outside a
+    transaction in the current generation. `has_transactional_commit` says the same for commits in transactions.
     """
 
     committed: PartitionOffsets = field(default_factory=dict)
@@ -50,16 +51,16 @@ class GroupOffsets:
     has_transactional_commit: bool = False
 
     def __bool__(self) -> bool:
-        """Return whether the group has an offset, so that an Empty group must stay (GroupMetadata.hasOffsets)."""
+        """Return whether the group has a committed or pending offset (Kafka's GroupMetadata.hasOffsets)."""
         return bool(self.committed or self.pending or self.transactions)
 
     @property
     def mixes_commits(self) -> bool:
-        """Whether both plain and transactional commits came in this generation. Kafka then logs a warning."""
+        """Whether commits came inside and outside transactions in this generation. Kafka then logs a warning."""
         return self.has_plain_commit and self.has_transactional_commit
 
     def prepare(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Store a commit before its append. It replaces earlier pending commits of the same partitions."""
+        """Store a commit as pending before its append. Replace earlier pending commits of the same partitions."""
         self.has_plain_commit = True
         self.pending.update(offsets)
 
@@ -73,48 +74,49 @@ class GroupOffsets:
         self.drop_pending(partition, pending_offset)
 
     def drop_pending(self, partition: TopicPartition, pending_offset: OffsetAndMetadata) -> None:
-        """Remove a pending offset, unless a later commit has replaced it."""
+        """Remove this pending offset. If a later commit has replaced the offset, the later offset stays."""
         if self.pending.get(partition) == pending_offset:
             del self.pending[partition]
 
-    def prepare_txn_commit(self, producer: int, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Store a transactional commit before its append."""
+    def prepare_txn_commit(self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Store a transactional commit as pending before its append."""
         self.has_transactional_commit = True
-        self.transactions.setdefault(producer, {}).update(offsets)
+        self.transactions.setdefault(producer_id, {}).update(offsets)
 
     def complete_txn_append(
-        self, producer: int, partition: TopicPartition, pending_offset: OffsetAndMetadata, batch_offset: int
+        self, producer_id: int, partition: TopicPartition, pending_offset: OffsetAndMetadata, batch_offset: int
     ) -> None:
-        """Store the first offset of the batch that contains a transactional commit.
+        """Note that a transactional commit is in the log, so that the producer's marker can commit it.
 
-        The producer's marker can now commit the offset.
+        `batch_offset` is the first offset of the batch that contains the commit.
         """
-        pending = self.transactions.get(producer, {})
+        pending = self.transactions.get(producer_id, {})
         if pending.get(partition) == pending_offset:
             pending[partition] = _with_batch_offset(pending_offset, batch_offset)
 
-    def fail_txn_commit(self, producer: int, partition: TopicPartition) -> None:
+    def fail_txn_commit(self, producer_id: int, partition: TopicPartition) -> None:
         """Remove the pending offset of a transactional commit whose append failed."""
-        pending = self.transactions.get(producer)
+        pending = self.transactions.get(producer_id)
         if pending is None:
             return
         pending.pop(partition, None)
         if not pending:
-            del self.transactions[producer]
+            del self.transactions[producer_id]
 
-    def end_transaction(self, producer: int, *, commits: bool, kafka: Version) -> None:
-        """Commit the producer's pending offsets if the marker `commits`, otherwise drop them.
+    def end_transaction(self, producer_id: int, *, commits: bool, kafka: Version) -> None:
+        """Handle the marker of the producer's transaction. `commits` says whether the marker commits or aborts.
 
-        A commit is newer than another commit if its batch is later in the log. Raises NotAppended if a pending commit
-        has no record. Up to 2.8 a commit has no record if its metadata string was too large. The offsets that come
-        after this commit in the order of Kafka's hash map are then lost until the next load, as in Kafka.
+        If the marker commits, each pending offset becomes the committed offset, unless a later batch in the log already
+        contains a committed offset. Raises NotAppended if a pending commit has no record. Up to 2.8 this happens if the
+        metadata string of a commit was too large. The partitions after this commit, in the order of Kafka's hash map,
+        are then not committed until the next load, as in Kafka.
         """
-        pending = self.transactions.pop(producer, {})
+        pending = self.transactions.pop(producer_id, {})
         if not commits:
             return
         for partition in hash_map_order(pending, kafka, topic_partition_hash):
             if pending[partition].batch_offset == NOT_APPENDED:
-                raise NotAppended(f"producer {producer}: the pending commit of {partition} has no record in the log")
+                raise NotAppended(f"producer {producer_id}: the pending commit of {partition} has no record in the log")
             self._commit_if_newer(partition, pending[partition])
 
     def is_unstable(self, partition: TopicPartition) -> bool:
@@ -122,9 +124,9 @@ class GroupOffsets:
         return partition in self.pending or any(partition in pending for pending in self.transactions.values())
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove committed and pending offsets. Return the partitions that had a committed offset.
+        """Remove the committed and pending offsets of these partitions. Return the partitions that need a tombstone.
 
-        The caller writes a tombstone for each returned partition.
+        A partition needs a tombstone if it had a committed offset.
         """
         removed = []
         for partition in partitions:
@@ -136,9 +138,9 @@ class GroupOffsets:
         return removed
 
     def expire(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove expired committed offsets. Return the partitions that had a committed offset.
+        """Remove the committed offsets of these partitions. Return the partitions that had a committed offset.
 
-        A pending commit stays, because it may still be committed later.
+        Pending commits stay, because they may still be committed later.
         """
         return [partition for partition in partitions if self.committed.pop(partition, None) is not None]
 

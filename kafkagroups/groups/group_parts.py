@@ -1,8 +1,7 @@
-"""The parts of a known group or an orphan, from which `Groups` builds it when it is first asked for.
+"""The parts of groups and orphans. `Groups` builds the objects from these parts.
 
-`Groups` (loading/groups.py) is the result of a load. A known group is a group that the coordinator has. An orphan is
-the offsets of a group that the coordinator does not have. Most callers use only a few groups, so a group is built only
-when a caller uses it.
+`Groups` (loading/groups.py) is the result of a load. An orphan consists of the offsets of a group that the coordinator
+does not have. Most callers use only a few groups. Therefore a group is built only when a caller uses this group.
 """
 
 from __future__ import annotations
@@ -11,14 +10,14 @@ from typing import NamedTuple
 
 from kafkagroups.groups.group import GroupRecord
 from kafkagroups.groups.modern_group import AnyGroup, copy_group
-from kafkagroups.groups.offsets import KnownOffsets, Orphan, PartitionOffsets
+from kafkagroups.groups.offsets import KnownOffsets, OffsetAndMetadata, Orphan, PartitionOffsets, TopicPartition
 
 
 class GroupParts(NamedTuple):
     """The parts from which a group is built.
 
-    `group` has no offsets yet, and may be a record that is not decoded. `offsets` are the group's committed offsets.
-    `pending` contains the offsets of open transactions: its keys are producer ids.
+    `group` has no offsets yet. A GroupRecord is a group whose record is not decoded yet. `offsets` are the group's
+    committed offsets. `pending` contains the offsets of open transactions; the keys are producer ids.
     """
 
     group: AnyGroup | GroupRecord
@@ -26,7 +25,7 @@ class GroupParts(NamedTuple):
     pending: dict[int, PartitionOffsets]
 
     def decode_group(self) -> AnyGroup:
-        """Return the group, perhaps without its offsets. The caller must not change the group."""
+        """Return the group without a copy, so the caller must not change the group. Its offsets may be missing."""
         return self.group.decode() if isinstance(self.group, GroupRecord) else self.group
 
     def build(self) -> AnyGroup:
@@ -38,7 +37,7 @@ class GroupParts(NamedTuple):
 
 
 class OrphanParts(NamedTuple):
-    """The parts from which an orphan is built, as in GroupParts."""
+    """The parts from which an orphan is built. The fields have the same meaning as in GroupParts."""
 
     offsets: KnownOffsets
     pending: dict[int, PartitionOffsets]
@@ -49,8 +48,13 @@ class OrphanParts(NamedTuple):
 
 
 def _copy_offsets(offsets: KnownOffsets) -> PartitionOffsets:
-    """Copy offsets in the order of their records in the log, because the two engines store them in different orders."""
-    return dict(sorted(offsets.items(), key=lambda entry: (entry[1].record_offset, entry[0])))
+    """Copy offsets in the order of the log, because the two engines store the offsets in different orders."""
+    return dict(sorted(offsets.items(), key=_log_order))
+
+
+def _log_order(entry: tuple[TopicPartition, OffsetAndMetadata]) -> tuple[int, TopicPartition]:
+    partition, offset = entry
+    return offset.record_offset, partition
 
 
 def _copy_pending(pending: dict[int, PartitionOffsets]) -> dict[int, PartitionOffsets]:

@@ -1,7 +1,7 @@
 """Conversions between a loaded group and a living classic group in a coordinator.
 
-A living group (classic_group.py) is in the cache of a running coordinator: it also has timers and waiting requests. A
-loaded group (group.py) contains only what the log contains.
+A living group (classic_group.py) is in the cache of a running coordinator, and has timers and waiting requests. A
+loaded group (group.py) is the result of a load, and contains only what the log contains.
 Source: GroupMetadata.loadGroup (3.9).
 """
 
@@ -18,15 +18,15 @@ from kafkagroups.groups.member import Member
 def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGroup:
     """Return the living group that a coordinator of this Kafka version creates from a loaded group.
 
-    A simple group (it has offsets but no group record) becomes Empty at `now_ms`, as in Kafka. `now_ms` is a time in ms
-    since the epoch.
+    `now_ms` is the current time, in ms since the epoch. A group that has offsets but no group record becomes Empty at
+    this time, as in Kafka.
     """
-    has_record = bool(loaded.members or loaded.generation or loaded.current_state_timestamp is not None)
-    is_simple = not has_record and not loaded.protocol_type
+    has_state_time = loaded.current_state_timestamp is not None
+    has_group_record = bool(loaded.members or loaded.generation or loaded.protocol_type or has_state_time)
     group = ClassicGroup(
         loaded.group_id,
         kafka,
-        now_ms if is_simple else loaded.current_state_timestamp,
+        loaded.current_state_timestamp if has_group_record else now_ms,
         generation=loaded.generation,
         protocol_type=loaded.protocol_type or None,
         protocol=loaded.protocol,
@@ -43,7 +43,7 @@ def build_classic_group(loaded: Group, kafka: Version, now_ms: int) -> ClassicGr
 
 
 def build_loaded_group(group: ClassicGroup, partition: int | None) -> Group:
-    """Return a loaded group with the content of a living group, so that both can be printed and compared."""
+    """Return a loaded group with the content of a living group, for example to compare a cache with a load."""
     return Group(
         group.group_id,
         partition,
@@ -82,6 +82,6 @@ def _build_loaded_member(member: ClassicMember, protocol: str | None) -> Member:
         member.rebalance_timeout_ms,
         member.session_timeout_ms,
         member.protocol_type,
-        member.metadata(protocol) if protocol else b"",
+        member.find_metadata(protocol) if protocol else b"",
         member.assignment,
     )

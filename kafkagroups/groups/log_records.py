@@ -22,6 +22,8 @@ from kafkagroups.records.structs import reader
 
 OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
 OFFSET_VALUES = (OffsetCommitValue, LegacyOffsetCommitValue)
+_RECORD_TYPE_BYTES = 2
+"""The size, in bytes, of the record type at the start of each key."""
 
 _read_group_key: Callable[[bytes, int], tuple[GroupMetadataKey, int]] = reader(GroupMetadataKey, 0)
 
@@ -29,8 +31,8 @@ _read_group_key: Callable[[bytes, int], tuple[GroupMetadataKey, int]] = reader(G
 def find_group_id(record: Record) -> str | None:
     """Return the id of the group that a record belongs to.
 
-    Return None if no Kafka version has the record type, or if the key is too short. In all known record types the key
-    begins with the group id. So the id is found even if the chosen Kafka version does not have the type.
+    Return None if no Kafka version has the record type, or if the key is too short. The chosen Kafka version may be
+    older than the record type: the id is found anyway, because the group id is the first field of every known key.
     """
     if isinstance(record.key, (*OFFSET_KEYS, GroupMetadataKey)):
         return record.key.group
@@ -38,13 +40,13 @@ def find_group_id(record: Record) -> str | None:
         return record.key.group_id
     if isinstance(record.key, UnknownContent) and record.type in GROUP_TYPES:
         try:
-            return _read_group_key(record.key.data, 2)[0].group
+            return _read_group_key(record.key.data, _RECORD_TYPE_BYTES)[0].group
         except BadBytes:
             return None
     return None
 
 
-def offset_partition(record: Record) -> TopicPartition:
+def get_topic_partition(record: Record) -> TopicPartition:
     """Return the topic partition in the key of an offset record."""
     key = record.key
     assert isinstance(key, OFFSET_KEYS)

@@ -1,15 +1,15 @@
 """The iteration order of the JVM hash maps that decide leaders, votes and record order.
 
-- Scala's mutable HashMap holds the classic coordinator's members. It begins with 16 buckets. The number of
-  buckets is doubled when the number of entries is more than three quarters of the number of buckets (in Scala 2.13: at
-  least three quarters). The map is iterated bucket by bucket.
-- Up to Scala 2.12 the hash is scrambled, and the buckets are iterated from the last to the first. In a bucket, the
-  newest entry is first.
+Each map has buckets. The hash of a key decides the key's bucket, and the map is iterated bucket by bucket.
+
+- Scala's mutable HashMap contains the classic coordinator's members. A new map has 16 buckets. The number of buckets is
+  doubled if the number of entries exceeds three quarters of the number of buckets (Scala 2.13: reaches three quarters).
+- Up to Scala 2.12 the buckets are iterated from the last to the first. In a bucket, the newest entry is first.
 - In Scala 2.13 the buckets are iterated from the first to the last. In a bucket, the smallest hash is first. Kafka's
   own builds use Scala 2.13 since 2.6.
-- Java's HashMap holds the new coordinator's classic members. It has the same buckets as Scala 2.13. In a bucket, the
-  oldest entry is first.
-- Kafka's TimelineHashMap holds the votes for an assignor in the new coordinator. In a bucket, the newest entry is
+- Java's HashMap contains the new coordinator's classic members. The buckets are iterated as in Scala 2.13. In a bucket,
+  the oldest entry is first.
+- Kafka's TimelineHashMap contains the votes for an assignor in the new coordinator. In a bucket, the newest entry is
   first.
 
 Source: scala.collection.mutable.HashTable (2.11.12), HashMap (2.13.5); gradle.properties (2.5.1, 2.6.0);
@@ -29,6 +29,12 @@ Version = tuple[int, ...]
 SCALA_2_13 = (2, 6)
 """The first Kafka version whose default build uses Scala 2.13."""
 _UINT32 = 0xFFFFFFFF
+"""A mask that keeps the lower 32 bits of a number."""
+_INITIAL_BUCKETS = 16
+_TRIE_BITS = 5
+"""The number of hash bits that one level of Scala's immutable HashMap uses."""
+_SCALA_FACTOR = 0x9E3775CD
+"""The factor with which Scala 2.12 scrambles a hash."""
 _TIMELINE_FACTOR = -7046029254386353131
 """The factor with which Kafka's BaseHashTable scrambles a hash."""
 
@@ -50,94 +56,111 @@ def topic_partition_hash(partition: tuple[str, int]) -> int:
 def immutable_map_order(keys: Iterable[str], kafka: Version) -> list[str]:
     """Return the iteration order of the immutable Map that Scala's `groupBy` builds from a mutable map.
 
-    Up to Scala 2.12 a map of at most four keys keeps the order of the mutable map. In 2.13 the map is a trie with five
-    bits of the scrambled hash per level. On each level, keys come before branches.
+    Up to Scala 2.12 a map of at most four keys keeps the order of the mutable map. In 2.13 the map is a tree. On each
+    level of the tree, five bits of the scrambled hash choose the branch. On each level, keys come before branches.
     Source: Iterable.groupBy, immutable.HashMap.
     """
     ordered_keys = hash_map_order(keys, kafka)
-    return ordered_keys if kafka < SCALA_2_13 else _trie_order({key: _scramble(key) for key in ordered_keys}, 0)
+    if kafka < SCALA_2_13:
+        return ordered_keys
+    return _trie_order({key: _scramble(key) for key in ordered_keys}, 0)
 
 
 def _trie_order(hashes: dict[str, int], shift: int) -> list[str]:
-    """Return the order of the keys in one branch of the trie. The branch uses the five hash bits from `shift` on."""
-    slots: dict[int, list[str]] = {}
+    """Return the order of the keys below one node of the tree.
+
+    The five hash bits from bit `shift` on choose the branch of a key. A branch with one key is the key itself.
+    """
+    branches: dict[int, list[str]] = {}
     for key, code in hashes.items():
-        slots.setdefault(code >> shift & 31, []).append(key)
-    ordered_keys = [slots[index][0] for index in sorted(slots) if len(slots[index]) == 1]
-    for index in sorted(slots):
-        if len(slots[index]) > 1:
-            branch = {key: hashes[key] for key in slots[index]}
-            # The sixth level uses the last bits of the hash.
-            ordered_keys += _trie_order(branch, shift + 5) if shift < 30 else slots[index]
-    return ordered_keys
+        branches.setdefault((code >> shift) & (2**_TRIE_BITS - 1), []).append(key)
+    single_keys = []
+    keys_of_subtrees = []
+    is_last_level = shift + _TRIE_BITS >= 32
+    for index in sorted(branches):
+        keys = branches[index]
+        if len(keys) == 1:
+            single_keys += keys
+        elif is_last_level:
+            keys_of_subtrees += keys
+        else:
+            keys_of_subtrees += _trie_order({key: hashes[key] for key in keys}, shift + _TRIE_BITS)
+    return single_keys + keys_of_subtrees
 
 
 def _scramble(key: str) -> int:
     """Return the hash of a key in Scala 2.13's immutable HashMap (scala.collection.Hashing.improve)."""
     code = java_hash(key)
-    code = code + ~(code << 9) & _UINT32
+    code = (code + ~(code << 9)) & _UINT32
     code ^= code >> 14
-    code = code + (code << 4) & _UINT32
-    return code ^ code >> 10
+    code = (code + (code << 4)) & _UINT32
+    return code ^ (code >> 10)
 
 
 def _order_up_to_2_12(hashes: dict[Key, int]) -> list[Key]:
-    buckets: list[list[Key]] = [[] for _ in range(16)]
+    buckets: list[list[Key]] = [[] for _ in range(_INITIAL_BUCKETS)]
     for count, key in enumerate(hashes, 1):
         buckets[_bucket_index(hashes[key], len(buckets))].insert(0, key)
         if count > len(buckets) * 3 // 4:
-            wider: list[list[Key]] = [[] for _ in range(2 * len(buckets))]
-            for moved in _iterate(buckets):
-                wider[_bucket_index(hashes[moved], len(wider))].insert(0, moved)
-            buckets = wider
-    return _iterate(buckets)
+            doubled: list[list[Key]] = [[] for _ in range(2 * len(buckets))]
+            for moved_key in _iterate_backwards(buckets):
+                doubled[_bucket_index(hashes[moved_key], len(doubled))].insert(0, moved_key)
+            buckets = doubled
+    return _iterate_backwards(buckets)
 
 
-def _iterate(buckets: list[list[Key]]) -> list[Key]:
+def _iterate_backwards(buckets: list[list[Key]]) -> list[Key]:
     return [key for bucket in reversed(buckets) for key in bucket]
 
 
 def _bucket_index(code: int, bucket_count: int) -> int:
-    """Return the bucket of a hash: the upper bits of the hash after Scala 2.12's HashUtils.improve scrambled it."""
-    scrambled = code * 0x9E3775CD & _UINT32
-    scrambled = int.from_bytes(scrambled.to_bytes(4, "little"), "big") * 0x9E3775CD & _UINT32
-    rotated = (scrambled >> 4 | scrambled << 28) & _UINT32
-    return rotated >> 33 - bucket_count.bit_length()
+    """Return the bucket's index: the upper bits of the hash, scrambled as in Scala 2.12 (HashUtils.improve)."""
+    scrambled = (code * _SCALA_FACTOR) & _UINT32
+    reversed_bytes = int.from_bytes(scrambled.to_bytes(4, "little"), "big")
+    scrambled = (reversed_bytes * _SCALA_FACTOR) & _UINT32
+    rotated = ((scrambled >> 4) | (scrambled << 28)) & _UINT32
+    index_bits = bucket_count.bit_length() - 1
+    return rotated >> (32 - index_bits)
 
 
 def _order_in_2_13(hashes: dict[Key, int]) -> list[Key]:
-    bucket_count = 16
+    bucket_count = _INITIAL_BUCKETS
     while len(hashes) >= bucket_count * 3 // 4:
         bucket_count *= 2
-    spread = {key: _spread(code) for key, code in hashes.items()}
-    # Scala compares the hashes in a bucket as signed 32-bit integers.
-    signed = {key: code - (1 << 32) if code >> 31 else code for key, code in spread.items()}
-    return sorted(hashes, key=lambda key: (spread[key] & bucket_count - 1, signed[key]))
+    spread_hashes = {key: _spread(code) for key, code in hashes.items()}
+
+    def sort_key(key: Key) -> tuple[int, int]:
+        code = spread_hashes[key]
+        # Scala compares the hashes in a bucket as signed 32-bit integers.
+        signed_code = code - (1 << 32) if code >> 31 else code
+        return code & (bucket_count - 1), signed_code
+
+    return sorted(hashes, key=sort_key)
 
 
 def java_map_order(keys: Iterable[str]) -> list[str]:
     """Return the iteration order of a java.util.HashMap into which the keys were put in the given order."""
     distinct_keys = list(dict.fromkeys(keys))
-    bucket_count = 16
+    bucket_count = _INITIAL_BUCKETS
     while len(distinct_keys) > bucket_count * 3 // 4:
         bucket_count *= 2
-    return sorted(distinct_keys, key=lambda key: _spread(java_hash(key)) & bucket_count - 1)
+    return sorted(distinct_keys, key=lambda key: _spread(java_hash(key)) & (bucket_count - 1))
 
 
 def _spread(code: int) -> int:
     """Mix the upper bits of a hash into its lower bits, as Java's HashMap and Scala 2.13 do. Return the new hash."""
     code &= _UINT32
-    return code ^ code >> 16
+    return code ^ (code >> 16)
 
 
 def timeline_map_order(keys: Iterable[str]) -> list[str]:
     """Return the iteration order of Kafka's TimelineHashMap into which the keys were put in the given order."""
     distinct_keys = list(dict.fromkeys(keys))
-    bits = 1
-    while len(distinct_keys) * 0.75 > 2**bits:
-        bits += 1
+    index_bits = 1
+    while len(distinct_keys) * 0.75 > 2**index_bits:
+        index_bits += 1
     buckets: dict[int, list[str]] = {}
     for key in distinct_keys:
-        scrambled = java_hash(key) * _TIMELINE_FACTOR & 2**64 - 1
-        buckets.setdefault(scrambled >> 64 - bits, []).append(key)
+        scrambled = (java_hash(key) * _TIMELINE_FACTOR) & (2**64 - 1)
+        buckets.setdefault(scrambled >> (64 - index_bits), []).append(key)
     return [key for index in sorted(buckets) for key in reversed(buckets[index])]

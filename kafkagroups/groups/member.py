@@ -20,8 +20,8 @@ from kafkagroups.records.structs import reader
 class Member:
     """A member of a classic group after a load.
 
-    Timeouts are in ms. `group_instance_id` is None for a dynamic member. `subscription_bytes` came in the member's
-    JoinGroup request. `assignment_bytes` came in the leader's SyncGroup request.
+    Timeouts are in ms. `group_instance_id` is None for a dynamic member. The member sent `subscription_bytes` in its
+    JoinGroup request. The leader sent `assignment_bytes` in its SyncGroup request.
     """
 
     member_id: str
@@ -36,7 +36,7 @@ class Member:
 
     @property
     def subscription(self) -> Embedded[ConsumerProtocolSubscription] | None:
-        """The member's subscription; None if the member is not a consumer, or the bytes cannot be read."""
+        """The decoded subscription; None if the member is not a consumer, or if the bytes cannot be decoded."""
         if self.protocol_type != "consumer":
             return None
         try:
@@ -46,7 +46,7 @@ class Member:
 
     @property
     def assignment(self) -> Embedded[ConsumerProtocolAssignment] | None:
-        """The member's assignment; None if the member is not a consumer, or the bytes cannot be read."""
+        """The decoded assignment; None if the member is not a consumer, or if the bytes cannot be decoded."""
         if self.protocol_type != "consumer":
             return None
         try:
@@ -56,16 +56,16 @@ class Member:
 
 
 _VERSION_BYTES = 2
-"""The size of the version in front of a subscription."""
+"""The size, in bytes, of the version number at the start of a subscription."""
 _read_oldest_layout = reader(ConsumerProtocolSubscription, 0)
 
 
 def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> str | None:
-    """Return why a coordinator up to Kafka 4.3 cannot read the members' subscriptions; None if it can read them.
+    """Return the reason if a subscription fails the load of a coordinator up to Kafka 4.3, otherwise None.
 
     `subscriptions` contains pairs of a member id and the bytes of the member's subscription.
-    The coordinator reads the subscriptions in the given order and in the oldest layout. If the bytes of a subscription
-    end too early, the coordinator stops reading and loads the group. Any other problem fails the load.
+    The coordinator reads the subscriptions in the given order, with the layout of version 0. If the bytes of a
+    subscription end too early, the coordinator stops reading and loads the group. Any other problem fails the load.
     Source: computeSubscribedTopics of GroupMetadata (2.7 to 3.9) and ClassicGroup (4.3.1).
     """
     for member_id, data in subscriptions:
@@ -74,13 +74,13 @@ def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> 
         try:
             _read_oldest_layout(data, _VERSION_BYTES)
         except InvalidRecord as error:
-            # The cause is empty if the bytes end too early (errors.py).
-            return f"the subscription of {member_id} cannot be read: {error}" if error.cause else None
+            ends_too_early = not error.cause
+            return None if ends_too_early else f"the subscription of {member_id} cannot be read: {error}"
     return None
 
 
-def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """Return the topics that a group's consumers subscribe to; None if a subscription cannot be read."""
+def read_subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+    """Return all topics in the given subscriptions; None if a subscription cannot be decoded."""
     topics: set[str] = set()
     for data in subscriptions:
         try:

@@ -1,7 +1,7 @@
 """The effect of each record of a consumer, share or streams group on the group.
 
-The records of all three types of groups have the same pattern. The numbers are record types. Each record replaces the
-previous record with the same key:
+These three types of groups are called modern groups. Their records have the same pattern. The numbers in the table are
+record types. Each record replaces the previous record with the same key:
 
                           consumer   share   streams   value                             tombstone
     the group                3         11      17      group epoch                       deletes the group
@@ -12,17 +12,17 @@ previous record with the same key:
                                                        and its state
     other records            4, 16     9, 15   23      23: the topology                  23: deletes the topology
 
-Any value creates the group. A tombstone never creates a group: if its group or member does not exist, it is ignored. A
-simple group (an earlier offset commit created it) becomes a consumer or streams group. In all other cases, the
-load fails if the record belongs to another type of group than the existing group. A tombstone also fails the load if it
-comes too early: for example, if the group still has members, or the member still has an assignment. Without a record,
-the epochs of a group are 1 (before 4.3: 0), and the epoch of a member is 0.
+A record with a value creates the group if the group does not exist. A tombstone is ignored if its group or member does
+not exist. A simple group (a group that only an offset commit created) becomes a consumer or streams group. In all other
+cases, the load fails if the record's type of group differs from the existing group's type. The load also fails if a
+tombstone comes too early, for example if a deleted group still has members. Until a record sets the epochs of a group,
+they are 1 (before 4.3: 0). Until a record sets the epoch of a member, it is 0.
 
 records/refusals.py lists the records that only some releases refuse. modern_checks.py checks single values. owners.py
 checks the owners of partitions and tasks.
 
-Simpler than Kafka: four parts of the records are read but not stored, because no response depends on them. They are the
-metadata hashes, the topics of types 4, 9, 15 and 16, the settings of assignors, and the epoch of each single partition.
+Simpler than Kafka: some parts of the records are read but not stored, because no response depends on these parts:
+metadata hashes, the topics of types 4, 9, 15 and 16, settings of assignors, and the epoch of each single partition.
 Source: GroupMetadataManager.replay, ConsumerGroup, ShareGroup, StreamsGroup (3.9.2 to 4.4.0).
 """
 
@@ -45,10 +45,12 @@ GROUP_TYPES = {
     **dict.fromkeys((17, 19, 20, 21, 22, 23), "streams"),
 }
 """The type of group that each record type belongs to."""
+_GIVES_TASKS_BACK = 2
+"""The state of a streams member that has to give tasks back (records/streams_group.py)."""
 
 
 def new_group(group_id: str, partition: int | None, type: str, dialect: Dialect) -> ModernGroup:
-    """Return an empty group, as this Kafka version creates it at the group's first record."""
+    """Return a group without members, as this Kafka version creates a group at its first record."""
     epoch = 1 if dialect.version >= (4, 3) else 0
     validated_epoch = -1 if dialect.version >= (4, 4) else 0
     return ModernGroup(
@@ -138,10 +140,7 @@ def _refuse_unknown_member(group: ModernGroup, member_id: str) -> None:
 
 
 def _put_member(group: ModernGroup, member: ModernMember) -> None:
-    """Add or replace a member.
-
-    Its previous assignment is removed from the group's owners (owners.py), and its new assignment is added.
-    """
+    """Add or replace a member of the group, and replace the member's assignment in `group.owners` (owners.py)."""
     previous = group.members.get(member.member_id)
     if previous is not None:
         _remove_assignment(group, previous)
@@ -160,11 +159,12 @@ def _remove_assignment(group: ModernGroup, member: ModernMember) -> None:
 
 
 def check_loaded(group: ModernGroup) -> None:
-    """Check a group after the load: raise LoadFailed if a streams member needs a rebalance timeout but has none.
+    """Raise LoadFailed if Kafka cannot start the timers of a streams group after the load.
 
-    After a load Kafka starts a timer for each member that has to give tasks back (state 2). The timeout is in the
-    member's record (type 19). Source: GroupMetadataManager.onLoaded.
+    Kafka starts a timer for each member that has to give tasks back. The timeout is in the member's record (type 19).
+    Source: GroupMetadataManager.onLoaded.
     """
     for member in group.members.values():
-        if group.type == "streams" and member.state == 2 and member.metadata is None:
+        gives_tasks_back = group.type == "streams" and member.state == _GIVES_TASKS_BACK
+        if gives_tasks_back and member.metadata is None:
             raise LoadFailed(f"member {member.member_id!r} of {group} has to give tasks back, but has no member record")

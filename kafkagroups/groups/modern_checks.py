@@ -6,7 +6,7 @@ Source: GroupMetadataManager.replay of 3.9.2 to 4.4.0, TopicMetadata (up to 4.0)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafkagroups.errors import LoadFailed
 from kafkagroups.records.refusals import (
@@ -24,33 +24,44 @@ from kafkagroups.records.wire import UUID
 
 _TASKS = ("active_tasks", "standby_tasks", "warmup_tasks")
 
-UNIQUE_FIELDS: dict[int, tuple[str, Refusal, tuple[str, ...]]] = {
-    7: ("topic_id", DOUBLE_ENTRY, ("topic_partitions",)),
-    8: ("topic_id", DOUBLE_ASSIGNED_TOPIC, ("assigned_partitions", "partitions_pending_revocation")),
-    13: ("topic_id", DOUBLE_ENTRY, ("topic_partitions",)),
-    14: ("topic_id", DOUBLE_ENTRY, ("assigned_partitions",)),
-    15: ("topic_id", DOUBLE_ENTRY, ("initializing_topics", "initialized_topics")),
-    17: ("key", DOUBLE_ENTRY, ("last_assignment_configs",)),
-    19: ("key", DOUBLE_ENTRY, ("client_tags",)),
-    21: ("subtopology_id", DOUBLE_ENTRY, _TASKS),
-    22: ("subtopology_id", DOUBLE_ASSIGNED_SUBTOPOLOGY, (*_TASKS, *(f"{name}_pending_revocation" for name in _TASKS))),
-    23: ("subtopology_id", DOUBLE_ENTRY, ("subtopologies",)),
-}
-"""For each record type: the name of a field, a refusal, and the names of lists in the record's value.
+_REVOKED_TASKS = tuple(f"{name}_pending_revocation" for name in _TASKS)
 
-The refusal (records/refusals.py) tells which releases fail if two elements of a list have the same value in the field.
-The reason: Kafka builds a map from each list, and the field is the key of the map."""
+
+class UniqueField(NamedTuple):
+    """A field that must be unique in lists of a record's value, because Kafka builds a map with the field as the key.
+
+    `field` is the name of the field. `refusal` (records/refusals.py) says which releases refuse a record in which two
+    elements of a list have the same field value. `lists` are the names of these lists in the record's value.
+    """
+
+    field: str
+    refusal: Refusal
+    lists: tuple[str, ...]
+
+
+UNIQUE_FIELDS: dict[int, UniqueField] = {
+    7: UniqueField("topic_id", DOUBLE_ENTRY, ("topic_partitions",)),
+    8: UniqueField("topic_id", DOUBLE_ASSIGNED_TOPIC, ("assigned_partitions", "partitions_pending_revocation")),
+    13: UniqueField("topic_id", DOUBLE_ENTRY, ("topic_partitions",)),
+    14: UniqueField("topic_id", DOUBLE_ENTRY, ("assigned_partitions",)),
+    15: UniqueField("topic_id", DOUBLE_ENTRY, ("initializing_topics", "initialized_topics")),
+    17: UniqueField("key", DOUBLE_ENTRY, ("last_assignment_configs",)),
+    19: UniqueField("key", DOUBLE_ENTRY, ("client_tags",)),
+    21: UniqueField("subtopology_id", DOUBLE_ENTRY, _TASKS),
+    22: UniqueField("subtopology_id", DOUBLE_ASSIGNED_SUBTOPOLOGY, _TASKS + _REVOKED_TASKS),
+    23: UniqueField("subtopology_id", DOUBLE_ENTRY, ("subtopologies",)),
+}
+"""The unique field of each record type."""
 
 
 def check_value(group: str, record_type: int, value: Any, kafka: Version) -> None:
     """Raise LoadFailed if the coordinator of version `kafka` refuses the value.
 
-    The messages contain `group`, the group's type and id.
+    `group` is the group's type and id as text, for the message.
     """
-    if record_type in UNIQUE_FIELDS:
-        name, refusal, lists = UNIQUE_FIELDS[record_type]
-        if refusal.holds(kafka):
-            _check_unique(group, value, name, lists)
+    unique = UNIQUE_FIELDS.get(record_type)
+    if unique is not None and unique.refusal.holds(kafka):
+        _check_unique(group, value, unique)
     if record_type == 22 and ASSIGNMENT_EPOCH_COUNT.holds(kafka):
         _check_epochs(group, value.active_tasks)
         _check_epochs(group, value.active_tasks_pending_revocation)
@@ -64,11 +75,12 @@ def check_value(group: str, record_type: int, value: Any, kafka: Version) -> Non
                 raise LoadFailed(f"{group}: topic {topic.topic_name!r} has no id, name or partition count")
 
 
-def _check_unique(group: str, value: Any, name: str, lists: Sequence[str]) -> None:
-    for field_name in lists:
-        names = [getattr(element, name) for element in getattr(value, field_name) or ()]
-        if len(set(names)) < len(names):
-            raise LoadFailed(f"{field_name} of {group} contains a {name} twice")
+def _check_unique(group: str, value: Any, unique: UniqueField) -> None:
+    for list_name in unique.lists:
+        elements = getattr(value, list_name) or ()
+        keys = [getattr(element, unique.field) for element in elements]
+        if len(set(keys)) < len(keys):
+            raise LoadFailed(f"{list_name} of {group} contains a {unique.field} twice")
 
 
 def _check_assignment_epoch(group: str, epoch: int, timestamp: int) -> None:

@@ -1,4 +1,8 @@
-"""A consumer, share or streams group in a coordinator: members, targets, epochs, state."""
+"""A consumer, share or streams group in a coordinator: members, targets, epochs, state.
+
+In this package, modern groups are consumer, share and streams groups. The target of a member is the assignment that the
+coordinator has computed for the member. The member's own assignment follows the target step by step.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +20,17 @@ from kafkagroups.records.streams_group import StreamsGroupMemberMetadataValue, S
 from kafkagroups.records.versions import NEWEST
 
 LEFT_EPOCH = -1
-"""The epoch of a member whose assignment a tombstone deleted, and of a deleted target assignment."""
+"""The epoch of a member without an assignment, and of a group without targets, after a tombstone deleted them."""
 
 
 class ModernState(Enum):
-    """The state of a group. Each value is Kafka's name. No record contains the state: it is computed from the records.
+    """The state of a modern group. Each value is Kafka's name. No record contains the state, so it is computed.
 
     EMPTY: the group has no members.
-    NOT_READY: a streams group waits for its topology, or for the topics that it needs.
-    ASSIGNING: the group changed after its target assignment was computed.
-    RECONCILING: some members do not have their target assignment yet.
-    STABLE: all members have their target assignment. A share group with members is always STABLE.
+    NOT_READY: a streams group waits for its topology, or for the topics in its topology.
+    ASSIGNING: the group changed after its targets were computed.
+    RECONCILING: the assignment of some members is not their target yet.
+    STABLE: the assignment of each member is its target. A share group with members is always STABLE.
     """
 
     EMPTY = "Empty"
@@ -40,10 +44,10 @@ class ModernState(Enum):
 class ModernMember:
     """A member of a consumer, share or streams group.
 
-    `metadata` is the value of the member's record (type 5, 10 or 19). `assignment` is the value of its assignment
-    record (type 8, 14 or 22). A value is None if the log has no such record. `member_epoch` and `state` come from the
-    assignment record. `state` is a number; consumer_group.py, share_group.py and streams_group.py in records/ list the
-    numbers.
+    `metadata` is the value of the member's record (type 5, 10 or 19). `assignment` is the value of the member's
+    assignment record (type 8, 14 or 22). A value is None if the log has no such record. `member_epoch` and `state` come
+    from the assignment record. `state` is a number. The numbers are listed in records/consumer_group.py,
+    records/share_group.py and records/streams_group.py.
     """
 
     member_id: str
@@ -59,9 +63,9 @@ class ModernMember:
 
     @property
     def uses_classic_protocol(self) -> bool:
-        """Whether this is a member of a consumer group that uses the classic protocol.
+        """Whether this member of a consumer group uses the classic protocol (JoinGroup instead of the new heartbeat).
 
-        Its record has the tag classic_member_metadata, or the tag's default, which is not null.
+        For a member that uses the new protocol, the record says explicitly that `classic_member_metadata` is null.
         """
         return (
             isinstance(self.metadata, ConsumerGroupMemberMetadataValue)
@@ -73,12 +77,12 @@ class ModernMember:
 class ModernGroup:
     """A consumer, share or streams group.
 
-    `partition` is the partition of `__consumer_offsets` that stores the group. `type` is "consumer", "share" or
-    "streams". `group_epoch` increases when members, subscriptions or topics change. `assignment_epoch` is the group
-    epoch that the target assignment was computed for. The keys of `members` and `targets` are member ids. `targets`
-    contains the values of the target assignment records. Only a streams group has a `topology`;
-    `validated_topology_epoch` is the epoch of the last topology that the coordinator validated. `offsets` are the
-    committed offsets. `pending` contains the offsets of open transactions: its keys are producer ids.
+    `partition` is the partition of `__consumer_offsets` that stores the group; None if the log's folder has no
+    partition number. `type` is "consumer", "share" or "streams". `group_epoch` increases when members, subscriptions or
+    topics change. `assignment_epoch` is the group epoch for which the targets were computed. The keys of `members` and
+    `targets` are member ids. The values of `targets` are the values of the members' target records. Only a streams
+    group has a `topology`. `validated_topology_epoch` is the epoch of the last topology that the coordinator validated.
+    `offsets` are the committed offsets. `pending` contains the offsets of open transactions; the keys are producer ids.
     """
 
     group_id: str
@@ -106,11 +110,11 @@ class ModernGroup:
             return ModernState.EMPTY
         if self.type == "share":
             return ModernState.STABLE
-        # The number of the state "stable" is 0 in a consumer member's record and 1 in a streams member's record.
+        # In a member's record, the number 0 (consumer group) or 1 (streams group) means that the member is stable.
         stable_state = 0
         if self.type == "streams":
             stable_state = 1
-            # No record of Kafka 4.1 contains which topology was validated, so after a load no topology is validated.
+            # The records of Kafka 4.1 do not say which topology was validated, so no topology counts as validated.
             validated_epoch = self.validated_topology_epoch if self.kafka >= (4, 2) else None
             if self.topology is None or self.topology.epoch != validated_epoch:
                 return ModernState.NOT_READY
@@ -128,7 +132,7 @@ class ModernGroup:
     def assignor(self) -> str | None:
         """The assignor that most members ask for. If no member asks for an assignor: the broker's default assignor.
 
-        For a streams group it is None before Kafka 4.4, because a broker does not return it.
+        The assignor of a streams group is None before Kafka 4.4, because these brokers do not return the assignor.
         """
         if self.type == "share":
             return "simple"
@@ -148,7 +152,7 @@ AnyGroup = Group | ModernGroup
 
 
 def copy_group(group: AnyGroup) -> AnyGroup:
-    """Return a copy with its own dictionaries. Members and offsets are frozen, so both groups use the same objects."""
+    """Return a copy of a group. The copy shares its members and offsets with the group, because they cannot change."""
     offsets = dict(group.offsets)
     pending = {producer: dict(partitions) for producer, partitions in group.pending.items()}
     if isinstance(group, Group):
@@ -164,11 +168,11 @@ def copy_group(group: AnyGroup) -> AnyGroup:
 
 
 def partitions_by_topic(topics: Iterable[Any]) -> dict[str, list[int]]:
-    """Return the sorted partitions of each topic id in an assignment. If an id occurs twice, the last entry is used."""
+    """Return the sorted partition numbers in an assignment by topic id. If an id occurs twice, use the last entry."""
     return {topic.topic_id: sorted(set(topic.partitions)) for topic in topics}
 
 
 def tasks_by_subtopology(tasks: Iterable[Any]) -> dict[str, list[int]]:
-    """Return the sorted task numbers of each subtopology (a part of a topology). The subtopology ids ascend."""
+    """Return the sorted task numbers by subtopology (a part of a topology). The subtopology ids are sorted, too."""
     numbers = {entry.subtopology_id: sorted(set(entry.partitions)) for entry in tasks}
     return {subtopology: numbers[subtopology] for subtopology in sorted(numbers)}

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.group import Group, GroupRecord, build_group
-from kafkagroups.groups.log_records import OFFSET_KEYS, OFFSET_VALUES, offset_partition, read_control_type
+from kafkagroups.groups.log_records import OFFSET_KEYS, OFFSET_VALUES, get_topic_partition, read_control_type
 from kafkagroups.groups.modern import GROUP_TYPES, new_group, replay
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
-from kafkagroups.groups.offsets import Offsets, offset_and_metadata
+from kafkagroups.groups.offsets import Offsets, build_offset_and_metadata
 from kafkagroups.groups.shard import Shard
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch
 from kafkagroups.records.control import ControlType
@@ -31,13 +31,19 @@ from kafkagroups.records.refusals import (
 from kafkagroups.records.serde import Record
 
 GROUP_CREATING_TYPES = (3, 5, 10, 11)
-"""The record types whose values create their group in releases where only these types create a group."""
+"""The record types that always create their group: group records and member records.
+
+Some releases refuse the other types if the group does not exist (REFUSALS_WITHOUT_GROUP). Later releases create the
+group at a record of any type.
+"""
 REFUSALS_WITHOUT_GROUP = {"consumer": CONSUMER_RECORD_WITHOUT_GROUP, "share": SHARE_RECORD_WITHOUT_GROUP}
+"""For each group type: the refusal (records/refusals.py) of a record whose group does not exist."""
 REFUSALS_AFTER_COMMIT = {
     "consumer": CONSUMER_RECORD_AFTER_COMMIT,
     "share": SHARE_RECORD_AFTER_COMMIT,
     "streams": STREAMS_RECORD_AFTER_COMMIT,
 }
+"""For each group type: the refusal of a record whose group exists, but only because an offset was committed."""
 
 
 @dataclass
@@ -63,10 +69,10 @@ class NewShard(Shard):
                     except LoadFailed as error:
                         error.offset = log_record.offset
                         raise
-                    observer.group(group_id, record, log_record.offset, was_known, group_id in self.groups)
+                    observer.end_group_record(group_id, record, log_record.offset, was_known, group_id in self.groups)
 
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
-        """Apply a group's record: it creates, changes or deletes the group. Unknown record types are skipped."""
+        """Create, change or delete the group as the record says. Unknown record types are skipped."""
         if isinstance(record.key, GroupIdKey):
             self._replay_modern(record, group_id)
         elif not isinstance(record.key, GroupMetadataKey):
@@ -79,34 +85,35 @@ class NewShard(Shard):
     def _replay_offset(
         self, offsets: Offsets, producer: int, record_offset: int, record: Record, group_id: str
     ) -> None:
-        partition = offset_partition(record)
+        partition = get_topic_partition(record)
         if not isinstance(record.value, OFFSET_VALUES):
             offsets.remove(group_id, partition, record_offset)
             offsets.remove_all_pending(group_id, partition, record_offset)
             return
         if group_id not in self.groups:
             self.groups[group_id] = Group(group_id, self.partition)
-        offset = offset_and_metadata(record.value, record_offset, record_offset)
+        offset = build_offset_and_metadata(record.value, record_offset, record_offset)
         if producer == NO_PRODUCER_ID:
             offsets.put(group_id, partition, offset)
         else:
             offsets.put_pending(producer, group_id, partition, offset)
 
     def _replay_modern(self, record: Record, group_id: str) -> None:
-        """Apply a record of a consumer, share or streams group.
+        """Apply a record of a consumer, share or streams group. Create the group if it does not exist.
 
-        The group is created if it does not exist and this release creates it at this record.
+        Raises LoadFailed if the coordinator's release refuses the record.
         """
         group_type = GROUP_TYPES[record.type]
         group = self._find_decoded_group(group_id)
         if record.type == 15 and SHARE_PARTITION_STATES.holds(self.dialect.version):
             raise LoadFailed(f"Kafka {self.dialect.kafka} reads record type 15, but cannot replay it")
         if group is None:
-            creates_group = record.value is not None and record.type in GROUP_CREATING_TYPES
+            is_tombstone = record.value is None
+            always_creates_group = record.type in GROUP_CREATING_TYPES and not is_tombstone
             refusal = REFUSALS_WITHOUT_GROUP.get(group_type)
-            if not creates_group and refusal is not None and refusal.holds(self.dialect.version):
+            if not always_creates_group and refusal is not None and refusal.holds(self.dialect.version):
                 raise LoadFailed(f"record type {record.type} names {group_type} group {group_id!r}, which is not known")
-            if record.value is None:
+            if is_tombstone:
                 return
         elif group.type != group_type and not self._can_convert(group_type, group):
             raise LoadFailed(
@@ -119,7 +126,10 @@ class NewShard(Shard):
             del self.groups[group_id]
 
     def _can_convert(self, group_type: str, group: AnyGroup) -> bool:
-        """Return whether `group` is simple and a record of a group of type `group_type` converts it to this type."""
+        """Return whether a record of a group of type `group_type` converts `group` into a group of this type.
+
+        Only a simple group (it has no protocol type and no members) can be converted.
+        """
         return (
             isinstance(group, Group)
             and group.is_simple
@@ -137,4 +147,4 @@ def _end_transactions(offsets: Offsets, batch: Batch, observer: Observer) -> Non
         control_type = read_control_type(log_record)
         if control_type in (ControlType.COMMIT, ControlType.ABORT):
             commits = control_type is ControlType.COMMIT
-            offsets.end_transaction(batch.producer_id, commits=commits, by=log_record.offset, whole_batches=False)
+            offsets.end_transaction(batch.producer_id, commits=commits, by=log_record.offset, compares_batches=False)

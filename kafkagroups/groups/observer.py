@@ -1,6 +1,6 @@
 """Callbacks of the readable engine: what happens to each record while a log is loaded.
 
-The readable engine (fold.py) calls the methods of an observer. history/ uses observers to explain a load.
+The readable engine (fold.py) calls the methods of an observer. The package history/ explains a load with observers.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class Fate(Enum):
     WINS: the record is in effect; a broker's responses depend on it.
     SUPERSEDED: a newer record has the same key.
     DELETED: a tombstone deleted the content of the record.
-    HIDDEN: a group tombstone deleted the group of the offset. The new coordinator keeps the offset, but does not return
-        it.
+    HIDDEN: a group tombstone deleted the group of an offset. The new coordinator stores this offset, but does not
+        return it to clients.
     ABORTED: a marker aborted the transaction of the record.
     PENDING: the transaction of the record is open.
     TOMBSTONE: the record deletes the content of another record.
@@ -39,9 +39,10 @@ class Fate(Enum):
 
 
 class StoredOffset(Protocol):
-    """A committed or pending offset of a shard. An observer may recognize it by its identity.
+    """A committed or pending offset of a shard (shard.py).
 
-    It stays the same object as long as the shard (shard.py) contains it.
+    The object stays the same as long as the shard contains the offset. An observer can therefore recognize a stored
+    offset by its identity. `record_offset` is the offset of the commit record in the log.
     """
 
     @property
@@ -49,36 +50,37 @@ class StoredOffset(Protocol):
 
 
 class Observer:
-    """The callbacks of a load. This class ignores all callbacks; a subclass overrides the methods that it needs.
+    """The callbacks of a load. The methods of this class do nothing. A subclass overrides the methods that it needs.
 
-    All record offsets belong to the partition of the last call of `batch`. An offset does not identify a record,
+    All record offsets belong to the partition of the last call of `start_batch`. An offset does not identify a record,
     because a valid batch can contain several records with the same offset. The index in `start_record` identifies the
     record.
     """
 
-    def batch(self, partition: int | None, batch: Batch) -> None:
-        """Handle a batch that was read. If the load fails, the batches after the failure are also reported."""
+    def start_batch(self, partition: int | None, batch: Batch) -> None:
+        """Handle a batch before its records are applied. The batches after a failed record are also reported."""
 
     def start_record(self, index: int) -> None:
-        """Handle the start of a record. The callbacks until the next call of this method report its effects.
+        """Handle a record before it is applied. The callbacks until the next record report the effects of this record.
 
-        `index` is the position of the record in the batch of the last call of `batch`: 0 for the first record.
+        `index` is the position of the record in the current batch. The first record has the index 0.
         """
 
     def store_offset(self, offset: StoredOffset) -> None:
-        """Handle an offset that the current record commits, immediately or at the end of its transaction."""
+        """Handle the offset in the current record. The shard stores the offset as committed or pending."""
 
     def set_fate(self, offset: StoredOffset, fate: Fate, by: int) -> None:
-        """Handle the fate of the record of a stored offset: WINS, SUPERSEDED, DELETED or ABORTED.
+        """Handle the fate of the record from which `offset` comes: WINS, SUPERSEDED, DELETED or ABORTED.
 
-        `by` is the offset of the record that decided the fate. For WINS it is the offset of the marker that committed
-        the record.
+        `by` is the offset of the record that decided the fate. If the fate is WINS, this record is the marker that
+        committed the transaction.
         """
 
-    def group(self, group_id: str, record: Record, offset: int, was_known: bool, is_known: bool) -> None:
-        """Handle a group record that was applied.
+    def end_group_record(self, group_id: str, record: Record, offset: int, was_known: bool, is_known: bool) -> None:
+        """Handle a group record after it was applied. `offset` is the record's offset in the log.
 
-        `was_known` and `is_known` tell whether the coordinator had the group before and after the record.
+        `was_known` says whether the coordinator had the group before the record. `is_known` says whether the
+        coordinator has the group after the record.
         """
 
 

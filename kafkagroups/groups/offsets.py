@@ -1,14 +1,17 @@
 """Committed offsets of loaded groups, and pending offsets of open transactions.
 
 A pending offset becomes a committed offset when a marker (a control record) commits the transaction. `Offsets` contains
-both for many groups. Its methods are the changes that records can make. The two coordinators use the methods
-differently (classic_shard.py, new_shard.py), because their rules differ:
+the committed and the pending offsets of many groups. Each method is one change that a record can make. The rules of the
+two coordinators differ, so classic_shard.py and new_shard.py call these methods differently:
 
                              classic                              new
-    which commit is newer    by the first offset of its batch     by its own record's offset
-    an offset tombstone      deletes the committed offset; in a   deletes the committed offset and all pending
-                             transaction it deletes only the      offsets of that partition, of any producer
-                             pending offset of that producer
+    of two commits, the      the first offsets of their batches   the offsets of their records
+    newer is found by
+    comparing
+    an offset tombstone      deletes the committed offset; a      deletes the committed offset and the pending
+                             tombstone in a transaction deletes   offsets of all producers
+                             only the pending offset of the
+                             tombstone's producer
 
 Source: GroupMetadataManager.scala doLoadGroupsAndOffsets (3.9), OffsetMetadataManager.java replay (4.3.1).
 """
@@ -44,9 +47,10 @@ class TopicPartition(NamedTuple):
 class OffsetAndMetadata:
     """A committed or pending offset as a coordinator stores it. Times are in ms since the epoch.
 
-    `leader_epoch` -1, `expire_timestamp` None and `topic_id` None mean that the record has no such value.
-    `record_offset` is the offset of the commit record in the log. `batch_offset` is the offset of the first record in
-    its batch. The new coordinator does not compare batches; its loads set `batch_offset` to the `record_offset`.
+    `offset` is the offset that the client committed. If the record has no leader epoch, `leader_epoch` is -1. If the
+    record has no expire timestamp or no topic id, the field is None. `record_offset` is the offset of the commit record
+    in the log. `batch_offset` is the offset of the first record in the same batch. A load with the new coordinator's
+    rules sets `batch_offset` to `record_offset`, because the new coordinator does not compare batches.
     """
 
     offset: int
@@ -59,7 +63,7 @@ class OffsetAndMetadata:
     batch_offset: int
 
 
-def offset_and_metadata(
+def build_offset_and_metadata(
     value: OffsetCommitValue | LegacyOffsetCommitValue, record_offset: int, batch_offset: int
 ) -> OffsetAndMetadata:
     """Return the offset that a coordinator stores after it has read the value of an offset record."""
@@ -96,10 +100,11 @@ class Orphan:
 
 
 class ShardOffsets(Protocol):
-    """The offsets of one shard (one partition of the topic), read-only.
+    """The offsets of one shard, read-only. A shard is what one partition's log contains (shard.py).
 
-    The readable engine's class is `Offsets`, the compiled engine's class is in kernels/shards.py. The keys of
-    `committed` are group ids. The keys of `pending` are producer ids, and inside each of them group ids.
+    The readable engine has the class `Offsets`. The compiled engine has a class in kernels/shards.py. The keys of
+    `committed` are group ids. The keys of `pending` are producer ids. For each producer id, `pending` has a mapping
+    whose keys are group ids.
     """
 
     @property
@@ -112,8 +117,8 @@ class ShardOffsets(Protocol):
 class Offsets:
     """The committed offsets of many groups, and the pending offsets of each open transaction.
 
-    In all methods, `by` is the offset of the record that makes the change, and `producer` is a producer id. The
-    observer (observer.py) receives the fate of each offset record.
+    In all methods, `group` is a group id, `producer` is a producer id, and `by` is the offset of the record that makes
+    the change. The observer (observer.py) receives the fate of each offset record.
     """
 
     def __init__(self, observer: Observer = NO_OBSERVER) -> None:
@@ -136,7 +141,7 @@ class Offsets:
         return copy
 
     def put(self, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """Commit the current record's offset. It replaces the committed offset of the partition."""
+        """Store the current record's offset as committed. Replace an earlier committed offset of the partition."""
         self.observer.store_offset(offset)
         self._put_into(self.committed.setdefault(group, {}), partition, offset)
 
@@ -153,7 +158,7 @@ class Offsets:
         offsets[partition] = offset
 
     def remove(self, group: str, partition: TopicPartition, by: int) -> None:
-        """Delete a committed offset."""
+        """Delete the committed offset of a partition, if the group has one."""
         self._remove_from(self.committed, group, partition, by)
 
     def remove_pending(self, producer: int, group: str, partition: TopicPartition, by: int) -> None:
@@ -175,11 +180,11 @@ class Offsets:
             if not offsets:
                 del groups[group]
 
-    def end_transaction(self, producer: int, *, commits: bool, by: int, whole_batches: bool) -> None:
-        """Apply a marker: commit the producer's pending offsets if the marker `commits`, otherwise drop them.
+    def end_transaction(self, producer: int, *, commits: bool, by: int, compares_batches: bool) -> None:
+        """Apply a marker. `commits` says whether the marker commits or aborts the producer's pending offsets.
 
-        A pending offset is committed only if it is newer than the committed offset. With `whole_batches`, the
-        `batch_offset` of both offsets is compared, otherwise the `record_offset`.
+        A pending offset is committed only if it is newer than the committed offset. To find the newer offset, compare
+        `batch_offset` if `compares_batches` is True, otherwise `record_offset`.
         """
         for group, offsets in self.pending.pop(producer, {}).items():
             self.producers[group].discard(producer)
@@ -188,14 +193,14 @@ class Offsets:
                 if not commits:
                     continue
                 committed = self.committed.get(group, {}).get(partition)
-                if committed is None or _order(committed, whole_batches) < _order(offset, whole_batches):
+                if committed is None or _is_newer(offset, committed, compares_batches):
                     self._put_into(self.committed.setdefault(group, {}), partition, offset)
                 else:
                     self.observer.set_fate(offset, Fate.SUPERSEDED, committed.record_offset)
 
 
 def pending_by_group(offsets: ShardOffsets) -> dict[str, dict[int, PartitionOffsets]]:
-    """Return the pending offsets of each group by producer id. The producer ids ascend."""
+    """Return the pending offsets by group id and then by producer id. The producer ids are in ascending order."""
     by_group: dict[str, dict[int, PartitionOffsets]] = {}
     for producer in sorted(offsets.pending):
         for group, partitions in offsets.pending[producer].items():
@@ -203,5 +208,7 @@ def pending_by_group(offsets: ShardOffsets) -> dict[str, dict[int, PartitionOffs
     return by_group
 
 
-def _order(offset: OffsetAndMetadata, whole_batches: bool) -> int:
-    return offset.batch_offset if whole_batches else offset.record_offset
+def _is_newer(offset: OffsetAndMetadata, other: OffsetAndMetadata, compares_batches: bool) -> bool:
+    if compares_batches:
+        return offset.batch_offset > other.batch_offset
+    return offset.record_offset > other.record_offset

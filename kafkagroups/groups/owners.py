@@ -1,15 +1,18 @@
 """The owner of each partition and each task in a group: a second owner fails the load.
 
-A record with a member's assignment replaces the member's previous assignment. The coordinator first removes the member
-as the owner of the previous partitions or tasks, and then makes it the owner of the new ones. What the coordinator
-checks depends on the release (SECOND_OWNER and SECOND_TASK_OWNER in records/refusals.py):
+Partitions belong to members of consumer groups. Tasks are the units of work in a streams group, and belong to the
+processes of its members. A record with a member's assignment replaces the member's previous assignment. The coordinator
+first removes the member as the owner of the previous partitions or tasks. Then the member becomes the owner of the new
+partitions or tasks. records/refusals.py lists the releases that refuse a second owner:
 
-    SECOND_OWNER holds         a partition has at most one owner; the removal fails if the member is not the owner
-    later releases             a member with a higher epoch replaces the owner; the removal is ignored if the member is
-                               not the owner
-    SECOND_TASK_OWNER holds    an active task has at most one process; the removal fails if the process of the member
-                               does not have the task; standby and warm-up tasks may have several processes
-    later releases             tasks are not checked
+    SECOND_OWNER               A partition has at most one owner. The load fails if the coordinator removes a member
+                               that is not the owner.
+    releases without it        A member with a higher epoch replaces the owner. A member that is not the owner is
+                               removed without an error.
+    SECOND_TASK_OWNER          An active task has at most one process. The load fails if the coordinator removes a
+                               process that does not have the task. Standby and warm-up tasks may have several
+                               processes.
+    releases without it        Tasks are not checked.
 
 Source: ConsumerGroup.addPartitionEpochs and removePartitionEpochs (3.9.2, 4.0.1, 4.0.2, 4.4.0),
 StreamsGroup.addTaskProcessId and removeTaskProcessIds (4.1.1).
@@ -32,11 +35,12 @@ from kafkagroups.records.versions import Version
 class Owners:
     """The owners of the partitions or tasks in one group.
 
-    `epochs` is only used in a consumer group. It contains the member epoch of the owner for each topic id and
-    partition. As in Kafka, the epoch identifies the owner. The other fields are only used in a streams group. For each
-    subtopology and task number, they contain the id of the process that runs the task (`active`), the ids of the
-    processes that copy the task's state (`standby`), and the ids of the processes that prepare to run the task
-    (`warmup`).
+    `epochs` is only used in a consumer group. For each topic id and partition, `epochs` contains the owner's member
+    epoch. As in Kafka, the epoch identifies the owner.
+
+    The other fields are only used in a streams group. Their keys are the subtopology (a part of the topology) and the
+    task number. `active` contains the id of the process that runs the task. `standby` contains the ids of the processes
+    that copy the task's state. `warmup` contains the ids of the processes that prepare to run the task.
     """
 
     epochs: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -45,26 +49,27 @@ class Owners:
     warmup: dict[str, dict[int, frozenset[str]]] = field(default_factory=dict)
 
     def copy(self) -> Owners:
-        """Return a copy. Changes of the copy do not change the original."""
+        """Return a copy. A change of the copy does not change this object."""
         return Owners(
-            {name: dict(parts) for name, parts in self.epochs.items()},
-            {name: dict(parts) for name, parts in self.active.items()},
-            {name: dict(parts) for name, parts in self.standby.items()},
-            {name: dict(parts) for name, parts in self.warmup.items()},
+            {topic_id: dict(epochs) for topic_id, epochs in self.epochs.items()},
+            {subtopology: dict(processes) for subtopology, processes in self.active.items()},
+            {subtopology: dict(processes) for subtopology, processes in self.standby.items()},
+            {subtopology: dict(processes) for subtopology, processes in self.warmup.items()},
         )
 
     def add_assignment(self, assignment: Any, epoch: int, process: str | None, kafka: Version) -> None:
-        """Make a member the owner of its assignment, i.e. of a value of type 8 or 22.
+        """Make a member the owner of the partitions or tasks in its assignment.
 
-        `epoch` is the member's epoch. `process` is the id of a streams member's process. `kafka` is the version of the
-        coordinator. Raises LoadFailed if the coordinator refuses the member as a second owner.
+        `assignment` is the value of a record of type 8 (consumer group) or 22 (streams group), or None. `epoch` is the
+        member's epoch. `process` is the id of a streams member's process; None if no record contains the id. `kafka` is
+        the version of the coordinator. Raises LoadFailed if the coordinator refuses a second owner.
         """
         if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
             refuses_second_owner = SECOND_OWNER.holds(kafka)
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
                 self._add_partitions(topics, epoch, refuses_second_owner)
         elif process is None:
-            return  # Kafka stores no owner of a task if the member has no record of type 19.
+            return  # The member's record of type 19 contains the process. Without this record, Kafka stores no owner.
         elif isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.holds(kafka):
             for active, standby, warmup in _task_lists(assignment):
                 self._add_tasks(active, process)
@@ -72,9 +77,10 @@ class Owners:
                 _add_copies(self.warmup, warmup, process)
 
     def remove_assignment(self, assignment: Any, epoch: int, process: str | None, kafka: Version) -> None:
-        """Remove a member as the owner of its previous assignment. The parameters are those of `add_assignment`.
+        """Remove a member as the owner of its previous assignment.
 
-        Raises LoadFailed if the member is not the owner and the coordinator checks this.
+        The parameters have the same meaning as in `add_assignment`. Raises LoadFailed if the member is not the owner
+        and the coordinator's release checks the owner.
         """
         if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
             refuses_second_owner = SECOND_OWNER.holds(kafka)
@@ -87,38 +93,38 @@ class Owners:
                 _remove_copies(self.warmup, warmup, process)
 
     def _add_partitions(self, topics: Iterable[Any], epoch: int, refuses_second_owner: bool) -> None:
-        for topic_id, partitions in _partitions_by_name(topics, "topic_id").items():
+        for topic_id, partitions in _numbers_by_id(topics, "topic_id").items():
             epochs = self.epochs.setdefault(topic_id, {})
             for partition in partitions:
-                previous = epochs.get(partition)
-                if previous is not None and (refuses_second_owner or previous >= epoch):
+                owner_epoch = epochs.get(partition)
+                if owner_epoch is not None and (refuses_second_owner or owner_epoch >= epoch):
                     raise LoadFailed(
                         f"partition {partition} of topic id {topic_id} cannot get an owner in epoch {epoch}, "
-                        f"because it already has one in epoch {previous}"
+                        f"because it already has one in epoch {owner_epoch}"
                     )
                 epochs[partition] = epoch
 
     def _remove_partitions(self, topics: Iterable[Any], epoch: int, refuses_second_owner: bool) -> None:
-        for topic_id, partitions in _partitions_by_name(topics, "topic_id").items():
+        for topic_id, partitions in _numbers_by_id(topics, "topic_id").items():
             epochs = self.epochs.get(topic_id)
             if epochs is None:
                 if refuses_second_owner:
                     raise LoadFailed(f"no partition of topic id {topic_id} has an owner, expected one in epoch {epoch}")
                 continue
             for partition in partitions:
-                previous = epochs.get(partition)
-                if previous == epoch:
+                owner_epoch = epochs.get(partition)
+                if owner_epoch == epoch:
                     del epochs[partition]
                 elif refuses_second_owner:
                     raise LoadFailed(
-                        f"partition {partition} of topic id {topic_id} has an owner in epoch {previous}, "
+                        f"partition {partition} of topic id {topic_id} has an owner in epoch {owner_epoch}, "
                         f"expected one in epoch {epoch}"
                     )
             if not epochs:
                 del self.epochs[topic_id]
 
     def _add_tasks(self, tasks: Iterable[Any], process: str) -> None:
-        for subtopology, numbers in _partitions_by_name(tasks, "subtopology_id").items():
+        for subtopology, numbers in _numbers_by_id(tasks, "subtopology_id").items():
             processes = self.active.setdefault(subtopology, {})
             for number in numbers:
                 if number in processes:
@@ -129,7 +135,7 @@ class Owners:
                 processes[number] = process
 
     def _remove_tasks(self, tasks: Iterable[Any], process: str | None) -> None:
-        for subtopology, numbers in _partitions_by_name(tasks, "subtopology_id").items():
+        for subtopology, numbers in _numbers_by_id(tasks, "subtopology_id").items():
             if subtopology not in self.active:
                 raise LoadFailed(f"no task of subtopology {subtopology} has a process, expected {process!r}")
             processes = self.active[subtopology]
@@ -142,14 +148,15 @@ class Owners:
 
 
 def _add_copies(copies: dict[str, dict[int, frozenset[str]]], tasks: Iterable[Any], process: str) -> None:
-    for subtopology, numbers in _partitions_by_name(tasks, "subtopology_id").items():
+    """Add a process to tasks that copy the state of active tasks. `copies` is `Owners.standby` or `Owners.warmup`."""
+    for subtopology, numbers in _numbers_by_id(tasks, "subtopology_id").items():
         processes = copies.setdefault(subtopology, {})
         for number in numbers:
             processes[number] = processes.get(number, frozenset()) | {process}
 
 
 def _remove_copies(copies: dict[str, dict[int, frozenset[str]]], tasks: Iterable[Any], process: str | None) -> None:
-    for subtopology, numbers in _partitions_by_name(tasks, "subtopology_id").items():
+    for subtopology, numbers in _numbers_by_id(tasks, "subtopology_id").items():
         if subtopology not in copies:
             raise LoadFailed(f"no copy of a task of subtopology {subtopology} has a process, expected {process!r}")
         processes = copies[subtopology]
@@ -162,9 +169,9 @@ def _remove_copies(copies: dict[str, dict[int, frozenset[str]]], tasks: Iterable
 
 
 def _task_lists(value: StreamsGroupCurrentMemberAssignmentValue) -> tuple[tuple[Any, Any, Any], ...]:
-    """Return the lists (active tasks, standby tasks, warm-up tasks) twice.
+    """Return two triples of lists: active tasks, standby tasks, warm-up tasks.
 
-    The first three lists are the tasks that the member keeps, the other three are the tasks that it has to give back.
+    The first triple has the tasks that the member keeps. The second triple has the tasks that it must give back.
     """
     return (
         (value.active_tasks, value.standby_tasks, value.warmup_tasks),
@@ -176,9 +183,9 @@ def _task_lists(value: StreamsGroupCurrentMemberAssignmentValue) -> tuple[tuple[
     )
 
 
-def _partitions_by_name(entries: Iterable[Any], name: str) -> dict[str, set[int]]:
-    """Return the set of partitions of each topic, or the set of task numbers of each subtopology.
+def _numbers_by_id(entries: Iterable[Any], id_field: str) -> dict[str, set[int]]:
+    """Return the partition numbers of each topic, or the task numbers of each subtopology.
 
-    `name` is the field with the id: "topic_id" or "subtopology_id". If an id occurs twice, its last entry is used.
+    `id_field` is "topic_id" or "subtopology_id". If an id occurs twice, its last entry is used.
     """
-    return {getattr(entry, name): set(entry.partitions) for entry in entries}
+    return {getattr(entry, id_field): set(entry.partitions) for entry in entries}

@@ -28,8 +28,8 @@ class LoadedPartition:
     """How much was read from one partition of the topic, and how its load ended.
 
     `segments`, `batches` and `records` are counts. `start_offset` is the first offset of the log. `next_offset` is the
-    first offset after the last batch that was read. `error` says why the load fails on a broker of the chosen version.
-    `damage` is where reading ended because the bytes are damaged.
+    first offset after the last batch that was read. `error` says why the load fails on a broker of the chosen version;
+    None if the load succeeds. `damage` is where reading ended because of wrong bytes; None if all bytes were read.
     """
 
     segments: int = 0
@@ -60,8 +60,8 @@ class Shard(ABC):
     `partition` is None if the log's folder has no partition number. `dialect` contains the reading rules of the
     coordinator's version. `offsets` are the offsets of all groups, also of groups that the coordinator does not have.
     `groups` are the groups that records created. A GroupRecord stands for a group whose record is not decoded yet.
-    `names` are the ids of all groups that have records in this log, in the order of the log. `failure` is the reason
-    why the load fails. The content that was replayed before the failure stays.
+    `seen_group_ids` are the ids of all groups that have records in this log, in the order of the log. `failure` is the
+    error that ended the load; None if there was no error. The effects of the records before the failure stay.
     """
 
     partition: int | None
@@ -69,21 +69,21 @@ class Shard(ABC):
     loaded: LoadedPartition = field(default_factory=LoadedPartition)
     offsets: ShardOffsets = field(default_factory=Offsets)
     groups: dict[str, AnyGroup | GroupRecord] = field(default_factory=dict)
-    names: dict[str, None] = field(default_factory=dict)
+    seen_group_ids: dict[str, None] = field(default_factory=dict)
     failure: LoadFailed | BadBytes | None = None
 
     @abstractmethod
     def replay(self, batches: Iterable[Batch], observer: Observer = NO_OBSERVER) -> None:
-        """Apply the next batches to this shard. Raises LoadFailed or BadBytes where a broker would fail."""
+        """Apply the next batches to this shard. Raises LoadFailed or BadBytes if a broker's load would fail."""
 
     @abstractmethod
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
         """Apply a record that is not an offset record. `offset` is the record's offset in the log."""
 
     def decode(self, log_record: LogRecord, file: str | None = None) -> tuple[Record, str]:
-        """Return the decoded record and its group id ("" for an unknown record type). Add the group id to `names`.
+        """Return the decoded record and its group id, or "" for an unknown record type.
 
-        `file` is the path of the segment. Errors contain it.
+        The group id is added to `seen_group_ids`. `file` is the path of the segment, for the error message.
         """
         try:
             record = decode(log_record.key, log_record.value, self.dialect)
@@ -94,13 +94,19 @@ class Shard(ABC):
         group_id = find_group_id(record)
         if group_id is None:
             return record, ""
-        self.names[group_id] = None
+        self.seen_group_ids[group_id] = None
         return record, group_id
 
     def copy_with_offsets(self, offsets: ShardOffsets) -> Self:
-        """Return a copy that has `offsets` instead of its own. Records can be replayed onto the copy."""
+        """Return a copy of this shard with other offsets. Records can be replayed onto the copy."""
         groups: dict[str, AnyGroup | GroupRecord] = {
             group_id: group if isinstance(group, GroupRecord) else copy_group(group)
             for group_id, group in self.groups.items()
         }
-        return replace(self, loaded=replace(self.loaded), offsets=offsets, groups=groups, names=dict(self.names))
+        return replace(
+            self,
+            loaded=replace(self.loaded),
+            offsets=offsets,
+            groups=groups,
+            seen_group_ids=dict(self.seen_group_ids),
+        )

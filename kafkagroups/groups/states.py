@@ -12,19 +12,22 @@ from enum import Enum
 class ClassicState(Enum):
     """The state of a classic group. Each value is Kafka's name of the state.
 
-    EMPTY has no members. The group exists until its offsets are deleted. A join starts a rebalance, and commits without
-    a generation are accepted. Next: PreparingRebalance (a member joins) or Dead (the last offset expired, or the group
-    is deleted or unloaded). To unload a group means that another broker becomes its coordinator.
+    EMPTY: the group has no members. The group exists until its offsets are deleted. A join starts a rebalance, and
+    commits without a generation are accepted. Next: PreparingRebalance (a member joins) or Dead (the last offset
+    expired, or the group is deleted or unloaded). A group is unloaded if another broker becomes the coordinator.
 
-    PREPARING_REBALANCE waits until all members have joined again, at most for the largest rebalance timeout. Next:
-    CompletingRebalance (all joined, or the time is over), Empty (no member joined) or Dead (unloaded).
+    PREPARING_REBALANCE: the coordinator waits until all members have joined again. It waits at most for the largest
+    rebalance timeout of the members. Next: CompletingRebalance (all members joined, or the time is over), Empty (no
+    member joined) or Dead (unloaded).
 
-    COMPLETING_REBALANCE waits for the leader's assignment. It was called AwaitingSync before Kafka 1.1. Next: Stable
-    (the leader synced), PreparingRebalance (a member joins, leaves or fails) or Dead (unloaded).
+    COMPLETING_REBALANCE: the coordinator waits for the leader's assignment. The state was called AwaitingSync before
+    Kafka 1.1. Next: Stable (the leader sent SyncGroup), PreparingRebalance (a member joins, leaves or fails) or Dead
+    (unloaded).
 
-    STABLE serves heartbeats and commits. Next: PreparingRebalance (a member joins, leaves or fails) or Dead (unloaded).
+    STABLE: all members have an assignment. Next: PreparingRebalance (a member joins, leaves or fails) or Dead
+    (unloaded).
 
-    DEAD is a group that is being removed. Requests of its members get the error COORDINATOR_NOT_AVAILABLE (before 2.3:
+    DEAD: the group is being removed. Requests of its members get the error COORDINATOR_NOT_AVAILABLE (before 2.3:
     UNKNOWN_MEMBER_ID). No other state follows.
     """
 
@@ -44,4 +47,4 @@ VALID_PREVIOUS_STATES: dict[ClassicState, frozenset[ClassicState]] = {
     ),
     ClassicState.EMPTY: frozenset({ClassicState.PREPARING_REBALANCE}),
 }
-"""For each state, the states that can come directly before it."""
+"""For each state, the states that can come directly before this state."""

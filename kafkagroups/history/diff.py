@@ -1,13 +1,13 @@
 """The differences between two loads (`diff`): of two logs, two moments, or two coordinators.
 
-Only differences in a broker's answers count:
+The differences in a broker's answers are found:
 
 - A group differs if its type, state, protocol type, protocol or members differ, or if only one load has the group.
 - An offset differs if its offset, metadata or leader epoch differs.
-- A pending commit (its transaction is open) differs if its producer, offset or metadata differs. This includes pending
-  commits of groups that the coordinator does not have.
+- A pending commit is a commit in an open transaction. A pending commit differs if its producer, offset or metadata
+  differs. Pending commits are compared even if the coordinator does not have the group.
 
-If one load does not have a group or an offset, the value of this load is null.
+If only one load has a group or an offset, the value of the other load is null.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ _OFFSET_FIELDS = ("offset", "metadata", "leader_epoch")
 _PENDING_FIELDS = ("producer_id", "offset", "metadata")
 
 
-def compare(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
-    """Return `{"groups": {group: [a, b]}, "offsets": {group: {topic-partition: [a, b]}}, "pending": …}`.
+def compare(first: Groups, second: Groups) -> dict[str, dict[str, Any]]:
+    """Return the differences between two loads: `{"groups": {…}, "offsets": {…}, "pending": {…}}`.
 
-    Each pair [a, b] contains different values of the two loads, as in `load --json`. "pending" has the same form as
-    "offsets".
+    "groups" has a pair for each group id. "offsets" and "pending" have a pair for each group id and topic partition. A
+    pair is a list of two values, as in `load --json`: the value in the first load, and the value in the second load.
     """
     groups = {}
     offsets = {}
     pending = {}
-    for group_id in sorted({*a, *b, *a.orphans, *b.orphans}):
-        group_a = _group_json(a, group_id)
-        group_b = _group_json(b, group_id)
-        if _compared_group_fields(group_a) != _compared_group_fields(group_b):
-            groups[group_id] = [group_a, group_b]
+    for group_id in sorted({*first, *second, *first.orphans, *second.orphans}):
+        first_group = _group_json(first, group_id)
+        second_group = _group_json(second, group_id)
+        if _select_group_fields(first_group) != _select_group_fields(second_group):
+            groups[group_id] = [first_group, second_group]
         offset_pairs = _find_differences(
-            _offsets_json(a, group_id), _offsets_json(b, group_id), _compared_offset_fields
+            _offsets_json(first, group_id), _offsets_json(second, group_id), _select_offset_fields
         )
         if offset_pairs:
             offsets[group_id] = offset_pairs
         pending_pairs = _find_differences(
-            _pending_json(a, group_id), _pending_json(b, group_id), _compared_pending_fields
+            _pending_json(first, group_id), _pending_json(second, group_id), _select_pending_fields
         )
         if pending_pairs:
             pending[group_id] = pending_pairs
@@ -63,27 +63,28 @@ def _pending_json(loaded: Groups, group_id: str) -> dict[str, Any]:
     return pending_json(group.pending) if group else {}
 
 
-def _compared_group_fields(group: dict[str, Any] | None) -> object:
-    return group and [group[name] for name in _GROUP_FIELDS]
+def _select_group_fields(group: dict[str, Any] | None) -> object:
+    return None if group is None else [group[name] for name in _GROUP_FIELDS]
 
 
-def _compared_offset_fields(offset: Any) -> object:
+def _select_offset_fields(offset: Any) -> object:
     return [offset[name] for name in _OFFSET_FIELDS]
 
 
-def _compared_pending_fields(commits: Any) -> object:
+def _select_pending_fields(commits: Any) -> object:
     return [[commit[name] for name in _PENDING_FIELDS] for commit in commits]
 
 
 def _find_differences(
-    a: dict[str, Any], b: dict[str, Any], select_fields: Callable[[Any], object]
+    first: dict[str, Any], second: dict[str, Any], select_fields: Callable[[Any], object]
 ) -> dict[str, list[Any]]:
-    """Return, by key, the pair of values in `a` and `b` if their selected fields differ or if only one of them exists.
+    """Return the pair of different values for each key. If only one load has the key, the other value is None.
 
     `select_fields` returns the fields of a value that are compared.
     """
     differences = {}
-    for key in dict.fromkeys([*a, *b]):
-        if key not in a or key not in b or select_fields(a[key]) != select_fields(b[key]):
-            differences[key] = [a.get(key), b.get(key)]
+    for key in dict.fromkeys([*first, *second]):
+        is_in_both = key in first and key in second
+        if not is_in_both or select_fields(first[key]) != select_fields(second[key]):
+            differences[key] = [first.get(key), second.get(key)]
     return differences

@@ -33,16 +33,17 @@ class Explanation:
     history
         The records of the group or of the offset, in the order of the log.
     answer
-        What a broker answers after the load, as in `load --json`; None if the broker does not have the group or offset.
+        The group or offset that a broker returns after the load, as in `load --json`. None if the broker does not have
+        the group or offset.
     waiting
-        The commits whose transaction is open. If a client requests stable offsets, a broker answers
-        UNSTABLE_OFFSET_COMMIT.
+        The commits whose transaction is open. As long as such a commit exists, a client that requests stable offsets
+        gets the error UNSTABLE_OFFSET_COMMIT.
     problems
         One line for each partition that is damaged or whose load fails.
     next_offsets
         For each partition that was read: the offset after the last batch that was read.
     error
-        Why the load of a partition with records of the group fails; None if it does not fail.
+        Why the load fails in partitions that contain records of the group; None if no such load fails.
     """
 
     group: str
@@ -56,8 +57,8 @@ class Explanation:
     error: str | None = None
 
 
-def choose_offset(topic: str | None, partition: int | None) -> TopicPartition | None:
-    """Return the topic-partition, or None if topic and partition are None. Raises UsageError if only one of them is."""
+def build_topic_partition(topic: str | None, partition: int | None) -> TopicPartition | None:
+    """Return the topic partition; None if both parameters are None. Raises UsageError if only one of them is None."""
     if topic is None and partition is None:
         return None
     if topic is None or partition is None:
@@ -75,9 +76,10 @@ def explain_group(
     partitions: int | None = None,
     stop: Stop = NO_STOP,
 ) -> Explanation:
-    """Load logs and return the history of a group, or of one of its offsets.
+    """Load logs and return the history of a group, or of the group's offset for one topic partition (`offset`).
 
-    `path` is the path in the messages. `partitions` is the topic's partition count, as in `kafkagroups.load`.
+    `path` is only used in messages. `partitions` is the partition count of the offsets topic, as in `kafkagroups.load`.
+    `stop` says where reading ends (log/stop.py).
     """
     fates = Fates(dialect, group)
     groups = load_logs(logs, dialect, path, partitions=partitions, stop=stop, engine=create_observed_engine(fates))
@@ -101,9 +103,9 @@ def explain_group(
 
 
 def _describe_failures(failed: Mapping[int | None, str], partitions: set[int | None]) -> str | None:
-    """Return why the loads of these partitions fail, or None if all these loads succeed.
+    """Return why the load fails in these partitions, or None if no load fails.
 
-    `failed` contains the reason for each partition whose load fails.
+    `failed` contains the reason for each partition of the topic whose load fails.
     """
     failures = [
         error if partition is None else f"partition {partition}: {error}"

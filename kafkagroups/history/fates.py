@@ -1,19 +1,20 @@
 """The fates of a log's records: each wins, or is superseded, deleted, aborted, …
 
-`Fates` is an observer (groups/observer.py) of the readable engine, the loader in plain Python. The verbs explain and
-stats are based on `Fates`. During the load, a record can be superseded, deleted or aborted by a later record. The fates
-of the remaining records are decided after the load. A remaining record wins if a broker answers from it; it is pending
-if its transaction is open. Otherwise:
+`Fates` is an observer (groups/observer.py) of the readable engine, the loader in plain Python. The commands `explain`
+and `stats` use `Fates`. During the load, a later record can supersede, delete or abort a record. The fates of the
+remaining records are decided after the load. A remaining record wins if a broker's answers depend on this record. A
+remaining record is pending if its transaction is open. The other remaining records have these fates:
 
-- Offsets of a group that the coordinator does not have are hidden by the tombstone that deleted the group.
+- If the coordinator does not have the group of an offset, the offset is hidden. The tombstone of the group hides it.
 - If the load of a partition fails, the remaining records in this partition are ignored.
-- If the broker answers for a group from another log partition, the group's remaining records in this log partition are
-  ignored.
+- If several partitions contain records of a group, the broker uses the records of only one partition. The group's
+  records in the other partitions are ignored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from kafkagroups.errors import BadBytes
 from kafkagroups.groups.log_records import OFFSET_KEYS, find_group_id
@@ -27,52 +28,65 @@ from kafkagroups.records.group_keys import MemberIdKey
 from kafkagroups.records.serde import Record, UnknownContent, decode
 from kafkagroups.records.versions import Dialect
 
+_CLASSIC_GROUP_TYPE = 2
+"""The record type of a classic group."""
 _GROUP_ENDING_TYPES = (2, 3, 11, 17)
 """A tombstone of one of these record types deletes its group."""
 _ELSEWHERE = "the group is answered from another partition: its home, or the first partition with its records"
+"""The home of a group is the partition that the hash of the group id chooses."""
 _NOT_REACHED = "the load does not get this far"
 
 _RecordPosition = tuple[int | None, int]
-"""A partition of the offsets topic and a record's offset in it."""
-_GroupKey = tuple[int, str]
-"""A group record's type, and what its key contains besides the group: a member id, a pattern, or "" for nothing."""
+"""A partition of the offsets topic, and the offset of a record in this partition."""
+
+
+class _GroupKey(NamedTuple):
+    """The key of a group record without the group id.
+
+    `detail` is the other field of the key: a member id or a regular expression. It is "" if there is no other field.
+    """
+
+    record_type: int
+    detail: str
 
 
 class Fates(Observer):
-    """The fates of a log's records, or only of the records of one `group`. An entry is the RecordFate of one record.
+    """The fates of a log's records. An entry is the RecordFate of one record.
 
-    Load logs with this observer, then call `settle` with the result of the load.
+    If `group` is not None, only the records of this group are wanted, and the other records have no entries. To use
+    this class, load logs with this observer. Then call `settle` with the result of the load.
     """
 
     def __init__(self, dialect: Dialect, group: str | None = None) -> None:
         self.dialect = dialect
         self.wanted_group = group
         self.records: dict[_RecordPosition, list[RecordFate]] = {}
-        """The entries by position. A valid batch can contain several records with the same offset."""
+        """The entries by position. A position can have several entries, because offsets in a batch can be equal."""
         self.partition: int | None = None
         self._batch_entries: list[RecordFate] = []
         """The entries of the current batch."""
         self._current: RecordFate | None = None
         """The entry of the record that the engine is applying now."""
         self._stored: dict[int, tuple[StoredOffset, RecordFate]] = {}
-        """By Python's `id` of a stored offset: the offset, and the entry of its record.
+        """Stored offsets, each with the entry of its record. The keys are Python's `id` of the stored offsets.
 
-        The offset is kept here, because Python could otherwise give its `id` to another object.
+        The stored offset is also kept in the values. Otherwise Python could free it and reuse its `id`.
         """
         self._ended_transactions: dict[int, set[TopicPartition]] = {}
-        """By Python's `id` of a marker's entry: the topic-partitions whose pending commits the marker ended."""
+        """The topic partitions in each ended transaction. The keys are Python's `id` of the entries of the markers."""
         self._newest_values: dict[tuple[int | None, str], dict[_GroupKey, RecordFate]] = {}
-        """By partition and group: for each key of a group record, the entry of its newest value."""
+        """The entry of the newest value of each group record. The keys are (partition, group id), then a _GroupKey."""
         self._group_ends: dict[tuple[int | None, str], int] = {}
-        """By partition and group: the offset of the tombstone that deleted the group."""
+        """The offset of the tombstone that deleted a group. The keys are (partition, group id)."""
 
-    def batch(self, partition: int | None, batch: Batch) -> None:
+    def start_batch(self, partition: int | None, batch: Batch) -> None:
         self.add_batch(partition, batch)
 
     def add_batch(self, partition: int | None, batch: Batch) -> list[tuple[RecordFate, Record | None]]:
-        """Add the records of a batch. Return an entry and a decoded record for each of them.
+        """Add the records of a batch. For each record, return its entry and the decoded record.
 
-        The decoded record is None for markers and for records that cannot be read.
+        The decoded record is None for markers and for records that cannot be read. If the batch cannot be read, the
+        result is empty.
         """
         self.partition = partition
         self._batch_entries = []
@@ -80,11 +94,12 @@ class Fates(Observer):
             records = batch.records
         except BadBytes:
             return []
-        entries = [self._marker_entry(record) if batch.is_control else self._entry(record) for record in records]
+        build_entry = self._build_marker_entry if batch.is_control else self._build_entry
+        entries = [build_entry(record) for record in records]
         for entry, _ in entries:
             entry.file = batch.file
             entry.producer_id = None if batch.producer_id == NO_PRODUCER_ID else batch.producer_id
-            # A marker is not wanted yet: `set_fate` adds it if it ends a transaction of the wanted group.
+            # A marker has no group. `set_fate` adds the marker's entry if the marker ends a commit of the wanted group.
             if self.wanted_group is None or entry.group == self.wanted_group:
                 self._keep(entry)
             self._batch_entries.append(entry)
@@ -93,7 +108,7 @@ class Fates(Observer):
     def _keep(self, entry: RecordFate) -> None:
         self.records.setdefault((entry.partition, entry.offset), []).append(entry)
 
-    def _marker_entry(self, record: LogRecord) -> tuple[RecordFate, None]:
+    def _build_marker_entry(self, record: LogRecord) -> tuple[RecordFate, Record | None]:
         entry = _new_entry(self.partition, record)
         try:
             marker_type = decode_control_key(record.key)
@@ -107,7 +122,7 @@ class Fates(Observer):
             entry.why = "a control record that is not a transaction marker"
         return entry, None
 
-    def _entry(self, log_record: LogRecord) -> tuple[RecordFate, Record | None]:
+    def _build_entry(self, log_record: LogRecord) -> tuple[RecordFate, Record | None]:
         entry = _new_entry(self.partition, log_record)
         try:
             record = decode(log_record.key, log_record.value, self.dialect)
@@ -143,55 +158,68 @@ class Fates(Observer):
         self.decide(entry, fate, by)
         if fate is not Fate.WINS:
             del self._stored[id(offset)]
-        # If only one group is wanted, a marker is kept only if it ends a transaction of this group.
+        if fate in (Fate.WINS, Fate.ABORTED) and self.wanted_group is not None:
+            self._keep_marker(entry)
+
+    def _keep_marker(self, commit: RecordFate) -> None:
+        """Keep the entry of the current marker, because the marker ended the transaction of this commit."""
         marker = self._current
-        ends_transaction = fate in (Fate.WINS, Fate.ABORTED)
-        if ends_transaction and self.wanted_group is not None and marker is not None and marker.fate is Fate.MARKER:
-            if id(marker) not in self._ended_transactions:
-                self._ended_transactions[id(marker)] = set()
-                self._keep(marker)
-            assert entry.key is not None
-            self._ended_transactions[id(marker)].add(entry.key)
+        if marker is None or marker.fate is not Fate.MARKER:
+            return
+        if id(marker) not in self._ended_transactions:
+            self._ended_transactions[id(marker)] = set()
+            self._keep(marker)
+        assert commit.key is not None
+        self._ended_transactions[id(marker)].add(commit.key)
 
     def _find_entry(self, offset: StoredOffset) -> RecordFate | None:
         """Return the entry of a stored offset's record; None if this record is not wanted."""
         stored = self._stored.get(id(offset))
         return None if stored is None else stored[1]
 
-    def group(self, group_id: str, record: Record, offset: int, was_known: bool, is_known: bool) -> None:
+    def end_group_record(self, group_id: str, record: Record, offset: int, was_known: bool, is_known: bool) -> None:
         if self.wanted_group is not None and group_id != self.wanted_group:
             return
-        live = self._newest_values.setdefault((self.partition, group_id), {})
-        key = (record.type, _key_detail(record))
+        newest_values = self._newest_values.setdefault((self.partition, group_id), {})
+        key = _GroupKey(record.type, _key_detail(record))
         if record.value is None:
-            self._end_records(live, [key], Fate.DELETED, offset)
+            self._end_values(newest_values, [key], Fate.DELETED, offset)
             if record.type in _GROUP_ENDING_TYPES and was_known and not is_known:
-                self._end_records(live, list(live), Fate.DELETED, offset, same_key=False)
+                self._end_values(newest_values, list(newest_values), Fate.DELETED, offset, has_same_key=False)
                 self._group_ends[self.partition, group_id] = offset
             return
-        # A classic value replaces a group of a newer type, and a value of a newer type replaces a simple group.
-        replaced = [other for other in live if other != key and (other[0] == 2) != (record.type == 2)]
-        self._end_records(live, replaced, Fate.SUPERSEDED, offset, same_key=False)
-        self._end_records(live, [key], Fate.SUPERSEDED, offset)
+        # A group is either classic or of a newer type (consumer, share, streams). A classic group record replaces a
+        # group of a newer type. A record of a newer type replaces a classic group that is Empty and has no protocol
+        # type. In both cases the earlier records of the group have no effect any longer.
+        is_classic = record.type == _CLASSIC_GROUP_TYPE
+        replaced_keys = [other for other in newest_values if (other.record_type == _CLASSIC_GROUP_TYPE) != is_classic]
+        self._end_values(newest_values, replaced_keys, Fate.SUPERSEDED, offset, has_same_key=False)
+        self._end_values(newest_values, [key], Fate.SUPERSEDED, offset)
         assert self._current is not None
-        live[key] = self._current
+        newest_values[key] = self._current
 
-    def _end_records(
-        self, live: dict[_GroupKey, RecordFate], keys: list[_GroupKey], fate: Fate, by: int, *, same_key: bool = True
+    def _end_values(
+        self,
+        newest_values: dict[_GroupKey, RecordFate],
+        keys: list[_GroupKey],
+        fate: Fate,
+        by: int,
+        *,
+        has_same_key: bool = True,
     ) -> None:
-        """Set the fate of the newest values of `keys`, and remove these values from `live`.
+        """Remove the values of these keys from `newest_values`, and set their fate.
 
-        `by` is the offset of the record that ends them.
+        `by` and `has_same_key` describe the record that ends the values, as in `decide`.
         """
         for key in keys:
-            if key in live:
-                self.decide(live.pop(key), fate, by, same_key=same_key)
+            if key in newest_values:
+                self.decide(newest_values.pop(key), fate, by, has_same_key=has_same_key)
 
-    def decide(self, entry: RecordFate, fate: Fate, by: int, *, same_key: bool = True) -> None:
-        """Set the fate of a record. A later record can still change it.
+    def decide(self, entry: RecordFate, fate: Fate, by: int, *, has_same_key: bool = True) -> None:
+        """Set the fate of a record. A later record can still change the fate.
 
-        `by` is the offset of the record that decides the fate. `same_key` says that this record has the same key. The
-        log cleaner then removes the older record, too.
+        `by` is the offset of the later record that decides the fate. `has_same_key` says whether this later record has
+        the same key. If so, the log cleaner removes the earlier record.
         """
         entry.fate = fate
         entry.by = by
@@ -199,10 +227,10 @@ class Fates(Observer):
     def settle(
         self, groups: Mapping[str, AnyGroup], orphans: Mapping[str, Orphan], failed: dict[int | None, str]
     ) -> None:
-        """Decide the fate of every remaining record from the result of the load.
+        """Decide the fate of every remaining record. The parameters are the result of the load.
 
-        `groups` are the coordinator's groups. `orphans` are offsets in memory without a group, by group id. `failed`
-        maps each partition whose load fails to the reason.
+        `groups` are the coordinator's groups. `orphans` are the offsets of groups that the coordinator does not have.
+        The keys of both are group ids. `failed` contains the reason for each partition whose load fails.
         """
         for entry in self:
             if entry.fate not in (None, Fate.WINS) or entry.group is None:
@@ -223,8 +251,8 @@ class Fates(Observer):
     def _settle_known(self, entry: RecordFate, group: AnyGroup) -> None:
         """Decide the fate of a record of a group that the coordinator has."""
         if entry.key is None:
-            live = self._newest_values.get((entry.partition, group.group_id), {})
-            if any(newest is entry for newest in live.values()):
+            newest_values = self._newest_values.get((entry.partition, group.group_id), {})
+            if any(newest_entry is entry for newest_entry in newest_values.values()):
                 entry.fate = Fate.WINS
             else:
                 _ignore(entry, _NOT_REACHED)
@@ -237,7 +265,7 @@ class Fates(Observer):
             _ignore(entry, "a share group has no offsets" if group.type == "share" else _NOT_REACHED)
 
     def _settle_orphan(self, entry: RecordFate, orphan: Orphan) -> None:
-        """Decide the fate of a record of a group whose offsets remain in memory without the group."""
+        """Decide the fate of a record of a group that the coordinator does not have, although it has the offsets."""
         if entry.key is None:
             _ignore(entry, _NOT_REACHED)
         elif self._is_stored(entry, orphan.offsets):
@@ -250,7 +278,7 @@ class Fates(Observer):
             _ignore(entry, _NOT_REACHED)
 
     def _is_stored(self, entry: RecordFate, offsets: KnownOffsets) -> bool:
-        """Return whether one of these offsets comes from this record."""
+        """Return whether one of these offsets comes from the record of this entry."""
         offset = None if entry.key is None else offsets.get(entry.key)
         return offset is not None and self._find_entry(offset) is entry
 
@@ -260,8 +288,12 @@ class Fates(Observer):
 
     def __iter__(self) -> Iterator[RecordFate]:
         """Iterate over the records in the order of the log."""
-        positions = sorted(self.records, key=lambda position: (-1 if position[0] is None else position[0], position[1]))
-        return (entry for position in positions for entry in self.records[position])
+        return (entry for position in sorted(self.records, key=_log_order) for entry in self.records[position])
+
+
+def _log_order(position: _RecordPosition) -> _RecordPosition:
+    partition, offset = position
+    return -1 if partition is None else partition, offset
 
 
 def _new_entry(partition: int | None, record: LogRecord) -> RecordFate:

@@ -16,29 +16,31 @@ class RecordFate:
     Attributes
     ----------
     partition, offset
-        The partition of the offsets topic, and the record's offset in this partition.
+        The partition of the offsets topic, and the record's offset in this partition. The partition is None if the
+        log's folder has no partition number.
     type, group
         The record type and the group id. None for markers and for records that cannot be read.
     key
-        The topic-partition of an offset record.
+        The topic partition in the key of an offset record; None for other records.
     member_id
-        The member id in the key of a member's record.
+        The member id in the key of a member's record; None for other records.
     fate
-        What became of the record; None until it is decided.
+        What happened to the record; None until the fate is decided.
     by
-        The offset (in the same log partition) of the record that superseded, deleted, committed, aborted or hid it.
+        The offset (in the same partition) of the record that decided the fate: the newer record, the tombstone or the
+        marker. None if no other record decided the fate.
     why
-        Why a record is ignored.
+        Why the record is ignored; None if the fate is not IGNORED.
     size
-        The record's bytes, uncompressed.
+        The record's size in bytes, uncompressed. `stats` replaces this size by the record's part of the batch on disk.
     timestamp
-        The record's timestamp, ms since the epoch.
+        The record's timestamp, in ms since the epoch. -1 means that the record has no timestamp.
     file
-        The path of the segment that contains the record.
+        The path of the segment that contains the record; None if the batch was not read from a file.
     committed
-        The committed offset in the value of an offset record.
+        The offset that an offset record commits; None for other records and tombstones.
     note
-        The metadata in the value of an offset record, or "commit" or "abort" for a marker.
+        The metadata in the value of an offset record, or "commit" or "abort" for a marker. None for other records.
     producer_id
         The producer id of the record's batch; None if the batch has no producer.
     """
@@ -61,7 +63,7 @@ class RecordFate:
 
 
 def history_json(entry: RecordFate) -> dict[str, Any]:
-    """Return one record of a history as JSON."""
+    """Return a record and its fate as JSON, for the output of `explain`."""
     assert entry.fate is not None
     fields: dict[str, Any] = {
         "partition": entry.partition,

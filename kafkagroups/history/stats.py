@@ -1,16 +1,17 @@
 """The statistics of a log (`stats`): live records, bytes, and open transactions.
 
-- A record is live if its fate (fates.py) is "wins" or "pending": a broker answers from it, or its transaction is open.
+- A record is live if its fate (fates.py) is "wins" or "pending". A broker's answers depend on a record that wins. A
+  record is pending as long as its transaction is open.
 - The bytes of a batch on disk, including its header, are divided among its records in proportion to the records' sizes.
   So the bytes of all rows add up to the bytes of the partition.
 - A row counts the records of one group, topic, record type or partition. Markers, unknown record types and empty
-  batches belong to no group. They are in a row named null.
+  batches belong to no group. These records are counted in a row named null.
 
 The last stable offset is the first offset of the oldest open transaction. Consumers with `read_committed` and the log
-cleaner stop at this offset. The cleaner also never cleans the active segment (the last one). `freed_bytes` estimates
-how many bytes a first pass of the cleaner would free: those of the records whose key has a newer record in the segments
-that may be cleaned. Tombstones and markers stay until their retention time is over. `written_by` names the Kafka
-versions that can have written the records.
+cleaner stop at this offset. The cleaner also never cleans the active segment, i.e. the last segment. `freed_bytes`
+estimates how many bytes a first pass of the cleaner would free. The cleaner frees a record if its key has a newer
+record, and both records are in segments that may be cleaned. Tombstones and markers stay until their retention time is
+over.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log
 from kafkagroups.records.versions import Dialect, VersionRange
 
-BY = ("group", "topic", "type", "partition")
-"""What one row of the statistics can count."""
+ROW_KINDS = ("group", "topic", "type", "partition")
+"""What one row of the statistics can stand for."""
 LOAD_RATE = 400_000
-"""The records per second that a broker of 3.9.2 or 4.3.1 loads: 10 million in 26 s, measured on two cores."""
+"""How many records a broker of 3.9.2 or 4.3.1 loads per second: 10 million in 26 s, measured on two cores."""
 
 
 @dataclass
 class OpenTransaction:
     """A producer's transaction without a marker.
 
-    `first_offset` and `since_ms` are the base offset and the time (ms) of the transaction's first batch. `groups` are
-    the groups for which the transaction commits offsets.
+    `first_offset` is the base offset of the transaction's first batch. `since_ms` is the time of this batch, in ms
+    since the epoch. `groups` are the ids of the groups for which the transaction commits offsets.
     """
 
     producer_id: int
@@ -54,10 +55,11 @@ class OpenTransaction:
 
 @dataclass
 class Count:
-    """The records and bytes of one row: of a group, topic, record type or partition.
+    """The numbers of records and bytes of one row, for example of one group.
 
-    `live_records` and `live_bytes` count the live records. `tombstones` counts the records without a value whose type
-    the coordinator reads. `in_partitions` are the partitions of the offsets topic that contain these records.
+    `records` and `bytes` count all records of the row. `live_records` and `live_bytes` count the live records.
+    `tombstones` counts the tombstones whose record type the coordinator reads. `in_partitions` are the partitions of
+    the offsets topic that contain records of the row.
     """
 
     records: int = 0
@@ -70,10 +72,12 @@ class Count:
 
 @dataclass
 class PartitionStats(Count):
-    """A partition of the offsets topic.
+    """The statistics of a partition of the offsets topic.
 
-    `uncleanable_bytes` counts the bytes that the cleaner may not clean now. `freed_bytes` estimates how many of the
-    other bytes a pass of the cleaner would free. `next_offset` is the offset after the last batch.
+    `segments` and `batches` are counts. The timestamps are the smallest and the largest timestamp of the records; None
+    if no record has a timestamp. `next_offset` is the offset after the last batch. `uncleanable_bytes` counts the bytes
+    that the cleaner may not clean now. `freed_bytes` estimates how many of the other bytes a pass of the cleaner would
+    free. `written_by` names the Kafka versions that can have written the records.
     """
 
     segments: int = 0
@@ -88,16 +92,19 @@ class PartitionStats(Count):
     written_by: str = ""
 
 
-def check_row_names(by: str) -> None:
-    """Raise UsageError if `by` is not one of BY."""
-    if by not in BY:
-        raise UsageError(f"by: expected one of {', '.join(BY)}, found {by!r}")
+def check_row_kind(by: str) -> None:
+    """Raise UsageError if `by` is not one of ROW_KINDS."""
+    if by not in ROW_KINDS:
+        raise UsageError(f"by: expected one of {', '.join(ROW_KINDS)}, found {by!r}")
 
 
 def count_logs(
     logs: Sequence[Log], dialect: Dialect, by: str = "group", *, path: str = "", partitions: int | None = None
 ) -> Stats:
-    """Load logs and return their statistics, with a row for each group, topic, type or partition."""
+    """Load logs and return their statistics. `by` is one of ROW_KINDS: what a row stands for.
+
+    `path` is only used in messages. `partitions` is the partition count of the offsets topic, as in `kafkagroups.load`.
+    """
     stats = Stats(dialect, by)
     groups = load_logs(logs, dialect, path, partitions=partitions, engine=create_observed_engine(stats))
     stats.settle(groups.groups, groups.orphans, groups.failed)
@@ -106,9 +113,11 @@ def count_logs(
 
 
 class Stats(Fates):
-    """The statistics of logs. `partitions` has a PartitionStats for each partition.
+    """The statistics of logs. An entry is the RecordFate of one record.
 
-    `rows` has a Count for each group, topic, type or partition, as `by` says. Load logs with this observer, then call
+    `by` is one of ROW_KINDS. `rows` has a Count for each group, topic, record type or partition, as `by` says. The key
+    None of `rows` means no group or topic. `partitions` has a PartitionStats for each partition. `problems` describe
+    the partitions that are damaged or whose load fails. To use this class, load logs with this observer. Then call
     `settle`, then `finish`. To save memory, the observer keeps only the entries of records that may still be live.
     """
 
@@ -119,30 +128,31 @@ class Stats(Fates):
         self.rows: dict[object, Count] = {}
         self.problems: list[str] = []
         self._open: dict[int | None, dict[int, OpenTransaction]] = {}
-        """The open transactions, by partition and producer id."""
+        """The open transactions of each partition by producer id."""
         self._writers: dict[int | None, set[VersionRange]] = {}
-        """By partition: which Kafka versions can have written its records."""
-        self._segments: dict[int | None, Counter[str]] = {}
-        """By partition: the bytes of each segment, in the order of the log."""
-        self._base_offsets: dict[int | None, list[int]] = {}
-        """By partition: the base offsets of these segments."""
-        self._replaced: dict[int | None, Counter[tuple[str, int]]] = {}
-        """By partition: the bytes of records whose key has a newer record.
+        """The Kafka versions that can have written the records of each partition."""
+        self._segment_bytes: dict[int | None, Counter[str]] = {}
+        """The number of bytes in each segment file of each partition, in the order of the log."""
+        self._segment_bases: dict[int | None, list[int]] = {}
+        """The base offsets of each partition's segments, in the same order."""
+        self._replaced_bytes: dict[int | None, Counter[tuple[str, int]]] = {}
+        """The number of bytes of records whose key has a newer record, for each partition.
 
-        A key of the counter is the file of the older record, and the base offset of the newer record's segment.
+        A key of the counter is a pair: the segment file of the older record, and the base offset of the newer record's
+        segment.
         """
 
-    def batch(self, partition: int | None, batch: Batch) -> None:
+    def start_batch(self, partition: int | None, batch: Batch) -> None:
         entries = self.add_batch(partition, batch)
-        count = self.partitions.setdefault(partition, PartitionStats())
-        count.batches += 1
-        count.bytes += batch.size
-        count.records += record_count(batch)
-        count.next_offset = batch.next_offset
+        stats = self.partitions.setdefault(partition, PartitionStats())
+        stats.batches += 1
+        stats.bytes += batch.size
+        stats.records += record_count(batch)
+        stats.next_offset = batch.next_offset
         self._count_segment(partition, batch)
         if not entries:
-            # The cleaner emptied the batch, or its records cannot be read.
-            self._row(None, partition).bytes += batch.size
+            # The cleaner removed all records of the batch, or the records cannot be read.
+            self._find_row(None, partition).bytes += batch.size
             return
         writers = self._writers.setdefault(partition, set())
         sizes = divide(batch.size, [entry.size for entry, _ in entries])
@@ -150,24 +160,24 @@ class Stats(Fates):
             if record is not None:
                 writers.add(writers_of(record, is_transactional=batch.is_transactional))
             entry.size = size
-            row = self._row(entry, partition)
+            row = self._find_row(entry, partition)
             row.records += 1
             row.bytes += size
             if entry.fate is Fate.TOMBSTONE:
                 row.tombstones += 1
-                count.tombstones += 1
+                stats.tombstones += 1
             if entry.fate is not None:
                 self._drop(entry)
             if entry.timestamp != NO_TIMESTAMP:
-                _widen_times(count, entry.timestamp)
+                _include_timestamp(stats, entry.timestamp)
         self._follow_transaction(partition, batch, [entry for entry, _ in entries])
 
     def _count_segment(self, partition: int | None, batch: Batch) -> None:
-        segments = self._segments.setdefault(partition, Counter())
+        segment_bytes = self._segment_bytes.setdefault(partition, Counter())
         file = batch.file or ""
-        if file not in segments:
-            self._base_offsets.setdefault(partition, []).append(base_offset_of(file))
-        segments[file] += batch.size
+        if file not in segment_bytes:
+            self._segment_bases.setdefault(partition, []).append(base_offset_of(file))
+        segment_bytes[file] += batch.size
 
     def _drop(self, entry: RecordFate) -> None:
         """Remove the entry of a record that can no longer be live."""
@@ -178,24 +188,28 @@ class Stats(Fates):
         else:
             del self.records[position]
 
-    def decide(self, entry: RecordFate, fate: Fate, by: int, *, same_key: bool = True) -> None:
+    def decide(self, entry: RecordFate, fate: Fate, by: int, *, has_same_key: bool = True) -> None:
         if fate is Fate.WINS:
             super().decide(entry, fate, by)
             return
         self._drop(entry)
-        if same_key:
-            bases = self._base_offsets[self.partition]
-            newer_segment = bases[max(bisect_right(bases, by) - 1, 0)]
-            replaced = self._replaced.setdefault(self.partition, Counter())
-            replaced[entry.file or "", newer_segment] += entry.size
+        if has_same_key:
+            replaced_bytes = self._replaced_bytes.setdefault(self.partition, Counter())
+            replaced_bytes[entry.file or "", self._find_segment_base(by)] += entry.size
 
-    def _row(self, entry: RecordFate | None, partition: int | None) -> Count:
-        row = self.rows.setdefault(self._row_name(entry, partition), Count())
+    def _find_segment_base(self, offset: int) -> int:
+        """Return the base offset of the segment that contains `offset` in the current partition."""
+        bases = self._segment_bases[self.partition]
+        return bases[max(bisect_right(bases, offset) - 1, 0)]
+
+    def _find_row(self, entry: RecordFate | None, partition: int | None) -> Count:
+        """Return the row that counts the record of this entry. If `entry` is None, the batch has no readable record."""
+        row = self.rows.setdefault(self._get_row_key(entry, partition), Count())
         if partition not in row.in_partitions:
             row.in_partitions.append(partition)
         return row
 
-    def _row_name(self, entry: RecordFate | None, partition: int | None) -> object:
+    def _get_row_key(self, entry: RecordFate | None, partition: int | None) -> object:
         if self.by == "partition":
             return partition
         if entry is None:
@@ -210,10 +224,9 @@ class Stats(Fates):
             if any(entry.fate is Fate.MARKER for entry in entries):
                 open_transactions.pop(batch.producer_id, None)
         elif batch.is_transactional:
-            # `first` is used only if no transaction of this producer is open.
-            since_ms = batch.records[0].timestamp if batch.records else batch.max_timestamp
-            first = OpenTransaction(batch.producer_id, batch.base_offset, since_ms)
-            transaction = open_transactions.setdefault(batch.producer_id, first)
+            batch_ms = batch.records[0].timestamp if batch.records else batch.max_timestamp
+            new_transaction = OpenTransaction(batch.producer_id, batch.base_offset, batch_ms)
+            transaction = open_transactions.setdefault(batch.producer_id, new_transaction)
             groups = {entry.group for entry in entries if entry.group is not None}
             transaction.groups = sorted(groups.union(transaction.groups))
 
@@ -221,42 +234,45 @@ class Stats(Fates):
         """Count the live records and the open transactions, which are known only after `settle`."""
         self.problems = problems
         for log in logs:
-            count = self.partitions.setdefault(log.partition, PartitionStats(next_offset=log.start_offset))
-            self._finish_partition(log, count)
+            stats = self.partitions.setdefault(log.partition, PartitionStats(next_offset=log.start_offset))
+            self._finish_partition(log, stats)
         for entry in self:
             if entry.fate in (Fate.WINS, Fate.PENDING):
-                for row in (self.partitions[entry.partition], self._row(entry, entry.partition)):
-                    row.live_records += 1
-                    row.live_bytes += entry.size
+                for count in (self.partitions[entry.partition], self._find_row(entry, entry.partition)):
+                    count.live_records += 1
+                    count.live_bytes += entry.size
 
-    def _finish_partition(self, log: Log, count: PartitionStats) -> None:
+    def _finish_partition(self, log: Log, stats: PartitionStats) -> None:
         transactions = self._open.get(log.partition, {}).values()
-        count.open_transactions = sorted(transactions, key=lambda transaction: transaction.first_offset)
-        count.last_stable_offset = count.next_offset
-        if count.open_transactions:
-            count.last_stable_offset = count.open_transactions[0].first_offset
-        bases = [base_offset_of(segment) for segment in log.segments]
-        count.segments = len(bases)
-        limit = min(bases[-1], count.last_stable_offset)
-        first_uncleanable = max((base for base in bases if base <= limit), default=bases[0])
-        for file, size in self._segments.get(log.partition, {}).items():
-            if base_offset_of(file) >= first_uncleanable:
-                count.uncleanable_bytes += size
-        for (file, newer_segment), size in self._replaced.get(log.partition, {}).items():
-            if max(base_offset_of(file), newer_segment) < first_uncleanable:
-                count.freed_bytes += size
-        count.written_by = describe_writers(self._writers.get(log.partition, ()))
+        stats.open_transactions = sorted(transactions, key=lambda transaction: transaction.first_offset)
+        stats.last_stable_offset = stats.next_offset
+        if stats.open_transactions:
+            stats.last_stable_offset = stats.open_transactions[0].first_offset
+        segment_bases = [base_offset_of(segment) for segment in log.segments]
+        stats.segments = len(segment_bases)
+        # The cleaner stops before the segment that contains the last stable offset, and before the active segment.
+        active_base = segment_bases[-1]
+        stop_offset = min(active_base, stats.last_stable_offset)
+        stop_base = max((base for base in segment_bases if base <= stop_offset), default=segment_bases[0])
+        for file, size in self._segment_bytes.get(log.partition, {}).items():
+            if base_offset_of(file) >= stop_base:
+                stats.uncleanable_bytes += size
+        for (older_file, newer_base), size in self._replaced_bytes.get(log.partition, {}).items():
+            if base_offset_of(older_file) < stop_base and newer_base < stop_base:
+                stats.freed_bytes += size
+        stats.written_by = describe_writers(self._writers.get(log.partition, ()))
 
 
-def _widen_times(count: PartitionStats, timestamp: int) -> None:
-    first_ms = count.first_timestamp_ms
-    last_ms = count.last_timestamp_ms
-    count.first_timestamp_ms = timestamp if first_ms is None else min(first_ms, timestamp)
-    count.last_timestamp_ms = timestamp if last_ms is None else max(last_ms, timestamp)
+def _include_timestamp(stats: PartitionStats, timestamp: int) -> None:
+    """Extend the range from `first_timestamp_ms` to `last_timestamp_ms` so that it contains this timestamp."""
+    first_ms = stats.first_timestamp_ms
+    last_ms = stats.last_timestamp_ms
+    stats.first_timestamp_ms = timestamp if first_ms is None else min(first_ms, timestamp)
+    stats.last_timestamp_ms = timestamp if last_ms is None else max(last_ms, timestamp)
 
 
 def divide(whole: int, sizes: Iterable[int]) -> list[int]:
-    """Divide the integer `whole` in proportion to `sizes`. The parts are integers and add up to `whole`."""
+    """Divide `whole` into parts in proportion to `sizes`. The parts are integers whose sum is `whole`."""
     weights = list(sizes)
     if not any(weights):
         weights = [1] * len(weights)

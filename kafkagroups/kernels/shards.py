@@ -82,8 +82,10 @@ def replay_fold(
     would fail.
     """
     shard.offsets = offsets
-    shard.names.update(dict.fromkeys(offsets.newest_values))
-    shard.names.update((record.plain_group_id, None) for record in other_records if record.plain_group_id is not None)
+    shard.seen_group_ids.update(dict.fromkeys(offsets.newest_values))
+    shard.seen_group_ids.update(
+        (record.plain_group_id, None) for record in other_records if record.plain_group_id is not None
+    )
     if isinstance(shard, ClassicShard):
         _replay_classic(shard, other_records)
     elif isinstance(shard, NewShard):

@@ -43,7 +43,7 @@ class Cache(ABC):
         Raise LoadFailed or BadBytes if a broker's load of the partition would fail. After the error, the cache has the
         same content as the broker's cache after the failed load.
         """
-        for group_id in shard.names:
+        for group_id in shard.seen_group_ids:
             partitions = self.partitions_of_groups.setdefault(group_id, [])
             if shard.partition not in partitions:
                 partitions.append(shard.partition)

@@ -11,7 +11,8 @@ from kafkagroups.replay.request import Reply, Request
 def join_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Send a recorded JoinGroup to the coordinator. In version 0 the session timeout is also the rebalance timeout."""
     body = request.body
-    rebalance_timeout = "rebalanceTimeoutMs" if request.version else "sessionTimeoutMs"
+    rebalance_timeout_field = "sessionTimeoutMs" if request.version == 0 else "rebalanceTimeoutMs"
+    can_have_null_protocol = request.version >= 7
 
     def write(result: JoinGroupResult) -> None:
         members = [
@@ -27,7 +28,7 @@ def join_group(coordinator: GroupCoordinator, request: Request, reply: Reply) ->
                 "errorCode": int(result.error),
                 "generationId": result.generation,
                 "protocolType": result.protocol_type,
-                "protocolName": result.protocol if request.version >= 7 else result.protocol or "",
+                "protocolName": result.protocol if can_have_null_protocol else result.protocol or "",
                 "leader": result.leader,
                 "skipAssignment": result.skip_assignment,
                 "memberId": result.member_id,
@@ -43,17 +44,18 @@ def join_group(coordinator: GroupCoordinator, request: Request, reply: Reply) ->
         client_id=request.client_id,
         client_host=request.client_host,
         session_timeout_ms=body["sessionTimeoutMs"],
-        rebalance_timeout_ms=body[rebalance_timeout],
+        rebalance_timeout_ms=body[rebalance_timeout_field],
         protocol_type=body["protocolType"],
         require_known_member_id=request.version >= 4,
-        skips_assignment=request.version >= 9,
+        supports_skip_assignment=request.version >= 9,
     ).then(write)
 
 
 def sync_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Send a recorded SyncGroup to the coordinator.
 
-    Since version 5 the request must contain the protocol type and the protocol (KIP-559).
+    Since version 5 the request must contain the protocol type and the protocol. The coordinator compares both with the
+    group's protocol (KIP-559).
     """
     body = request.body
     protocol_type = body.get("protocolType")
@@ -95,7 +97,7 @@ def heartbeat(coordinator: GroupCoordinator, request: Request, reply: Reply) -> 
 def leave_group(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Send a recorded LeaveGroup to the coordinator.
 
-    Before version 3 the request contains one member, and the response contains only the error of that member.
+    Before version 3 the request names one member, and the response contains one error for the request and this member.
     """
     body = request.body
     members = body.get("members", [{"memberId": body.get("memberId")}])

@@ -31,8 +31,8 @@ def offset_commit(coordinator: GroupCoordinator, request: Request, reply: Reply)
 def txn_offset_commit(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Send a recorded TxnOffsetCommit to the coordinator.
 
-    Since Kafka 2.0 a request below version 2 gets COORDINATOR_NOT_AVAILABLE while the group is loading, because these
-    old clients fail if they get COORDINATOR_LOAD_IN_PROGRESS.
+    Clients that send version 0 or 1 fail if they get COORDINATOR_LOAD_IN_PROGRESS. Since Kafka 2.0 these clients get
+    COORDINATOR_NOT_AVAILABLE instead.
     """
     body = request.body
     hides_loading = request.version < 2 and coordinator.settings.is_at_least(2, 0)
@@ -51,7 +51,7 @@ def txn_offset_commit(coordinator: GroupCoordinator, request: Request, reply: Re
         generation=body.get("generationId", -1),
         member_id=body.get("memberId", ""),
         group_instance_id=body.get("groupInstanceId"),
-        knows_abortable=request.version >= 4,
+        supports_abortable_error=request.version >= 4,
     ).then(write)
 
 
@@ -103,7 +103,7 @@ def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -
 def _move_group_error(
     result: OffsetFetchResult, partitions: list[TopicPartition] | None
 ) -> Mapping[TopicPartition, FetchedOffset]:
-    """Return the offsets for a response without a group error (before version 2): each partition gets the error."""
+    """Return the offsets with the group's error in each partition. Before version 2 a response has no group error."""
     if result.error is Errors.NONE:
         return result.offsets
     return {partition: FetchedOffset(error=result.error) for partition in partitions or ()}

@@ -303,7 +303,7 @@ def test_since_3_6_a_transaction_must_be_open(broker, version, found, knows, res
     """KIP-890; 3.9.2-txnodd 27, 49 against 2.8.2-txnodd 26: refused, and by then the group is there."""
     kafka = broker(version)
     kafka.coordinator.commits.verify = lambda *transaction: found
-    assert kafka.txn_commit("g", 1, knows_abortable=knows).value == {ORDERS: response}
+    assert kafka.txn_commit("g", 1, supports_abortable_error=knows).value == {ORDERS: response}
     assert kafka.listed() == {"g"}
 
 

@@ -308,7 +308,7 @@ class Broker:
             generation=int(generation),
             member_id=member,
             group_instance_id=instance,
-            knows_abortable=int(version) >= 4,
+            supports_abortable_error=int(version) >= 4,
         )
         self._print_response(
             "txncommit",

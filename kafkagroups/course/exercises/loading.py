@@ -46,7 +46,7 @@ def _replay_lines(lines: Lines, *, ignores_transactions: bool) -> CommittedOffse
     for record_offset, record_type, group, name, value, producer in lines:
         if record_type in ("commit", "abort") and producer is not None:
             # A line does not say which batch contains its record, so records are compared, and not batches.
-            offsets.end_transaction(producer, commits=record_type == "commit", by=record_offset, whole_batches=False)
+            offsets.end_transaction(producer, commits=record_type == "commit", by=record_offset, compares_batches=False)
         if record_type != "offset" or group is None or name is None:
             continue
         partition = parse_partition(name)

@@ -140,7 +140,7 @@ def write_shard(path: Path, shard: Shard) -> None:
     import numpy as np
 
     arrays: dict[str, Any] = {}
-    content: dict[str, Any] = {"loaded": shard.loaded, "names": list(shard.names)}
+    content: dict[str, Any] = {"loaded": shard.loaded, "names": list(shard.seen_group_ids)}
     if shard.failure is not None:
         content["failure"] = str(shard.failure)
     else:
@@ -194,7 +194,7 @@ def _restore_shard(content: Any, arrays: dict[str, Any], partition: int | None, 
     if not isinstance(loaded, LoadedPartition) or not isinstance(names, list):
         raise ValueError("expected the counts of a partition and a list of group ids")
     shard_class = ClassicShard if dialect.coordinator == "classic" else NewShard
-    shard = shard_class(partition, dialect, replace(loaded), names=dict.fromkeys(names))
+    shard = shard_class(partition, dialect, replace(loaded), seen_group_ids=dict.fromkeys(names))
     if "failure" in content:
         shard.failure = LoadFailed(str(content["failure"]))
         return shard

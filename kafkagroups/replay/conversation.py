@@ -11,9 +11,9 @@ from kafkagroups.replay.shapes import HEADER_LINE, check, check_line
 
 
 def read_conversation(path: str | Path) -> tuple[Json, list[Json]]:
-    """Return the header (the first line) of a conversation, and its other lines: one for each request or event.
+    """Return the header (the first line) of a conversation, and the other lines. Each line is a request or an event.
 
-    Raises UsageError, which contains the line number and the field, if the file is not a conversation.
+    If the file is not a conversation, raise UsageError with the line number and the field.
     """
     lines: list[Json] = []
     try:

@@ -8,28 +8,26 @@ from kafkagroups.replay.json_values import Json, encode_bytes
 from kafkagroups.replay.request import Reply, Request
 
 NOT_REQUESTED = -(2**31)
-"""The value of authorizedOperations if the client did not request it."""
+"""The value of the field authorizedOperations if the client did not request the field."""
+# The operations that a client may be authorized to do with a group. The numbers are the codes of Kafka's AclOperation.
 READ = 3
 DELETE = 6
 DESCRIBE = 8
 DESCRIBE_CONFIGS = 10
 ALTER_CONFIGS = 11
-"""The five operations that a client may be authorized to do with a group, as codes of Kafka's AclOperation."""
-GROUP_OPERATIONS = (
-    ((0, 1), (READ, DELETE, DESCRIBE)),
-    ((3, 3), (READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)),
-)
-"""Pairs of a Kafka version and the operations that a group supports since that version."""
+GROUP_OPERATIONS = (READ, DELETE, DESCRIBE)
+GROUP_OPERATIONS_SINCE_3_3 = (*GROUP_OPERATIONS, DESCRIBE_CONFIGS, ALTER_CONFIGS)
 
 
 def describe_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
     """Send a recorded DescribeGroups to the coordinator."""
-    operations = NOT_REQUESTED
+    operation_bits = NOT_REQUESTED
     if request.body.get("includeAuthorizedOperations"):
-        supported = [codes for version, codes in GROUP_OPERATIONS if coordinator.settings.is_at_least(*version)]
-        operations = sum(1 << code for code in supported[-1])  # one bit per operation, as in Kafka's response
+        is_at_least_3_3 = coordinator.settings.is_at_least(3, 3)
+        operations = GROUP_OPERATIONS_SINCE_3_3 if is_at_least_3_3 else GROUP_OPERATIONS
+        operation_bits = sum(1 << code for code in operations)
     groups = coordinator.describe_groups(request.body["groups"])
-    reply({"groups": [_write_group(group, operations) for group in groups]})
+    reply({"groups": [_write_group(group, operation_bits) for group in groups]})
 
 
 def list_groups(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
@@ -59,7 +57,7 @@ def delete_groups(coordinator: GroupCoordinator, request: Request, reply: Reply)
     reply({"results": [{"groupId": group_id, "errorCode": int(error)} for group_id, error in errors.items()]})
 
 
-def _write_group(group: DescribedGroup, operations: int) -> Json:
+def _write_group(group: DescribedGroup, operation_bits: int) -> Json:
     return {
         "errorCode": int(group.error),
         "groupId": group.group_id,
@@ -77,5 +75,5 @@ def _write_group(group: DescribedGroup, operations: int) -> Json:
             }
             for member in group.members
         ],
-        "authorizedOperations": NOT_REQUESTED if group.error else operations,
+        "authorizedOperations": NOT_REQUESTED if group.error else operation_bits,
     }

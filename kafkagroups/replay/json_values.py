@@ -1,4 +1,4 @@
-"""The JSON form of values in several requests: bytes, partitions, commits and errors."""
+"""The JSON form of values that several requests contain: bytes, partitions, commits and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def encode_bytes(data: bytes) -> str:
 
 
 def read_partitions(topics: Iterable[Json]) -> list[TopicPartition]:
-    """Return the partitions in the topics of an OffsetFetch request."""
+    """Return the partitions in an OffsetFetch request. `topics` is the field of the request with this name."""
     return [TopicPartition(topic["name"], number) for topic in topics for number in topic["partitionIndexes"]]
 
 
@@ -41,7 +41,7 @@ def read_commits(request: Json) -> dict[TopicPartition, OffsetCommit]:
 
 
 def write_topics(partitions: Mapping[TopicPartition, Any], write: Callable[[Any], Json]) -> list[Json]:
-    """Return the topics of a response as JSON.
+    """Return the field `topics` of a response: the JSON of each partition, grouped by topic.
 
     `partitions` has a value for each partition, for example an error. `write` returns the JSON fields for this value.
     """
@@ -52,5 +52,5 @@ def write_topics(partitions: Mapping[TopicPartition, Any], write: Callable[[Any]
 
 
 def write_error(error: Errors) -> Json:
-    """Return the JSON fields of a response that contains only an error code, or of such a partition in a response."""
+    """Return the JSON of a response, or of a partition in a response, that contains only an error code."""
     return {"errorCode": int(error)}

@@ -1,4 +1,4 @@
-"""The member ids of a recorded conversation, which our coordinator gives to its new members."""
+"""The member ids of a recorded conversation. Our coordinator gives these ids to its new members."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _MEMBER_ID = re.compile(r'"([^"]*-[0-9a-f]{8}-[0-9a-f-]{27})"')
 class RecordedMemberIds:
     """The member ids of a conversation, in their recorded order.
 
-    A real broker creates random member ids. The replay must give each member its recorded id, because later requests
-    contain it.
+    A real broker creates random member ids. The replay must give each member the recorded id, because the member's
+    later requests contain this id.
     """
 
     def __init__(self, lines: list[Json]) -> None:
@@ -26,18 +26,18 @@ class RecordedMemberIds:
         self._created_count = 0
 
     def prepare(self, line: Json) -> None:
-        """Store the member id from the recorded response to a JoinGroup. Call this before each request is replayed.
+        """Prepare the id that `supply` returns during the next request. Call this method before each request.
 
-        `line` has the request and its recorded response.
+        `line` has the request and its recorded response. Only the response to a JoinGroup contains a member id.
         """
         has_response = line["api"] == "JoinGroup" and line["response"]
         self._next_id = line["response"]["memberId"] if has_response else ""
 
     def supply(self, prefix: str) -> str:
-        """Return the id of a new member. `prefix` is its client id or instance id.
+        """Return the id of a new member. `prefix` is the member's client id or instance id.
 
-        The id comes from the recorded response to the request. If the request has no recorded response, the id is a
-        recorded id that begins with the prefix and is still unused. If there is no such id, a new id is created.
+        The id comes from the recorded response to the request. If the request has no recorded response, the id is an
+        unused recorded id that begins with the prefix. If there is no such id, the id is a new one.
         """
         if not self._next_id:
             unused_ids = (

@@ -1,14 +1,15 @@
 """The replay of a recorded conversation: its requests and restarts, at their recorded times.
 
 Timers that are due run before the next request. The decisions of other parts of the broker come from the recording:
-the ids of transactional producers, the time of each transaction marker, the topics, and the ids of new members. The
-time at which the broker deleted expired offsets is in no request, so the replay reads it from the recorded appends.
+the ids of transactional producers, the time of each transaction marker, the topics, and the ids of new members. No
+request says when the broker deleted expired offsets. The replay reads this time from the recorded appends to the log.
 
 Simpler than Kafka: if a client closes its connection, only the responses to this client are lost.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -39,7 +40,7 @@ class Player:
     Parameters
     ----------
     header, lines
-        The conversation, as `read_conversation` returns it. The times in its lines (`ms`, `up_ms`) are in ms since the
+        The conversation, as `read_conversation` returns it. The times in the lines (`ms`, `up_ms`) are in ms since the
         start of the conversation.
     out
         A new or empty folder.
@@ -56,18 +57,20 @@ class Player:
         self.topics: dict[str, int] = dict(header["topics"])
         self.zookeeper: dict[tuple[str, str, int], int] = {}
         self._member_ids = RecordedMemberIds(lines)
-        # The appends of the request that is replayed now. None while no request is replayed.
+        # The batches that the current request appends. None while no request is replayed.
         self._request_appends: list[Json] | None = None
+        # Why a batch is appended while no request is replayed, for the output.
         self._append_reason = ""
         self._output: list[Json] = []
-        self._expiration_times = [line["ms"] for line in lines if line.get("why") == "expiry"]
+        self._expiration_times_ms = [line["ms"] for line in lines if line.get("why") == "expiry"]
         self.coordinator = self._start_broker()
         self.transactions = Transactions(self.coordinator.manager.partition_for)
 
     def play(self) -> Iterator[Json]:
         """Replay the conversation. Yield a JSON line for each request, and for each append that no request caused.
 
-        The command `replay` prints these lines. If our coordinator did not answer a request, its response is null.
+        The command `replay` prints these lines. If our coordinator did not answer a request, the field `response` is
+        null.
         """
         for line in self.lines:
             if "api" in line:
@@ -95,27 +98,28 @@ class Player:
             verify=self._verify_transaction,
             zookeeper=self.zookeeper,
         )
-        coordinator.start_expiration(self._find_first_expiration())
+        coordinator.start_expiration(self._find_expiration_delay())
         return coordinator
 
-    def _find_first_expiration(self) -> int:
-        """Return how many ms after this start of the broker it deletes expired offsets for the first time.
+    def _find_expiration_delay(self) -> int:
+        """Return the delay, in ms, from this start of the broker to the first deletion of expired offsets.
 
-        This delay is computed from the recorded expirations (deletions of expired offsets) between this start and the
-        next restart.
+        The delay is computed from the recorded deletions of expired offsets between this start and the next restart.
         """
-        interval = self.settings.offsets_retention_check_interval_ms
+        interval_ms = self.settings.offsets_retention_check_interval_ms
         up_ms = self.clock.now_ms - self.start_ms
-        restarts = [line["ms"] for line in self.lines if line.get("event") == "restart"]
-        down_ms = min((ms for ms in restarts if ms > up_ms), default=None)
-        delays = [ms - up_ms for ms in self._expiration_times if ms >= up_ms and (down_ms is None or ms < down_ms)]
-        first_delay = delays[0] if delays else 0
-        # A broker schedules its expirations one interval apart, but a recorded expiration may be some ms late. `shifts`
-        # says how many ms each expiration is later than a schedule that begins with the first one (below 0: earlier).
-        # The expiration with the smallest shift had the smallest delay, so it is nearest to the broker's schedule.
-        half = interval // 2
-        shifts = ((delay - first_delay + half) % interval - half for delay in delays)
-        return (first_delay + min(shifts, default=0)) % interval or interval
+        restart_times_ms = [line["ms"] for line in self.lines if line.get("event") == "restart"]
+        down_ms = min((ms for ms in restart_times_ms if ms > up_ms), default=math.inf)
+        delays_ms = [ms - up_ms for ms in self._expiration_times_ms if up_ms <= ms < down_ms]
+        if not delays_ms:
+            return interval_ms
+        # A broker runs the deletions one interval apart, but a deletion can be recorded some ms late. Compare each
+        # deletion with a schedule that begins at the first recorded deletion. The deletion with the smallest lateness
+        # (it can be negative) is nearest to the broker's own schedule.
+        half_ms = interval_ms // 2
+        lateness_ms = [(delay_ms - delays_ms[0] + half_ms) % interval_ms - half_ms for delay_ms in delays_ms]
+        # A delay of 0 ms means that the first deletion is one interval away.
+        return (delays_ms[0] + min(lateness_ms)) % interval_ms or interval_ms
 
     def _verify_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partition: int
@@ -123,7 +127,7 @@ class Player:
         manager = self.coordinator.manager
         groups = manager.open_groups.get(producer_id, ())
         if any(manager.partition_for(group) == partition for group in groups):
-            # The log already contains this transaction, so Kafka does not ask the transaction coordinator.
+            # The partition already contains an offset of this transaction, so Kafka does not verify the transaction.
             return Errors.NONE
         return self.transactions.verify(transactional_id, producer_id, producer_epoch, partition)
 
@@ -145,7 +149,7 @@ class Player:
             self._apply_decision(line["api"], line["request"], line["response"])
 
     def _apply_decision(self, api: str, request: Json, response: Json) -> None:
-        """Handle a request to another part of the broker. The recorded response contains that part's decision."""
+        """Handle a request to another part of the broker, whose decision is in the recorded response."""
         if api == "InitProducerId":
             self.transactions.init_producer_id(request, response)
         elif api == "AddOffsetsToTxn":

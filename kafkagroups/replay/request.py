@@ -15,9 +15,10 @@ Reply = Callable[[Json], None]
 
 @dataclass(frozen=True)
 class Request:
-    """A request. `body` is its JSON.
+    """A request. `api` is the name of the request, for example "JoinGroup". `body` is the JSON of the request.
 
-    The fields have their newest names in every version of the request, as in Kafka's generated classes.
+    In every version of a request, the fields in `body` have the names of the newest version, as in Kafka's generated
+    classes.
     """
 
     api: str
@@ -28,4 +29,4 @@ class Request:
 
 
 Handler = Callable[[GroupCoordinator, Request, Reply], None]
-"""A function that sends a request to the coordinator and calls its `Reply` with the response, now or later."""
+"""A function that sends a request to the coordinator. It calls the `Reply` with the response, now or later."""

@@ -1,7 +1,7 @@
 """The APIs of a conversation: each API's handler, and the response fields of each version.
 
-The JSON is that of Kafka's own generated classes: fields have their newest names in every version, and bytes are
-base64 text. A response has only the fields of its version.
+The JSON has the form that Kafka's own generated classes write. In every version, fields have the names of the newest
+version, and bytes are base64 text. A response has only the fields that exist in its version.
 Source: the request and response schemas of 3.9, KafkaApis.scala.
 """
 
@@ -39,12 +39,15 @@ FIRST_VERSIONS: dict[str, dict[str, int]] = {
     "DescribeGroups": {"throttleTimeMs": 1, "authorizedOperations": 3, "groupInstanceId": 4},
     "ListGroups": {"throttleTimeMs": 1, "groupState": 4, "groupType": 5},
 }
-"""For each API: fields of the response, each with the first request version whose response has this field.
+"""For each API: fields of the response, each with the first version in which the response has this field.
 
 A field that is not listed is in every version.
 """
 API_RELEASES = {"DeleteGroups": (1, 1), "OffsetDelete": (2, 4)}
-"""The Kafka version that introduced the API. An older broker closes the connection without a response."""
+"""The Kafka version that introduced the API. The other APIs exist in every version that this package supports.
+
+A broker that does not have the API closes the connection without a response.
+"""
 
 
 def handle(coordinator: GroupCoordinator, request: Request, reply: Reply) -> None:
@@ -52,15 +55,16 @@ def handle(coordinator: GroupCoordinator, request: Request, reply: Reply) -> Non
 
     If the API does not exist in the coordinator's Kafka version, `reply` is never called.
     """
-    if coordinator.settings.is_before(*API_RELEASES.get(request.api, (0,))):
+    first_release = API_RELEASES.get(request.api, (0,))
+    if coordinator.settings.is_before(*first_release):
         return
 
     def send(response: Json) -> None:
         first_versions = FIRST_VERSIONS.get(request.api, {})
         missing_fields = {name for name, version in first_versions.items() if request.version < version}
         if request.api == "OffsetFetch" and request.version < 2:
-            # Only the group's error code is missing in these versions, and `offset_fetch` removes it. The partitions
-            # also have a field "errorCode", which must stay.
+            # In these versions the group has no field "errorCode", and `offset_fetch` has already removed this field.
+            # The partitions also have a field "errorCode", which must stay.
             missing_fields.discard("errorCode")
         reply(_remove_fields({"throttleTimeMs": 0, **response}, missing_fields))
 
@@ -68,6 +72,7 @@ def handle(coordinator: GroupCoordinator, request: Request, reply: Reply) -> Non
 
 
 def _remove_fields(value: Any, names: set[str]) -> Any:
+    """Return a copy of a JSON value without the fields in `names`, on every level."""
     if isinstance(value, dict):
         return {name: _remove_fields(field, names) for name, field in value.items() if name not in names}
     if isinstance(value, list):

@@ -1,12 +1,12 @@
 """The check of a recorded conversation: the fields that each line must have.
 
-A shape describes a JSON value. It is one of:
+A shape describes a JSON value. A shape is one of:
 
     a type            a value of that type (`bytes` is base64 text)
-    {name: shape}     an object with these fields; a name that ends with `?` may be missing
-    {str: shape}      an object with any names
-    [shape]           a list
-    (shape, None)     a value that may be null
+    {name: shape}     an object with these fields; if a name ends with `?`, the field may be missing
+    {str: shape}      an object with any field names, whose values have this shape
+    [shape]           a list whose elements have this shape
+    (shape, None)     a value of this shape, or null
 
 Only the fields that the replay (player.py) reads are checked.
 """
@@ -95,9 +95,9 @@ LATER_REQUEST_SHAPES: dict[str, tuple[int, Shape]] = {
     ),
     "OffsetFetch": (8, {"groups": [FETCHED_GROUP], "requireStable?": bool}),
 }
-"""For each API whose request fields changed: the first version with the new fields, and the shape since then.
+"""The APIs whose request fields changed: the first version with the new fields, and the shape since this version.
 
-`REQUEST_SHAPES` has the shape of the versions before that.
+`REQUEST_SHAPES` has the shape of the versions before the change.
 """
 RESPONSE_SHAPES: dict[str, Shape] = {
     "JoinGroup": {"memberId": str},
@@ -112,7 +112,7 @@ HEADER_LINE = {"broker": str, "config": dict, "partitions": int, "topics": {str:
 """The first line. `broker` is a Kafka version, `partitions` the partition count of the offsets topic, and `topics` the
 partition count of each other topic. `start_ms` is in ms since the epoch; all other times are in ms since `start_ms`."""
 REQUEST_LINE = {"n": int, "ms": int, "api": str, "api_version": int, "client_id": str, "request": dict}
-"""A request. `n` is its number, and `ms` the time at which it was sent."""
+"""A request. `n` is the number of the request, and `ms` is the time at which the client sent the request."""
 EVENT_LINES: dict[str, Shape] = {
     "restart": {"ms": int, "up_ms": int},
     "append": {
@@ -124,12 +124,15 @@ EVENT_LINES: dict[str, Shape] = {
         "appended": [{"partition": int}],
     },
 }
-"""The events: the broker is down from `ms` to `up_ms`, or it appended batches to the log for the reason `why`."""
+"""The events. "restart": the broker is down from `ms` to `up_ms`. "append": the broker appended batches to the log.
+
+`why` is the reason of the append. `marker` is "COMMIT" or "ABORT" if the append is a transaction marker.
+"""
 TYPE_NAMES = {str: "a string", int: "a whole number", bool: "true or false", bytes: "base64", dict: "an object"}
 
 
 def check_line(line: Any) -> None:
-    """Check a line after the header. Raises UsageError, which contains the field, if the line cannot be replayed."""
+    """Check a line after the header. Raises UsageError with the wrong field if the line cannot be replayed."""
     check(line, {"ms": int})
     if "api" in line:
         check(line, REQUEST_LINE)
@@ -146,9 +149,9 @@ def check_line(line: Any) -> None:
 
 
 def check(value: Any, shape: Shape, field: str = "") -> None:
-    """Check that a value has the shape. Raises UsageError if it has another shape.
+    """Check that a value has the shape. Raises UsageError if the value has another shape.
 
-    `field` is the path of the value in its line. The error message contains this path.
+    `field` is the path of the value in its line, for the error message. The path of the whole line is "".
     """
     if isinstance(shape, tuple):
         if value is not None:

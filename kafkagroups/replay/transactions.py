@@ -1,7 +1,7 @@
 """The open transactions of a recorded conversation, and the partitions in each transaction.
 
-`Transactions` replaces Kafka's transaction coordinator. It answers only the question of a group coordinator: is this
-partition in the producer's open transaction (`verify`)? Transaction markers come from the recording.
+`Transactions` replaces Kafka's transaction coordinator. A group coordinator asks the transaction coordinator one
+question: is this partition in the producer's open transaction (`verify`)? Transaction markers come from the recording.
 Source: TransactionCoordinator.handleVerifyPartitionsInTransaction (3.9).
 """
 
@@ -20,8 +20,8 @@ Json = dict[str, Any]
 class Transaction:
     """The newest transaction of a transactional id.
 
-    It consists of the id and epoch of its producer, and the partitions of the offsets topic in the transaction.
-    `is_ending` is True while the client has ended the transaction, but its marker is not written yet.
+    `partitions` are the partitions of the offsets topic that the transaction includes. `is_ending` is True from the
+    client's EndTxn request until the transaction's marker is written.
     """
 
     producer_id: int
@@ -31,9 +31,10 @@ class Transaction:
 
 
 class Transactions:
-    """The transactions by transactional id. Most methods take a request and its recorded response, both as JSON.
+    """The newest transaction of each transactional id.
 
-    `partition_for` returns the partition of the offsets topic that stores a group.
+    The parameters `request` and `response` are a recorded request and its recorded response as JSON. `partition_for`
+    returns the partition of the offsets topic that stores a group.
     """
 
     def __init__(self, partition_for: Callable[[str], int]) -> None:
@@ -41,16 +42,16 @@ class Transactions:
         self.by_id: dict[str, Transaction] = {}
 
     def init_producer_id(self, request: Json, response: Json) -> None:
-        """Store the producer id and its new epoch, with an empty transaction.
+        """Handle an InitProducerId: store the producer id and its new epoch, with an empty transaction.
 
-        If the previous transaction is open, a marker aborts it; this marker comes from the recording.
+        If the previous transaction is still open, it is aborted by a marker in the recording.
         """
         transaction = Transaction(response["producerId"], response["producerEpoch"])
         if response["errorCode"] == Errors.NONE and request["transactionalId"] is not None:
             self.by_id[request["transactionalId"]] = transaction
 
     def add_offsets(self, request: Json, response: Json) -> None:
-        """Add the group's partition to the transaction."""
+        """Handle an AddOffsetsToTxn: add the group's partition of the offsets topic to the transaction."""
         transaction = self.by_id.get(request["transactionalId"])
         if response["errorCode"] == Errors.NONE and transaction:
             if transaction.is_ending:
@@ -59,13 +60,13 @@ class Transactions:
             transaction.partitions.add(self.partition_for(request["groupId"]))
 
     def end(self, request: Json, response: Json) -> None:
-        """Set `is_ending`: until the transaction's marker is written, `verify` returns CONCURRENT_TRANSACTIONS."""
+        """Handle an EndTxn: until the transaction's marker is written, `verify` returns CONCURRENT_TRANSACTIONS."""
         transaction = self.by_id.get(request["transactionalId"])
         if response["errorCode"] == Errors.NONE and transaction:
             transaction.is_ending = True
 
     def end_with_marker(self, producer_id: int) -> None:
-        """End the producer's transaction, because its marker is written."""
+        """End the producer's transaction after the marker was written."""
         for transaction in self.by_id.values():
             if transaction.producer_id == producer_id:
                 transaction.partitions.clear()

@@ -1,4 +1,4 @@
-"""Simulated consumers that join, commit, leave and crash, on a clock of the caller."""
+"""Simulated consumers that join, commit, leave and crash. The caller advances their clock."""
 
 from kafkagroups.simulation.assignors import (
     ASSIGNORS,

@@ -1,14 +1,14 @@
 """The assignors of Kafka's clients, which the leader of a group runs.
 
-    range       Each topic is assigned separately: the members that subscribe to it get consecutive partitions. If the
-                partitions cannot be divided evenly, the first members get one partition more.
-    roundrobin  All partitions are assigned to the members in turn, in the order of topic and number. Members that do
-                not subscribe to the topic of a partition are skipped.
+    range       Each topic is assigned separately: each member that subscribes to the topic gets consecutive
+                partitions. If the partitions cannot be divided evenly, the first members get one partition more.
+    roundrobin  The partitions of all topics are assigned one by one, in the order of topic and number. Each partition
+                goes to the next member. A member that does not subscribe to the partition's topic is skipped.
     sticky      The assignment is as even as possible, and a member keeps as many of its partitions as possible.
 
 The members are ordered as in Kafka: first static members by instance id, then dynamic members by member id.
-`range_assignor` and `round_robin_assignor` return the same assignment as Kafka. The assignment of `sticky_assignor` is
-as even as the assignment of Kafka, but if several assignments are equally good, the two may differ.
+`range_assignor` and `round_robin_assignor` return the same assignment as Kafka. `sticky_assignor` returns an assignment
+that is as even as Kafka's. If several assignments are equally even, Kafka may choose another assignment.
 Simpler than Kafka: the racks of brokers and clients have no influence.
 Source: RangeAssignor.java, RoundRobinAssignor.java, AbstractPartitionAssignor.MemberInfo, AbstractStickyAssignor.java,
 all of 3.9.
@@ -38,25 +38,29 @@ class Subscriber:
 
 Assignments = dict[str, list[TopicPartition]]
 Assignor = Callable[[Iterable[Subscriber], Mapping[str, int]], Assignments]
-"""A function that returns the partitions by member id. Its arguments: the members, and each topic's partition count."""
+"""A function that returns the partitions by member id.
+
+Its first argument is the members. Its second argument is the partition count of each topic.
+"""
 
 
 def range_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
-    """Assign consecutive partitions of each topic to each member."""
+    """Assign consecutive partitions of each topic to each member. `topics` has the partition count of each topic."""
     ordered_members = _order_members(members)
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
     for topic in sorted(topics, key=_java_sort_key):
         readers = [member.member_id for member in ordered_members if topic in member.topics]
         for index, reader in enumerate(readers):
             quota, remainder = divmod(topics[topic], len(readers))
-            start = quota * index + min(index, remainder)
+            # The first `remainder` readers get one partition more than the quota.
             count = quota + 1 if index < remainder else quota
+            start = quota * index + min(index, remainder)
             assigned[reader] += [TopicPartition(topic, number) for number in range(start, start + count)]
     return assigned
 
 
 def round_robin_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
-    """Assign all partitions to the members in turn."""
+    """Assign each partition to the next member that subscribes. `topics` has the partition count of each topic."""
     ordered_members = _order_members(members)
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
     turns = cycle(ordered_members)
@@ -69,8 +73,9 @@ def round_robin_assignor(members: Iterable[Subscriber], topics: Mapping[str, int
 def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
     """Assign the partitions evenly, and let members keep the partitions that they own.
 
-    The result is even: no partition can be moved to a member that subscribes to its topic and has at least two
-    partitions fewer. If two members claim to own the same partition, the first of these members keeps it.
+    `topics` has the partition count of each topic. In the result, no partition can be moved to a subscribing member
+    that has at least two partitions fewer than the owner. If two members claim to own a partition, the first member
+    keeps the partition.
     """
     ordered_members = _order_members(members)
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
@@ -96,8 +101,8 @@ def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) ->
             owner[partition] = find_smallest_reader(partition)
             assigned[owner[partition]].append(partition)
     while True:
-        # The gain of a move is the difference between the owner's and the new owner's number of partitions. Make the
-        # move with the largest gain, until every gain is below 2 (such a move would not make the result more even).
+        # The gain of a move is the old owner's number of partitions minus the new owner's number of partitions. A move
+        # makes the result more even only if its gain is 2 or more. Make the move with the largest gain first.
         gains = {
             partition: len(assigned[owner[partition]]) - len(assigned[find_smallest_reader(partition)])
             for partition in readers
@@ -117,7 +122,7 @@ ASSIGNORS: dict[str, Assignor] = {
     "roundrobin": round_robin_assignor,
     "sticky": sticky_assignor,
 }
-"""The assignors by name. Members send these names in JoinGroup, and vote for one of these assignors."""
+"""The assignors by name. The members of a group send these names in JoinGroup."""
 
 
 def _order_members(members: Iterable[Subscriber]) -> list[Subscriber]:

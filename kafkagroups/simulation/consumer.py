@@ -11,11 +11,14 @@ There are two ways to use a consumer:
 - `request_join`, `request_sync` and `request_heartbeat` send one request. The caller passes the responses to
   `handle_join` and `handle_sync`.
 
-After an error the consumer joins again, as Kafka's client does. With UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION it gives
-up its partitions first, and with UNKNOWN_MEMBER_ID it joins as a new member. With FENCED_INSTANCE_ID it stops.
+After an error the consumer joins again, as Kafka's client does. Three errors have other effects:
+
+- UNKNOWN_MEMBER_ID: the consumer gives up its partitions and joins as a new member.
+- ILLEGAL_GENERATION: the consumer gives up its partitions and joins again with the same member id.
+- FENCED_INSTANCE_ID: the consumer stops, because another process has its instance id.
 
 Simpler than Kafka: the consumer supports only the eager protocol (a member gives up all partitions before a rebalance).
-It sends one request at a time, counts records instead of reading them, and commits only when `commit` is called.
+The consumer sends one request at a time, counts records instead of reading them, and commits only in `commit`.
 Source: AbstractCoordinator.java, ConsumerCoordinator.java (3.9).
 """
 
@@ -54,11 +57,12 @@ class ConsumerState(Enum):
 class Consumer:
     """A member of the group `group_id`.
 
-    `topics` are the topics to which the consumer subscribes. `assignors` are the names of the supported assignors,
-    the preferred one first. `partitions` has the partition count of each topic. `positions` has the offset that the
-    consumer reads next in each partition. `committed` has the offsets that the coordinator has confirmed as committed.
-    `waiting_for` is the request that waits for its response: "JoinGroup", "SyncGroup", or "" for no request.
-    `protocol_version` is the version of the byte layout of subscriptions and assignments.
+    `topics` are the topics to which the consumer subscribes. `partitions` has the partition count of each topic.
+    `assignors` are the names of the supported assignors; the preferred assignor is first. `positions` has the offset
+    that the consumer reads next in each partition. `committed` has the offsets that the coordinator has confirmed as
+    committed. `waiting_for` is the request that waits for its response: "JoinGroup", "SyncGroup", or "" for no request.
+    `protocol_version` is the version of the byte layout of subscriptions and assignments. A new consumer has the
+    generation -1.
     """
 
     coordinator: GroupCoordinator
@@ -79,23 +83,23 @@ class Consumer:
     committed: dict[TopicPartition, int] = field(default_factory=dict)
     _join_result: JoinGroupResult | None = None
     _responses: list[Callable[[], None]] = field(default_factory=list)
-    _session: int = 0
-    """A number that grows with each request of `poll`, each error and each crash. Older responses are then ignored.
+    _attempt: int = 0
+    """A number that grows with each request of `poll`, each error and each crash.
 
-    It has nothing to do with Kafka's session timeout.
+    A response is ignored if the number has grown since its request was sent.
     """
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """The partitions that the consumer reads now. Empty if the state is not STABLE."""
+        """The partitions that the consumer reads now; empty if the state is not STABLE."""
         return tuple(self.positions) if self.state is ConsumerState.STABLE else ()
 
     @property
     def is_leader(self) -> bool:
         """Whether the consumer must send assignments with its next SyncGroup."""
-        return (
-            self._join_result is not None and bool(self._join_result.members) and not self._join_result.skip_assignment
-        )
+        if self._join_result is None or self._join_result.skip_assignment:
+            return False
+        return bool(self._join_result.members)  # Only the leader receives the members.
 
     # What a real consumer does
 
@@ -120,28 +124,29 @@ class Consumer:
         if not self.assignment:
             return
         sent_offsets = dict(self.positions)
-        session = self._session
+        attempt = self._attempt
 
         def handle(errors: CommitErrors) -> None:
             self.committed |= {
                 partition: sent_offsets[partition] for partition, error in errors.items() if error is Errors.NONE
             }
             first_error = next((error for error in errors.values() if error is not Errors.NONE), None)
-            if first_error is not None and session == self._session and self.state is ConsumerState.STABLE:
+            is_current = attempt == self._attempt and self.state is ConsumerState.STABLE
+            if first_error is not None and is_current:
                 self._handle_error(first_error)
 
         offsets = {partition: OffsetCommit(offset) for partition, offset in sent_offsets.items()}
         self.request_commit(offsets).then(handle)
 
     def leave(self) -> None:
-        """Close the consumer. A static member sends no LeaveGroup, because it will usually start again soon."""
+        """Close the consumer. A static member sends no LeaveGroup, because it usually starts again soon."""
         if self.member_id and self.group_instance_id is None:
             self.request_leave()
         self.crash()
 
     def crash(self) -> None:
         """Stop without a LeaveGroup. Responses that arrive later are ignored."""
-        self._end_session()
+        self._ignore_earlier_responses()
         self.state = ConsumerState.GONE
         self.positions = {}
         self.member_id = ""
@@ -226,21 +231,22 @@ class Consumer:
     def request_heartbeat(self) -> Errors:
         """Send a Heartbeat and handle its error.
 
-        REBALANCE_IN_PROGRESS is ignored if the member is already joining, i.e. a JoinGroup or SyncGroup waits for its
-        response, or the SyncGroup comes next.
+        REBALANCE_IN_PROGRESS is ignored if the member is already joining. A member is joining while a JoinGroup or
+        SyncGroup waits for its response, and before it sends the SyncGroup.
         """
         error = self.coordinator.heartbeat(
             self.group_id, self.generation, self.member_id, group_instance_id=self.group_instance_id
         )
         is_joining = bool(self.waiting_for) or self.state is ConsumerState.SYNCING
-        if error is not Errors.NONE and not (is_joining and error is Errors.REBALANCE_IN_PROGRESS):
+        is_ignored = is_joining and error is Errors.REBALANCE_IN_PROGRESS
+        if error is not Errors.NONE and not is_ignored:
             self._handle_error(error)
         return error
 
     def request_commit(
         self, offsets: Mapping[TopicPartition, OffsetCommit], generation: int | None = None
     ) -> ResponseFuture[CommitErrors]:
-        """Send an OffsetCommit. If `generation` is given, it replaces the member's own generation."""
+        """Send an OffsetCommit with a generation. If `generation` is None, send the member's own generation."""
         return self.coordinator.offset_commit(
             self.group_id,
             offsets,
@@ -269,12 +275,12 @@ class Consumer:
 
     def _handle_error(self, error: Errors) -> None:
         if error is Errors.FENCED_INSTANCE_ID:
-            self._end_session()
+            self._ignore_earlier_responses()
             self.state = ConsumerState.GONE
             self.positions = {}
             return
         if error in (Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION):
-            # The group has removed this member, or has a newer generation, so others may have its partitions now.
+            # The group has removed this member or has a newer generation. Other members may have its partitions now.
             self.generation = -1
             self.positions = {}
         if error is Errors.UNKNOWN_MEMBER_ID:
@@ -287,25 +293,24 @@ class Consumer:
             handle()
 
     def _defer(self, handle: Callable[[Result], None]) -> Callable[[Result], None]:
-        """Return a callback that keeps a response until the next poll. The poll then calls `handle` with the response.
+        """Return a callback that stores a response until the next poll. The poll then calls `handle` with the response.
 
         The response is ignored if the consumer sends another request, crashes, or starts again before that poll.
         """
-        self._session += 1
-        session = self._session
+        self._attempt += 1
+        attempt = self._attempt
 
-        def handle_in_session(result: Result) -> None:
-            if session == self._session:
+        def handle_if_current(result: Result) -> None:
+            if attempt == self._attempt:
                 handle(result)
 
-        return lambda result: self._responses.append(lambda: handle_in_session(result))
+        return lambda result: self._responses.append(lambda: handle_if_current(result))
 
     def _join_again(self) -> None:
-        self._end_session()
+        self._ignore_earlier_responses()
         self.state = ConsumerState.JOINING
 
-    def _end_session(self) -> None:
-        """Make sure that responses to earlier requests are ignored."""
-        self._session += 1
+    def _ignore_earlier_responses(self) -> None:
+        self._attempt += 1
         self.waiting_for = ""
         self._join_result = None

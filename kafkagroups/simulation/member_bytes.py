@@ -27,8 +27,8 @@ def write_subscription(
 ) -> bytes:
     """Return the bytes of a subscription.
 
-    `owned` are the partitions that the member has now. `version` is the version of the byte layout; only version 2 and
-    later contain the generation.
+    `owned` are the partitions that the member has now. `version` is the version of the byte layout. Version 1 and later
+    contain the owned partitions. Version 2 and later contain the generation.
     """
     subscription = ConsumerProtocolSubscription(
         topics=tuple(sorted(topics)),

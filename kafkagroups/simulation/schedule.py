@@ -12,7 +12,10 @@ HEARTBEAT_INTERVAL_MS = 3_000
 
 
 def poll_regularly(consumers: Sequence[Consumer], clock: Clock, ms: int, every_ms: int = HEARTBEAT_INTERVAL_MS) -> None:
-    """Let each consumer poll every `every_ms`, until `ms` have passed. The consumers poll one after another."""
+    """Let the consumers poll one after another, and repeat this every `every_ms` milliseconds.
+
+    The function returns when the clock has advanced by `ms` milliseconds.
+    """
     end_ms = clock.now_ms + ms
     while clock.now_ms < end_ms:
         for consumer in consumers:
@@ -23,8 +26,8 @@ def poll_regularly(consumers: Sequence[Consumer], clock: Clock, ms: int, every_m
 def run_random_actions(consumers: Sequence[Consumer], clock: Clock, seed: int, steps: int) -> list[str]:
     """Let a random consumer poll, commit, leave, crash or start, and repeat this `steps` times.
 
-    The same `seed` produces the same actions. Returns a line of text for each step, with the time (in ms), the client
-    id and the action.
+    The same `seed` produces the same actions. Returns a line of text for each step: the time (in ms since the epoch),
+    the client id and the action.
     """
     random = Random(seed)
     lines = []

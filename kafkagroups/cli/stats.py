@@ -34,7 +34,10 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_paths(parser)
     parser.add_argument(
-        "--by", choices=ROW_KINDS, default="group", help="one row for each group, topic, type or partition (default: group)"
+        "--by",
+        choices=ROW_KINDS,
+        default="group",
+        help="one row for each group, topic, type or partition (default: group)",
     )
     parser.add_argument(
         "--top", type=int, metavar="N", help=f"only the N largest rows (default: {DEFAULT_ROWS}; with --json: all rows)"

@@ -28,7 +28,7 @@ class DeleteRequests:
 
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
         """Delete the groups that are Empty, and their offsets. Return an error code for each group id."""
-        errors = {}
+        errors: dict[str, Errors] = {}
         deleted_groups = []
         for group_id in dict.fromkeys(group_ids):
             group = self.manager.get_group(group_id)

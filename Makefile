@@ -4,12 +4,15 @@
 
 PY := .venv/bin/python
 NBVAL := --nbval --nbval-current-env --nbval-sanitize-with tests/sanitize.cfg --nbval-cell-timeout 120
+# The tests start Spark about thirty times. With these options, the start of its JVM takes a quarter of the CPU time.
+SPARK_CLASSES := .venv/spark-classes.jsa
+SPARK_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -XX:SharedArchiveFile='$(CURDIR)/$(SPARK_CLASSES)'
 # Two workers. Each takes whole files, in the order of tests/conftest.py: the slow files first.
-PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST := SPARK_SUBMIT_OPTS="$(SPARK_JVM)" $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # The timed gates need the whole machine, so they run alone.
 GATES := tests/benchmarks/test_gates.py
 RUN_GATES := $(PY) -m pytest -p no:nbval -s $(GATES)
-OUTSIDE := broker or browser
+OUTSIDE := broker or browser or cluster
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile
@@ -20,10 +23,10 @@ lab: .venv/.learn ## set up, check, open JupyterLab (with LAB_ARGS="…")
 demo: .venv/.learn ## set up, then a tour of half a minute: a record, a shop's groups, a million records on Spark
 	@$(PY) tools/demo.py
 
-test: .venv/.develop ready ## every test that needs no broker and no browser, under 10 minutes with the set-up
+test: .venv/.develop ready ## every test that needs no broker, browser or cluster, under 10 minutes with the set-up
 	$(PYTEST) $(NBVAL) -m "not ($(OUTSIDE))" notebooks tests $(PYTEST_ARGS)
 
-test-all: .venv/.develop brokers ## what `make test` leaves out: brokers, the browser, timed gates
+test-all: .venv/.develop brokers ## what `make test` leaves out: brokers, the browser, Spark clusters, timed gates
 	$(PYTEST) -p no:nbval -m "$(OUTSIDE)" tests --ignore $(GATES) $(PYTEST_ARGS)
 	$(RUN_GATES)
 
@@ -43,10 +46,13 @@ bench: .venv/.develop brokers ## compare the package with everything else that l
 
 # The checks and the compiler need one core each. Without `kernels`, both workers would compile the same functions.
 ready: .venv/.develop
-	@$(MAKE) --no-print-directory -j 2 -o .venv/.develop lint kernels
+	@$(MAKE) --no-print-directory -j 2 -o .venv/.develop lint kernels $(SPARK_CLASSES)
 
 kernels: .venv/.develop
 	@$(PY) -m tests.kernels.compile
+
+$(SPARK_CLASSES): .venv/.develop
+	@SPARK_SUBMIT_OPTS="$(SPARK_JVM)" $(PY) -m tests.spark.archive_classes $@
 
 lint: .venv/.develop
 	$(PY) -m ruff check .

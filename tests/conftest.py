@@ -17,6 +17,7 @@ IN_CI = os.environ.get("CI") == "true"
 # marker: the commands that its tests need, each with its name for people
 NEEDS = {
     "java": [("JAVA", "Java 17 or newer")],
+    "cluster": [("JAVA", "Java 17 or newer")],
     "browser": [("chromium", "Chromium")],
     "fuzz": [("ATHERIS", "atheris")],
     "broker": [("mvn", "Maven"), ("JAVA", "Java 17 or newer")],

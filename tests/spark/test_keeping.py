@@ -16,8 +16,9 @@ from kafkagroups import synth
 from kafkagroups.loading import snapshots
 from tests.kernels.same import shape
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.cluster]
 JOB = Path(__file__).with_name("keep_job.py")
+COORDINATORS = ("classic", "new")
 
 
 def feed(whole, topic, seed, seconds):
@@ -41,8 +42,8 @@ def feed(whole, topic, seed, seconds):
         time.sleep(seconds * more / total)
 
 
-def start(topic, folder, coordinator, *now):
-    job = [sys.executable, str(JOB), str(topic), str(folder), coordinator, *now]
+def start(topic, folder, *now):
+    job = [sys.executable, str(JOB), str(topic), str(folder), *now]
     return subprocess.Popen(job, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -55,35 +56,42 @@ def same(given, wanted):
     return shape(given) == shape(wanted)
 
 
-@pytest.mark.parametrize("coordinator", ["new", "classic"])
-def test_killed_at_random(coordinator, tmp_path):
-    """The stream is killed twice while the topic grows. Then the snapshot gives the answers of a load."""
+def test_a_kept_snapshot_survives_kills_while_the_topic_grows(tmp_path):
+    """The stream is killed twice. Each snapshot equals a load of what it has read; the last one equals a whole load."""
     whole = tmp_path / "whole"
     topic = tmp_path / "topic"
     folder = tmp_path / "state"
     settings = {"transactional": 0.5, "generations": 0.02, "metadata": 0.1, "width": None, "segment_bytes": 300_000}
     synth.write(whole, 20_000, partitions=4, groups=60, **settings)
     topic.mkdir()
-    rnd = random.Random(coordinator)
+    rnd = random.Random(1)
     feeder = threading.Thread(target=feed, args=(whole, topic, 1, 12), daemon=True)
     feeder.start()
     for _ in range(2):
-        process = start(topic, folder, coordinator)
+        process = start(topic, folder)
         assert process.stdout.readline() == "started\n", process.stdout.read()
         time.sleep(rnd.uniform(1, 4))
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        if (folder / "snapshot.json").exists():
-            read = snapshots.Snapshot.read(folder)
-            for partition, state in read.states.items():
-                given = snapshots.Snapshot(read.dialect, {partition: state}).groups()
-                log = topic / f"__consumer_offsets-{partition}"
-                assert same(given, kg.load(log, coordinator, until=state.loaded.next_offset))
+        for coordinator in COORDINATORS:
+            compare_with_partial_loads(topic, folder / coordinator, coordinator)
     feeder.join()
-    last = start(topic, folder, coordinator, "now")
+    last = start(topic, folder, "now")
     said, _ = last.communicate(timeout=120)
     assert last.returncode == 0, said
-    wanted = kg.load(topic, coordinator)
-    given = snapshots.Snapshot.read(folder).groups()
-    assert len(wanted) > 50 and {p.damage for p in wanted.partitions.values()} == {None}
-    assert same(given, wanted)
+    for coordinator in COORDINATORS:
+        wanted = kg.load(topic, coordinator)
+        given = snapshots.Snapshot.read(folder / coordinator).groups()
+        assert len(wanted) > 50 and {p.damage for p in wanted.partitions.values()} == {None}
+        assert same(given, wanted)
+
+
+def compare_with_partial_loads(topic, folder, coordinator):
+    """Compare each partition's state in a snapshot with a load up to the offset that the state has reached."""
+    if not (folder / "snapshot.json").exists():
+        return
+    snapshot = snapshots.Snapshot.read(folder)
+    for partition, state in snapshot.states.items():
+        given = snapshots.Snapshot(snapshot.dialect, {partition: state}).groups()
+        log = topic / f"__consumer_offsets-{partition}"
+        assert same(given, kg.load(log, coordinator, until=state.loaded.next_offset))

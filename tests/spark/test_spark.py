@@ -279,6 +279,7 @@ def test_the_fall_back_starts_java_without_the_missing_module(tmp_path):
     assert "runs Spark in one process only" in done.stderr
 
 
+@pytest.mark.cluster
 def test_executors_without_the_package_one_of_them_killed(tmp_path):
     """The result is right on executors without the package, even if one of them is killed at work."""
     import pyspark

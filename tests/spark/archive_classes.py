@@ -1,0 +1,39 @@
+"""Archives the Java classes that Spark loads at its start: `python -m tests.spark.archive_classes ARCHIVE`.
+
+The tests start Spark about thirty times. With an archive of the classes (a CDS archive of the JVM), a start takes half of
+the time. Without Java, no archive is written; Spark then reads its classes from the jars.
+"""
+
+import os
+import shlex
+import sys
+import tempfile
+
+from kafkagroups import spark as kgs
+from kafkagroups import synth
+from kafkagroups.spark.java import NoJava, find_java
+
+LONGEST_DUMP_SECONDS = 120
+
+
+def archive_classes(archive: str) -> None:
+    """Run one load on Spark. Its JVM writes the archive when it ends."""
+    options = shlex.split(os.environ.get("SPARK_SUBMIT_OPTS", ""))
+    options = [option for option in options if not option.startswith("-XX:SharedArchiveFile")]
+    os.environ["SPARK_SUBMIT_OPTS"] = shlex.join([*options, f"-XX:ArchiveClassesAtExit={archive}"])
+    session = kgs.session("local[1]", memory="1g")
+    with tempfile.TemporaryDirectory() as folder:
+        synth.write(folder, records=100, partitions=2, groups=4)
+        kgs.load(folder, session=session, partitions=2, engine="python").offsets.orderBy("group").collect()
+    jvm = session.sparkContext._gateway.proc
+    session.stop()
+    jvm.stdin.close()  # The JVM ends when this pipe closes.
+    jvm.wait(LONGEST_DUMP_SECONDS)
+
+
+if __name__ == "__main__":
+    try:
+        find_java()
+    except NoJava:
+        sys.exit()
+    archive_classes(sys.argv[1])

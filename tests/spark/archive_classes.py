@@ -1,7 +1,7 @@
 """Archives the Java classes that Spark loads at its start: `python -m tests.spark.archive_classes ARCHIVE`.
 
-The tests start Spark about thirty times. With an archive of the classes (a CDS archive of the JVM), a start takes half of
-the time. Without Java, no archive is written; Spark then reads its classes from the jars.
+The tests start Spark about thirty times. An archive of the classes (a CDS archive of the JVM) halves the CPU time of a
+start. Without Java, no archive is written.
 """
 
 import os
@@ -9,8 +9,7 @@ import shlex
 import sys
 import tempfile
 
-from kafkagroups import spark as kgs
-from kafkagroups import synth
+from kafkagroups import spark as kgs, synth
 from kafkagroups.spark.java import NoJava, find_java
 
 LONGEST_DUMP_SECONDS = 120

@@ -98,7 +98,7 @@ def _build_parser() -> argparse.ArgumentParser:
 
 
 def _discard_output() -> None:
-    """Redirect stdout to the null device, because Python writes the rest of the output at the end of the process."""
+    """Redirect stdout to the null device, so that Python's last write at the end of the process does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -49,7 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "the number of keys that fit in the offset map, which stores the newest offset of each key "
             f"(default: {DEFAULT_CAPACITY}, as in a broker)",
         ),
-        ("--producer-expiration-ms", "the ms after which an idle producer expires (default: 86400000; -1: never)"),
+        (
+            "--producer-expiration-ms",
+            "the time in ms after which an idle producer expires (default: 86400000, one day; -1: never)",
+        ),
     ):
         # With SUPPRESS, an option that the user does not give is not in `args`, so `compact` uses its own default.
         parser.add_argument(flag, type=int, metavar="N", default=argparse.SUPPRESS, help=help_text)
@@ -83,7 +86,7 @@ def _print_text(args: argparse.Namespace, compaction: Compaction) -> None:
     if not compaction.groups:
         print("Nothing was cleaned: every record is in the active segment or after the start of an open transaction.")
         return
-    for merged_segments in compaction.groups:
+    for merged_segments in compaction.groups:  # The pass made one segment of each group of segments.
         if len(merged_segments) > 1:
             print(f"Segments {', '.join(map(str, merged_segments))} were merged.")
     next_dirty = compaction.next_dirty_offset

@@ -70,7 +70,7 @@ def _print_bytes(key: bytes | None, value: bytes | None, dialect: Dialect) -> No
             span.field,
             span.type,
             "null" if span.value is None else span.value,
-            "; ".join((span.meaning, *span.odd)),
+            "; ".join((span.meaning, *span.odd)),  # `odd` describes an encoding that Kafka reads but never writes.
         )
         for span in annotation
     ]

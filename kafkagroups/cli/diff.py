@@ -108,7 +108,7 @@ def _print_sides(groups_a: Groups, groups_b: Groups, *, compares_moments: bool) 
 
 
 def _print_differences(differences: dict[str, dict[str, Any]]) -> None:
-    """Print the result of `diff`. A difference is a pair: what a has, and what b has. None means nothing."""
+    """Print the result of `diff`. Each difference is a pair: the value of a and the value of b. None means no value."""
     if not any(differences.values()):
         print("No group, no offset and no pending commit differs.")
     if differences["groups"]:

@@ -88,7 +88,8 @@ def _check_environment() -> Check:
     """
     prefix = Path(sys.prefix).resolve()
     installed = importlib.metadata.distributions(name="kafkagroups")
-    ok = any(prefix in Path(str(package.locate_file(""))).resolve().parents for package in installed)
+    installation_folders = [Path(str(package.locate_file(""))).resolve() for package in installed]
+    ok = any(prefix in folder.parents for folder in installation_folders)
     fix = f"kafkagroups is not installed in this Python environment: {INSTALL}"
     return Check("environment", ok, sys.prefix, "" if ok else fix)
 
@@ -117,7 +118,7 @@ def _check_packages() -> Check:
             problems.append(f"{requirement.name} {version} is not {requirement.specifier}")
     if problems:
         return Check("packages", False, "; ".join(problems), INSTALL)
-    return Check("packages", True, f"all {len(requirements)} required packages, in suitable versions")
+    return Check("packages", True, f"all {len(requirements)} required packages are installed")
 
 
 def _check_kernel() -> Check:

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="one line of JSON per record; the end of --until or --until-time is not printed",
+        help="one line of JSON per record, without the line about the end of --until or --until-time",
     )
 
 
@@ -210,11 +210,16 @@ def _format_json(log: Log, batch: Batch, log_record: LogRecord, decoded: _Decode
         "producer_epoch": batch.producer_epoch,
         "transactional": batch.is_transactional,
         "control": decoded.control_type,
-        "type": record and record.type,
-        "name": record and record.name,
-        "key": record and key_to_json(record),
-        "value": record and value_to_json(record, dialect),
+        "type": None,
+        "name": None,
+        "key": None,
+        "value": None,
     }
+    if record is not None:
+        fields["type"] = record.type
+        fields["name"] = record.name
+        fields["key"] = key_to_json(record)
+        fields["value"] = value_to_json(record, dialect)
     if decoded.error:
         fields["error"] = decoded.error
         fields["key_hex"] = _to_hex(log_record.key)

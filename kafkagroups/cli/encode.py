@@ -55,9 +55,9 @@ def _encode_row(row: Any, kafka: str | None) -> dict[str, Any]:
 
 
 def _parse_record_for(row: Any, kafka: str) -> tuple[Record, Dialect]:
-    """Return the record of a JSON row, with the value version that this Kafka version writes, and its dialect.
+    """Return the record in a JSON row, and the dialect (the coordinator's rules) of this Kafka version.
 
-    The dialect contains the rules of this version's coordinator. The JSON value needs no version.
+    The record has the value version that this Kafka version writes. The row does not need to contain a value version.
     """
     kafka_version = parse_writer(kafka)
     has_classic_coordinator = kafka_version < FIRST_WITHOUT_CLASSIC_COORDINATOR
@@ -66,7 +66,7 @@ def _parse_record_for(row: Any, kafka: str) -> tuple[Record, Dialect]:
         expires = row["value"]["data"].get("expireTimestamp", -1) != -1
         record_type = int(row["key"]["type"])
         written_version = value_version(record_type, kafka, expires=expires)
-        # from_json needs a version.
+        # from_json needs a value version, so add one if the row has none.
         row = {**row, "value": {"version": written_version, **row["value"]}}
     except (TypeError, KeyError, AttributeError, ValueError):
         # The row is a tombstone, or its value is hex text, or the row is wrong. In the last case, from_json raises the

@@ -102,7 +102,7 @@ def _print_text(path: str, explanation: Explanation, args: argparse.Namespace) -
     if not explanation.history:
         partition = partition_for(explanation.group, args.partitions or DEFAULT_PARTITIONS)
         location = f"group {explanation.group} is stored in partition {partition}"
-        condition = "" if args.partitions else f" if the topic has {DEFAULT_PARTITIONS} (--partitions)"
+        condition = "" if args.partitions else f" if the topic has {DEFAULT_PARTITIONS} partitions (see --partitions)"
         print(escape(f"No record of {subject} in {path}; {location}{condition}."))
         if explanation.error is not None:
             print(escape(f"{broker} fails to load {explanation.error}."))
@@ -183,7 +183,8 @@ def _find_backward_commits(history: list[RecordFate]) -> set[int]:
 def _select_records(history: list[RecordFate], backward_ids: set[int]) -> list[RecordFate]:
     """Return the last records, and each backward commit with the previous commit of its topic-partition.
 
-    A history that is not much longer is returned as a whole. `backward_ids` is the result of _find_backward_commits.
+    Return the whole history if it has at most 2 * LAST_RECORDS records. `backward_ids` is the result of
+    _find_backward_commits.
     """
     if len(history) <= 2 * LAST_RECORDS:
         return history

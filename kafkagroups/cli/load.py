@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=(*ENGINES, "spark"),
         default="auto",
-        help="the program that reads the records (default: auto, which chooses by the size of the log)",
+        help="the engine that loads the log (default: auto, which chooses python or compiled by the size of the log)",
     )
     parser.add_argument(
         "--master", metavar="URL", help="the Spark master, for --engine spark (default: all cores of this machine)"
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--snapshot",
         metavar="DIR",
-        help="resume from the snapshot in DIR, if there is one, and save the new state there",
+        help="continue from the snapshot in DIR, if DIR contains one, and save the new snapshot in DIR",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object per PATH")
 
@@ -208,7 +208,7 @@ def _print_groups(groups: Groups) -> None:
         print_table(("group", "topic-partition", "offset", "metadata", "record"), offset_rows)
     for title, group_ids in (
         ("Groups that the coordinator does not have, but whose offsets it keeps in memory", groups.orphans),
-        ("Groups with records in other partitions", groups.elsewhere),
+        ("Groups that have records in a partition that does not store them", groups.elsewhere),
     ):
         if group_ids:
             print(escape(f"{title}: {', '.join(sorted(group_ids))}."))

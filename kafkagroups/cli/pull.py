@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     security.add_argument("--certfile", metavar="PEM", help="the certificate of the client")
     security.add_argument(
-        "--keyfile", metavar="PEM", help="the private key of the client (default: the key is in the --certfile)"
+        "--keyfile", metavar="PEM", help="the private key of the client (default: the key is in the file of --certfile)"
     )
     security.add_argument(
         "--any-hostname", action="store_true", help="accept a certificate whose host name is not the broker's"

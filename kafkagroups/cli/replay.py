@@ -12,7 +12,7 @@ from pathlib import Path
 from kafkagroups.log.writer import create_folder
 
 NAME = "replay"
-HELP = "play recorded requests against this package's coordinator, and print its answers and written records"
+HELP = "play recorded requests against this package's coordinator, and print its answers and records"
 EXAMPLES = """\
 examples:
   kafkagroups replay CONVERSATION.jsonl --out LOG                answer as the Kafka version of the recorded broker
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    # These imports are slow, so other commands do not need them.
+    # These imports are slow, and other commands do not need them.
     from kafkagroups.replay.conversation import read_conversation
     from kafkagroups.replay.player import Player
 

@@ -154,6 +154,7 @@ def _format_row(name: object, count: Count, by: str) -> tuple[object, ...]:
 
 
 def _format_row_name(name: object, by: str) -> object:
+    """Return the first cell of a row. `name` is a group, topic, record type or partition, as `by` says."""
     if name is None:
         return "(markers, unknown)" if by != "topic" else "(no offset)"
     if by == "type" and isinstance(name, int) and name in RECORD_TYPES:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""The characters that are escaped: control characters, line separators and unpaired surrogates."""
 
 _UNBREAKABLE = re.compile(r"[-0-9:.% ]*")
 """The text of a number, a percentage or a time. A column that contains only such texts is never wrapped."""

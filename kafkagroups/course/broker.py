@@ -95,8 +95,8 @@ def start_broker(
 def restart_after_crash(broker: GroupCoordinator) -> GroupCoordinator:
     """Start a new broker on the logs of a broker that crashed. The time and the settings stay the same.
 
-    The memory of the crashed broker is lost, and its unfinished requests are never answered. If the crashed broker used
-    `HeldLogs` (logs that hold back their answers), the new broker uses the same logs without this delay.
+    The memory of the crashed broker is lost. Requests without a response never get a response. If the crashed broker
+    used `HeldLogs` (logs that hold back their answers), the new broker uses the same logs without this delay.
     """
     broker.clock.clear_timers()
     logs = broker.manager.logs

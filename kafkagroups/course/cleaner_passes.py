@@ -30,6 +30,7 @@ OFFSET_MAP_CLASSES = ("value", "tombstone")
 _SHOP_LOG = "harbour/cleaning/{}/__consumer_offsets-38"
 _HANGING_OFFSET = 216
 _HANGING_PRODUCER = 77
+"""The offset and the producer id of the record that `write_log_with_hanging_transaction` adds."""
 
 
 class CleanerPass(NamedTuple):
@@ -78,7 +79,7 @@ def classify_records(log: str | Path) -> Iterator[tuple[str, LogRecord]]:
 
 
 def _classify_record(batch: Batch, record: LogRecord) -> str:
-    """Return the class of a record if its transaction, if it has one, is not aborted."""
+    """Return the class of a record that is not aborted."""
     if batch.is_control:
         return "marker"
     return "tombstone" if record.value is None else "value"
@@ -118,7 +119,8 @@ def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
     Source: data/harbour/cleaning, server-lines.txt.
     """
     last_copy = Path(find_data(_SHOP_LOG.format("after-clean-2")))
-    first_pass_ms = 1_795_256_324_030  # The time of pass 1 in ms since the epoch.
+    # The time of pass 1 in ms since the epoch. Pass 2 began 11,451 ms later, and pass 3 began 17,528 ms later.
+    first_pass_ms = 1_795_256_324_030
 
     before_1 = folder / "before-1"
     shutil.copytree(find_data(_SHOP_LOG.format("before-clean")), before_1)
@@ -126,7 +128,7 @@ def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
 
     before_2 = folder / "before-2"
     shutil.copytree(pass_1.log_after, before_2)
-    # The batch with the two records of day 12. The segment that contained day 12 began at offset 499.
+    # The batch with the last two records of day 12. The segment of day 12 began at offset 499.
     day_12_batch = next(batch for batch in open_log(last_copy) if batch.base_offset == 507)
     (before_2 / segment_name(499)).write_bytes(rebuild_bytes(day_12_batch))
     pass_2 = _run_pass("pass 2, 10:18:55", before_2, folder / "after-2", first_pass_ms + 11_451, first_dirty_offset=498)

@@ -86,9 +86,10 @@ def _format_pass(cleaner_pass: CleanerPass) -> list[str]:
         if count:
             lines.append(f"  {letter} {'dropped' if letter.islower() else 'kept':<8} {count:>4}  {reason}")
     lines.append("")
+    letter_of_result = {result: letter for result, (letter, _) in _RESULTS.items()}
     for first_offset in range(0, max(results) + 1, _ROW_LENGTH):
         offsets = range(first_offset, first_offset + _ROW_LENGTH)
-        row = "".join(_RESULTS[results[offset]][0] if offset in results else "·" for offset in offsets)
+        row = "".join(letter_of_result[results[offset]] if offset in results else "·" for offset in offsets)
         if row.strip("·"):
             lines.append(f"  {first_offset:>5}  {row}")
     return lines

@@ -28,11 +28,12 @@ class DeletionResult(NamedTuple):
     commit_error
         The error that the client of the commit received.
     live_offset
-        The offset that the coordinator returns at the end. None means that there is no offset.
+        The offset that the coordinator returns at the end. In this field and the next two fields, None means that there
+        is no offset.
     loaded_offset
-        The offset that the coordinator returns after a restart, when it has loaded this log; or None.
+        The offset that the coordinator returns after a restart, when it has loaded this log.
     new_coordinator_offset
-        The offset that the new coordinator of Kafka 4.x has after it has loaded this log; or None.
+        The offset that the new coordinator of Kafka 4.x has after it has loaded this log.
     """
 
     log: Lines

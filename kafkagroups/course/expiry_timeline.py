@@ -148,7 +148,7 @@ def _run_coordinator_for_14_days(kafka: str) -> GroupCoordinator:
     mailer = GroupLife("mailer", verbose=False, broker=coordinator)
     promo = GroupLife("promo", verbose=False, broker=coordinator)
     for life in (billing, mailer, promo):
-        join_alone(life, session_s=20 * 86_400)
+        join_alone(life, session_s=20 * 86_400)  # 20 days.
     dashboard.commit("", {"orders-0": 10})
     billing.commit("billing", {"orders-0": 20, "payments-0": 21})
     mailer.commit("mailer", {"orders-0": 30})

@@ -245,7 +245,7 @@ class GroupLife:
             for record in batch.records:
                 if record.offset == record_offset:
                     return decode(record.key, record.value)
-        raise UsageError(f"group {self.group_id}: its partition has no record {record_offset}; see log_lines")
+        raise UsageError(f"group {self.group_id}: the partition has no record at offset {record_offset}; see log_lines")
 
     def read_state(self) -> GroupState:
         """Return the group's state, generation and member ids. The state is "Dead" if the group does not exist."""

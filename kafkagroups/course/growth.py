@@ -30,7 +30,7 @@ class ReplicaSizes:
     live_offsets
         How many committed offsets the coordinator has after it loads the cleaned replica.
     never_cleaned_bytes
-        The size of the replica that is never cleaned.
+        The size of the replica that is never cleaned, in bytes.
     bytes_before_pass, bytes_after_pass
         The size of the cleaned replica before and after a cleaner pass, in bytes. The two sizes are equal if no pass
         ran.

@@ -29,6 +29,7 @@ CONNECT_SECONDS = 10.0
 UNKNOWN_TOPIC_OR_PARTITION = 3
 """Kafka's error code for a topic that does not exist."""
 NO_LEADER = -1
+"""Kafka's broker id for the leader of a partition that has no leader."""
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
 """The largest response that is accepted. It must fit the largest batch, because a broker sends the first batch of a
 response as a whole, even if the request asks for fewer bytes."""
@@ -50,9 +51,11 @@ class Security:
         The Kerberos service name of the brokers, for the mechanism GSSAPI.
     cafile
         The path of a PEM file with the brokers' certificate authorities. None means the authorities of the system.
-    certfile, keyfile, key_password
-        The paths of PEM files with the client's certificate and private key, and the password of the key. None means
-        that the client has no certificate or key, or that the key has no password.
+    certfile, keyfile
+        The paths of PEM files with the client's certificate and private key. If `keyfile` is None, the key is in
+        `certfile`. If both are None, the client has no certificate.
+    key_password
+        The password of the client's private key. None means that the key is not encrypted.
     check_hostname
         Whether the host name in a broker's certificate must be the name of the broker.
     """
@@ -110,7 +113,8 @@ def _build_config(bootstrap: str, security: Security) -> dict[str, Any]:
     servers = bootstrap.split(",")
     for server in servers:
         host, _, port = server.rpartition(":")
-        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        is_port = port.isascii() and port.isdigit() and 0 < int(port) < 65536
+        if not host or not is_port:
             raise UsageError(f"bootstrap: expected HOST:PORT of a broker, found {server!r}")
     uses_sasl = security.protocol.startswith("SASL")
     uses_tls = security.protocol.endswith("SSL")
@@ -146,7 +150,9 @@ def _load_certificates(security: Security) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=file)
         context.check_hostname = security.check_hostname
-        if file := security.certfile or security.keyfile:
+        if security.certfile or security.keyfile:
+            file = security.certfile or security.keyfile or ""
+            # Without a password, OpenSSL would ask for the password in the terminal.
             context.load_cert_chain(file, security.keyfile, security.key_password or "")
     except OSError as error:  # ssl.SSLError is an OSError too.
         raise UsageError(f"{file}: not a usable PEM file: {error.strerror or error}") from None

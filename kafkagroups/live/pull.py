@@ -1,4 +1,4 @@
-"""Copies the topic `__consumer_offsets` of a running cluster into segments, byte for byte.
+"""A copy of the topic `__consumer_offsets` of a running cluster, byte for byte, as segments.
 
 The copy includes control batches. The Python package kafka-python sends the requests. Its consumer is not used, because
 a consumer hides control batches and splits batches into records. Three types of requests are enough:
@@ -10,9 +10,9 @@ a consumer hides control batches and splits batches into records. Three types of
 The first batch in a Fetch response can begin below the requested offset, because a broker sends whole batches. Batches
 that end below the requested offset are dropped. The last batch can be incomplete; it is dropped and requested again.
 
-The pull of a partition ends at the high watermark that the partition had at the start. The log cleaner leaves gaps: if
-a response is empty, the partition has no more batches below this high watermark. Bytes are written as they are
-received, and checksums are not checked. So damage on the broker's disk is also damage in the copy.
+The pull of a partition ends at the high watermark that the partition had at the start. The log cleaner leaves gaps in
+the offsets. So if a response is empty, the partition has no more batches below this high watermark. Bytes are written
+as they are received, and checksums are not checked. So damage on the broker's disk is also damage in the copy.
 Source: FetchRequest.json, ListOffsetsRequest.json, MetadataRequest.json, KafkaApis.handleFetchRequest (4.3.1).
 
 Simpler than a consumer: there are no fetch sessions, only one request is sent at a time, and a request always goes to
@@ -98,7 +98,7 @@ def pull(
     security
         The security settings of the connections. None means PLAINTEXT.
     segment_bytes
-        The largest size of a segment in bytes, if it has more than one batch.
+        The largest size of a segment in bytes. A segment is larger only if it contains a single, larger batch.
     progress
         Called with the number of offsets that were pulled, and the number of all offsets.
 

@@ -15,8 +15,8 @@ encoded as a template. numpy copies the template and fills in the values.
 
 Simpler than Kafka, so that the counts that `write` returns are exact and both coordinators agree on them:
 
-- A transaction is one batch of commits. It ends before its group sends another request.
-- A hanging transaction has its own producer. After a hanging transaction, its group writes no tombstones.
+- A transaction is one batch of commits, and ends before the group sends another request.
+- Each hanging transaction has its own producer. A group with a hanging transaction writes no more tombstones.
 - Groups are never deleted. A group's members, topics and assignment are the same in all generations.
 - Producer epochs are 0. There is one request per millisecond.
 

@@ -37,7 +37,8 @@ EVENT = np.dtype(
 
 time: ms since the first request. producer: the producer id of the transaction. group: the number of the group.
 first_key: the key of the first record. The other records have the following keys; key 0 follows the last key.
-generation: the generation or epoch of the group. width: the width. batch_type: one of the constants in requests.py."""
+generation: the generation or epoch of the group. width: the width of the batch; 0 for a marker. batch_type: one of the
+constants in requests.py."""
 _FIRST_PRODUCER_ID = 1_000
 """The producer id of the first group."""
 _FIRST_HANGING_PRODUCER_ID = 10_000_000
@@ -64,16 +65,16 @@ def build_events(settings: Settings, request_times: Array, requests: Array, part
     hanging_producer = _FIRST_HANGING_PRODUCER_ID + request_times
     group_producer = _FIRST_PRODUCER_ID + requests["group"]
     events["producer"] = np.where(requests["marker"] == NO_MARKER, hanging_producer, group_producer)
-    # The indexes of the requests whose transaction ends with a marker.
-    ended = np.flatnonzero((requests["marker"] == COMMIT_MARKER) | (requests["marker"] == ABORT_MARKER))
-    if not len(ended):
+    has_marker = (requests["marker"] == COMMIT_MARKER) | (requests["marker"] == ABORT_MARKER)
+    with_marker = np.flatnonzero(has_marker)  # The indexes of these requests.
+    if not len(with_marker):
         return events
     random = np.random.default_rng([settings.seed, _MARKER_TIMES, partition])
-    markers = events[ended]
-    markers["batch_type"] = requests["marker"][ended]
+    markers = events[with_marker]
+    markers["batch_type"] = requests["marker"][with_marker]
     markers["width"] = 0
-    end_times = request_times[ended] + random.integers(_MAX_TXN_MS, size=len(ended))
-    next_times = _find_next_times(request_times, requests["group"])[ended]
+    end_times = request_times[with_marker] + random.integers(_MAX_TXN_MS, size=len(with_marker))
+    next_times = _find_next_times(request_times, requests["group"])[with_marker]
     markers["time"] = np.minimum(end_times, next_times - 1)
     events = np.concatenate([events, markers])
     # If a marker and a request have the same time, the request comes first.
@@ -101,8 +102,9 @@ def mark_live(settings: Settings, requests: Array, is_live: Array) -> None:
     for part in np.array_split(np.flatnonzero(has_effect), 1 + len(requests) // 500_000):
         part_requests = requests[part]
         widths = part_requests["width"].astype(np.int64)
-        records = np.repeat(part_requests, widths)
-        index_in_batch = np.arange(len(records)) - np.repeat(np.cumsum(widths) - widths, widths)
+        records = np.repeat(part_requests, widths)  # For each record, its request.
+        first_record_of_batch = np.repeat(np.cumsum(widths) - widths, widths)
+        index_in_batch = np.arange(len(records)) - first_record_of_batch
         keys = (records["first_key"] + index_in_batch) % settings.keys
         # If a key occurs several times, numpy keeps the last value, as a load does.
         is_live[records["group"], keys] = records["batch_type"] != TOMBSTONES
@@ -113,7 +115,7 @@ def _number_generations(events: Array) -> None:
     generations = np.flatnonzero((events["batch_type"] == GENERATION) | (events["batch_type"] == NEW_EPOCH))
     by_group = generations[np.argsort(events["group"][generations], kind="stable")]
     group = events["group"][by_group]
-    group_start = np.searchsorted(group, group)
+    group_start = np.searchsorted(group, group)  # For each generation, the index of its group's first generation.
     number = 1 + np.arange(len(by_group)) - group_start
     events["generation"][by_group] = number
     # The group's number is added, so that not all groups have the same empty generations.

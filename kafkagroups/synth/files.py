@@ -165,6 +165,7 @@ def _build_columns(
         "generation": [events["generation"]],
         "group": [group_digits[group]],
     }
+    # Group n consumes topic n and the topics after it.
     if events["batch_type"][0] <= TOMBSTONES:
         keys = [(events["first_key"] + slot) % settings.keys for slot in range(width)]
         columns["topic"] = [_TOPIC_DIGITS[(group + key // TOPIC_PARTITIONS) % TOPICS] for key in keys]
@@ -201,6 +202,7 @@ def _compress_batches(
         body = bytes(data[start + HEADER_SIZE : end])
         if not is_uncompressed:
             body = compress(codec, body)
+            # The field "size" counts the bytes after the fields "offset" and "size" (LOG_OVERHEAD).
             header[SIZE_AT : SIZE_AT + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(body)).to_bytes(4, "big")
             header[ATTRIBUTES_AT + 1] |= codec  # The attributes are two bytes. The codec is in the second byte.
         out += header + body

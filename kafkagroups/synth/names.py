@@ -29,7 +29,9 @@ TOPICS = 10_000
 def format_digits(numbers: Array, width: int) -> Array:
     """Return the numbers as texts of `width` digits, with leading zeros."""
     powers = 10 ** np.arange(width - 1, -1, -1)
-    return (numbers[:, None] // powers % 10 + ord("0")).astype("u1").view(f"S{width}")[:, 0]
+    digits = numbers[:, None] // powers % 10
+    characters = (digits + ord("0")).astype("u1")
+    return characters.view(f"S{width}")[:, 0]
 
 
 def choose_groups(settings: Settings) -> tuple[Array, Array]:

@@ -30,15 +30,15 @@ REQUEST = np.dtype([("group", "i4"), ("first_key", "i4"), ("width", "i2"), ("bat
 """The numpy type of a request.
 
 group: the number of the group. first_key: the key of the first record. The other records have the following keys; key 0
-follows the last key. width: the width. batch_type: the type of the batch. marker: COMMIT_MARKER, ABORT_MARKER or
-NO_MARKER for a request with a transaction, and 0 for a request without a transaction."""
+follows the last key. width: the width of the batch. batch_type: the type of the batch. marker: COMMIT_MARKER,
+ABORT_MARKER or NO_MARKER for a request with a transaction, and 0 for a request without a transaction."""
 _ROUND = 1 << 20
 """The largest number of requests that are generated in one round."""
 _TRANSACTIONAL_GROUPS = 1
 _MODERN_GROUPS = 2
 """Parts of the random seeds of these choices. With different seeds, the choices are independent."""
 _MIN_LARGE_WIDTH = 5
-"""If the width varies, half of the batches have width 1. The others have a width from this one to MAX_VARIED_WIDTH."""
+"""If the width varies, half of the batches have width 1, and the other batches have width 5 to MAX_VARIED_WIDTH."""
 
 
 def draw_requests(settings: Settings) -> Array:
@@ -54,9 +54,10 @@ def draw_requests(settings: Settings) -> Array:
     rounds = [np.empty(0, REQUEST)]
     missing_records = settings.records
     while missing_records:
-        # This number of requests may be too small or too large. Then another round follows, or requests are cut off.
-        records_per_request = settings.max_width if settings.width else 1
-        request_count = math.ceil(missing_records / records_per_request)
+        # The number of requests if all batches have this width. If there are too few requests, another round follows.
+        # If there are too many requests, the last requests are cut off.
+        width = settings.max_width if settings.width else 1
+        request_count = math.ceil(missing_records / width)
         requests = np.zeros(min(_ROUND, request_count), REQUEST)
         group = random.choice(settings.groups, len(requests), p=group_chances)
         requests["group"] = group

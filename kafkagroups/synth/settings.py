@@ -14,6 +14,7 @@ from kafkagroups.log.segment_file import SEGMENT_BYTES
 WIDTH = 8
 """The default number of records in a batch of offsets."""
 MAX_GROUPS = 1_000_000
+"""The number of group names, which have six digits."""
 MAX_KEYS = 10_000
 """The limit of `keys`, the number of topic-partitions that each group commits."""
 MAX_OFFSETS = 100_000_000

@@ -55,7 +55,7 @@ _GENERATION = 0x75A5_0001
 _PARTITION = 0x76A5_0000
 _UUID = "5e0f3b9a-7c41-4d2e-9b8a-facade"
 """The first part of the UUIDs in member ids. The last part is the six digits in the group's name."""
-_NO_DIGITS = "000000"
+_DIGITS = "000000"
 """The placeholder of the six digits in the group's name."""
 
 
@@ -108,10 +108,11 @@ def build_template(batch_type: int, width: int, settings: Settings) -> Template:
 
 
 def _build_records(batch_type: int, width: int, settings: Settings) -> list[Record]:
-    group = settings.prefix + GROUP + _NO_DIGITS
+    group = settings.prefix + GROUP + _DIGITS
     if batch_type == NEW_EPOCH:
         return _build_epoch(group, settings)
     if batch_type in (GENERATION, EMPTY_GENERATION):
+        # Record type 2 is a generation of a classic group, and record type 1 is an offset.
         generation = _build_generation(batch_type, settings)
         return [Record(type=2, key=GroupMetadataKey(group), value=generation, value_version=3)]
     records = []
@@ -144,7 +145,14 @@ def _assign_partitions(settings: Settings, member: int) -> Iterator[tuple[int, t
 def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue:
     """Return the value of a group record of a classic group: a generation with or without members."""
     if batch_type == EMPTY_GENERATION:
-        return GroupMetadataValue("consumer", _GENERATION, None, None, _TIME, ())
+        return GroupMetadataValue(
+            protocol_type="consumer",
+            generation=_GENERATION,
+            protocol=None,
+            leader=None,
+            current_state_timestamp=_TIME,
+            members=(),
+        )
     members = []
     for number in range(settings.members):
         topics = [
@@ -167,11 +175,18 @@ def _build_generation(batch_type: int, settings: Settings) -> GroupMetadataValue
                 client_host="/127.0.0.1",
                 rebalance_timeout=300_000,
                 session_timeout=1_800_000,
-                subscription=encode_embedded(Embedded(3, subscription)),
-                assignment=encode_embedded(Embedded(3, assignment)),
+                subscription=encode_embedded(Embedded(version=3, message=subscription)),
+                assignment=encode_embedded(Embedded(version=3, message=assignment)),
             )
         )
-    return GroupMetadataValue("consumer", _GENERATION, "range", members[0].member_id, _TIME, tuple(members))
+    return GroupMetadataValue(
+        protocol_type="consumer",
+        generation=_GENERATION,
+        protocol="range",
+        leader=members[0].member_id,
+        current_state_timestamp=_TIME,
+        members=tuple(members),
+    )
 
 
 def _build_epoch(group: str, settings: Settings) -> list[Record]:
@@ -212,7 +227,8 @@ def _build_epoch(group: str, settings: Settings) -> list[Record]:
             ),
             partitions_pending_revocation=(),
         )
-        # The arguments of a Record are the record type, the key, the value, and the version of the value.
+        # The record types are 3: epoch of the group, 5: member, 6: epoch of the target assignment, 7: target assignment
+        # of a member, 8: current assignment of a member. All values have version 0.
         members.append(Record(5, consumer_group.ConsumerGroupMemberMetadataKey(group, member_id), metadata, 0))
         targets.append(Record(7, consumer_group.ConsumerGroupTargetAssignmentMemberKey(group, member_id), target, 0))
         assignments.append(
@@ -232,7 +248,7 @@ def _build_epoch(group: str, settings: Settings) -> list[Record]:
 
 
 def _member_id(number: int) -> str:
-    return f"consumer-{number}-{_UUID}{_NO_DIGITS}"
+    return f"consumer-{number}-{_UUID}{_DIGITS}"
 
 
 def _topic_id(slot: int) -> str:
@@ -248,8 +264,8 @@ def _find_variables(data: bytes, width: int, settings: Settings) -> Iterator[Var
         ("time", 0, struct.pack(">q", _TIME), ">i8"),
         ("producer", 0, struct.pack(">q", _PRODUCER), ">i8"),
         ("generation", 0, struct.pack(">i", _GENERATION), ">i4"),
-        ("group", 0, f"{settings.prefix}{GROUP}{_NO_DIGITS}".encode(), "S6"),
-        ("group", 0, f"{_UUID}{_NO_DIGITS}".encode(), "S6"),
+        ("group", 0, f"{settings.prefix}{GROUP}{_DIGITS}".encode(), "S6"),
+        ("group", 0, f"{_UUID}{_DIGITS}".encode(), "S6"),
     ]
     for slot in range(max(width, settings.topics_of_group)):
         placeholders += [

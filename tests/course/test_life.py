@@ -240,7 +240,7 @@ def test_a_life_prints_each_request_once(capsys):
     life.join("billing-1")
     out = capsys.readouterr().out
     assert out.count("\n") == 2 and "MEMBER_ID_REQUIRED, billing-1-1" in out
-    with pytest.raises(kg.UsageError, match="no record 0"):
+    with pytest.raises(kg.UsageError, match="no record at offset 0"):
         life.read_record(0)
 
 

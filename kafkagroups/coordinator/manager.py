@@ -28,7 +28,7 @@ from kafkagroups.records.text import utf16_length
 from kafkagroups.records.versions import value_version
 
 logger = logging.getLogger("kafkagroups.coordinator")
-OffsetsToStore = Mapping[TopicPartition, OffsetAndMetadata]
+_OffsetsToStore = Mapping[TopicPartition, OffsetAndMetadata]
 _KeyAndValue = tuple[bytes, bytes | None]
 _OFFSET_TYPE = 1
 """The record type of an offset."""
@@ -63,7 +63,7 @@ class GroupMetadataManager(GroupCache):
     def store_offsets(
         self,
         group: ClassicGroup,
-        offsets: OffsetsToStore,
+        offsets: _OffsetsToStore,
         complete: Callable[[CommitErrors], None],
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = -1,
@@ -131,7 +131,7 @@ class GroupMetadataManager(GroupCache):
         )
         self.logs.append(log_partition, batch, complete_append)
 
-    def _drop_pending_commit(self, group: ClassicGroup, offsets: OffsetsToStore, producer_id: int) -> None:
+    def _drop_pending_commit(self, group: ClassicGroup, offsets: _OffsetsToStore, producer_id: int) -> None:
         if producer_id not in group.offsets.transactions:
             self.close_transaction(producer_id, group.group_id)
         for partition, offset in offsets.items():
@@ -268,7 +268,7 @@ class GroupMetadataManager(GroupCache):
         return encode(Record(record_type, key, value, version))
 
 
-def _complete_commit(group: ClassicGroup, offsets: OffsetsToStore, producer_id: int, first_offset: int) -> None:
+def _complete_commit(group: ClassicGroup, offsets: _OffsetsToStore, producer_id: int, first_offset: int) -> None:
     for partition, offset in offsets.items():
         if producer_id == NO_PRODUCER_ID:
             group.offsets.complete(partition, offset, first_offset)

@@ -4,8 +4,8 @@ A living group is in the cache of a running coordinator. A loaded group (group.p
 
 - Hard state is stored in records: generation, protocol type, protocol, leader, the members with metadata and
   assignments, the time of the last state change, and the offsets.
-- Soft state is not stored: the exact state, the pending member ids, the members that have not sent SyncGroup, and the
-  requests that wait for a response.
+- Soft state is not stored: the state during a rebalance, the pending member ids, the members that have not sent
+  SyncGroup, and the requests that wait for a response.
 
 A pending member id was returned to a new client, but the client has not joined with this id yet (KIP-394). The
 coordinator (coordinator/rebalance.py) decides when the group changes.

@@ -26,7 +26,7 @@ class Group:
     not contain the time. The keys of `members` are member ids. `offsets` are the committed offsets. `pending` contains
     the offsets of open transactions; the keys are producer ids.
 
-    A group that has offset records but no group record has the defaults of these fields.
+    If the log has offsets of a group but no group record, the group is Empty, with generation 0 and protocol type "".
     """
 
     group_id: str

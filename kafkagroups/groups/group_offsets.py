@@ -7,11 +7,11 @@ of three states:
 - *Pending*: a commit outside a transaction whose append is not answered yet (`prepare`).
 - *Committed*: the append was answered (`complete`). If several commits for a partition are answered, the newest commit
   stays. The newest commit is the last commit in the log, no matter which append was answered first.
-- *Pending in a transaction*: a commit in a transaction, from before its append until the producer's marker
-  (`prepare_txn_commit`, `complete_txn_append`, `end_transaction`).
+- *Pending in a transaction*: a commit in a transaction whose marker is not written yet (`prepare_txn_commit`,
+  `complete_txn_append`, `end_transaction`).
 
-If an append fails, its pending offset is removed. A later commit may already have replaced this pending offset.
-`drop_pending` then keeps the later offset. `fail_txn_commit` removes the later offset too, as Kafka does.
+If an append fails, the commit's pending offset is removed. If a later commit has already replaced this pending offset,
+`drop_pending` keeps the later offset, but `fail_txn_commit` removes the later offset, as Kafka does.
 
 `remove` deletes committed and pending offsets, but only a committed offset gets a tombstone. The record of a pending
 commit therefore stays in the log, and the next load restores its offset, as in Kafka. `expire` keeps pending commits.

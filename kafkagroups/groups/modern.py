@@ -6,10 +6,10 @@ record types. Each record replaces the previous record with the same key:
                           consumer   share   streams   value                             tombstone
     the group                3         11      17      group epoch                       deletes the group
     a member                 5         10      19      the member's client and topics    deletes the member
-    target assignment        6         12      20      assignment epoch                  epoch -1
+    epoch of the targets     6         12      20      assignment epoch                  epoch -1
     a member's target        7         13      21      what the member should have       deletes the target
-    a member's assignment    8         14      22      what the member has, its epoch    epoch -1, no assignment
-                                                       and its state
+    a member's assignment    8         14      22      what the member has, the          epoch -1, no assignment
+                                                       member's epoch and state
     other records            4, 16     9, 15   23      23: the topology                  23: deletes the topology
 
 A record with a value creates the group if the group does not exist. A tombstone is ignored if its group or member does
@@ -49,7 +49,7 @@ _GIVES_TASKS_BACK = 2
 """The state of a streams member that has to give tasks back (records/streams_group.py)."""
 
 
-def new_group(group_id: str, partition: int | None, type: str, dialect: Dialect) -> ModernGroup:
+def create_group(group_id: str, partition: int | None, type: str, dialect: Dialect) -> ModernGroup:
     """Return a group without members, as this Kafka version creates a group at its first record."""
     epoch = 1 if dialect.version >= (4, 3) else 0
     validated_epoch = -1 if dialect.version >= (4, 4) else 0
@@ -145,7 +145,7 @@ def _put_member(group: ModernGroup, member: ModernMember) -> None:
     if previous is not None:
         _remove_assignment(group, previous)
     try:
-        group.owners.add_assignment(member.assignment, member.member_epoch, member.process, group.kafka)
+        group.owners.add_assignment(member.assignment, member.member_epoch, member.process_id, group.kafka)
     except LoadFailed as error:
         raise LoadFailed(f"{group}: {error.reason}") from None
     group.members[member.member_id] = member
@@ -153,7 +153,7 @@ def _put_member(group: ModernGroup, member: ModernMember) -> None:
 
 def _remove_assignment(group: ModernGroup, member: ModernMember) -> None:
     try:
-        group.owners.remove_assignment(member.assignment, member.member_epoch, member.process, group.kafka)
+        group.owners.remove_assignment(member.assignment, member.member_epoch, member.process_id, group.kafka)
     except LoadFailed as error:
         raise LoadFailed(f"{group}: {error.reason}") from None
 

@@ -57,8 +57,8 @@ class ModernMember:
     state: int | None = None
 
     @property
-    def process(self) -> str | None:
-        """The id of a streams member's process; None if no record contains it."""
+    def process_id(self) -> str | None:
+        """The id of a streams member's process; None if no record contains the id."""
         return self.metadata.process_id if isinstance(self.metadata, StreamsGroupMemberMetadataValue) else None
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.group import Group, GroupRecord, build_group
 from kafkagroups.groups.log_records import OFFSET_KEYS, OFFSET_VALUES, get_topic_partition, read_control_type
-from kafkagroups.groups.modern import GROUP_TYPES, new_group, replay
+from kafkagroups.groups.modern import GROUP_TYPES, create_group, replay
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.offsets import Offsets, build_offset_and_metadata
@@ -120,7 +120,7 @@ class NewShard(Shard):
                 f"record type {record.type} belongs to a {group_type} group, but {group_id!r} is a {group.type} group"
             )
         if not isinstance(group, ModernGroup):
-            group = new_group(group_id, self.partition, group_type, self.dialect)
+            group = create_group(group_id, self.partition, group_type, self.dialect)
             self.groups[group_id] = group
         if not replay(group, record):
             del self.groups[group_id]

@@ -58,7 +58,7 @@ class Observer:
     """
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
-        """Handle a batch before its records are applied. The batches after a failed record are also reported."""
+        """Handle a batch before its records are applied. If the load fails, the later batches are also reported."""
 
     def start_record(self, index: int) -> None:
         """Handle a record before it is applied. The callbacks until the next record report the effects of this record.

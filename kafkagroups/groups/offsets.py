@@ -5,9 +5,7 @@ the committed and the pending offsets of many groups. Each method is one change 
 two coordinators differ, so classic_shard.py and new_shard.py call these methods differently:
 
                              classic                              new
-    of two commits, the      the first offsets of their batches   the offsets of their records
-    newer is found by
-    comparing
+    the newer commit         is in the later batch of the log     has the later record in the log
     an offset tombstone      deletes the committed offset; a      deletes the committed offset and the pending
                              tombstone in a transaction deletes   offsets of all producers
                              only the pending offset of the
@@ -28,7 +26,7 @@ from kafkagroups.records.wire import UUID
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic. Its text is `topic-partition`.
+    """A partition of a topic. `str` returns `topic-partition`.
 
     Examples
     --------
@@ -88,7 +86,7 @@ def build_offset_and_metadata(
 
 PartitionOffsets = dict[TopicPartition, OffsetAndMetadata]
 KnownOffsets = Mapping[TopicPartition, OffsetAndMetadata]
-"""Read-only offsets. The compiled engine (kernels/) decodes each offset when it is read for the first time."""
+"""Read-only offsets. The compiled engine (kernels/) decodes an offset when the offset is first used."""
 
 
 @dataclass
@@ -124,7 +122,7 @@ class Offsets:
     def __init__(self, observer: Observer = NO_OBSERVER) -> None:
         self.committed: dict[str, PartitionOffsets] = {}
         self.pending: dict[int, dict[str, PartitionOffsets]] = {}
-        """The pending offsets by producer id, then by group id."""
+        """The pending offsets. The keys are producer ids, then group ids."""
         self.producers: dict[str, set[int]] = {}
         """For each group id, the ids of the producers that have pending offsets for the group."""
         self.observer = observer

@@ -5,14 +5,14 @@ processes of its members. A record with a member's assignment replaces the membe
 first removes the member as the owner of the previous partitions or tasks. Then the member becomes the owner of the new
 partitions or tasks. records/refusals.py lists the releases that refuse a second owner:
 
-    SECOND_OWNER               A partition has at most one owner. The load fails if the coordinator removes a member
+    with SECOND_OWNER          A partition has at most one owner. The load fails if the coordinator removes a member
                                that is not the owner.
-    releases without it        A member with a higher epoch replaces the owner. A member that is not the owner is
+    without SECOND_OWNER       A member with a higher epoch replaces the owner. A member that is not the owner is
                                removed without an error.
-    SECOND_TASK_OWNER          An active task has at most one process. The load fails if the coordinator removes a
+    with SECOND_TASK_OWNER     An active task has at most one process. The load fails if the coordinator removes a
                                process that does not have the task. Standby and warm-up tasks may have several
                                processes.
-    releases without it        Tasks are not checked.
+    without SECOND_TASK_OWNER  Tasks are not checked.
 
 Source: ConsumerGroup.addPartitionEpochs and removePartitionEpochs (3.9.2, 4.0.1, 4.0.2, 4.4.0),
 StreamsGroup.addTaskProcessId and removeTaskProcessIds (4.1.1).
@@ -57,26 +57,26 @@ class Owners:
             {subtopology: dict(processes) for subtopology, processes in self.warmup.items()},
         )
 
-    def add_assignment(self, assignment: Any, epoch: int, process: str | None, kafka: Version) -> None:
+    def add_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
         """Make a member the owner of the partitions or tasks in its assignment.
 
         `assignment` is the value of a record of type 8 (consumer group) or 22 (streams group), or None. `epoch` is the
-        member's epoch. `process` is the id of a streams member's process; None if no record contains the id. `kafka` is
-        the version of the coordinator. Raises LoadFailed if the coordinator refuses a second owner.
+        member's epoch. `process_id` is the id of a streams member's process; None if no record contains the id.
+        `kafka` is the version of the coordinator. Raises LoadFailed if the coordinator refuses a second owner.
         """
         if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
             refuses_second_owner = SECOND_OWNER.holds(kafka)
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
                 self._add_partitions(topics, epoch, refuses_second_owner)
-        elif process is None:
+        elif process_id is None:
             return  # The member's record of type 19 contains the process. Without this record, Kafka stores no owner.
         elif isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.holds(kafka):
             for active, standby, warmup in _task_lists(assignment):
-                self._add_tasks(active, process)
-                _add_copies(self.standby, standby, process)
-                _add_copies(self.warmup, warmup, process)
+                self._add_tasks(active, process_id)
+                _add_copies(self.standby, standby, process_id)
+                _add_copies(self.warmup, warmup, process_id)
 
-    def remove_assignment(self, assignment: Any, epoch: int, process: str | None, kafka: Version) -> None:
+    def remove_assignment(self, assignment: Any, epoch: int, process_id: str | None, kafka: Version) -> None:
         """Remove a member as the owner of its previous assignment.
 
         The parameters have the same meaning as in `add_assignment`. Raises LoadFailed if the member is not the owner
@@ -88,9 +88,9 @@ class Owners:
                 self._remove_partitions(topics, epoch, refuses_second_owner)
         elif isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.holds(kafka):
             for active, standby, warmup in _task_lists(assignment):
-                self._remove_tasks(active, process)
-                _remove_copies(self.standby, standby, process)
-                _remove_copies(self.warmup, warmup, process)
+                self._remove_tasks(active, process_id)
+                _remove_copies(self.standby, standby, process_id)
+                _remove_copies(self.warmup, warmup, process_id)
 
     def _add_partitions(self, topics: Iterable[Any], epoch: int, refuses_second_owner: bool) -> None:
         for topic_id, partitions in _numbers_by_id(topics, "topic_id").items():
@@ -123,47 +123,49 @@ class Owners:
             if not epochs:
                 del self.epochs[topic_id]
 
-    def _add_tasks(self, tasks: Iterable[Any], process: str) -> None:
+    def _add_tasks(self, tasks: Iterable[Any], process_id: str) -> None:
         for subtopology, numbers in _numbers_by_id(tasks, "subtopology_id").items():
             processes = self.active.setdefault(subtopology, {})
             for number in numbers:
                 if number in processes:
                     raise LoadFailed(
-                        f"task {subtopology}_{number} cannot get the process {process!r}, "
+                        f"task {subtopology}_{number} cannot get the process {process_id!r}, "
                         f"because {processes[number]!r} has it"
                     )
-                processes[number] = process
+                processes[number] = process_id
 
-    def _remove_tasks(self, tasks: Iterable[Any], process: str | None) -> None:
+    def _remove_tasks(self, tasks: Iterable[Any], process_id: str | None) -> None:
         for subtopology, numbers in _numbers_by_id(tasks, "subtopology_id").items():
             if subtopology not in self.active:
-                raise LoadFailed(f"no task of subtopology {subtopology} has a process, expected {process!r}")
+                raise LoadFailed(f"no task of subtopology {subtopology} has a process, expected {process_id!r}")
             processes = self.active[subtopology]
             for number in numbers:
                 previous = processes.pop(number, None)
-                if previous != process:
-                    raise LoadFailed(f"task {subtopology}_{number} has the process {previous!r}, expected {process!r}")
+                if previous != process_id:
+                    raise LoadFailed(
+                        f"task {subtopology}_{number} has the process {previous!r}, expected {process_id!r}"
+                    )
             if not processes:
                 del self.active[subtopology]
 
 
-def _add_copies(copies: dict[str, dict[int, frozenset[str]]], tasks: Iterable[Any], process: str) -> None:
+def _add_copies(copies: dict[str, dict[int, frozenset[str]]], tasks: Iterable[Any], process_id: str) -> None:
     """Add a process to tasks that copy the state of active tasks. `copies` is `Owners.standby` or `Owners.warmup`."""
     for subtopology, numbers in _numbers_by_id(tasks, "subtopology_id").items():
         processes = copies.setdefault(subtopology, {})
         for number in numbers:
-            processes[number] = processes.get(number, frozenset()) | {process}
+            processes[number] = processes.get(number, frozenset()) | {process_id}
 
 
-def _remove_copies(copies: dict[str, dict[int, frozenset[str]]], tasks: Iterable[Any], process: str | None) -> None:
+def _remove_copies(copies: dict[str, dict[int, frozenset[str]]], tasks: Iterable[Any], process_id: str | None) -> None:
     for subtopology, numbers in _numbers_by_id(tasks, "subtopology_id").items():
         if subtopology not in copies:
-            raise LoadFailed(f"no copy of a task of subtopology {subtopology} has a process, expected {process!r}")
+            raise LoadFailed(f"no copy of a task of subtopology {subtopology} has a process, expected {process_id!r}")
         processes = copies[subtopology]
         for number in numbers:
-            if process not in processes.get(number, ()):
-                raise LoadFailed(f"no copy of task {subtopology}_{number} has the process {process!r}")
-            processes[number] = processes[number] - {process}
+            if process_id not in processes.get(number, ()):
+                raise LoadFailed(f"no copy of task {subtopology}_{number} has the process {process_id!r}")
+            processes[number] = processes[number] - {process_id}
         if not processes:
             del copies[subtopology]
 

@@ -70,12 +70,12 @@ class Fates(Observer):
         self._stored: dict[int, tuple[StoredOffset, RecordFate]] = {}
         """Stored offsets, each with the entry of its record. The keys are Python's `id` of the stored offsets.
 
-        The stored offset is also kept in the values. Otherwise Python could free it and reuse its `id`.
+        The values contain the stored offset, too. Otherwise Python could free this object and reuse its `id`.
         """
         self._ended_transactions: dict[int, set[TopicPartition]] = {}
         """The topic partitions in each ended transaction. The keys are Python's `id` of the entries of the markers."""
         self._newest_values: dict[tuple[int | None, str], dict[_GroupKey, RecordFate]] = {}
-        """The entry of the newest value of each group record. The keys are (partition, group id), then a _GroupKey."""
+        """The newest values of group records, as entries. The keys are (partition, group id), then a _GroupKey."""
         self._group_ends: dict[tuple[int | None, str], int] = {}
         """The offset of the tombstone that deleted a group. The keys are (partition, group id)."""
 
@@ -99,7 +99,7 @@ class Fates(Observer):
         for entry, _ in entries:
             entry.file = batch.file
             entry.producer_id = None if batch.producer_id == NO_PRODUCER_ID else batch.producer_id
-            # A marker has no group. `set_fate` adds the marker's entry if the marker ends a commit of the wanted group.
+            # A marker has no group. `set_fate` keeps the marker if it ends a transaction with the wanted group.
             if self.wanted_group is None or entry.group == self.wanted_group:
                 self._keep(entry)
             self._batch_entries.append(entry)

@@ -70,8 +70,9 @@ class GroupMetadataManager(GroupCache):
     ) -> None:
         """Store a commit as pending, append its records as one batch, and call `complete` when the append is answered.
 
-        If the append succeeds, the offsets become committed offsets in the cache. `producer_id` is -1 if the commit is
-        not in a transaction. `complete` receives an error for each partition:
+        If the append succeeds, the offsets become committed offsets in the cache. In a transaction, they stay pending
+        until the marker is written. `producer_id` is -1 if the commit is not in a transaction. `complete` receives an
+        error for each partition:
 
         - OFFSET_METADATA_TOO_LARGE if the metadata exceeds the limit, counted in UTF-16 units. The other offsets are
           written.

@@ -225,8 +225,8 @@ class CommitRequests:
     ) -> Errors:
         """Ask the transaction coordinator whether the transaction includes the partition (since Kafka 3.6).
 
-        The error TRANSACTION_ABORTABLE exists since 3.8. If the client does not support this error, it gets
-        INVALID_TXN_STATE instead.
+        The error TRANSACTION_ABORTABLE exists since 3.8. Before 3.8, or if the client does not support this error, the
+        client gets INVALID_TXN_STATE instead.
         """
         if self.settings.is_before(3, 6):
             return Errors.NONE

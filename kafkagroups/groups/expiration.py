@@ -1,8 +1,8 @@
 """The rules by which the offsets of a group expire, before and after KIP-211.
 
-KIP-211 (Kafka 2.1) keeps the offsets of a group as long as the group has members. Up to 2.0 each offset has an expire
-timestamp. The offset expires after that time, in any group. Since 2.1 an offset expires when the broker's retention
-time (offsets.retention.minutes) has passed. The retention time begins at the commit or when the group becomes Empty:
+KIP-211 changed the rules in Kafka 2.1. Up to 2.0 each offset has an expire timestamp. The offset expires after that
+time, in any group. Since 2.1 the state of the group decides which offsets can expire. An offset expires when the
+broker's retention time (offsets.retention.minutes) has passed:
 
     group                             offsets that expire                          begin of the retention time
     Empty, with a protocol type       all offsets                                  the group became Empty (the commit,

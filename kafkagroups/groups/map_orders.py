@@ -50,7 +50,8 @@ def hash_map_order(keys: Iterable[Key], kafka: Version, hash_of: Callable[[Any],
 
 def topic_partition_hash(partition: tuple[str, int]) -> int:
     """Return Java's hash of a TopicPartition (org.apache.kafka.common.TopicPartition.hashCode)."""
-    return 31 * (31 + partition[1]) + java_hash(partition[0])
+    topic, number = partition
+    return 31 * (31 + number) + java_hash(topic)
 
 
 def immutable_map_order(keys: Iterable[str], kafka: Version) -> list[str]:

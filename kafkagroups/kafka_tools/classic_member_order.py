@@ -1,5 +1,7 @@
 """The members of a classic group in the order in which Kafka's Scala tools print them.
 
+The dump tool and the formatters of the console consumer put the members into a hash map, and print them in the order
+of this map. If such a tool crashes, it prints nothing more.
 Source: GroupMetadata.loadGroup, add (tags 1.0.1 to 3.7.0), and the output of 2.8.2's tool for crafted logs.
 """
 
@@ -14,14 +16,15 @@ from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadat
 def order_members_as_tool(group: str, value: GroupMetadataValue, kafka: Version) -> list[MemberMetadata]:
     """Return the group's members in the order of the tool's hash map.
 
-    `group` is the group's id, `value` is the value of its record. If two members have the same id, only the later
-    member is returned. Raises ToolCrashed if the tool cannot load the group.
+    `group` is the group's id, `value` is the value of its record, and `kafka` is the version of the tool. If two
+    members have the same id, only the later member is returned. Raises ToolCrashed if the tool cannot load the group.
     """
     by_id: dict[str, MemberMetadata] = {}
-    for count, member in enumerate(value.members):
-        # Before it adds a member, GroupMetadata.add compares the number of members with the number of votes for the
-        # protocol. A repeated id has one member but two votes, so the tool crashes at the member after the repeated id.
-        if count > len(by_id) and kafka >= (2, 1):
+    for vote_count, member in enumerate(value.members):
+        # Each member votes for the group's protocol. Since 2.1, the tool compares the number of votes with the number
+        # of members before it adds a member. Two members with the same id are one member with two votes. So the tool
+        # crashes at the next member after these two.
+        if vote_count > len(by_id) and kafka >= (2, 1):
             raise ToolCrashed(f"group {group}: two members have the same id, and another member comes after them")
         by_id[member.member_id] = member
     members = [by_id[member_id] for member_id in hash_map_order(by_id, kafka)]

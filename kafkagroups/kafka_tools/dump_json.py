@@ -1,8 +1,9 @@
 """A record's key and value as the dump tool prints them since 3.8: as Kafka's JSON.
 
-The dump tool is kafka-dump-log.sh (dump_log.py). It prints the subscriptions and assignments of a consumer group's
-members as JSON, if it can read them. It leaves out unknown tagged fields. If it cannot read a record, it prints an
-error and skips the record.
+The dump tool is kafka-dump-log.sh (dump_log.py). In the record of a classic consumer group, the tool prints the
+subscriptions and assignments of the members as JSON. If the tool cannot read a subscription or assignment, it prints
+the bytes instead. The tool leaves out unknown tagged fields. If it cannot read a record, it prints an error and
+continues with the next record.
 Source: DumpLogSegments.OffsetsMessageParser (3.8.0, 3.9.0), CoordinatorRecordMessageParser (4.3.1), and the dump tool's
 output for crafted logs.
 """
@@ -20,17 +21,17 @@ from kafkagroups.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_json import key_to_json, value_to_json
 from kafkagroups.records.serde import Record, UnknownContent, decode
 from kafkagroups.records.structs import reader, to_json
-from kafkagroups.records.versions import Dialect
 
 
 def format_key_and_value(log_record: LogRecord, dialect: Dialect) -> str:
-    """Return the part of a record's line after the sizes: ` key: … payload: …`.
+    """Return the last part of a record's line, such as ` key: … payload: …`.
 
-    Raises ToolCrashed if the record has no key.
+    Raises ToolCrashed if the record has no key, because the tool crashes at this record.
     """
     key = log_record.key
     offset = log_record.offset
@@ -47,7 +48,7 @@ def format_key_and_value(log_record: LogRecord, dialect: Dialect) -> str:
 
 
 def _value_json(record: Record, dialect: Dialect) -> Any:
-    """Return the JSON of a value, with the subscriptions and assignments of its members decoded."""
+    """Return the JSON of a value. The JSON of a group contains the decoded subscriptions and assignments."""
     value_json = drop_unknown_tags(value_to_json(record, dialect))
     if isinstance(record.value, GroupMetadataValue) and record.value.protocol_type == "consumer":
         for member, json_member in zip(record.value.members, value_json["data"]["members"], strict=True):
@@ -65,10 +66,10 @@ def _decode_embedded(
 ) -> dict[str, Any] | None:
     """Return the JSON of a subscription or an assignment; None if the tool prints the bytes unchanged.
 
-    The tool reads a version above HIGHEST_VERSION like HIGHEST_VERSION, but then it fails if the list of partitions
-    (the field `partitions_field`) is not empty. It reads a negative version as 0.
+    The tool reads a negative version like version 0, and a version above HIGHEST_VERSION like HIGHEST_VERSION. But it
+    cannot print a version above HIGHEST_VERSION if the field `partitions_field`, a list of partitions, is not empty.
     """
-    if len(data) < 2:  # The bytes begin with a version of two bytes.
+    if len(data) < 2:  # The version of two bytes is missing.
         return None
     version = int.from_bytes(data[:2], "big", signed=True)
     layout_version = min(max(version, 0), HIGHEST_VERSION)
@@ -82,7 +83,9 @@ def _decode_embedded(
 
 
 def drop_unknown_tags(value: Any) -> Any:
-    """Return this package's JSON without the unknown tagged fields, which Kafka's JSON does not have."""
+    """Return this package's JSON without the unknown tagged fields, because Kafka's JSON does not contain them."""
     if isinstance(value, dict):
         return {name: drop_unknown_tags(content) for name, content in value.items() if name != "_unknownTaggedFields"}
-    return [drop_unknown_tags(element) for element in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [drop_unknown_tags(element) for element in value]
+    return value

@@ -8,9 +8,10 @@ The dump tool is kafka-dump-log.sh (dump_log.py). The first column is the first 
     2.4.1    key: offset_commit::group=GROUP,partition=TOPIC-PARTITION   payload: offset=OFFSET[,metadata=METADATA]
              key: group_metadata::group=GROUP                            payload: the same JSON as in 1.0
 
-The tool crashes at a record that it cannot read. Before 2.4.1 it prints nothing for a tombstone, since 2.4.1 it prints
-`<DELETE>`. Members are in the order of a Scala HashMap. User data is printed as one hexadecimal number. If the protocol
-type is not "consumer", the whole assignment is printed as one hexadecimal number.
+The tool crashes at a record that it cannot read. For the value of a tombstone, it prints `<DELETE>` since 2.4.1. Before
+2.4.1, it prints neither the key nor the value of a tombstone. Members are in the order of a Scala HashMap. User data,
+the bytes that an assignor adds to an assignment, is printed as one hexadecimal number. If the group's protocol type is
+not "consumer", the whole assignment is printed as one hexadecimal number.
 Source: DumpLogSegments.OffsetsMessageParser (0.10.2.2, 1.0.1, 2.4.0), GroupMetadataManager.parseOffsets and
 parseGroupMetadata (2.8.2), and the sources of classic_member_order.py.
 """
@@ -23,16 +24,16 @@ from kafkagroups.kafka_tools.classic_member_order import order_members_as_tool
 from kafkagroups.kafka_tools.jvm import ToolCrashed, Version, format_hex, format_json, format_nullable
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.records.consumer_protocol import decode_assignment
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadata
 from kafkagroups.records.serde import UnknownContent, decode
-from kafkagroups.records.versions import Dialect
 
 FIRST_WITH_NEW_TEXT = (2, 4, 1)
-"""The first version with `offset_commit::` and `group_metadata::`. 2.4.0 still prints the older text."""
+"""The first version that prints `offset_commit::` and `group_metadata::`. 2.4.0 still prints the older text."""
 
 
 def format_key_and_value(log_record: LogRecord, kafka: Version, dialect: Dialect) -> str:
-    """Return the part of a record's line after the sizes: ` key: … payload: …`.
+    """Return the last part of a record's line, such as ` key: … payload: …`; "" if the tool prints neither.
 
     Raises InvalidRecord or ToolCrashed if the tool crashes at this record.
     """
@@ -43,7 +44,7 @@ def format_key_and_value(log_record: LogRecord, kafka: Version, dialect: Dialect
     key: Any = record.key
     value: Any = record.value
     if isinstance(key, UnknownContent):
-        raise ToolCrashed(f"the record at offset {log_record.offset} is of type {record.type}")
+        raise ToolCrashed(f"the record at offset {log_record.offset} has the unknown type {record.type}")
     if record.type == 2:
         return _format_group_record(key.group, value, kafka)
     return _format_offset_record(key, value, has_new_text)
@@ -55,7 +56,8 @@ def _format_offset_record(key: Any, value: Any, has_new_text: bool) -> str:
         return f" key: offset::{key.group}:{key.topic}:{key.partition} payload: {value.offset}{metadata}"
     payload = "<DELETE>"
     if value is not None:
-        payload = f"offset={value.offset}" + (f",metadata={value.metadata}" if value.metadata else "")
+        metadata = f",metadata={value.metadata}" if value.metadata else ""
+        payload = f"offset={value.offset}{metadata}"
     return f" key: offset_commit::group={key.group},partition={key.topic}-{key.partition} payload: {payload}"
 
 
@@ -71,7 +73,7 @@ def _format_group(group: str, value: GroupMetadataValue, kafka: Version) -> str:
     members = order_members_as_tool(group, value, kafka)
     assignments = [_format_assignment(member, value.protocol_type, kafka) for member in members]
     assignment = "{" + ",".join(assignments) + "}"
-    # Before 1.0.1, Kafka took the protocol type only from the members, so a group without members has no protocol type.
+    # Before 1.0.1, Kafka sets the protocol type only when it adds a member, so a group without members has none.
     has_protocol_type = bool(value.members) or kafka >= (1, 0, 1)
     protocol_type = value.protocol_type if has_protocol_type else ""
     if kafka < (1,):
@@ -87,6 +89,7 @@ def _format_group(group: str, value: GroupMetadataValue, kafka: Version) -> str:
 
 
 def _format_assignment(member: MemberMetadata, protocol_type: str, kafka: Version) -> str:
+    """Return a member's id and assignment. Raises ToolCrashed if the tool cannot print the assignment."""
     if protocol_type != "consumer":
         return f"{member.member_id}={format_hex(member.assignment)}"
     assignment = decode_assignment(member.assignment).message
@@ -94,4 +97,5 @@ def _format_assignment(member: MemberMetadata, protocol_type: str, kafka: Versio
     if assignment.user_data is None and kafka < FIRST_WITH_NEW_TEXT:
         raise ToolCrashed(f"the assignment of {member.member_id} has no user data")
     user_data = format_hex(assignment.user_data or b"")
-    return f"{member.member_id}=[{', '.join(partitions)}]" + (f":{user_data}" if user_data else "")
+    suffix = f":{user_data}" if user_data else ""
+    return f"{member.member_id}=[{', '.join(partitions)}]{suffix}"

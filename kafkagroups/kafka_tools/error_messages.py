@@ -1,7 +1,8 @@
 """The messages of Kafka 4.3.1's exceptions for a record that it cannot read.
 
-The exception of a field reader describes the problem. A second exception wraps it, and names the part (key or value)
-and its version. If the bytes end too early, the reader throws a BufferUnderflowException, whose message is null.
+Kafka's reader of a field throws an exception that describes the problem. A second exception contains the message of
+this exception. It also names the part of the record (key or value) and the part's version. If the bytes end too early,
+the first exception is a BufferUnderflowException, whose message is null.
 Source: errors.jsonl (the messages of 4.3.1's GroupCoordinatorRecordSerde), ByteBufferAccessor.java, ByteUtils.java.
 """
 
@@ -11,7 +12,8 @@ import re
 
 from kafkagroups.errors import InvalidRecord
 
-# The keys are the first elements of InvalidRecord.cause (errors.py). {0} and {1} are the elements after them.
+# The keys are the first elements of InvalidRecord.cause (errors.py). {0} and {1} are its other elements, the numbers.
+# {field} is the name of the field.
 _MESSAGES = {
     "null": "non-nullable field {field} was serialized as null",
     "length": "string field {field} had invalid length {0}",
@@ -23,7 +25,7 @@ _MESSAGES = {
 
 
 def format_kafka_error(error: InvalidRecord, key: bytes, value: bytes | None) -> str:
-    """Return the message of 4.3.1's exception for a record that `decode` refused with `error`.
+    """Return the message of Kafka's exception for a record that `decode` (serde.py) refused with the error `error`.
 
     `key` and `value` are the bytes of the record.
     """
@@ -36,7 +38,8 @@ def format_kafka_error(error: InvalidRecord, key: bytes, value: bytes | None) ->
         return f"Could not read version from {part}'s buffer."
     if cause == "version":
         return "Found an unknown record version {} for {} type".format(*numbers)
-    field = re.sub(r"\[[0-9]+\]$", " element", field)
+    field = re.sub(r"\[[0-9]+\]$", " element", field)  # Kafka's name of an array's element: "members element".
     reason = _MESSAGES[cause].format(*numbers, field=field) if cause else "null"
-    version = int.from_bytes((value if part == "value" and value else key)[:2], "big", signed=True)
+    part_bytes = value if part == "value" and value else key
+    version = int.from_bytes(part_bytes[:2], "big", signed=True)
     return f"Could not read record with version {version} from {part}'s buffer due to: {reason}."

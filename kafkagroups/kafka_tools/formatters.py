@@ -1,6 +1,7 @@
 """The text that `kafka-console-consumer` prints with its formatters, one line per record.
 
-The first column is the first version with the format. T is a time in ms since the epoch:
+A formatter is a class of Kafka that turns a record into text. The first column is the first version with the format. T
+is a time in ms since 1970:
 
     0.8.2   [GROUP,TOPIC,PARTITION]::OffsetAndMetadata[OFFSET,METADATA,TIMESTAMP]
     0.9     [GROUP,TOPIC,PARTITION]::[OffsetMetadata[OFFSET,METADATA],CommitTime T,ExpirationTime T]
@@ -10,8 +11,8 @@ The first column is the first version with the format. T is a time in ms since t
     3.9     {"key":{"version":1,"data":…},"value":{"version":3,"data":…}}
     4.1     {"key":{"type":1,"data":…},"value":{"version":4,"data":…}}
 
-One formatter prints offset records, the other formatter prints group records. Records of other types are not printed. A
-tombstone is printed as `NULL`, or as null in JSON. A consumer never prints control records. The consumer crashes at a
+Kafka has two formatters: one for offset records and one for group records. Records of other types and control records
+are not printed. The value of a tombstone is printed as `NULL`, or as null in JSON. The console consumer crashes at a
 record that it cannot read. Kafka prints no line break after JSON, but here each record has its own line.
 Source: OffsetsMessageFormatter, GroupMetadataMessageFormatter and their output (tags 0.8.2.2 to 3.9.0, class files of
 4.0.2 to 4.3.1).
@@ -29,22 +30,24 @@ from kafkagroups.kafka_tools.dump_json import drop_unknown_tags
 from kafkagroups.kafka_tools.jvm import ToolCrashed, Version, format_json, format_nullable, format_option
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.segments import Log
+from kafkagroups.records.dialects import Dialect, build_dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue
 from kafkagroups.records.record_json import key_to_json, value_to_json
 from kafkagroups.records.serde import UnknownContent, decode
-from kafkagroups.records.versions import Dialect, build_dialect
 
 
 def format_lines(log: Log, kafka: Version) -> Iterator[str]:
-    """Yield the lines that the console consumer prints for a log, in the log's order.
+    """Yield the lines that the console consumer of the Kafka version `kafka` prints for a log, in the log's order.
 
     Raises ToolCrashed where the consumer crashes.
     """
     # Since 3.9, the formatters read records with the new coordinator's rules and print JSON.
     dialect = build_dialect("new" if kafka >= (3, 9) else "classic", kafka, ".".join(map(str, kafka)))
     for batch in log:
+        if batch.is_control:
+            continue
         try:
-            for record in () if batch.is_control else batch.records:
+            for record in batch.records:
                 line = _format_record(record, kafka, dialect)
                 if line is not None:
                     yield line
@@ -53,22 +56,28 @@ def format_lines(log: Log, kafka: Version) -> Iterator[str]:
 
 
 def _format_record(log_record: LogRecord, kafka: Version, dialect: Dialect) -> str | None:
+    """Return the line of a record; None if no formatter prints the record."""
     if log_record.key is None:
         return None
     record = decode(log_record.key, log_record.value, dialect)
     if isinstance(record.key, UnknownContent) or record.type > 2:
         return None
     if kafka >= (3, 9):
+        type_name = "version" if kafka < (4, 1) else "type"
+        key = {type_name: record.type, "data": key_to_json(record)["data"]}
         value = drop_unknown_tags(value_to_json(record, dialect))
-        key = {"version" if kafka < (4, 1) else "type": record.type, "data": key_to_json(record)["data"]}
-        # The value of a tombstone is None and stays None.
-        return format_json({"key": key, "value": value and value | {"version": record.value_version}})
+        if value is not None:
+            value["version"] = record.value_version
+        return format_json({"key": key, "value": value})
     key_fields: Any = record.key
     if isinstance(record.value, GroupMetadataValue):
         return f"{key_fields.group}::{_format_group(key_fields.group, record.value, record.value_version, kafka)}"
-    is_group = record.type == 2
-    key_text = key_fields.group if is_group else f"[{key_fields.group},{key_fields.topic},{key_fields.partition}]"
-    return f"{key_text}::{'NULL' if record.value is None else _format_offset(record.value, kafka)}"
+    is_group_record = record.type == 2
+    key_text = key_fields.group
+    if not is_group_record:
+        key_text = f"[{key_fields.group},{key_fields.topic},{key_fields.partition}]"
+    value_text = "NULL" if record.value is None else _format_offset(record.value, kafka)
+    return f"{key_text}::{value_text}"
 
 
 def _format_offset(value: Any, kafka: Version) -> str:
@@ -91,7 +100,9 @@ def _format_offset(value: Any, kafka: Version) -> str:
 
 
 def _format_group(group: str, value: GroupMetadataValue, value_version: int | None, kafka: Version) -> str:
-    has_protocol_type = value.members or (value.protocol_type and kafka >= (1, 0, 1))
+    # Before 1.0.1, Kafka sets the protocol type only when it adds a member, so a group without members has none.
+    keeps_protocol_type = value.protocol_type != "" and kafka >= (1, 0, 1)
+    has_protocol_type = bool(value.members) or keeps_protocol_type
     protocol_type = format_option(value.protocol_type if has_protocol_type else None)
     state = "Stable" if value.members or kafka < (0, 10, 1) else "Empty"
     members = []
@@ -101,15 +112,17 @@ def _format_group(group: str, value: GroupMetadataValue, value_version: int | No
             members.append(f"{member.member_id} -> [{fields}]")
             continue
         instance = f"groupInstanceId={format_option(member.group_instance_id)}, " if kafka >= (2, 3) else ""
-        # Value version 0 has no rebalance timeout; Kafka uses the session timeout instead.
+        # A value of version 0 has no rebalance timeout, so Kafka uses the session timeout.
         rebalance_timeout = member.rebalance_timeout if value_version else member.session_timeout
+        suffix = ", " if kafka < (3,) else ""
         members.append(
             f"{member.member_id} -> MemberMetadata(memberId={member.member_id}, {instance}"
             f"clientId={member.client_id}, clientHost={member.client_host}, "
             f"sessionTimeoutMs={member.session_timeout}, rebalanceTimeoutMs={rebalance_timeout}, "
-            f"supportedProtocols=List({format_nullable(value.protocol)}){'' if kafka >= (3,) else ', '})"
+            f"supportedProtocols=List({format_nullable(value.protocol)}){suffix})"
         )
-    member_map = f"{'HashMap' if kafka >= SCALA_2_13 else 'Map'}({', '.join(members)})"
+    map_name = "HashMap" if kafka >= SCALA_2_13 else "Map"
+    member_map = f"{map_name}({', '.join(members)})"
     if kafka < (0, 11):
         type_text = protocol_type if kafka >= (0, 10, 1) else value.protocol_type
         return f"[{group},{type_text},{state},{member_map}]"

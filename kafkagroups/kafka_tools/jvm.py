@@ -1,4 +1,7 @@
-"""Texts of the JVM in Kafka's tools: Jackson's JSON, Scala's Option, Java's null."""
+"""Texts of the JVM in Kafka's tools: Jackson's JSON, Scala's Option, Java's null.
+
+Jackson is the JSON library of Kafka. A Scala Option is a value that can be missing.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,31 @@ import re
 from typing import Any
 
 Version = tuple[int, ...]
+"""A Kafka version as numbers: (3, 9, 2)."""
 
 
 class ToolCrashed(Exception):
-    """Kafka's own tool crashes at this point of the log and prints nothing more."""
+    """Kafka's own tool crashes at this place of the log and prints nothing more."""
 
 
 def format_json(value: Any) -> str:
     """Return JSON as Jackson prints it: no spaces, non-ASCII characters unchanged, upper-case digits in \\u escapes."""
-    # json.dumps prints lower-case digits. The pattern finds \u only after an even number of backslashes. After an odd
-    # number, the backslash of \u is itself escaped and belongs to the text.
+    # json.dumps prints the digits in lower case. The pattern finds "\u" only after an even number of backslashes. After
+    # an odd number, the backslash of "\u" is not the start of an escape: the text itself contains a backslash.
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return re.sub(r"(?<!\\)((?:\\\\)*\\u)([0-9a-f]{4})", lambda match: match[1] + match[2].upper(), text)
 
 
 def format_option(value: object) -> str:
-    """Return Scala's text of an Option: `Some(…)`, or `None`."""
+    """Return Scala's text of an Option: `Some(…)`, or `None` if the value is None."""
     return "None" if value is None else f"Some({value})"
 
 
 def format_nullable(value: object) -> str:
-    """Return Java's text of an object that can be null: `null` for None."""
+    """Return Java's text of an object: `null` if the value is None."""
     return "null" if value is None else str(value)
 
 
 def format_hex(data: bytes) -> str:
-    """Return bytes as one unsigned number in upper-case hex, without leading zeros; "" for empty bytes."""
+    """Return bytes as one unsigned number, in upper-case hexadecimal without leading zeros; "" for empty bytes."""
     return f"{int.from_bytes(data, 'big'):X}" if data else ""

@@ -1,6 +1,6 @@
 """The public functions `decode` (optionally strict), `annotate` and `deviations`.
 
-An encoding is canonical if Kafka's writer would produce the same bytes. spans.py lists the encodings that are not.
+An encoding is canonical if Kafka's writer would produce the same bytes. spans.py lists the non-canonical encodings.
 """
 
 from __future__ import annotations
@@ -8,20 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from kafkagroups.anatomy.spans import Span, deviations_of, spans_of
+from kafkagroups.anatomy.spans import Span, find_deviations, split_into_spans
 from kafkagroups.errors import Deviation, InvalidRecord
 from kafkagroups.records import serde
+from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
 from kafkagroups.records.serde import Record
-from kafkagroups.records.versions import DEFAULT_DIALECT, Dialect
+
+SHOWN_BYTES = 8
+"""The number of bytes of a span that a table shows."""
+SHOWN_CHARACTERS = 40
+"""The number of characters of a value that a table shows."""
 
 
 class Annotation(list[Span]):
-    """The spans of a record in order, and the bytes that they describe. A span is a range of bytes with one field.
+    """The spans of a record, in order. A span is a range of bytes with one field.
 
-    `bytes_of` contains the bytes of each part of the record: "key" and "value".
+    `bytes_of` contains the bytes of each part of the record. The parts are "key" and "value".
 
-    An annotation is shown as a table: `str()` returns text, and a notebook shows HTML. The table shows only the
-    beginning of long bytes and values.
+    An annotation is shown as a table: `str()` returns text, and a notebook shows HTML. If a span has many bytes or a
+    long value, the table shows only the beginning of the bytes or the value.
     """
 
     def __init__(self, spans: Iterable[Span], bytes_of: Mapping[str, bytes]) -> None:
@@ -30,7 +35,8 @@ class Annotation(list[Span]):
 
     def __str__(self) -> str:
         return "\n".join(
-            f"{span.part} {span.start:>3}  {self._hex(span):<26} {span.field} = {span.text[:40]}  ({span.meaning})"
+            f"{span.part} {span.start:>3}  {self._format_bytes(span):<26} {span.field} = {span.text[:SHOWN_CHARACTERS]}"
+            f"  ({span.meaning})"
             for span in self
         )
 
@@ -38,22 +44,22 @@ class Annotation(list[Span]):
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{escape(span.part)} {span.start}</td><td><code>{self._hex(span)}</code></td>"
+            f"<tr><td>{escape(span.part)} {span.start}</td><td><code>{self._format_bytes(span)}</code></td>"
             f"<td>{escape(span.field)}</td><td>{escape(span.type)}</td>"
-            f"<td>{escape(span.text[:40])}</td><td>{escape(span.meaning)}</td></tr>"
+            f"<td>{escape(span.text[:SHOWN_CHARACTERS])}</td><td>{escape(span.meaning)}</td></tr>"
             for span in self
         )
         head = "".join(f"<th>{name}</th>" for name in ("byte", "bytes", "field", "type", "value", "meaning"))
         return f"<table><tr>{head}</tr>{rows}</table>"
 
-    def _hex(self, span: Span) -> str:
-        """Return the first 8 bytes of a span in hexadecimal."""
+    def _format_bytes(self, span: Span) -> str:
+        """Return the first bytes of a span in hexadecimal."""
         data = self.bytes_of[span.part][span.start : span.end]
-        return data[:8].hex(" ") + (" …" if len(data) > 8 else "")
+        return data[:SHOWN_BYTES].hex(" ") + (" …" if len(data) > SHOWN_BYTES else "")
 
 
 def annotate(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None) -> Annotation:
-    """Explain every byte of a record.
+    """Return an explanation of every byte of a record.
 
     Parameters
     ----------
@@ -65,8 +71,8 @@ def annotate(key: bytes | None, value: bytes | None, reader_of: Dialect | None =
     Returns
     -------
     Annotation
-        A list of spans in order, the key first. A broker ignores bytes after the end of the key or the value; these
-        bytes are a separate span. `Span.odd` contains the non-canonical encodings.
+        A list of spans in order, the key first. If bytes follow after the end of the key or the value, they are a
+        separate span, because a broker ignores them. `Span.odd` contains the non-canonical encodings.
 
     Raises
     ------
@@ -79,12 +85,12 @@ def annotate(key: bytes | None, value: bytes | None, reader_of: Dialect | None =
     'g'
     """
     dialect = reader_of or DEFAULT_DIALECT
-    spans = spans_of(decode(key, value, dialect), key, value, dialect)
+    spans = split_into_spans(decode(key, value, dialect), key, value, dialect)
     return Annotation(spans, {"key": key or b"", "value": value or b""})
 
 
 def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None, *, strict: bool = False) -> Record:
-    """Decode a record.
+    """Return the record of a key and a value.
 
     Parameters
     ----------
@@ -93,7 +99,7 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     reader_of
         The coordinator whose rules apply; None for Kafka 4.3.1's coordinator.
     strict
-        Refuse bytes that Kafka's writer would not produce for this record.
+        Whether to refuse bytes that Kafka's writer would not produce for this record.
 
     Returns
     -------
@@ -103,8 +109,8 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     Raises
     ------
     InvalidRecord
-        The coordinator cannot read the bytes. Or `strict` is set, and the bytes have a non-canonical encoding; the
-        error's `deviations` then contains every such encoding.
+        The coordinator cannot read the bytes, or `strict` is set and the bytes have a non-canonical encoding. In the
+        second case, the attribute `deviations` of the error contains every non-canonical encoding.
 
     Notes
     -----
@@ -117,18 +123,19 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     """
     dialect = reader_of or DEFAULT_DIALECT
     record = serde.decode(key, value, dialect)
-    found = deviations_of(record, key, value, dialect) if strict else []
-    if found:
-        first = found[0]
-        others = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    found_deviations = find_deviations(record, key, value, dialect) if strict else []
+    if found_deviations:
+        first = found_deviations[0]
+        other_count = len(found_deviations) - 1
+        others = f" (and {other_count} more)" if other_count > 0 else ""
         error = InvalidRecord(first.reason + others, field=first.field, position=first.position)
-        error.deviations = tuple(found)
+        error.deviations = tuple(found_deviations)
         raise error
     return record
 
 
 def deviations(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None) -> list[Deviation]:
-    """Find the non-canonical encodings of a record: Kafka's reader accepts them, but its writer never produces them.
+    """Return the non-canonical encodings of a record, which Kafka's reader accepts but Kafka's writer never produces.
 
     Parameters
     ----------
@@ -154,4 +161,4 @@ def deviations(key: bytes | None, value: bytes | None, reader_of: Dialect | None
     byte 5, key: bytes after the end: 1
     """
     dialect = reader_of or DEFAULT_DIALECT
-    return deviations_of(decode(key, value, dialect), key, value, dialect)
+    return find_deviations(decode(key, value, dialect), key, value, dialect)

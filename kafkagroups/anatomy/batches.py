@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from kafkagroups.anatomy.spans import Span
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.batches import batch_at
-from kafkagroups.log.record_batch import HEADER_SIZE, read_varint
+from kafkagroups.log.batches import parse_batch_at
+from kafkagroups.log.record_batch import HEADER_SIZE, VARLONG_BYTES, read_varint
 
-# For each field of the header: its name in Kafka, the code of its type in `struct`, its meaning.
+# For each field of the header: its name in Kafka, the character of its type in Python's module struct, and its meaning.
 _HEADER = (
     ("baseOffset", "q", "the first record's offset in the partition"),
     ("batchLength", "i", "how many bytes of this batch follow"),
@@ -34,13 +34,13 @@ _TYPES = {"q": "int64", "i": "int32", "h": "int16", "b": "int8", "I": "uint32"}
 
 
 def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
-    """Return the fields of the batch at `position` of a segment's bytes, in order.
+    """Return the fields of one batch, in order. `data` are the bytes of a segment, and the batch begins at `position`.
 
-    The positions in the spans begin with 0 at the batch's first byte. Compressed records are one span. Unlike
+    In the spans, positions are counted from the first byte of the batch. Compressed records are one span. Unlike
     `annotate` (annotate.py), this function does not look for non-canonical encodings. Raises InvalidLog if the batch
-    cannot be read, or if its magic is not 2.
+    cannot be read, or if its magic (the number of its format) is not 2.
     """
-    batch = batch_at(data, position)
+    batch = parse_batch_at(data, position)
     if batch.magic != 2 or not batch.is_valid:
         raise InvalidLog(f"byte {position}: expected a batch with magic 2 and the correct checksum")
     spans = []
@@ -60,12 +60,12 @@ def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
 
 
 def _spans_of_records(batch: Batch) -> Iterator[Span]:
-    """Yield the spans of an uncompressed batch's records. Raise InvalidLog if a record has headers."""
+    """Yield the spans of the records in a batch that is not compressed. Raises InvalidLog if a record has headers."""
     data = batch.payload
-    position = 0
+    position = 0  # This and all other positions below are counted from the end of the batch's header.
 
     def take_span(end: int, field: str, type_name: str, value: object, meaning: str) -> Span:
-        """Return the span from `position` to `end`, and set `position` to `end`."""
+        """Return the span from `position` to `end`, and move `position` to `end`."""
         nonlocal position
         start = HEADER_SIZE + position
         position = end
@@ -76,7 +76,7 @@ def _spans_of_records(batch: Batch) -> Iterator[Span]:
         length, end = read_varint(data, position)
         yield take_span(end, name + "length", "varint", length, "how many bytes of this record follow")
         yield take_span(position + 1, name + "attributes", "int8", data[position], "not used")
-        delta, end = read_varint(data, position, 10)
+        delta, end = read_varint(data, position, VARLONG_BYTES)
         yield take_span(end, name + "timestampDelta", "varlong", delta, "ms after the base timestamp")
         delta, end = read_varint(data, position)
         yield take_span(
@@ -97,6 +97,7 @@ def _spans_of_records(batch: Batch) -> Iterator[Span]:
 
 
 def _meaning_of_length(length: int, part: str) -> str:
+    """Return what the length of a key or value means. `part` is "key" or "value"."""
     if length >= 0:
         return "how many bytes follow"
     return "-1: the value is null, a tombstone" if part == "value" else "-1: the key is null"

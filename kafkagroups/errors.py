@@ -17,7 +17,7 @@ class UsageError(KafkagroupsError):
     reason
         What is wrong.
     field
-        The path of the wrong field, such as `members[2].memberId`, or None.
+        The path of the wrong field in a record, such as `members[2].memberId`. None if no field is wrong.
     """
 
     def __init__(self, reason: str, *, field: str | None = None) -> None:
@@ -28,17 +28,20 @@ class UsageError(KafkagroupsError):
     def __str__(self) -> str:
         return f"{self.field}: {self.reason}" if self.field else self.reason
 
-    def prefix_field(self, field: str) -> UsageError:
-        """Put `field`, the name of the outer struct or array, in front of the path. Return the same error."""
-        self.field = join_path(field, self.field)
+    def prefix_field(self, outer_field: str) -> UsageError:
+        """Add the name of the outer field at the beginning of the path `field`. Return this error."""
+        self.field = join_path(outer_field, self.field)
         return self
 
 
-def join_path(outer: str, inner: str | None) -> str:
-    """Return the path of a field inside an outer field: `members[2]`, `[2].memberId`."""
-    if not inner:
-        return outer
-    return outer + inner if inner.startswith("[") else f"{outer}.{inner}"
+def join_path(outer_path: str, inner_path: str | None) -> str:
+    """Return the path of a field inside another field: "members" and "[2].memberId" give "members[2].memberId".
+
+    If `inner_path` is None or empty, return `outer_path`.
+    """
+    if not inner_path:
+        return outer_path
+    return outer_path + inner_path if inner_path.startswith("[") else f"{outer_path}.{inner_path}"
 
 
 class BadBytes(KafkagroupsError):
@@ -49,15 +52,14 @@ class BadBytes(KafkagroupsError):
     reason
         What was expected, and what was found.
     file
-        The path of the file.
+        The path of the file; None if the bytes are not from a file, or if the file is not known.
     position
-        The byte position in the file. If `file` is None, it is the byte position in the key or the value.
+        The position of the wrong bytes, counted in bytes from the start of the file. If `file` is None, it is counted
+        from the start of the bytes that were read: a key, a value or a batch. None if the position is not known.
     offset
-        The offset of the record or batch in the log.
+        The Kafka offset of the record or batch; None if the offset is not known.
     field
-        The path of the field: `value.members[2].memberId`.
-
-    An attribute that is not known is None.
+        The path of the wrong field, such as `value.members[2].memberId`; None if the field is not known.
     """
 
     def __init__(
@@ -81,9 +83,9 @@ class BadBytes(KafkagroupsError):
 
 
 def _locate(reason: str, file: str | None, offset: int | None, position: int | None, field: str | None) -> str:
-    """Return a reason with its location in front: file, offset, byte position and field."""
-    parts = (("", file), ("offset ", offset), ("byte ", position), ("", field))
-    location = ", ".join(f"{name}{value}" for name, value in parts if value is not None)
+    """Return the text of an error: its location (file, Kafka offset, byte position, field), then its reason."""
+    labeled_values = (("", file), ("offset ", offset), ("byte ", position), ("", field))
+    location = ", ".join(f"{label}{value}" for label, value in labeled_values if value is not None)
     return f"{location}: {reason}" if location else reason
 
 
@@ -93,10 +95,12 @@ class Deviation:
 
     Attributes
     ----------
-    field, position
-        The location of the encoding, as in BadBytes.
+    field
+        The path of the field, such as `value.members[2].memberId`.
+    position
+        The position of the encoding, counted in bytes from the start of the key or the value.
     reason
-        What is not canonical.
+        Why the encoding is not canonical.
     """
 
     field: str
@@ -108,31 +112,38 @@ class Deviation:
 
 
 class InvalidRecord(BadBytes):
-    """A key or a value that a Kafka reader refuses, or that a strict reader refuses because of its `deviations`.
+    """A key or a value that cannot be read.
 
-    A strict reader (`decode` with `strict=True`) also refuses bytes that Kafka reads but never writes. `cause` is a
-    short name of the problem with its numbers, such as ("version", 9, 1). kafka_tools/error_messages.py builds Kafka's
-    own message from the cause. The cause is empty if the bytes end too early.
+    A strict reader (`decode` with `strict=True`) also refuses bytes that Kafka reads but never writes.
+
+    Attributes
+    ----------
+    deviations
+        What a strict reader refused; empty if Kafka's reader refuses the bytes, too.
+    cause
+        What kafka_tools/error_messages.py needs to build Kafka's own message: a short name of the problem, then the
+        numbers in Kafka's message. ("version", 9, 1) means: record type 1 has no value version 9. Empty if Kafka's
+        exception has no message, for example because the bytes end too early.
     """
 
     deviations: tuple[Deviation, ...] = ()
     cause: tuple[str | int, ...] = ()
 
     def with_cause(self, *cause: str | int) -> InvalidRecord:
-        """Set the cause. Return the same error."""
+        """Set the attribute `cause`. Return this error."""
         self.cause = cause
         return self
 
 
 class InvalidLog(BadBytes):
-    """A batch, or a whole file, that a broker could not read."""
+    """A batch or a file that a broker could not read."""
 
 
 class LoadFailed(KafkagroupsError):
-    """A broker's load of a partition fails; `reason` says why.
+    """The load of a partition fails, as it would fail in a broker; `reason` says why.
 
-    `offset` is the offset of the record or batch at which the load fails. It is None if the load fails after the last
-    record.
+    `offset` is the Kafka offset of the record or batch at which the load fails. The offset is None if the load fails
+    after the last record.
     """
 
     def __init__(self, reason: str, offset: int | None = None) -> None:
@@ -147,7 +158,8 @@ class LoadFailed(KafkagroupsError):
 class ApiError(KafkagroupsError):
     """An error code of Kafka's protocol.
 
-    `code` is the number of the error. `name` is its constant in Kafka's class Errors.
+    `code` is the number of the error. `name` is the name of the error in Kafka's class Errors, such as
+    NOT_COORDINATOR. The text of the exception is `message`, or `name` if `message` is None.
     """
 
     def __init__(self, code: int, name: str, message: str | None = None) -> None:

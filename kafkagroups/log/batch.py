@@ -1,6 +1,8 @@
 """A batch of any format (magic 0, 1 or 2), its records, and its position in the log.
 
-The magic is the number of the format: 0 before Kafka 0.10, 1 in 0.10, and 2 since 0.11.
+The magic is the number of the format: 0 before Kafka 0.10, 1 in 0.10, and 2 since 0.11. In magic 2, Kafka compresses
+the records of a batch together. In magic 0 and 1, a record is a message, and several messages can be compressed inside
+another message, the wrapper.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import NamedTuple
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.compression import CompressionType, compression_type
 
-# The bits of a batch's attributes. CODEC covers three bits, which contain the number of the compression codec.
+# The bits of a batch's attributes. CODEC is a mask of three bits, which contain the number of the compression codec.
 CODEC = 0x07
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
@@ -27,10 +29,13 @@ NO_TIMESTAMP = -1
 class LogRecord(NamedTuple):
     """One record of the log.
 
-    `timestamp` is in ms since the epoch; in magic 0 it is -1. `sequence` is -1 if the batch has no sequence numbers.
-    `size` is the number of the record's bytes after decompression. `headers` are (key, value) pairs. Only a message of
-    magic 0 or 1 has a checksum: `crc` contains the checksum, and `is_valid` says whether it is correct. In magic 2,
-    `crc` is None and `is_valid` is True. `attributes` are the attributes of the record, not those of its batch.
+    `offset` is the Kafka offset. `timestamp` is in ms since 1970; in magic 0 it is -1. `headers` are (key, value)
+    pairs. `sequence` is the producer's sequence number; -1 if the batch has no sequence numbers. `size` is the number
+    of bytes of the record after decompression. `attributes` are the bits of the record itself, not the bits of its
+    batch.
+
+    Only a message of magic 0 or 1 has its own checksum: `crc` is the checksum, and `is_valid` says whether the checksum
+    is correct. In magic 2, `crc` is None and `is_valid` is True.
     """
 
     offset: int
@@ -48,14 +53,19 @@ class LogRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of magic 2, a message of magic 0 or 1, or a compressed wrapper of such messages.
+    """A batch of magic 2, a single message of magic 0 or 1, or a wrapper of magic 0 or 1.
 
-    `crc` is the checksum in the header; `computed_crc` is computed from the bytes. `position` is where the batch begins
-    in `file`, and `size` is its number of bytes. `count` is the number of records in the header; it is 1 in magic 0 and
-    1. In magic 2, `payload` contains the records, compressed with the codec in `attributes`; in magic 0 and 1, it is
-    the whole message. `parse_records` is the function that parses the payload. In magic 0 and 1, the fields
-    producer_id, producer_epoch, base_sequence, base_timestamp and partition_leader_epoch do not exist; they are -1.
-    Timestamps are in ms since the epoch.
+    `base_offset` and `last_offset` are the Kafka offsets of the first and the last record. `crc` is the checksum in the
+    header, and `computed_crc` is the checksum of the bytes. `file` is the path of the segment; None if the path is not
+    known. `position` is where the batch begins, in bytes from the start of the file. `size` is the number of bytes of
+    the batch. `count` is the number of records in the header; it is always 1 in magic 0 and 1. Timestamps are in ms
+    since 1970.
+
+    In magic 2, `payload` contains the bytes of the records, which are compressed with the codec in `attributes`. In
+    magic 0 and 1, `payload` is the whole message. The function `parse_records` returns the records of a batch.
+
+    Magic 0 and 1 do not have the fields producer_id, producer_epoch, base_sequence, base_timestamp and
+    partition_leader_epoch. These fields are then -1.
     """
 
     magic: int
@@ -102,7 +112,7 @@ class Batch:
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """The time (ms) from which the cleaner may remove this batch's tombstones or marker; None if no time is set."""
+        """When the cleaner may remove the tombstones or the marker of this batch (ms since 1970); None if not set."""
         return self.base_timestamp if self.magic >= 2 and self.attributes & DELETE_HORIZON else None
 
     @property
@@ -122,7 +132,7 @@ class Batch:
 
 
 def record_count(batch: Batch) -> int:
-    """Return the number of records in a batch of any magic; a wrapper that cannot be read counts as one record."""
+    """Return the number of records in a batch of any magic. A wrapper that cannot be read counts as one record."""
     if batch.magic >= 2:
         return batch.count
     try:

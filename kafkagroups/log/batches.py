@@ -1,7 +1,8 @@
 """Parsing a segment's bytes into batches of any magic, with a check of checksums.
 
-A frame (frames.py) says where a batch begins and ends, and whether the batch is whole. The parameter `file` is the
-segment's path; batches and errors contain it.
+The magic is the number of a batch's format (batch.py). A frame (frames.py) says where a batch begins and ends, and
+whether the batch is whole. The parameter `file` is the path of the segment, for batches and errors; None if the path is
+not known.
 """
 
 from __future__ import annotations
@@ -11,24 +12,27 @@ from collections.abc import Iterator
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log import message_set, record_batch
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.frames import BytesLike, Frame, FrameState, frame_at, frames
+from kafkagroups.log.frames import BytesLike, Frame, FrameState, find_frame, find_frames
 
 
 def read_batches(data: BytesLike, file: str | None = None) -> Iterator[Batch]:
-    """Yield the batches of a segment's bytes. Zeros after the last batch end the segment.
+    """Yield the batches of a segment's bytes. Zeros after the last batch are ignored.
 
-    Raises InvalidLog, which contains the position, at the first batch that is not whole or has a wrong checksum.
+    Raises InvalidLog at the first batch that is not whole or has a wrong checksum.
     """
-    for frame in frames(data):
+    for frame in find_frames(data):
         if frame.state is FrameState.ZEROS:
             return
-        yield valid_batch(frame, bytes(data[frame.position : frame.end]), file)
+        yield parse_valid_batch(frame, bytes(data[frame.position : frame.end]), file)
 
 
-def valid_batch(frame: Frame, data: bytes, file: str | None = None) -> Batch:
-    """Parse the bytes of one batch. Raises InvalidLog if the batch is not whole or its checksum is wrong."""
+def parse_valid_batch(frame: Frame, data: bytes, file: str | None = None) -> Batch:
+    """Return the batch of a frame. `data` contains the bytes of the frame.
+
+    Raises InvalidLog if the batch is not whole or its checksum is wrong.
+    """
     if frame.state is not FrameState.WHOLE:
-        raise frame.error(file)
+        raise frame.make_error(file)
     batch = parse_batch(frame, data, file)
     if not batch.is_valid:
         reason = f"expected checksum {batch.crc:08x}, the bytes give {batch.computed_crc:08x}"
@@ -36,15 +40,18 @@ def valid_batch(frame: Frame, data: bytes, file: str | None = None) -> Batch:
     return batch
 
 
-def batch_at(data: BytesLike, position: int, file: str | None = None) -> Batch:
-    """Parse the batch at a position, without a check of its checksum. Raises InvalidLog if it is not whole."""
-    frame = frame_at(data, position)
+def parse_batch_at(data: BytesLike, position: int, file: str | None = None) -> Batch:
+    """Return the batch at a position of a segment's bytes. The checksum is not checked.
+
+    Raises InvalidLog if the batch is not whole.
+    """
+    frame = find_frame(data, position)
     if frame.state is not FrameState.WHOLE:
-        raise frame.error(file)
+        raise frame.make_error(file)
     return parse_batch(frame, bytes(data[position : frame.end]), file)
 
 
 def parse_batch(frame: Frame, data: bytes, file: str | None = None) -> Batch:
-    """Parse the bytes of one whole batch, without a check of its checksum."""
+    """Return the batch of a whole frame. `data` contains the bytes of the frame. The checksum is not checked."""
     parse = record_batch.parse_batch if frame.magic == 2 else message_set.parse_batch
     return parse(data, frame.position, file)

@@ -1,9 +1,9 @@
 """The cleaner's open transactions: which batches were aborted, and which markers are unused.
 
 A pass is one run of the cleaner over a log (cleaner.py). A marker is the control record that commits or aborts a
-transaction. The marker is unused if the pass has read no batch of its transaction, not even an empty batch. A batch
-counts even if the same pass removes it. So the pass that removes a transaction's data still treats the transaction's
-marker as used.
+transaction. A marker is unused if the pass has read no data batch of its transaction: earlier passes have removed all
+of them. The marker is still used in the pass that removes these batches, because this pass reads the batches. An empty
+batch counts as a batch of the transaction, too.
 Source: CleanedTransactionMetadata.java (4.3.1).
 """
 
@@ -18,26 +18,30 @@ from kafkagroups.records.control import ControlType
 
 
 class CleanedTransactions:
-    """The transactions that are open at the current batch, as a pass reads the log in order."""
+    """The transactions that are open at the current batch, while a pass reads the log from the start to the end.
+
+    `aborted` are all aborted transactions of the log.
+    """
 
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
         self._later_aborted = deque(sorted(aborted, key=lambda txn: txn.first_offset))
         """The aborted transactions that begin after the current batch."""
-        self._aborted_has_data: dict[int, bool] = {}
-        """For each open transaction that will be aborted, by producer id: whether a batch of it was read."""
+        self._has_aborted_data: dict[int, bool] = {}
+        """By producer id, for each open transaction that will be aborted: whether the pass has read a batch of it."""
         self._committed: set[int] = set()
-        """The ids of the producers with an open transaction that will be committed, if a batch of it was read."""
+        """The ids of the producers with an open transaction that will be committed, and of which a batch was read."""
 
-    def can_discard(self, batch: Batch) -> bool:
-        """Process the log's next batch. Return whether the batch is aborted data or an unused marker."""
+    def add_batch(self, batch: Batch) -> bool:
+        """Add the next batch of the log. Return whether the batch is aborted data or an unused marker."""
         while self._later_aborted and self._later_aborted[0].first_offset <= batch.last_offset:
-            self._aborted_has_data.setdefault(self._later_aborted.popleft().producer_id, False)
+            transaction = self._later_aborted.popleft()
+            self._has_aborted_data.setdefault(transaction.producer_id, False)
         if batch.is_control:
             return self._is_unused_marker(batch)
         if not batch.is_transactional:
             return False
-        if batch.producer_id in self._aborted_has_data:
-            self._aborted_has_data[batch.producer_id] = True
+        if batch.producer_id in self._has_aborted_data:
+            self._has_aborted_data[batch.producer_id] = True
             return True
         self._committed.add(batch.producer_id)
         return False
@@ -46,11 +50,11 @@ class CleanedTransactions:
         marker_type = read_marker(batch)
         producer_id = batch.producer_id
         if marker_type is ControlType.ABORT:
-            return not self._aborted_has_data.pop(producer_id, False)
+            has_data = self._has_aborted_data.pop(producer_id, False)
+            return not has_data
         if marker_type is ControlType.COMMIT:
-            is_used = producer_id in self._committed
+            has_data = producer_id in self._committed
             self._committed.discard(producer_id)
-            return not is_used
-        return (
-            False  # The marker has another type, or an earlier pass emptied the batch, so it has no record to discard.
-        )
+            return not has_data
+        # The control record has another type, or an earlier pass has removed the marker from its batch.
+        return False

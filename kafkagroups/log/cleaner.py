@@ -1,29 +1,32 @@
 """Log compaction: one pass of the cleaner of Kafka 4.3.1 over one partition.
 
-The offset map (offset_map.py) contains the newest offset of each key in the dirty part of the log. This part begins at
-the first dirty offset, where the earlier passes ended, and ends at the first uncleanable offset. A record stays if the
-offset map has no newer record of its key, and if the record is not an expired tombstone (a record without a value). The
-pass reads and rewrites all segments from the log's start to the last offset that the map covers. It divides these
-segments into groups, and writes each group as one segment. It copies all later segments, including the active segment
-(the last one). The next pass begins after the last offset of the map: the next dirty offset.
+A pass is one run of the cleaner over the log. The dirty part of the log has not been cleaned yet. It begins at the
+first dirty offset, where the earlier passes ended, and ends at the first uncleanable offset. The offset map
+(offset_map.py) contains the newest offset of each key in the dirty part. A tombstone is a record without a value.
 
-- The first pass that keeps a tombstone sets a delete horizon in the header of its batch: attribute bit 6 is set, and
-  the base timestamp becomes the time of the pass + delete.retention.ms. The horizon never changes. The first pass at or
-  after the horizon removes the tombstones of the batch.
-- Data of aborted transactions is removed immediately. A marker is the control record that ends a transaction. An unused
-  marker (cleaned_transactions.py) gets a delete horizon like a tombstone.
-- A batch that loses all its records is removed, with three exceptions. An empty batch stays if the batch contained the
-  last data of an active producer (producer_state.py). It stays if it is a marker of the newest epoch of a producer that
-  has no data in this epoch. It also stays if it is the last batch below the first uncleanable offset.
-- A batch that loses no record is copied byte for byte. A rewritten batch keeps its offsets, producer, sequence, leader
-  epoch, codec and timestamp type. Its base timestamp is the delete horizon, or the timestamp of its first record. An
-  empty batch has no codec, no horizon and no base timestamp.
-- Messages of magic 0 and 1 (the formats before Kafka 0.11) become batches of magic 2. The base offset of such a batch
-  is the first offset that the pass keeps.
-- Records without a key are removed. Records after the last offset of the map stay, unless they were aborted.
+A record stays if the offset map has no newer record of its key, and if the record is not an expired tombstone. The pass
+cleans all segments from the start of the log to the last offset that the map covers. The pass divides these segments
+into groups of neighbours, and writes each group as one segment. All later segments are copied, including the active
+segment (the last segment of the log). The next pass begins after the last offset of the map, at the next dirty offset.
 
-Simpler than Kafka: there are no index files, so their size limits do not apply. A segment whose offsets span more than
-an int32 is not split.
+- Tombstones: the first pass that keeps a tombstone sets a delete horizon in the header of the tombstone's batch.
+  Attribute bit 6 is set, and the base timestamp becomes the time of the pass + delete.retention.ms. The horizon never
+  changes. The first pass at or after the horizon removes the tombstones of the batch: they are expired.
+- Transactions: data of aborted transactions is removed immediately. A marker is the control record that ends a
+  transaction. An unused marker (cleaned_transactions.py) gets a delete horizon like a tombstone.
+- Empty batches: a batch that loses all its records is removed, with three exceptions. An empty batch stays if the batch
+  contained the last data of an active producer (producer_state.py). A batch of a marker stays if the marker has the
+  newest epoch of an active producer, and the producer has no data in this epoch. The last batch below the first
+  uncleanable offset always stays.
+- Bytes: a batch that loses no record is copied byte for byte. A rewritten batch keeps its offsets, producer, sequence,
+  leader epoch, codec and timestamp type. The base timestamp of a rewritten batch is the delete horizon, or the
+  timestamp of the first record. An empty batch has no codec, no delete horizon and no base timestamp.
+- Old formats: messages of magic 0 and 1 (before Kafka 0.11) become batches of magic 2. The base offset of such a batch
+  is the offset of the first record that stays.
+- Records without a key are removed. Records after the last offset of the map stay, except aborted data.
+
+Simpler than Kafka: there are no index files, so the size limits of index files do not apply. A segment is not split,
+even if the difference between its offsets does not fit into an int32.
 Source: Cleaner.java, LogToClean.java, MemoryRecords.filterTo (4.3.1).
 """
 
@@ -49,24 +52,36 @@ from kafkagroups.log.log_to_clean import (
     select_segments,
 )
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY, OffsetMap, fill_map
-from kafkagroups.log.producer_state import active_producers
+from kafkagroups.log.producer_state import find_active_producers
 from kafkagroups.log.record_filter import RecordFilter, filter_batch
 from kafkagroups.log.segment_file import SEGMENT_BYTES, segment_name
 from kafkagroups.log.segments import Damage, Log
 from kafkagroups.log.writer import create_folder
 
 MAX_INT64 = 2**63 - 1
+"""Kafka stores offsets and times as int64."""
 
 
 @dataclass(frozen=True)
 class CleanerConfig:
-    """The time of a pass and the topic's settings.
+    """The settings of a pass.
 
-    `now_ms` is the time of the pass; None means the newest timestamp in the log. `delete_retention_ms` is the topic's
-    delete.retention.ms. The dirty part of the log begins at `first_dirty` (None: the log's start) and ends at
-    `first_uncleanable` (None: the highest offset that Kafka allows). `segment_bytes` is the largest size of a new
-    segment. `map_entries` is the number of keys that fit into the offset map. A producer without a batch in the last
-    `producer_expiration_ms` is no longer active; -1 means that producers never expire.
+    Attributes
+    ----------
+    now_ms
+        The time of the pass, in ms since 1970. None means the newest timestamp in the log.
+    delete_retention_ms
+        The topic's setting delete.retention.ms.
+    first_dirty
+        The Kafka offset where the dirty part begins. None means the start of the log.
+    first_uncleanable
+        The Kafka offset where the dirty part ends. None means the highest offset at which Kafka lets this part end.
+    segment_bytes
+        The largest number of bytes of the segments that become one segment.
+    map_entries
+        The number of keys that fit into the offset map.
+    producer_expiration_ms
+        A producer without a batch in this time before `now_ms` is not active. -1 means that producers never expire.
     """
 
     now_ms: int | None = None
@@ -79,8 +94,11 @@ class CleanerConfig:
 
 
 @dataclass(frozen=True)
-class Size:
-    """The size of a log. A message of magic 0 or 1 counts as a batch, unless it is in a compressed wrapper."""
+class LogSize:
+    """The size of a log: counts of segments, batches and records, and the number of bytes.
+
+    A message of magic 0 or 1 that is not inside a wrapper counts as a batch. A wrapper counts as one batch.
+    """
 
     segments: int = 0
     batches: int = 0
@@ -90,26 +108,27 @@ class Size:
 
 @dataclass(frozen=True)
 class Compaction:
-    """The result of a pass. Each list in `groups` contains the base offsets of the segments that became one segment.
+    """The result of a pass.
 
-    `next_dirty_offset` is the `first_dirty` of the next pass. `before` and `after` are the sizes of the log before and
-    after the pass. `damage` is where the log ended because of damaged bytes; None if the log is not damaged. If no
-    segment is dirty, no group is cleaned and `next_dirty_offset` is 0, as in Kafka's cleaner.
+    `next_dirty_offset` is the first dirty offset of the next pass. Each list in `groups` contains the base offsets of
+    the segments that became one segment. `before` and `after` are the sizes of the log before and after the pass.
+    `damage` is where the log ended because of damaged bytes; None if the log is not damaged. If no segment is dirty,
+    `groups` is empty and `next_dirty_offset` is 0, as in Kafka's cleaner.
     """
 
     next_dirty_offset: int
     groups: list[list[int]]
-    before: Size
-    after: Size
+    before: LogSize
+    after: LogSize
     damage: Damage | None
 
 
 def clean(log: Log, out: Path, config: CleanerConfig, progress: Progress | None = None) -> Compaction:
-    """Run one pass, and write all segments, cleaned or not, to the new or empty folder `out`.
+    """Run one pass over a log, and write the cleaned log to the folder `out`, which must be new or empty.
 
-    Only one segment and the offset map are in memory. Raises UsageError if a number is out of range or the folder is
-    not empty. Raises InvalidLog or InvalidRecord if Kafka's cleaner fails at this log. If the pass fails, it deletes
-    the files that it has written.
+    `progress` is called with the bytes that were read (`Progress`, log_to_clean.py). Only one segment and the offset
+    map are in memory. Raises UsageError if a number in `config` is out of range, or if the folder is not empty. Raises
+    InvalidLog or InvalidRecord if Kafka's cleaner fails at this log. If the pass fails, the files in `out` are deleted.
     """
     _check_numbers(config)
     create_folder(out)
@@ -136,22 +155,28 @@ def _clean(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Comp
     to_clean = select_segments(source.segments, 0, next_dirty)
     groups = group_by_size(to_clean, config.segment_bytes, source.first_uncleanable)
     record_filter = _build_record_filter(source, offset_map, config)
-    old_horizon_ms = _calculate_old_horizon(source, config)
+    tombstone_limit_ms = _find_old_tombstone_limit(source, config)
     read = make_reader("clean", to_clean, report)
-    written = [_clean_group(group, out, read, record_filter, old_horizon_ms) for group in groups]
+    written = [_clean_group(group, out, read, record_filter, tombstone_limit_ms) for group in groups]
     written += [_copy_segment(segment, out) for segment in source.segments[len(to_clean) :]]
-    base_offsets = [[segment.base_offset for segment in group] for group in groups]
-    return Compaction(next_dirty, base_offsets, _sum_sizes(source.segments), _sum_sizes(written), log.damage)
+    return Compaction(
+        next_dirty_offset=next_dirty,
+        groups=[[segment.base_offset for segment in group] for group in groups],
+        before=_sum_sizes(source.segments),
+        after=_sum_sizes(written),
+        damage=log.damage,
+    )
 
 
 def _build_offset_map(source: LogToClean, capacity: int, report: Progress) -> OffsetMap:
+    """Return the offset map of the dirty part. `capacity` is the number of keys that fit into the map."""
     offset_map = OffsetMap(capacity)
     dirty_segments = select_segments(source.segments, source.first_dirty, source.first_uncleanable)
     aborted = [txn for txn in source.states.aborted if txn.last_offset >= source.first_dirty]
     read = make_reader("map", dirty_segments, report)
     pairs = pair_with_next_base(dirty_segments, source.first_uncleanable)
-    content = ((read(segment), next_base) for segment, next_base in pairs)
-    fill_map(offset_map, content, source.first_dirty, CleanedTransactions(aborted))
+    batches_and_next_bases = ((read(segment), next_base) for segment, next_base in pairs)
+    fill_map(offset_map, batches_and_next_bases, source.first_dirty, CleanedTransactions(aborted))
     return offset_map
 
 
@@ -160,21 +185,23 @@ def _build_record_filter(source: LogToClean, offset_map: OffsetMap, config: Clea
     horizon_ms = now_ms + config.delete_retention_ms
     expiration_ms = config.producer_expiration_ms
     return RecordFilter(
-        now_ms,
-        horizon_ms if horizon_ms <= MAX_INT64 else None,
-        source.first_uncleanable,
-        offset_map,
-        active_producers(source.states, None if expiration_ms < 0 else now_ms - expiration_ms),
-        CleanedTransactions(source.states.aborted),
+        now_ms=now_ms,
+        horizon_ms=horizon_ms if horizon_ms <= MAX_INT64 else None,
+        first_uncleanable=source.first_uncleanable,
+        offset_map=offset_map,
+        producers=find_active_producers(source.states, None if expiration_ms < 0 else now_ms - expiration_ms),
+        transactions=CleanedTransactions(source.states.aborted),
     )
 
 
-def _calculate_old_horizon(source: LogToClean, config: CleanerConfig) -> int:
-    """Return the time (ms) that decides whether tombstones of the old formats, magic 0 and 1, are removed.
+def _find_old_tombstone_limit(source: LogToClean, config: CleanerConfig) -> int:
+    """Return the time limit (ms since 1970) for tombstones of the old formats, magic 0 and 1.
 
-    A batch of magic 0 or 1 cannot contain a delete horizon. Instead, the pass removes the tombstones of these formats
-    from a segment whose file was last modified at or before the returned time. This time is delete.retention.ms before
-    the last change of the last segment that an earlier pass has cleaned. It is 0 if no segment has been cleaned.
+    These formats have no delete horizon. Instead, the pass looks at the time at which the segment's file was last
+    modified. If this time is not after the limit, the pass removes the segment's tombstones of magic 0 and 1.
+
+    The limit comes from the last segment that an earlier pass has cleaned. It is the time at which this segment was
+    last modified, minus delete.retention.ms. The limit is 0 if no segment has been cleaned.
     """
     clean_segments = select_segments(source.segments, 0, source.first_dirty)
     if not clean_segments:
@@ -187,31 +214,33 @@ def _clean_group(
     out: Path,
     read: Callable[[Segment], Iterator[Batch]],
     record_filter: RecordFilter,
-    old_horizon_ms: int,
+    tombstone_limit_ms: int,
 ) -> Segment:
-    """Clean a group of segments and write the result as one segment, even if no record stays.
+    """Clean a group of segments and write one new segment, even if no record stays. Return the new segment.
 
     The new segment has the base offset of the group's first segment and the modification time of the group's last
-    segment. `old_horizon_ms` is the result of `_calculate_old_horizon`.
+    segment. The function `read` returns the batches of a segment. `tombstone_limit_ms` is the result of
+    `_find_old_tombstone_limit`.
     """
     base_offset = group[0].base_offset
     modified_ns = group[-1].modified_ns
     target = Segment(base_offset, os.path.join(out, segment_name(base_offset)), modified_ns)
     with open(target.path, "wb") as file:
         for segment in group:
-            keeps_old_tombstones = segment.modified_ns // 1_000_000 > old_horizon_ms
+            keeps_old_tombstones = segment.modified_ns // 1_000_000 > tombstone_limit_ms
             for batch in read(segment):
                 content, record_count = filter_batch(batch, record_filter, keeps_old_tombstones)
                 file.write(content)
                 target.size += len(content)
-                target.batches += bool(content)
                 target.records += record_count
+                if content:
+                    target.batches += 1
     os.utime(target.path, ns=(modified_ns, modified_ns))
     return target
 
 
 def _copy_segment(segment: Segment, out: Path) -> Segment:
-    """Copy a segment to the folder `out`, up to the end of its last valid batch."""
+    """Copy a segment to the folder `out`, up to the end of its last valid batch. Return the new segment."""
     path = os.path.join(out, segment_name(segment.base_offset))
     shutil.copyfile(segment.path, path)
     os.truncate(path, segment.size)
@@ -219,10 +248,10 @@ def _copy_segment(segment: Segment, out: Path) -> Segment:
     return replace(segment, path=path)
 
 
-def _sum_sizes(segments: Sequence[Segment]) -> Size:
-    return Size(
-        len(segments),
-        sum(segment.batches for segment in segments),
-        sum(segment.records for segment in segments),
-        sum(segment.size for segment in segments),
+def _sum_sizes(segments: Sequence[Segment]) -> LogSize:
+    return LogSize(
+        segments=len(segments),
+        batches=sum(segment.batches for segment in segments),
+        records=sum(segment.records for segment in segments),
+        bytes=sum(segment.size for segment in segments),
     )

@@ -1,12 +1,13 @@
 """Finding logs: on this machine, or in remote file systems by URIs such as s3:// and hdfs://.
 
-    harbour/4.3.1, file:///data/log        Files of this machine. They are read in pieces.
-    s3:// gs:// abfss:// hdfs://           `pyarrow.fs.FileSystem.from_uri` opens the URI, with its query parameters:
+    harbour/4.3.1, file:///data/log        Local files, which are read in pieces.
+    s3:// gs:// abfss:// hdfs://           Remote files. `pyarrow.fs.FileSystem.from_uri` opens the URI, which can
+                                           contain settings of the file system as query parameters:
                                            s3://bucket/log?endpoint_override=127.0.0.1:9000&scheme=http
 
-The folder layouts are those of `log.segments.open_logs`. A remote segment is read as a whole, when the load reaches
-this segment. The process that loads the segment reads it; with Spark, this is a worker. Error messages show a URI
-without its password and its query.
+A path is a segment, a folder of segments, or a folder of partition folders (`open_logs`, segments.py). A remote segment
+is read as a whole, when the load reaches this segment. With Spark, the worker that loads a remote segment reads it.
+Error messages show a URI without its password and its query parameters.
 """
 
 from __future__ import annotations
@@ -25,31 +26,32 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from kafkagroups.errors import UsageError
 from kafkagroups.log.frames import BytesLike
 from kafkagroups.log.segment_file import SEGMENT_NAME
-from kafkagroups.log.segments import PARTITION_FOLDER, Log, check_one_log_per_partition, open_logs
+from kafkagroups.log.segments import NO_LOG_FOUND, PARTITION_FOLDER, Log, check_one_log_per_partition, open_logs
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
 
 KNOWN_SCHEMES = ("s3", "gs", "abfss", "hdfs", "file")
+"""The schemes (the first part of a URI) that error messages suggest."""
 LISTING_THREADS = 16
 """The number of remote folders that are listed at the same time, because each request waits for the network."""
 
-_uri = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_URI_PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def local_path(path: str) -> str | None:
-    """Return a path of this machine, without `file://`; None if `path` is a remote URI."""
-    if not _uri.match(path):
+    """Return a local path, without `file://`. Return None if `path` is a remote URI."""
+    if not _URI_PREFIX.match(path):
         return path
     return unquote(_split(path).path) if path.lower().startswith("file:") else None
 
 
 def find_logs(path: str | os.PathLike[str], folder: str = "") -> list[Log]:
-    """Return the logs at a path. A relative path is resolved in `folder`.
+    """Return the logs at a path or URI. A relative path is resolved in `folder`.
 
     The paths in the logs stay relative, and each log contains `folder`. So a Spark task can read the logs, although its
-    process has another working directory. Raises UsageError if the path does not exist, if it contains no log, or if
-    the file system is unknown or raises an error.
+    process has another working directory. Raises UsageError if the path does not exist or contains no log. Raises
+    UsageError, too, if the file system is unknown or raises an error.
     """
     path_or_uri = os.fspath(path)
     local = local_path(path_or_uri)
@@ -68,7 +70,7 @@ def find_logs(path: str | os.PathLike[str], folder: str = "") -> list[Log]:
 
 
 def find_all_logs(paths: Sequence[str], folder: str = "") -> list[Log]:
-    """Return the logs of all paths, in order. Remote paths are searched at the same time."""
+    """Return the logs of all paths, in the order of the paths. Remote paths are searched at the same time."""
     has_remote_path = any(local_path(path) is None for path in paths)
     with ThreadPoolExecutor(LISTING_THREADS if has_remote_path else 1) as pool:
         return [log for logs in pool.map(lambda path: find_logs(path, folder), paths) for log in logs]
@@ -76,10 +78,10 @@ def find_all_logs(paths: Sequence[str], folder: str = "") -> list[Log]:
 
 @dataclass(frozen=True)
 class RemoteSegments(Mapping[str, BytesLike]):
-    """The bytes of each segment of a remote log, by the segment's name. The bytes are fetched at each access."""
+    """The bytes of each segment of a remote log, by the segment's name. Each access fetches the bytes again."""
 
     uris: Mapping[str, str]
-    """The full URI of each segment, by the segment's name. The name is the URI as messages show it."""
+    """The full URI of each segment, by the segment's name. The name is the result of `public_uri`."""
 
     def __getitem__(self, name: str) -> BytesLike:
         uri = self.uris[name]
@@ -95,12 +97,13 @@ class RemoteSegments(Mapping[str, BytesLike]):
 
 
 def public_uri(uri: str) -> str:
-    """Return a URI as messages show it: without password, query and fragment."""
+    """Return a URI without its password, query parameters and fragment, for messages."""
     parts = _split(uri)
     return f"{parts.scheme}://{re.sub(':[^@]*@', '@', parts.netloc)}{parts.path}"
 
 
 def _split(uri: str) -> SplitResult:
+    """Return the parts of a URI. Raises UsageError if the URI is malformed."""
     try:
         return urlsplit(uri)
     except ValueError as error:
@@ -108,6 +111,7 @@ def _split(uri: str) -> SplitResult:
 
 
 def _find_remote_logs(uri: str) -> list[Log]:
+    """Return the logs at a remote URI, with the same rules as `open_logs` (segments.py)."""
     from pyarrow.fs import FileType
 
     system, path = file_system(uri)
@@ -118,7 +122,8 @@ def _find_remote_logs(uri: str) -> list[Log]:
     if info.type == FileType.File:
         if info.extension != "log":
             raise UsageError(f"{public_uri(uri)}: expected a .log file or a folder")
-        return [_remote_log(uri, posixpath.basename(posixpath.dirname(path)), {uri: info.size})]
+        folder_name = posixpath.basename(posixpath.dirname(path))
+        return [_make_remote_log(uri, folder_name, {uri: info.size})]
     entries = _list_folder(uri)
     folders = [
         _join(uri, entry.base_name)
@@ -127,13 +132,13 @@ def _find_remote_logs(uri: str) -> list[Log]:
     ]
     with ThreadPoolExecutor(LISTING_THREADS) as pool:
         listings = list(pool.map(_list_folder, folders))
-    candidates = [_log_in_folder(folder, listing) for folder, listing in zip(folders, listings, strict=True)]
-    logs = [log for log in candidates if log is not None]
+    found_logs = [_find_log_in_folder(folder, listing) for folder, listing in zip(folders, listings, strict=True)]
+    logs = [log for log in found_logs if log is not None]
     if not logs:
-        log = _log_in_folder(uri, entries)
-        logs = [] if log is None else [log]
-    if not logs:
-        raise UsageError(f"{public_uri(uri)}: neither a segment nor a folder __consumer_offsets-N with a segment")
+        log = _find_log_in_folder(uri, entries)
+        if log is None:
+            raise UsageError(f"{public_uri(uri)}: {NO_LOG_FOUND}")
+        logs = [log]
     check_one_log_per_partition(logs)
     return sorted(logs, key=lambda log: log.partition or 0)
 
@@ -147,36 +152,41 @@ def _list_folder(uri: str) -> list[FileInfo]:
     return entries
 
 
-def _log_in_folder(uri: str, entries: list[FileInfo]) -> Log | None:
-    """Return the log of a folder that contains these files; None if no file is a segment."""
+def _find_log_in_folder(uri: str, entries: list[FileInfo]) -> Log | None:
+    """Return the log of a folder whose content is `entries`; None if the folder contains no segment."""
     segments = sorted((entry.base_name, entry.size) for entry in entries if SEGMENT_NAME.fullmatch(entry.base_name))
     if not segments:
         return None
-    folder = posixpath.basename(_split(uri).path.rstrip("/"))
-    return _remote_log(uri, folder, {_join(uri, name): size for name, size in segments})
+    folder_name = posixpath.basename(_split(uri).path.rstrip("/"))
+    return _make_remote_log(uri, folder_name, {_join(uri, name): size for name, size in segments})
 
 
-def _remote_log(uri: str, folder: str, segments: dict[str, int]) -> Log:
-    """Return the log of remote segments. `segments` contains the size of each segment, by its URI.
+def _make_remote_log(uri: str, folder_name: str, size_of: dict[str, int]) -> Log:
+    """Return the log of remote segments. `size_of` contains the number of bytes of each segment, by its URI.
 
-    `folder` is the name of their folder, which contains the partition number.
+    `folder_name` is the name of the segments' folder. It contains the partition number.
     """
-    match = PARTITION_FOLDER.fullmatch(folder)
+    match = PARTITION_FOLDER.fullmatch(folder_name)
     partition = int(match[1]) if match else None
-    content = RemoteSegments({public_uri(segment): segment for segment in segments})
-    return Log(uri, list(content), partition, content, size=sum(segments.values()))
+    content = RemoteSegments({public_uri(segment_uri): segment_uri for segment_uri in size_of})
+    return Log(uri, list(content), partition, content, size=sum(size_of.values()))
 
 
 def _join(uri: str, name: str) -> str:
+    """Return the URI of a file in the folder `uri`."""
     parts = _split(uri)
     return parts._replace(path=f"{parts.path.rstrip('/')}/{name}").geturl()
 
 
 def file_system(uri: str) -> tuple[FileSystem, str]:
-    """Return the file system of a URI, and the path inside it. Raises UsageError if pyarrow cannot open the URI."""
+    """Return the file system of a URI, and the path in this file system.
+
+    Raises UsageError if pyarrow cannot open the URI.
+    """
     parts = _split(uri)
-    # `_open_root` is called with the path /root for all files of a server or bucket, so its cache opens each file
-    # system once. The text that pyarrow puts before "root", such as a bucket, also comes before every other path.
+    # To open a file system takes time. So `_open_root` has a cache, and gets the same URI for all files of a server or
+    # bucket: a URI with the path /root. pyarrow's form of this path begins with the bucket, if there is one. All other
+    # paths in the file system begin in the same way.
     system, root = _open_root(parts._replace(path="/root", fragment="").geturl())
     path = root.removesuffix("root") + unquote(parts.path.strip("/"))
     return system, path.rstrip("/") or "/"
@@ -203,7 +213,7 @@ def _open_root(uri: str) -> tuple[FileSystem, str]:
 
 @contextmanager
 def remote_errors(uri: str) -> Iterator[None]:
-    """Convert an error of a remote file system into a UsageError of one line that contains the URI."""
+    """Convert an OSError of a remote file system into a UsageError of one line that contains the URI."""
     try:
         yield
     except OSError as error:

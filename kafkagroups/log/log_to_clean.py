@@ -1,6 +1,7 @@
 """The input of a cleaner pass: a log's segments and producers, and the offsets to clean.
 
-A pass is one run of the cleaner over a log (cleaner.py). The dirty part of the log was not cleaned by an earlier pass.
+A pass is one run of the cleaner over a log (cleaner.py). The dirty part of a log has not been cleaned by earlier
+passes. The base offset of a segment is the Kafka offset in its file name. All offsets in this module are Kafka offsets.
 Source: LogToClean.java, LogCleanerManager.java, Cleaner.groupSegmentsBySize (4.3.1).
 """
 
@@ -13,19 +14,20 @@ from dataclasses import dataclass
 from kafkagroups.errors import UsageError
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.batches import read_batches
-from kafkagroups.log.producer_state import ProducerStates, add_batch, last_stable_offset
+from kafkagroups.log.producer_state import ProducerStates, add_batch, find_last_stable_offset
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, base_offset_of, read_segment
 from kafkagroups.log.segments import Log
 
 Progress = Callable[[str, int, int], None]
-"""Called with the name of the step, the bytes that were read, and the bytes of the whole step."""
+"""A function that is called with the name of a step, the bytes that were read, and all bytes of the step."""
 
 
 @dataclass
 class Segment:
-    """The readable part of a segment. `size` counts the bytes up to the end of its last valid batch.
+    """The readable part of a segment, which ends with its last valid batch.
 
-    `modified_ns` is the modification time of the file in ns. `batches` and `records` are counts.
+    `path` is the path of the segment's file, and `modified_ns` is the modification time of this file in nanoseconds.
+    `size` is the number of bytes of the readable part. `batches` and `records` are counts.
     """
 
     base_offset: int
@@ -40,9 +42,10 @@ class Segment:
 class LogToClean:
     """A log's segments and producers, and where cleaning may begin and end.
 
-    The dirty part begins at the offset `first_dirty`. `first_uncleanable` is the base offset of a segment. This segment
-    and all later segments stay unchanged. The active segment (the last one) is never cleaned, so it is always one of
-    them. `newest_ms` is the newest timestamp in the log. `states` are the states of the producers.
+    `states` are the states of the producers. `newest_ms` is the newest timestamp in the log, in ms since 1970.
+    `first_dirty` is the offset where the dirty part begins. `first_uncleanable` is the base offset of a segment: this
+    segment and all later segments stay unchanged. The last segment of a log, the active segment, always stays
+    unchanged.
     """
 
     segments: list[Segment]
@@ -53,12 +56,14 @@ class LogToClean:
 
 
 def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, report: Progress) -> LogToClean:
-    """Read the whole log, and decide which offsets the pass cleans.
+    """Read the whole log. Return its segments and producers, and the offsets that the pass cleans.
 
-    Damage ends the log, as in a broker's recovery: the damaged segment is then the active segment. The whole log is
-    dirty if `first_dirty` is None or outside the log. If `first_uncleanable` is None, the pass stops at the active
-    segment or at the first offset of the oldest open transaction, whichever is lower. The result's `first_uncleanable`
-    is always the base offset of the segment that contains this limit. Raises UsageError if a file cannot be read.
+    If `first_dirty` is None or outside the log, the whole log is dirty. If `first_uncleanable` is None, the pass stops
+    at the active segment or at the first open transaction, whichever comes first. In the result, `first_uncleanable` is
+    the base offset of the segment that contains this limit.
+
+    Damaged bytes end the log, as in a broker's recovery. The damaged segment is then the active segment. `report` is
+    called after each batch. Raises UsageError if a file cannot be read.
     """
     try:
         segments = {path: Segment(base_offset_of(path), path, os.stat(path).st_mtime_ns) for path in log.segments}
@@ -84,16 +89,20 @@ def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, r
         readable = readable[: log.segments.index(log.damage.file) + 1]
     active_base = readable[-1].base_offset
     log_end = max(log_end, active_base)
-    if first_dirty is None or not log.start_offset <= first_dirty <= log_end:
+    is_in_log = first_dirty is not None and log.start_offset <= first_dirty <= log_end
+    if first_dirty is None or not is_in_log:
         first_dirty = log.start_offset
     limit = first_uncleanable
     if limit is None:
-        limit = min(active_base, last_stable_offset(states, log_end))
-    return LogToClean(readable, states, newest_ms, first_dirty, _containing_base(readable, limit))
+        limit = min(active_base, find_last_stable_offset(states, log_end))
+    return LogToClean(readable, states, newest_ms, first_dirty, _find_containing_base(readable, limit))
 
 
-def _containing_base(segments: Sequence[Segment], offset: int) -> int:
-    """Return the base offset of the segment that contains an offset, or of the first segment if the offset is lower."""
+def _find_containing_base(segments: Sequence[Segment], offset: int) -> int:
+    """Return the base offset of the segment that contains an offset.
+
+    If the offset is below the first segment, return the base offset of the first segment.
+    """
     bases = [segment.base_offset for segment in segments]
     return max((base for base in bases if base <= offset), default=bases[0])
 
@@ -102,7 +111,7 @@ def select_segments(segments: Sequence[Segment], first: int, end: int) -> list[S
     """Return the segments that can contain offsets from `first` up to, not including, `end`."""
     if first >= end:
         return []
-    first_base = _containing_base(segments, first)
+    first_base = _find_containing_base(segments, first)
     return [segment for segment in segments if first_base <= segment.base_offset < end]
 
 
@@ -113,33 +122,39 @@ def pair_with_next_base(segments: Sequence[Segment], end: int) -> list[tuple[Seg
 
 
 def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable: int) -> list[list[Segment]]:
-    """Divide neighbouring segments into groups; the pass cleans each group into one segment.
+    """Divide neighbouring segments into groups. The pass cleans each group into one segment.
 
-    Two rules limit a group. It has at most `max_bytes` before cleaning. Its last offset is at most MAX_RELATIVE_OFFSET
-    above its first base offset; the second rule does not apply to an empty segment. For this rule, the last offset of a
-    segment is the offset before the next segment's base offset. This is an estimate that Kafka uses, too, because the
-    exact offset is only inside the segment.
+    A group with more than one segment follows two rules:
+
+    - Before cleaning, the group has at most `max_bytes`.
+    - The last offset of the group is at most MAX_RELATIVE_OFFSET above the group's first base offset. An empty segment
+      always follows this rule.
+
+    The exact last offset of a segment is only inside the file. Like Kafka, this function uses the offset before the
+    base offset of the next segment instead. After the last of the segments, the next base offset is
+    `first_uncleanable`.
     """
     groups: list[list[Segment]] = []
-    size = 0
+    group_bytes = 0
     for segment, next_base in pair_with_next_base(segments, first_uncleanable):
-        if (
-            groups
-            and size + segment.size <= max_bytes
-            and (segment.size == 0 or next_base - 1 - groups[-1][0].base_offset <= MAX_RELATIVE_OFFSET)
-        ):
+        fits_into_group = False
+        if groups:
+            first_base = groups[-1][0].base_offset
+            has_near_offsets = segment.size == 0 or next_base - 1 - first_base <= MAX_RELATIVE_OFFSET
+            fits_into_group = has_near_offsets and group_bytes + segment.size <= max_bytes
+        if fits_into_group:
             groups[-1].append(segment)
-            size += segment.size
+            group_bytes += segment.size
         else:
             groups.append([segment])
-            size = segment.size
+            group_bytes = segment.size
     return groups
 
 
 def make_reader(step: str, segments: Sequence[Segment], report: Progress) -> Callable[[Segment], Iterator[Batch]]:
-    """Return a function that reads a segment's batches and reports the progress through all of `segments` together.
+    """Return a function that yields the batches of a segment.
 
-    `step` is the name of the step for `report`.
+    The function calls `report` after each batch, with the name `step` and the bytes that were read of all `segments`.
     """
     total = sum(segment.size for segment in segments)
     bytes_read = 0

@@ -5,10 +5,12 @@
     timestamp int64 (magic 1 only)
     key length int32, key · value length int32, value (-1 = null)
 
-If there is a codec, the message is a wrapper: its value is a compressed message set, and its offset is the offset of
-the last message in this set. In a wrapper of magic 0, the inner messages contain their offsets in the log. In a wrapper
-of magic 1, they contain offsets relative to the first inner message. With log append time, all inner messages of magic
-1 have the wrapper's timestamp.
+The magic is the number of the format (batch.py). A message with a codec is a wrapper: its value contains compressed
+messages, the inner messages. The offset of a wrapper is the offset of its last inner message.
+
+In a wrapper of magic 0, the inner messages contain their offsets in the log. In a wrapper of magic 1, the inner
+messages contain their offsets minus the offset of the first inner message. If a wrapper of magic 1 has log append time,
+all inner messages have the timestamp of the wrapper.
 Source: LegacyRecord.java, AbstractLegacyRecordBatch.java (4.3.1).
 """
 
@@ -20,20 +22,21 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.log.batch import LOG_APPEND_TIME, NO_TIMESTAMP, Batch, LogRecord
+from kafkagroups.log.batch import CODEC, LOG_APPEND_TIME, NO_TIMESTAMP, Batch, LogRecord
 from kafkagroups.log.compression import CompressionType, compression_type, decompress
-from kafkagroups.log.frames import LOG_OVERHEAD, FrameState, frames
+from kafkagroups.log.frames import LOG_OVERHEAD, FrameState, find_frames
 
 _header = struct.Struct(">qiIbb")
+"""The offset, the size, the CRC, the magic and the attributes of a message."""
 _HEADER_SIZE = _header.size  # 18
 _CRC_FROM = 16
-"""The CRC covers all bytes from this position on."""
+"""The CRC covers all bytes of a message from this position on."""
 _timestamp = struct.Struct(">q")
 _length = struct.Struct(">i")
 
 
 def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
-    """Parse `data` as one message or wrapper, which begins at `position` in `file`."""
+    """Return the batch of `data`, which is one message or wrapper. It begins at `position` in the file `file`."""
     offset, _, crc, magic, attributes = _header.unpack_from(data)
     batch = Batch(
         magic=magic,
@@ -49,16 +52,19 @@ def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
         max_timestamp=_timestamp.unpack_from(data, _HEADER_SIZE)[0] if magic == 1 else NO_TIMESTAMP,
         file=file,
     )
-    if attributes & 0x07:
-        # Only the inner messages contain the first offset. If they are unreadable, `records` raises the error later.
-        # A Batch is frozen, so a plain assignment is not possible.
+    if attributes & CODEC:
+        # Only the inner messages of a wrapper contain its first offset. If the inner messages cannot be read,
+        # `batch.records` raises the error later. A Batch is frozen, so `base_offset` cannot be assigned directly.
         with suppress(InvalidLog):
             object.__setattr__(batch, "base_offset", batch.records[0].offset)
     return batch
 
 
 def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
-    """Return the message, or the messages in the wrapper. Raises InvalidLog if they cannot be read."""
+    """Return the messages of a batch: a single message, or the inner messages of a wrapper.
+
+    Raises InvalidLog if the messages cannot be read.
+    """
     wrapper = _parse_message(batch.payload)
     codec = batch.compression
     if codec is CompressionType.NONE:
@@ -66,48 +72,51 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
     if wrapper.value is None:
         raise InvalidLog("the compressed wrapper has no value")
     if codec is CompressionType.ZSTD:
-        raise InvalidLog(f"zstd needs magic 2, found it in a wrapper of magic {batch.magic}")
+        raise InvalidLog(f"zstd needs magic 2, found zstd in a wrapper of magic {batch.magic}")
     messages = list(_parse_message_set(decompress(codec, wrapper.value)))
     if not messages:
         raise InvalidLog("the compressed wrapper contains no message")
     first_offset = 0
-    if batch.magic == 1 and wrapper.offset:  # Some old clients did not set the wrapper's offset, so it is 0.
-        last_inner = messages[-1].offset
-        first_offset = wrapper.offset - last_inner
+    # Some old clients did not set the offset of a wrapper. Then the offset is 0, and inner offsets are not relative.
+    if batch.magic == 1 and wrapper.offset != 0:
+        last_inner_offset = messages[-1].offset
+        first_offset = wrapper.offset - last_inner_offset
         if first_offset < 0:
             raise InvalidLog(
-                f"the wrapper has offset {wrapper.offset}, but its last message has the higher offset {last_inner}"
+                f"the wrapper has offset {wrapper.offset}, but its last message has the higher offset "
+                f"{last_inner_offset}"
             )
-    wrapper_time = wrapper.timestamp if batch.attributes & LOG_APPEND_TIME else None
-    return tuple(_convert_message(message, first_offset, wrapper_time) for message in messages)
+    append_time = wrapper.timestamp if batch.attributes & LOG_APPEND_TIME else None
+    return tuple(_convert_message(message, first_offset, append_time) for message in messages)
 
 
-def _convert_message(message: LogRecord, first_offset: int, wrapper_time: int | None) -> LogRecord:
-    """Return a message of a wrapper with the offset and the timestamp that it has in the log.
+def _convert_message(message: LogRecord, first_offset: int, append_time: int | None) -> LogRecord:
+    """Return an inner message with the offset and the timestamp that it has in the log.
 
-    `first_offset` is added to the offset. `wrapper_time` is the wrapper's log append time, or None without this time.
+    `first_offset` is added to the offset of the message. `append_time` is the wrapper's log append time; None if the
+    wrapper does not have log append time.
     """
     offset = first_offset + message.offset
-    if wrapper_time is None or message.magic == 0:
+    if append_time is None or message.magic == 0:
         return message._replace(offset=offset)
-    return message._replace(offset=offset, timestamp=wrapper_time)
+    return message._replace(offset=offset, timestamp=append_time)
 
 
 def _parse_message_set(data: bytes) -> Iterator[LogRecord]:
-    """Yield the messages of a wrapper, with the offsets and timestamps that their bytes contain."""
-    for frame in frames(data, any_magic=True):
+    """Yield the inner messages of a wrapper, with the offsets and timestamps that their bytes contain."""
+    for frame in find_frames(data, any_magic=True):
         if frame.state is FrameState.INCOMPLETE or frame.size < LOG_OVERHEAD:
             return  # Kafka's reader stops at an incomplete message without an error.
         if frame.state is not FrameState.WHOLE:
             raise InvalidLog(frame.reason)
         message = _parse_message(data[frame.position : frame.end])
         if compression_type(message.attributes) is not CompressionType.NONE:
-            raise InvalidLog("a message inside the compressed wrapper is compressed too")
+            raise InvalidLog("a message inside the compressed wrapper is compressed, too")
         yield message
 
 
 def _parse_message(data: bytes) -> LogRecord:
-    """Parse `data` as one message."""
+    """Return the message in `data`. A wrapper is returned as one message."""
     try:
         offset, _, crc, magic, attributes = _header.unpack_from(data)
         position = _HEADER_SIZE
@@ -120,16 +129,18 @@ def _parse_message(data: bytes) -> LogRecord:
     except struct.error:
         raise InvalidLog("the message ends too early") from None
     is_valid = crc == zlib.crc32(memoryview(data)[_CRC_FROM:])
-    return LogRecord(offset, timestamp, key, value, (), -1, len(data), crc, is_valid, magic, attributes)
+    return LogRecord(
+        offset, timestamp, key, value, size=len(data), crc=crc, is_valid=is_valid, magic=magic, attributes=attributes
+    )
 
 
 def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    """Return the bytes after a length (None for a negative length), and the position after these bytes."""
+    """Return a key or value, and the position after it. Its length is at `position`; a negative length means None."""
     (length,) = _length.unpack_from(data, position)
     position += _length.size
     if length < 0:
         return None, position
     end = position + length
     if end > len(data):
-        raise InvalidLog(f"expected a field of {length} bytes, found {len(data) - position} bytes in its message")
+        raise InvalidLog(f"expected a field of {length} bytes, found {len(data) - position} bytes in the message")
     return data[position:end], end

@@ -5,6 +5,8 @@ from __future__ import annotations
 from kafkagroups.errors import UsageError
 from kafkagroups.records.text import java_hash
 
+SMALLEST_INT32 = -(2**31)
+
 
 def partition_for(group: str, partitions: int = 50) -> int:
     """Return the partition that stores a group.
@@ -19,8 +21,8 @@ def partition_for(group: str, partitions: int = 50) -> int:
     Returns
     -------
     int
-        `abs(group.hashCode()) % partitions`, with Java's hash code. `Utils.abs` returns 0 for the
-        smallest int32.
+        The partition: `Utils.abs(group.hashCode()) % partitions`, with Java's hash code. Kafka's `Utils.abs` returns 0
+        for the smallest int32.
 
     Raises
     ------
@@ -39,6 +41,6 @@ def partition_for(group: str, partitions: int = 50) -> int:
     if partitions < 1:
         raise UsageError(f"a topic has at least 1 partition, not {partitions}")
     hash_code = java_hash(group)
-    if hash_code == -(2**31):
+    if hash_code == SMALLEST_INT32:
         return 0
     return abs(hash_code) % partitions

@@ -1,20 +1,26 @@
-"""A position in a log, up to which the log was read, and a batch found at a position."""
+"""A position in a log, up to which the log was read, and a batch found at a position.
+
+A reader of a growing log stores its position, and continues later at this position.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.batches import valid_batch
+from kafkagroups.log.batches import parse_valid_batch
 from kafkagroups.log.frames import Frame
 
 
 class Position(NamedTuple):
-    """How far a log was read: `next_offset` is the offset after the last batch that was read.
+    """How far a log was read.
 
-    `byte` is the position after this batch in the file `segment`. A position may contain only `next_offset`. A reader
-    then searches the batches' headers for this offset. The reader does the same if the file has another inode than
-    `inode`, because the cleaner has then replaced the file.
+    `next_offset` is the Kafka offset after the last batch that was read. `segment` is the path of the file that
+    contains this batch. `byte` is where the batch ends, in bytes from the start of the file. `inode` identifies the
+    file.
+
+    A position may contain only `next_offset`. A reader then searches the headers of the batches for this offset. The
+    reader does the same if the file has another inode now, because the cleaner has replaced the file.
     """
 
     next_offset: int
@@ -24,7 +30,10 @@ class Position(NamedTuple):
 
 
 class FoundBatch(NamedTuple):
-    """A whole batch in a segment: its frame and its bytes. `inode` identifies the file; -1 means bytes in memory."""
+    """A whole batch in a segment: its frame (frames.py) and its bytes, `data`.
+
+    `segment` is the path of the segment's file. `inode` identifies the file; -1 means that the segment is in memory.
+    """
 
     frame: Frame
     data: bytes
@@ -32,8 +41,8 @@ class FoundBatch(NamedTuple):
     inode: int
 
     def parse(self) -> Batch:
-        """Parse the batch. Raises InvalidLog if its checksum is wrong."""
-        return valid_batch(self.frame, self.data, self.segment)
+        """Return the parsed batch. Raises InvalidLog if its checksum is wrong."""
+        return parse_valid_batch(self.frame, self.data, self.segment)
 
     @property
     def end(self) -> Position:

@@ -1,12 +1,12 @@
 """The producers of a log: active producers, open transactions and aborted transactions.
 
 A broker keeps this state in memory and in the transaction index. The state can be rebuilt from the log. A transaction
-begins with a producer's first transactional batch. It ends with that producer's marker, a control record of type COMMIT
-or ABORT. A producer is active if its last batch is recent (`active_producers`).
+begins with a producer's first transactional batch. The transaction ends with the producer's marker, a control record of
+type COMMIT or ABORT. A producer is active if its last batch is recent (`find_active_producers`).
 
-Simpler than Kafka: sequence numbers are not checked, because a follower does not check them either. A broker's recovery
-skips an empty control batch; here such a batch still sets its producer's epoch. The result is the same, because the
-cleaner leaves an empty control batch only if its epoch is the producer's newest epoch.
+Simpler than Kafka: sequence numbers are not checked, because followers of a partition do not check them either. A
+broker's recovery skips a control batch that the cleaner has emptied. Here, such a batch sets the epoch of its producer.
+The result is the same, because the cleaner keeps an empty control batch only if it has the producer's newest epoch.
 Source: ProducerStateManager.java, ProducerAppendInfo.java, ProducerStateEntry.java (4.3.1).
 """
 
@@ -21,7 +21,10 @@ from kafkagroups.records.control import ControlType, decode_control_key
 
 
 class AbortedTxn(NamedTuple):
-    """An entry of the index of aborted transactions. `last_offset` is the offset of the abort marker."""
+    """An aborted transaction.
+
+    `first_offset` is the Kafka offset of its first record. `last_offset` is the offset of the abort marker.
+    """
 
     producer_id: int
     first_offset: int
@@ -32,9 +35,10 @@ class AbortedTxn(NamedTuple):
 class ProducerState:
     """The state of one producer.
 
-    `epoch` is the newest producer epoch. `last_data_offset` is the last offset of its newest data batch; None if there
-    is no data of this epoch. `last_timestamp` is the largest timestamp (ms) of its newest batch. `txn_first_offset` is
-    the first offset of its open transaction; None if no transaction is open.
+    `epoch` is the producer's newest epoch. `last_data_offset` is the last Kafka offset of the producer's newest data
+    batch; None if the producer has no data in this epoch. `last_timestamp` is the largest timestamp in the producer's
+    newest batch (ms since 1970). `txn_first_offset` is the first Kafka offset of the producer's open transaction; None
+    if no transaction is open.
     """
 
     epoch: int
@@ -45,14 +49,14 @@ class ProducerState:
 
 @dataclass
 class ProducerStates:
-    """All producers of a log by producer id, and the log's aborted transactions in the order of their markers."""
+    """The producers of a log, by producer id, and its aborted transactions in the order of their markers."""
 
     producers: dict[int, ProducerState] = field(default_factory=dict)
     aborted: list[AbortedTxn] = field(default_factory=list)
 
 
 def add_batch(states: ProducerStates, batch: Batch) -> None:
-    """Update the states with the next batch of the log. Raises BadBytes if a marker cannot be read."""
+    """Add the next batch of the log to the states. Raises BadBytes if a marker cannot be read."""
     if batch.producer_id < 0:
         return
     state = states.producers.setdefault(batch.producer_id, ProducerState(batch.producer_epoch))
@@ -73,7 +77,7 @@ def add_batch(states: ProducerStates, batch: Batch) -> None:
 
 
 def read_marker(batch: Batch) -> ControlType | None:
-    """Return the type of the marker in a control batch; None if the cleaner has emptied the batch.
+    """Return the type of the marker in a control batch; None if the cleaner has removed the marker from the batch.
 
     Raises BadBytes if the marker cannot be read.
     """
@@ -87,21 +91,21 @@ def read_marker(batch: Batch) -> ControlType | None:
         raise
 
 
-def last_stable_offset(states: ProducerStates, log_end: int) -> int:
+def find_last_stable_offset(states: ProducerStates, log_end: int) -> int:
     """Return the first offset of the first open transaction, or `log_end` if no transaction is open."""
     first_offsets = [state.txn_first_offset for state in states.producers.values()]
     return min((offset for offset in first_offsets if offset is not None), default=log_end)
 
 
-def active_producers(states: ProducerStates, expired_before: int | None) -> dict[int, ProducerState]:
-    """Return the producers, by id, whose last batch is not older than the time `expired_before` (ms).
+def find_active_producers(states: ProducerStates, oldest_ms: int | None) -> dict[int, ProducerState]:
+    """Return the active producers, by producer id: those whose newest batch is not older than a time.
 
-    If `expired_before` is None, no producer expires. A broker forgets the other producers, except those with an open
-    transaction. Here this exception makes no difference, because a pass does not clean the batches of an open
-    transaction.
+    `oldest_ms` is this time, in ms since 1970. If `oldest_ms` is None, all producers are active. In a broker, a
+    producer with an open transaction is always active. Here, this makes no difference, because a pass of the cleaner
+    does not clean the batches of an open transaction.
     """
     return {
         producer_id: state
         for producer_id, state in states.producers.items()
-        if expired_before is None or state.last_timestamp >= expired_before
+        if oldest_ms is None or state.last_timestamp >= oldest_ms
     }

@@ -1,5 +1,7 @@
 """Parsing and encoding record batches of magic 2 (since Kafka 0.11).
 
+A batch consists of these fields:
+
     baseOffset int64 · batchLength int32 (bytes that follow) · partitionLeaderEpoch int32 · magic int8
     crc uint32 (CRC-32C of all bytes that follow)
     attributes int16 (bits 0-2: codec; 3: log append time; 4: transactional; 5: control; 6: delete horizon)
@@ -10,8 +12,10 @@
         keyLength varint, key · valueLength varint, value (-1 = null)
         headers varint count, then key length varint, key, value length varint, value
 
-Varints are zigzag-encoded. baseOffset, batchLength, partitionLeaderEpoch and magic are before the CRC, so no checksum
-protects them. If bit 6 is set, baseTimestamp is the delete horizon, and the records' timestamps are deltas from it.
+Varints and varlongs are integers of variable length. They are zigzag-encoded: 0, -1, 1, -2, … are stored as 0, 1, 2,
+3, … The CRC does not cover the fields before it: baseOffset, batchLength, partitionLeaderEpoch and magic. If bit 6 is
+set, baseTimestamp is the delete horizon, the time at which the log cleaner may remove the batch's tombstones. The
+timestamp of a record is always baseTimestamp + timestampDelta.
 Source: DefaultRecordBatch.java, DefaultRecord.java (4.3.1).
 """
 
@@ -23,26 +27,26 @@ from collections.abc import Sequence
 from crc32c import crc32c
 
 from kafkagroups.errors import InvalidLog
-from kafkagroups.log.batch import LOG_APPEND_TIME, NO_PRODUCER_ID, Batch, LogRecord
+from kafkagroups.log.batch import CODEC, LOG_APPEND_TIME, NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.compression import CompressionType, compress, decompress
 from kafkagroups.log.frames import LOG_OVERHEAD
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size  # 61
-CRC_AT = 17
+CRC_POSITION = 17
 """The position of the CRC in a batch."""
 CRC_FROM = 21
-"""The CRC covers all bytes from this position on."""
-ATTRIBUTES_AT = 21
+"""The CRC covers all bytes of a batch from this position on."""
+ATTRIBUTES_POSITION = 21
 """The position of the attributes in a batch."""
 VARINT_BYTES = 5
-"""The largest number of bytes of a varint, which is an int32."""
+"""The largest number of bytes of a varint, which stores an int32."""
 VARLONG_BYTES = 10
-"""The largest number of bytes of a varlong, which is an int64."""
+"""The largest number of bytes of a varlong, which stores an int64."""
 
 
 def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
-    """Parse `data`, which is one batch with at least a header. The batch begins at `position` in `file`."""
+    """Return the batch of `data`, which has at least a whole header. It begins at `position` in the file `file`."""
     (
         base_offset,
         _,
@@ -81,7 +85,10 @@ def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
 
 
 def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
-    """Return the records of a batch of magic 2. Raises InvalidLog if they do not fill the batch exactly."""
+    """Return the records of a batch of magic 2.
+
+    Raises InvalidLog if the records cannot be read, or if other bytes follow them.
+    """
     if batch.count < 0:
         raise InvalidLog(f"expected a record count of 0 or more, found {batch.count}")
     if batch.count == 0:
@@ -104,14 +111,15 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
 
 
 def _parse_record(data: bytes, start: int, batch: Batch, append_time: int | None) -> tuple[LogRecord, int]:
-    """Return the record that begins at `start`, and the position after it.
+    """Return the record that begins at the position `start` of `data`, and the position after the record.
 
-    `append_time` is the timestamp of all records of the batch (log append time), or None.
+    `data` are the uncompressed records of the batch. `append_time` is the log append time, the timestamp of all records
+    of the batch; None if each record has its own timestamp.
     """
     length, position = read_varint(data, start)
     end = position + length
     if length < 0 or end > len(data):
-        raise InvalidLog(f"expected a record of {length} bytes, found {len(data) - position}")
+        raise InvalidLog(f"expected a record of {length} bytes, found {len(data) - position} bytes")
     attributes = data[position]
     timestamp_delta, position = read_varint(data, position + 1, VARLONG_BYTES)
     offset_delta, position = read_varint(data, position)
@@ -147,20 +155,20 @@ def _parse_record(data: bytes, start: int, batch: Batch, append_time: int | None
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    """Return the bytes after a length (None for a negative length), and the position after these bytes.
+    """Return a key or value, and the position after it. Its length is at `position`; a negative length means None.
 
-    The record ends at `end`.
+    `end` is the position after the record that contains the key or value.
     """
     length, position = read_varint(data, position)
     if length < 0:
         return None, position
     if position + length > end:
-        raise InvalidLog(f"expected a field of {length} bytes, found {end - position} bytes in its record")
+        raise InvalidLog(f"expected a field of {length} bytes, found {end - position} bytes in the record")
     return data[position : position + length], position + length
 
 
 def read_varint(data: bytes, position: int, max_bytes: int = VARINT_BYTES) -> tuple[int, int]:
-    """Return a zigzag varint (int32) or varlong (int64), and the position after it.
+    """Return the varint or varlong at a position, and the position after it.
 
     `max_bytes` is VARINT_BYTES or VARLONG_BYTES. Raises IndexError if the data ends inside the varint, and InvalidLog
     if the varint is longer than `max_bytes`.
@@ -181,7 +189,7 @@ def read_varint(data: bytes, position: int, max_bytes: int = VARINT_BYTES) -> tu
 
 
 def write_varint(out: bytearray, value: int) -> None:
-    """Append a zigzag varint."""
+    """Append a number to `out` as a varint or varlong."""
     zigzag = value << 1 if value >= 0 else ~(value << 1)
     while zigzag > 0x7F:
         out.append(zigzag & 0x7F | 0x80)
@@ -190,7 +198,7 @@ def write_varint(out: bytearray, value: int) -> None:
 
 
 def rebuild_bytes(batch: Batch) -> bytes:
-    """Return the bytes of a parsed batch of magic 2; they are the same bytes as before parsing."""
+    """Return the bytes that a batch of magic 2 was parsed from."""
     header = HEADER.pack(
         batch.base_offset,
         batch.size - LOG_OVERHEAD,
@@ -224,8 +232,9 @@ def encode_batch(
 ) -> bytes:
     """Return the bytes of a batch of magic 2.
 
-    Offsets and timestamps that are None are taken from the records. So an empty batch needs both offsets and both
-    timestamps. `attributes` contains the codec.
+    `attributes` are the bits of the batch, which contain the codec. If `base_offset` or `base_timestamp` is None, the
+    first record's offset or timestamp is used. If `last_offset` is None, the last record's offset is used. If
+    `max_timestamp` is None, the largest timestamp of the records is used. A batch without records needs all four.
     """
     if base_offset is None:
         base_offset = records[0].offset
@@ -238,7 +247,7 @@ def encode_batch(
     body = bytearray()
     for record in records:
         _write_record(body, record, base_offset, base_timestamp)
-    payload = compress(CompressionType(attributes & 0x07), bytes(body)) if records else b""
+    payload = compress(CompressionType(attributes & CODEC), bytes(body)) if records else b""
     after_crc = struct.pack(
         ">hiqqqhii",
         attributes,
@@ -252,7 +261,9 @@ def encode_batch(
     )
     after_crc += payload
     length = CRC_FROM - LOG_OVERHEAD + len(after_crc)
-    return struct.pack(">qiibI", base_offset, length, partition_leader_epoch, 2, crc32c(after_crc)) + after_crc
+    magic = 2
+    header = struct.pack(">qiibI", base_offset, length, partition_leader_epoch, magic, crc32c(after_crc))
+    return header + after_crc
 
 
 def _write_record(out: bytearray, record: LogRecord, base_offset: int, base_timestamp: int) -> None:

@@ -1,7 +1,10 @@
 """The cleaner's filter, which decides whether a batch is kept, rewritten, emptied or removed.
 
-The docstring of cleaner.py lists the rules and explains the terms. Source: Cleaner.cleanInto, MemoryRecords.filterTo
-(4.3.1).
+The docstring of cleaner.py lists the rules. A tombstone is a record without a value. The cleaner may remove the
+tombstones of a batch at the delete horizon, a time in the batch's header. A marker is the control record that ends a
+transaction. A marker is unused if earlier passes have removed the data of the transaction (cleaned_transactions.py).
+Aborted data and unused markers can be discarded.
+Source: Cleaner.cleanInto, MemoryRecords.filterTo (4.3.1).
 """
 
 from __future__ import annotations
@@ -28,12 +31,12 @@ from kafkagroups.log.record_batch import encode_batch, rebuild_bytes
 
 @dataclass(frozen=True)
 class RecordFilter:
-    """The data that decides which records one pass (one run of the cleaner) keeps.
+    """What decides which records a pass keeps. A pass is one run of the cleaner.
 
-    `now_ms` is the time of the pass. The part of the log that is cleaned ends at `first_uncleanable`. `offset_map` has
-    the newest offset of each key. `transactions` has the transactions that are open at the current batch. `horizon_ms`
-    is the delete horizon that the pass sets. It is None if the horizon does not fit into an int64; the pass then sets
-    no horizon, and no tombstone expires. `producers` are the active producers, by producer id.
+    `now_ms` is the time of the pass, in ms since 1970. `horizon_ms` is the delete horizon that the pass sets. It is
+    None if the horizon does not fit into an int64; then the pass sets no horizon. `first_uncleanable` is the Kafka
+    offset at which the cleaned part of the log ends. `offset_map` contains the newest offset of each key. `producers`
+    are the active producers, by producer id. `transactions` are the transactions that are open at the current batch.
     """
 
     now_ms: int
@@ -45,12 +48,12 @@ class RecordFilter:
 
 
 def filter_batch(batch: Batch, record_filter: RecordFilter, keeps_old_tombstones: bool) -> tuple[bytes, int]:
-    """Filter the log's next batch. Return its new bytes, empty if the batch is removed, and the new record count.
+    """Filter the next batch of the log. Return the new bytes of the batch, and its new number of records.
 
-    `keeps_old_tombstones` says whether the pass keeps tombstones of magic 0 and 1, which have no delete horizon. Raises
-    InvalidLog if Kafka's cleaner fails at this batch.
+    The bytes are empty if the batch is removed. `keeps_old_tombstones` says whether the pass keeps tombstones of magic
+    0 and 1, because these formats have no delete horizon. Raises InvalidLog if Kafka's cleaner fails at this batch.
     """
-    can_discard = record_filter.transactions.can_discard(batch)
+    can_discard = record_filter.transactions.add_batch(batch)
     horizon_ms = batch.delete_horizon_ms
     is_past_horizon = horizon_ms is not None and horizon_ms <= record_filter.now_ms
     kept_records: Sequence[LogRecord]
@@ -66,15 +69,19 @@ def filter_batch(batch: Batch, record_filter: RecordFilter, keeps_old_tombstones
         content = _empty_batch(batch) if _is_retained_empty(batch, record_filter) else b""
         return content, 0
     # The first pass that keeps a tombstone or an unused marker sets the delete horizon of its batch.
-    if horizon_ms is None and (can_discard or any(record.value is None for record in kept_records)):
+    if horizon_ms is None and (can_discard or _contains_tombstone(kept_records)):
         return _rewrite_batch(batch, kept_records, record_filter.horizon_ms), len(kept_records)
     if batch.magic >= 2 and len(kept_records) == batch.count:
         return rebuild_bytes(batch), len(kept_records)
     return _rewrite_batch(batch, kept_records, horizon_ms), len(kept_records)
 
 
+def _contains_tombstone(records: Sequence[LogRecord]) -> bool:
+    return any(record.value is None for record in records)
+
+
 def _is_retained(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: bool) -> bool:
-    """Return whether a record stays. The map does not cover the records after its last offset, so they all stay."""
+    """Return whether a record stays. All records after the last offset of the map stay."""
     if record.offset > offset_map.last_offset:
         return True
     if record.key is None or (record.value is None and not keeps_tombstones):
@@ -85,7 +92,8 @@ def _is_retained(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: boo
 def _is_retained_empty(batch: Batch, record_filter: RecordFilter) -> bool:
     """Return whether a batch stays although it loses all its records.
 
-    It stays if a broker needs it for the state of an active producer, or if it is the last batch of the cleaned part.
+    The batch stays if a broker needs it for the state of an active producer. The last batch of the cleaned part stays,
+    too.
     """
     if batch.next_offset == record_filter.first_uncleanable:
         return True
@@ -111,10 +119,13 @@ def _empty_batch(batch: Batch) -> bytes:
 
 
 def _rewrite_batch(batch: Batch, records: Sequence[LogRecord], horizon_ms: int | None) -> bytes:
-    attributes = batch.attributes & (CODEC | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
-    if batch.magic < 2:
-        # Magic 0 has only the codec, and magic 1 only the codec and the timestamp type.
-        attributes &= CODEC | LOG_APPEND_TIME * batch.magic
+    """Return a batch of magic 2 with the records that stay. If `horizon_ms` is None, it has no delete horizon."""
+    kept_bits = CODEC  # In magic 0, all other bits have no meaning.
+    if batch.magic >= 1:
+        kept_bits |= LOG_APPEND_TIME
+    if batch.magic >= 2:
+        kept_bits |= TRANSACTIONAL | CONTROL
+    attributes = batch.attributes & kept_bits
     if horizon_ms is not None:
         attributes |= DELETE_HORIZON
     return _encode_replacement(batch, [record._replace(attributes=0) for record in records], attributes, horizon_ms)
@@ -123,16 +134,16 @@ def _rewrite_batch(batch: Batch, records: Sequence[LogRecord], horizon_ms: int |
 def _encode_replacement(
     batch: Batch, records: Sequence[LogRecord], attributes: int, base_timestamp: int | None
 ) -> bytes:
-    """Return the batch of magic 2 that replaces `batch`.
+    """Return the bytes of the batch of magic 2 that replaces `batch` and contains `records`.
 
-    If `batch` has magic 0 or 1, its base and last offsets become those of the first and the last record that stays. If
-    `base_timestamp` is None, it becomes the timestamp of the first record.
+    If `base_timestamp` is None, the base timestamp is the timestamp of the first record. If `batch` has magic 0 or 1,
+    its offsets are not kept: the new batch begins and ends with the offsets of `records`.
     """
-    is_old = batch.magic < 2
+    keeps_offsets = batch.magic >= 2
     return encode_batch(
         records,
-        base_offset=None if is_old else batch.base_offset,
-        last_offset=None if is_old else batch.last_offset,
+        base_offset=batch.base_offset if keeps_offsets else None,
+        last_offset=batch.last_offset if keeps_offsets else None,
         attributes=attributes,
         base_timestamp=base_timestamp,
         max_timestamp=None if records else batch.max_timestamp,

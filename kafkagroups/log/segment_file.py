@@ -1,4 +1,7 @@
-"""The file of a segment: its name, and a byte range of it that is read in pieces."""
+"""The file of a segment: its name, and reading a byte range of the file in pieces.
+
+A position in a file is counted in bytes from the start of the file.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,14 @@ SEGMENT_NAME = re.compile(r"([0-9]{20})\.log")
 SEGMENT_BYTES = 100 * 1024 * 1024
 """Kafka's default for offsets.topic.segment.bytes."""
 MAX_RELATIVE_OFFSET = 2**31 - 1
-"""The largest distance of an offset from its segment's base offset."""
+"""The largest difference between a Kafka offset in a segment and the segment's base offset."""
 
 
 class ByteRange(NamedTuple):
-    """The bytes of a file from position `start` up to, not including, `end`. None means the end of the file."""
+    """The bytes of a file from position `start` up to, not including, position `end`.
+
+    If `end` is None, the range ends at the end of the file.
+    """
 
     start: int = 0
     end: int | None = None
@@ -32,16 +38,16 @@ WHOLE_FILE = ByteRange()
 
 
 class MissingSegment(UsageError):
-    """A segment's file was deleted after the folder was listed."""
+    """The file of a segment does not exist: it was deleted after the folder was listed."""
 
 
 def segment_name(base_offset: int) -> str:
-    """Return the file name of the segment whose base offset is `base_offset`."""
+    """Return the file name of the segment with this base offset."""
     return f"{base_offset:020}.log"
 
 
 def base_offset_of(segment_path: str) -> int:
-    """Return the base offset in a segment's file name; 0 if the name is not that of a segment."""
+    """Return the base offset in a segment's file name. If the file is not named like a segment, return 0."""
     match = SEGMENT_NAME.fullmatch(os.path.basename(segment_path))
     return int(match[1]) if match else 0
 
@@ -50,8 +56,8 @@ class SegmentFile(RawIOBase):
     """A byte range of a segment's file, open for reading.
 
     `inode` identifies the file: if another file replaces it under the same name, the new file has another inode.
-    `size` is the file's size when it was opened, or the end of the range if the range ends earlier. The start of the
-    range is not subtracted. `position` is the position of the next byte that is read.
+    `size` is the position where the range ends: the end of `byte_range`, or the end of the file if it comes earlier.
+    `position` is the position of the next byte that is read.
     """
 
     def __init__(self, file: FileIO, byte_range: ByteRange) -> None:
@@ -64,7 +70,7 @@ class SegmentFile(RawIOBase):
         self.move_to(byte_range.start)
 
     def move_to(self, position: int) -> None:
-        """Move to `position` of the file: the next read begins there."""
+        """Let the next read begin at a position of the file."""
         self.position = self._file.seek(position)
 
     def readable(self) -> bool:
@@ -73,14 +79,15 @@ class SegmentFile(RawIOBase):
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         target = memoryview(buffer)
         if self._end is not None:
-            target = target[: max(0, self._end - self.position)]
-        count = self._file.readinto(target) or 0
-        self.position += count
-        return count
+            bytes_left = max(0, self._end - self.position)
+            target = target[:bytes_left]
+        byte_count = self._file.readinto(target) or 0
+        self.position += byte_count
+        return byte_count
 
     def readall(self) -> bytes:
-        size = -1 if self._end is None else max(0, self._end - self.position)
-        data = self._file.read(size)
+        bytes_left = -1 if self._end is None else max(0, self._end - self.position)  # -1 means all bytes.
+        data = self._file.read(bytes_left)
         self.position += len(data)
         return data
 

@@ -1,9 +1,11 @@
 """The log of one partition: a folder of segments, read in order.
 
-A segment is a file `<base offset>.log` that contains batches of any magic. Reading ends where a broker's recovery would
-cut the log: at a batch with a wrong checksum or an impossible header, or at a batch that is not whole. Zeros after the
-last batch (a preallocated file) are the end of a segment, not damage. The log cleaner removes records, so offsets can
-have gaps. For the same reason, a segment's first offset can be far above the offset in the segment's name.
+A segment is a file `<base offset>.log` that contains batches of any format (batch.py). Reading ends where a broker's
+recovery would cut the log: at a batch with a wrong checksum or an impossible header, or at a batch that is not whole.
+Zeros after the last batch are not damage: a broker can reserve space in a segment before it writes. The log cleaner
+removes records, so offsets can have gaps, and a segment can begin far above its base offset.
+
+In this module, an offset is a Kafka offset. A position is a `Position` (position.py): how far a log was read.
 Source: FileLogInputStream.java, ByteBufferLogInputStream.java, LogSegment.recover, LogLoader (4.3.1).
 """
 
@@ -19,7 +21,7 @@ from pathlib import Path
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import Batch
-from kafkagroups.log.frames import BytesLike, Frame, FrameState, frames, read_frames
+from kafkagroups.log.frames import BytesLike, Frame, FrameState, find_frames, read_frames
 from kafkagroups.log.position import FoundBatch, Position
 from kafkagroups.log.segment_file import (
     SEGMENT_NAME,
@@ -31,13 +33,16 @@ from kafkagroups.log.segment_file import (
 )
 
 PARTITION_FOLDER = re.compile(r"__consumer_offsets-([0-9]+)")
+NO_LOG_FOUND = "neither a segment nor a folder __consumer_offsets-N with a segment"
+"""The reason in the error for a folder without a log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
     """Where a log ends because its bytes are damaged. A broker's recovery would cut the log here.
 
-    `position` is the position of the damage in `file`. `offset` is the offset that was expected there.
+    `file` is the path of the segment. `position` is the position of the damage, in bytes from the start of the file.
+    `offset` is the offset that was expected there. `reason` says what is wrong.
     """
 
     file: str
@@ -51,14 +56,28 @@ class Damage:
 
 
 class Log:
-    """The segments of one partition. Iterate over the log to read its batches.
+    """The log of one partition. Iterate over the log to read its batches.
 
-    `damage` is set when the iteration has reached the end: it is None if the log is not damaged. `partition` is the
-    number in the folder's name; None if the folder is not named like a partition. `start_offset` is the base offset in
-    the first segment's name; 0 if the file is not named like a segment. `segments` contains the files' paths, or the
-    names in `content` if the bytes are in memory or in a remote file system. Relative paths are resolved in `folder`.
-    `ranges` can contain a byte range for a segment; then only this part of the segment belongs to the log. `size` is
-    the number of bytes of all segments, if the caller knows it.
+    Attributes
+    ----------
+    path
+        The path of the log, a folder or a single segment; "" for a log in memory.
+    segments
+        The paths of the segments, in order. With `content`, the names of the segments instead.
+    partition
+        The partition number in the folder's name; None if the folder is not named like a partition.
+    content
+        The bytes of each segment by its name, if the segments are in memory or in a remote file system; otherwise None.
+    folder
+        The folder in which relative paths are resolved.
+    ranges
+        A byte range for some segments, by path. Only this range of the segment belongs to the log.
+    size
+        The number of bytes of all segments. If the caller does not know it, it is computed when it is first used.
+    start_offset
+        The base offset in the first segment's name; 0 if the file is not named like a segment.
+    damage
+        Where the log ends because of damaged bytes. It is set when the iteration ends; None if there is no damage.
     """
 
     def __init__(
@@ -90,10 +109,10 @@ class Log:
                 yield batch
                 next_offset = batch.next_offset
         except InvalidLog as error:
-            self.damage = self.damage_of(error, next_offset)
+            self.damage = self.describe_damage(error, next_offset)
 
-    def after(self, position: Position | None) -> Iterator[FoundBatch]:
-        """Yield the whole batches that end after a position, in order. If the position is None, yield all batches.
+    def read_after(self, position: Position | None) -> Iterator[FoundBatch]:
+        """Yield the batches that end after a position, in order. If the position is None, yield all batches.
 
         Raises InvalidLog and MissingSegment as `read_from` does.
         """
@@ -102,57 +121,71 @@ class Log:
                 yield found_batch
 
     def read_from(self, position: Position | None) -> Iterator[FoundBatch]:
-        """Yield the whole batches from a position's byte on.
+        """Yield the batches from a position on. If the position is None, yield all batches.
 
-        If the file has changed or the byte is unknown, reading begins at the start of the segment that contains the
-        position. Zeros end a segment, and reading continues with the next segment. This is safe, because brokers and
-        the command `pull` write segments in order: if a next segment exists, the segment before it is complete.
-        Checksums are not checked here, but in `FoundBatch.parse`.
+        Reading begins at the position's byte. If the file was replaced or the byte is unknown, reading begins at the
+        start of the segment. Then the first batches can be from before the position.
+
+        Zeros end a segment, and reading continues with the next segment. Nothing is lost: if a next segment exists, the
+        segment before it is complete, because brokers and the command `pull` write segments in order. Checksums are not
+        checked here, but in `FoundBatch.parse`.
 
         Raises InvalidLog at the first batch that is not whole, and MissingSegment if a file was deleted after the
         folder was listed.
         """
-        for segment in self.segments[self.first_segment(position) :]:
-            for frame, data, inode in self._frames(segment, position):
+        for segment in self.segments[self.find_segment(position) :]:
+            for frame, data, inode in self._read_segment_frames(segment, position):
                 if frame.state is FrameState.ZEROS:
                     break
                 if frame.state is not FrameState.WHOLE:
-                    raise frame.error(segment)
+                    raise frame.make_error(segment)
                 yield FoundBatch(frame, data, segment, inode)
 
-    def first_segment(self, position: Position | None) -> int:
+    def find_segment(self, position: Position | None) -> int:
         """Return the index of the segment that contains a position."""
         if position is None:
             return 0
-        return max(0, sum(base_offset_of(segment) <= position.next_offset for segment in self.segments) - 1)
+        count = sum(base_offset_of(segment) <= position.next_offset for segment in self.segments)
+        return max(0, count - 1)
 
-    def _frames(self, segment: str, position: Position | None) -> Iterator[tuple[Frame, bytes, int]]:
-        """Yield a segment's frames, their bytes and the file's inode. Begin at the position if it is in this file."""
+    def _read_segment_frames(self, segment: str, position: Position | None) -> Iterator[tuple[Frame, bytes, int]]:
+        """Yield the frames of a segment, each with its bytes and the inode of the file; -1 if there is no file.
+
+        Begin at the position's byte if the position is in this file.
+        """
         if self.content:
             view = memoryview(self.content[segment])
             start, end = self.ranges.get(segment, WHOLE_FILE)
-            for frame in frames(view[:end], start):
+            for frame in find_frames(view[:end], start):
                 yield frame, bytes(view[frame.position : frame.end]), -1
             return
         with open_segment(segment, self.folder, self.ranges.get(segment, WHOLE_FILE)) as file:
-            if position and (position.segment, position.inode) == (segment, file.inode) and position.byte <= file.size:
-                file.move_to(position.byte)
+            if position is not None:
+                is_same_file = position.segment == segment and position.inode == file.inode
+                if is_same_file and position.byte <= file.size:
+                    file.move_to(position.byte)
             for frame, data in read_frames(file, file.position):
                 yield frame, data, file.inode
 
-    def damage_of(self, error: InvalidLog, expected_offset: int) -> Damage:
+    def describe_damage(self, error: InvalidLog, expected_offset: int) -> Damage:
         """Return the damage that an error in a segment describes. `expected_offset` is the next offset of the log."""
         file = error.file or ""
         unread_count = len(self.segments) - 1 - self.segments.index(file)
-        unread = f"; {unread_count} later segment{'s' * (unread_count > 1)} not read" if unread_count else ""
-        return Damage(file, error.position or 0, expected_offset, error.reason + unread)
+        reason = error.reason
+        if unread_count > 0:
+            plural = "s" if unread_count > 1 else ""
+            reason += f"; {unread_count} later segment{plural} not read"
+        return Damage(file, error.position or 0, expected_offset, reason)
 
-    def part(self, ranges: Mapping[str, ByteRange], start_offset: int | None = None) -> Log:
-        """Return a log that contains only some byte ranges of these segments. Its segments are the keys of `ranges`."""
-        part = Log(self.path, list(ranges), self.partition, self.content, self.folder, ranges)
+    def select_ranges(self, ranges: Mapping[str, ByteRange], start_offset: int | None = None) -> Log:
+        """Return a log that contains only some byte ranges of this log's segments. The keys of `ranges` are segments.
+
+        `start_offset` is the first offset of the new log. None means the base offset of the new log's first segment.
+        """
+        selected = Log(self.path, list(ranges), self.partition, self.content, self.folder, ranges)
         if start_offset is not None:
-            part.start_offset = start_offset
-        return part
+            selected.start_offset = start_offset
+        return selected
 
     @property
     def size(self) -> int:
@@ -171,7 +204,7 @@ class Log:
         return os.path.getsize(os.path.join(self.folder, segment)) - start
 
     def read(self, segment: str) -> BytesLike:
-        """Return the bytes of a segment. Raises UsageError if they cannot be read."""
+        """Return the bytes of a segment. Raises UsageError if the segment cannot be read."""
         byte_range = self.ranges.get(segment, WHOLE_FILE)
         if self.content:
             return memoryview(self.content[segment])[slice(*byte_range)]
@@ -179,7 +212,7 @@ class Log:
 
     @contextmanager
     def open(self, segment: str) -> Iterator[RawIOBase | BufferedIOBase]:
-        """Open a segment to read it in pieces. Raises UsageError if it cannot be read."""
+        """Open a segment to read it in pieces. Raises UsageError if the segment cannot be read."""
         if self.content:
             yield BytesIO(self.read(segment))
             return
@@ -188,7 +221,7 @@ class Log:
 
 
 Buffers = Iterable[tuple[str, BytesLike]] | Mapping[str, BytesLike]
-"""The names and bytes of segments, in order. From a mapping, the bytes of one segment at a time are requested."""
+"""The names and bytes of segments, in order. A mapping can load the bytes of each segment only when it is read."""
 
 
 def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
@@ -200,7 +233,7 @@ def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
 
 
 def open_log(path: str | Path) -> Log:
-    """Return the log of a partition directory or of one `.log` file.
+    """Return the log of a partition folder or of one `.log` file.
 
     Parameters
     ----------
@@ -240,7 +273,10 @@ def open_log(path: str | Path) -> Log:
 
 
 def open_logs(path: str | Path) -> list[Log]:
-    """Return the log at a path, or the logs of all partition folders in the folder `path`, sorted by partition.
+    """Return the logs at a path, sorted by partition.
+
+    If `path` is a folder that contains partition folders, return their logs. Otherwise, return the log of the segments
+    in this folder, or of the segment `path`.
 
     Raises UsageError if there is no log, a folder cannot be read, or two folders have the same partition number.
     """
@@ -255,7 +291,7 @@ def open_logs(path: str | Path) -> list[Log]:
                 check_one_log_per_partition(logs)
                 return sorted(logs, key=lambda log: log.partition or 0)
             if not has_segments(parent):
-                raise UsageError(f"{path}: neither a segment nor a folder __consumer_offsets-N with a segment")
+                raise UsageError(f"{path}: {NO_LOG_FOUND}")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
     return [open_log(path)]
@@ -265,9 +301,9 @@ def check_one_log_per_partition(logs: Iterable[Log]) -> None:
     """Raise UsageError if two logs have the same partition number, such as the folders `…-7` and `…-007`."""
     by_number: dict[int | None, Log] = {}
     for log in logs:
-        other = by_number.setdefault(log.partition, log)
-        if other is not log:
-            first, second = sorted((other.path, log.path))
+        earlier_log = by_number.setdefault(log.partition, log)
+        if earlier_log is not log:
+            first, second = sorted((earlier_log.path, log.path))
             raise UsageError(f"{first} and {second} are both partition {log.partition}: remove one of them")
 
 
@@ -277,10 +313,12 @@ def has_segments(folder: Path) -> bool:
 
 
 def _segment_names(folder: Path) -> list[str]:
-    """Return the names of a folder's segments in order; other files, such as hidden copies, are ignored."""
+    """Return the names of a folder's segments, in order. Other files are ignored."""
     return sorted(entry.name for entry in folder.iterdir() if SEGMENT_NAME.fullmatch(entry.name))
 
 
 def _partition_of(folder: Path) -> int | None:
+    """Return the partition number in a folder's name; None if the folder is not named like a partition."""
+    # `resolve` follows symbolic links and replaces "..".
     match = PARTITION_FOLDER.fullmatch(folder.name) or PARTITION_FOLDER.fullmatch(folder.resolve().name)
     return int(match[1]) if match else None

@@ -11,16 +11,16 @@ from kafkagroups.log.segments import Log
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Where a reader stops: at an offset, at a time, or at whichever comes first. A limit that is None does not apply.
+    """Where a reader stops: at an offset or at a time. If both are given, it stops at the one that comes first.
 
-    A batch is read as a whole or not at all. So the last batch that is read may contain offsets above `until_offset`.
+    A batch is read as a whole or not at all. So the last batch that is read can contain offsets above `until_offset`.
 
     Parameters
     ----------
     until_offset
-        Stop at the first batch whose base offset is this offset or higher.
+        Stop before the first batch whose base offset is this Kafka offset or higher. None means no limit.
     until_time
-        Stop at the first batch that contains a timestamp after this time (ms since the epoch).
+        Stop before the first batch that contains a timestamp after this time (ms since 1970). None means no limit.
     """
 
     until_offset: int | None = None
@@ -34,10 +34,11 @@ class Stop:
 
 
 NO_STOP = Stop()
+"""The reader stops only at the end of the log."""
 
 
 def batches_until(log: Log, stop: Stop = NO_STOP) -> Iterator[Batch]:
-    """Yield the batches of a log before the stop."""
+    """Yield the batches of a log until the first batch that `stop` excludes."""
     for batch in log:
         if stop.excludes(batch):
             return

@@ -26,9 +26,10 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import open_log
 from kafkagroups.records.consumer_protocol import decode_assignment, decode_subscription
+from kafkagroups.records.dialects import dialect
 from kafkagroups.records.record_json import from_json, to_json
 from kafkagroups.records.serde import Record, encode
-from kafkagroups.records.versions import dialect, value_version
+from kafkagroups.records.written_values import value_version
 
 __all__ = [
     "ApiError",

@@ -21,7 +21,7 @@ from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 from kafkagroups.log.segment_file import SEGMENT_BYTES
 from kafkagroups.log.segments import Buffers, Log, log_of_buffers, open_logs
 from kafkagroups.log.stop import Stop
-from kafkagroups.records import versions
+from kafkagroups.records import dialects
 from kafkagroups.tables import rows
 from kafkagroups.tables.arrow import read_table
 from kafkagroups.tables.columns import arrow_schema, columns_of, record_batches
@@ -332,7 +332,7 @@ def load_columns(
     import pyarrow as pa
 
     selected_columns = columns_of(table, columns)
-    dialect = versions.dialect(coordinator, kafka)
+    dialect = dialects.dialect(coordinator, kafka)
     log = buffers if isinstance(buffers, Log) else log_of_buffers(buffers, partition)
     chosen_engine = choose_engine_for(engine, [log])
     if table != "records":

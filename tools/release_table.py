@@ -4,8 +4,9 @@ import sys
 from itertools import groupby
 from pathlib import Path
 
+from kafkagroups.records.dialects import CHECKED_VERSIONS
 from kafkagroups.records.refusals import REFUSALS
-from kafkagroups.records.versions import CHECKED_VERSIONS, parse_release
+from kafkagroups.records.versions import parse_release
 
 PAGE = Path(__file__).parents[1] / "docs" / "releases.md"
 BEGIN = "<!-- table: python tools/release_table.py --write -->"
@@ -17,8 +18,8 @@ def table() -> str:
     """Return the table: which record fails a load, in which releases, and which release is the first without it."""
     lines = ["| The load fails on | Kafka's issue | Fails in | Fixed in |", "|---|---|---|---|"]
     for refusal in REFUSALS:
-        failing = [refusal.holds(parse_release(release)) for release in RELEASES]
-        lines.append(f"| {refusal.what}. | {refusal.issue} | {_ranges(failing)} | {_fixes(failing)} |")
+        failing = [refusal.applies_to(parse_release(release)) for release in RELEASES]
+        lines.append(f"| {refusal.description}. | {refusal.issue} | {_ranges(failing)} | {_fixes(failing)} |")
     return "\n".join(lines)
 
 

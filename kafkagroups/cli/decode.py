@@ -10,8 +10,8 @@ from kafkagroups.anatomy.annotate import annotate, decode
 from kafkagroups.cli import options
 from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import InvalidRecord, UsageError
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import to_json
-from kafkagroups.records.versions import Dialect
 
 NAME = "decode"
 HELP = "decode a record from the hex digits of its key and value, and explain every byte"

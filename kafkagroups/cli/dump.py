@@ -21,10 +21,11 @@ from kafkagroups.log.batch import CODEC, Batch, LogRecord
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.log.stop import Stop, batches_until
 from kafkagroups.records.control import ControlType, decode_control_key
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import key_to_json, value_to_json
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.serde import Record, decode
-from kafkagroups.records.versions import Dialect, parse_release
+from kafkagroups.records.versions import parse_release
 
 NEWEST_TOOL = "4.3.1"
 """The newest Kafka version whose tools `--format` reproduces."""

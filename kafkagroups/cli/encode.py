@@ -10,15 +10,11 @@ from typing import Any
 from kafkagroups.anatomy.written_by import writers_of
 from kafkagroups.cli import options
 from kafkagroups.errors import UsageError
+from kafkagroups.records.dialects import Dialect, build_dialect
 from kafkagroups.records.record_json import from_json
 from kafkagroups.records.serde import Record, encode
-from kafkagroups.records.versions import (
-    FIRST_WITHOUT_CLASSIC_COORDINATOR,
-    Dialect,
-    build_dialect,
-    parse_writer,
-    value_version,
-)
+from kafkagroups.records.versions import FIRST_WITHOUT_CLASSIC_COORDINATOR
+from kafkagroups.records.written_values import parse_writer, value_version
 
 NAME = "encode"
 HELP = "encode records from the JSON that `decode --jsonl` prints"

@@ -17,7 +17,7 @@ from kafkagroups.cli.tables import escape, print_table
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.loading.engines import ENGINES
 from kafkagroups.loading.groups import Groups
-from kafkagroups.records.versions import Dialect
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.tables.group_json import group_json, offsets_json, pending_json
 
 NAME = "load"

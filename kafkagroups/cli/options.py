@@ -12,7 +12,8 @@ from typing import Any
 
 from kafkagroups.cli.tables import escape
 from kafkagroups.errors import InvalidRecord, UsageError
-from kafkagroups.records.versions import DEFAULT_KAFKA, Dialect, dialect, parse_release
+from kafkagroups.records.dialects import DEFAULT_KAFKA, Dialect, dialect
+from kafkagroups.records.versions import parse_release
 
 PATH_HELP = "a partition directory, a .log file, or a folder of partition directories"
 UNTIL_HELP = "read only whole batches whose base offset is below N; the log must have one partition"

@@ -17,8 +17,8 @@ from kafkagroups.cli.progress import spinner
 from kafkagroups.cli.tables import escape, print_table
 from kafkagroups.errors import UsageError
 from kafkagroups.history.stats import LOAD_RATE, ROW_KINDS, Count, PartitionStats, Stats
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_types import RECORD_TYPES
-from kafkagroups.records.versions import Dialect
 
 DEFAULT_ROWS = 20
 """The default of --top in the text output. JSON contains all rows by default."""

@@ -25,7 +25,7 @@ from kafkagroups.groups.map_orders import java_map_order
 from kafkagroups.groups.states import ClassicState
 from kafkagroups.loading.caches import ClassicCache
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.records.versions import dialect
+from kafkagroups.records.dialects import dialect
 
 logger = logging.getLogger("kafkagroups.coordinator")
 

@@ -25,7 +25,7 @@ from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataVa
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record, encode
 from kafkagroups.records.text import utf16_length
-from kafkagroups.records.versions import value_version
+from kafkagroups.records.written_values import value_version
 
 logger = logging.getLogger("kafkagroups.coordinator")
 _OffsetsToStore = Mapping[TopicPartition, OffsetAndMetadata]

@@ -20,7 +20,7 @@ from kafkagroups.loading.caches import create_cache
 from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.segments import open_logs
-from kafkagroups.records.versions import dialect
+from kafkagroups.records.dialects import dialect
 
 
 class _FateEvent(NamedTuple):

@@ -17,9 +17,9 @@ from kafkagroups.groups.offsets import Offsets, ShardOffsets, TopicPartition, bu
 from kafkagroups.groups.shard import Shard
 from kafkagroups.log.batch import Batch
 from kafkagroups.records.control import ControlType
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey
 from kafkagroups.records.serde import Record
-from kafkagroups.records.versions import Dialect
 
 
 def keeps_offsets_apart(dialect: Dialect) -> bool:

@@ -44,7 +44,7 @@ from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard, ignore_
 from kafkagroups.log.batch import Batch, record_count
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop, batches_until
-from kafkagroups.records.versions import Dialect
+from kafkagroups.records.dialects import Dialect
 
 
 def fold(

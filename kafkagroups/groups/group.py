@@ -10,10 +10,10 @@ from kafkagroups.groups.map_orders import hash_map_order, java_map_order
 from kafkagroups.groups.member import Member, find_unreadable_subscription
 from kafkagroups.groups.offsets import PartitionOffsets
 from kafkagroups.groups.states import ClassicState
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kafkagroups.records.refusals import UNREADABLE_SUBSCRIPTION
 from kafkagroups.records.serde import Record, decode
-from kafkagroups.records.versions import Dialect
 
 
 @dataclass
@@ -114,7 +114,7 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
     if (
         value.protocol_type == "consumer"
         and value.protocol is not None
-        and UNREADABLE_SUBSCRIPTION.holds(dialect.version)
+        and UNREADABLE_SUBSCRIPTION.applies_to(dialect.version)
     ):
         # The order decides the result, because Kafka stops reading at a subscription that ends too early.
         is_classic = dialect.coordinator == "classic"

@@ -34,10 +34,10 @@ from typing import Any, cast
 from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.modern_checks import check_value
 from kafkagroups.groups.modern_group import LEFT_EPOCH, ModernGroup, ModernMember
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_keys import MemberIdKey
 from kafkagroups.records.refusals import CONSUMER_RECORD_WITHOUT_MEMBER, SHARE_RECORD_WITHOUT_MEMBER
 from kafkagroups.records.serde import Record
-from kafkagroups.records.versions import Dialect
 
 GROUP_TYPES = {
     **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), "consumer"),
@@ -135,7 +135,7 @@ def _replay_assignment(group: ModernGroup, member_id: str, value: Any) -> None:
 def _refuse_unknown_member(group: ModernGroup, member_id: str) -> None:
     """Raise LoadFailed if the coordinator's release refuses a record of an unknown member."""
     refusals = {"consumer": CONSUMER_RECORD_WITHOUT_MEMBER, "share": SHARE_RECORD_WITHOUT_MEMBER}
-    if group.type in refusals and refusals[group.type].holds(group.kafka):
+    if group.type in refusals and refusals[group.type].applies_to(group.kafka):
         raise LoadFailed(f"{group} has no member {member_id!r}")
 
 

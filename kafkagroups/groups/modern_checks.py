@@ -60,16 +60,16 @@ def check_value(group: str, record_type: int, value: Any, kafka: Version) -> Non
     `group` is the group's type and id as text, for the message.
     """
     unique = UNIQUE_FIELDS.get(record_type)
-    if unique is not None and unique.refusal.holds(kafka):
+    if unique is not None and unique.refusal.applies_to(kafka):
         _check_unique(group, value, unique)
-    if record_type == 22 and ASSIGNMENT_EPOCH_COUNT.holds(kafka):
+    if record_type == 22 and ASSIGNMENT_EPOCH_COUNT.applies_to(kafka):
         _check_epochs(group, value.active_tasks)
         _check_epochs(group, value.active_tasks_pending_revocation)
-    if record_type in (6, 12, 20) and NEGATIVE_ASSIGNMENT_EPOCH.holds(kafka):
+    if record_type in (6, 12, 20) and NEGATIVE_ASSIGNMENT_EPOCH.applies_to(kafka):
         _check_assignment_epoch(group, value.assignment_epoch, value.assignment_timestamp)
-    if record_type == 23 and NEGATIVE_TOPOLOGY_EPOCH.holds(kafka) and value.epoch < 0:
+    if record_type == 23 and NEGATIVE_TOPOLOGY_EPOCH.applies_to(kafka) and value.epoch < 0:
         raise LoadFailed(f"{group} has a topology of epoch {value.epoch}: expected 0 or above")
-    if record_type in (4, 9) and INCOMPLETE_TOPIC.holds(kafka):
+    if record_type in (4, 9) and INCOMPLETE_TOPIC.applies_to(kafka):
         for topic in value.topics:
             if topic.topic_id == UUID.default or not topic.topic_name or topic.num_partitions < 0:
                 raise LoadFailed(f"{group}: topic {topic.topic_name!r} has no id, name or partition count")

@@ -105,13 +105,13 @@ class NewShard(Shard):
         """
         group_type = GROUP_TYPES[record.type]
         group = self._find_decoded_group(group_id)
-        if record.type == 15 and SHARE_PARTITION_STATES.holds(self.dialect.version):
+        if record.type == 15 and SHARE_PARTITION_STATES.applies_to(self.dialect.version):
             raise LoadFailed(f"Kafka {self.dialect.kafka} reads record type 15, but cannot replay it")
         if group is None:
             is_tombstone = record.value is None
             always_creates_group = record.type in GROUP_CREATING_TYPES and not is_tombstone
             refusal = REFUSALS_WITHOUT_GROUP.get(group_type)
-            if not always_creates_group and refusal is not None and refusal.holds(self.dialect.version):
+            if not always_creates_group and refusal is not None and refusal.applies_to(self.dialect.version):
                 raise LoadFailed(f"record type {record.type} names {group_type} group {group_id!r}, which is not known")
             if is_tombstone:
                 return
@@ -133,7 +133,7 @@ class NewShard(Shard):
         return (
             isinstance(group, Group)
             and group.is_simple
-            and not REFUSALS_AFTER_COMMIT[group_type].holds(self.dialect.version)
+            and not REFUSALS_AFTER_COMMIT[group_type].applies_to(self.dialect.version)
         )
 
     def _find_decoded_group(self, group_id: str) -> AnyGroup | None:

@@ -65,12 +65,12 @@ class Owners:
         `kafka` is the version of the coordinator. Raises LoadFailed if the coordinator refuses a second owner.
         """
         if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
-            refuses_second_owner = SECOND_OWNER.holds(kafka)
+            refuses_second_owner = SECOND_OWNER.applies_to(kafka)
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
                 self._add_partitions(topics, epoch, refuses_second_owner)
         elif process_id is None:
             return  # The member's record of type 19 contains the process. Without this record, Kafka stores no owner.
-        elif isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.holds(kafka):
+        elif isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.applies_to(kafka):
             for active, standby, warmup in _task_lists(assignment):
                 self._add_tasks(active, process_id)
                 _add_copies(self.standby, standby, process_id)
@@ -83,10 +83,10 @@ class Owners:
         and the coordinator's release checks the owner.
         """
         if isinstance(assignment, ConsumerGroupCurrentMemberAssignmentValue):
-            refuses_second_owner = SECOND_OWNER.holds(kafka)
+            refuses_second_owner = SECOND_OWNER.applies_to(kafka)
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
                 self._remove_partitions(topics, epoch, refuses_second_owner)
-        elif isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.holds(kafka):
+        elif isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.applies_to(kafka):
             for active, standby, warmup in _task_lists(assignment):
                 self._remove_tasks(active, process_id)
                 _remove_copies(self.standby, standby, process_id)

@@ -19,8 +19,8 @@ from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.offsets import Offsets, ShardOffsets
 from kafkagroups.log.batch import Batch, LogRecord
 from kafkagroups.log.segments import Damage
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.serde import Record, decode
-from kafkagroups.records.versions import Dialect
 
 
 @dataclass

@@ -15,7 +15,7 @@ from kafkagroups.loading.engines import create_observed_engine
 from kafkagroups.loading.load import load_logs
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
-from kafkagroups.records.versions import Dialect
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.tables.group_json import group_json
 from kafkagroups.tables.offset_fields import offset_json
 

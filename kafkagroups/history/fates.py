@@ -24,9 +24,9 @@ from kafkagroups.groups.offsets import KnownOffsets, Orphan, TopicPartition
 from kafkagroups.history.record_fate import RecordFate
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.records.control import ControlType, decode_control_key
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_keys import MemberIdKey
 from kafkagroups.records.serde import Record, UnknownContent, decode
-from kafkagroups.records.versions import Dialect
 
 _CLASSIC_GROUP_TYPE = 2
 """The record type of a classic group."""

@@ -31,7 +31,8 @@ from kafkagroups.loading.load import load_logs
 from kafkagroups.log.batch import NO_TIMESTAMP, Batch, record_count
 from kafkagroups.log.segment_file import base_offset_of
 from kafkagroups.log.segments import Log
-from kafkagroups.records.versions import Dialect, VersionRange
+from kafkagroups.records.dialects import Dialect
+from kafkagroups.records.versions import VersionRange
 
 ROW_KINDS = ("group", "topic", "type", "partition")
 """What one row of the statistics can stand for."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from kafkagroups.kernels.compiled import kernel
-from kafkagroups.kernels.layout import RECORD_COUNT_AT
+from kafkagroups.kernels.layout import RECORD_COUNT_POSITION
 from kafkagroups.kernels.scan import find_record_parts, hash_bytes, load_int16, load_int32, load_int64, same_bytes
 from kafkagroups.log.batch import CONTROL
-from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_AT
-from kafkagroups.log.record_batch import ATTRIBUTES_AT, HEADER_SIZE
+from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_POSITION
+from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, HEADER_SIZE
 
 ID_POSITION, ID_SIZE = range(2)
 """The columns of `id_slots`."""
@@ -36,13 +36,13 @@ def find_commit_events(data: Any, id_bytes: Any, id_slots: Any, has_event: Any, 
     count = 0
     mask = len(id_slots) - 1
     while end - position >= HEADER_SIZE:
-        size = load_int32(data, position + SIZE_AT) + LOG_OVERHEAD
+        size = load_int32(data, position + SIZE_POSITION) + LOG_OVERHEAD
         if size < HEADER_SIZE or size > end - position:
             break
         base_offset = load_int64(data, position)
-        attributes = load_int16(data, position + ATTRIBUTES_AT)
+        attributes = load_int16(data, position + ATTRIBUTES_POSITION)
         # A control batch contains only transaction markers.
-        record_count = 0 if attributes & CONTROL else load_int32(data, position + RECORD_COUNT_AT)
+        record_count = 0 if attributes & CONTROL else load_int32(data, position + RECORD_COUNT_POSITION)
         record_start = position + HEADER_SIZE
         batch_end = position + size
         for _ in range(record_count):

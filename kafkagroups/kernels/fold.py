@@ -39,10 +39,10 @@ from kafkagroups.kernels.layout import (
     HAND_OVER,
     IS_CLASSIC,
     KEY_HASH,
-    LAST_OFFSET_DELTA_AT,
+    LAST_OFFSET_DELTA_POSITION,
     MAX_INT64,
     MAX_OFFSET_VERSION,
-    MAX_TIMESTAMP_AT,
+    MAX_TIMESTAMP_POSITION,
     MAX_TYPE0_VERSION,
     METADATA,
     NAME_AND_PARTITION,
@@ -69,9 +69,9 @@ from kafkagroups.kernels.layout import (
     PAUSED,
     PREFETCH_DISTANCE,
     PRODUCER_ID,
-    PRODUCER_ID_AT,
+    PRODUCER_ID_POSITION,
     PRODUCERS,
-    RECORD_COUNT_AT,
+    RECORD_COUNT_POSITION,
     RECORD_OFFSET,
     RECORDS,
     SIZE_BITS,
@@ -94,8 +94,8 @@ from kafkagroups.kernels.table import find_or_add_entry, hash_key
 from kafkagroups.kernels.transactions import add_node, end_transaction
 from kafkagroups.kernels.values import read_offset_value
 from kafkagroups.log.batch import CODEC, CONTROL, NO_PRODUCER_ID, TRANSACTIONAL
-from kafkagroups.log.frames import LOG_OVERHEAD, MAGIC_AT, SIZE_AT
-from kafkagroups.log.record_batch import ATTRIBUTES_AT, CRC_AT, CRC_FROM, HEADER_SIZE
+from kafkagroups.log.frames import LOG_OVERHEAD, MAGIC_POSITION, SIZE_POSITION
+from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSITION, HEADER_SIZE
 
 
 @kernel
@@ -142,8 +142,8 @@ def fold_segment(
         is_magic_2 = False
         has_header = end - position >= HEADER_SIZE
         if has_header:
-            batch_size = load_int32(data, position + SIZE_AT) + LOG_OVERHEAD
-            is_magic_2 = batch_size >= HEADER_SIZE and data[position + MAGIC_AT] == 2
+            batch_size = load_int32(data, position + SIZE_POSITION) + LOG_OVERHEAD
+            is_magic_2 = batch_size >= HEADER_SIZE and data[position + MAGIC_POSITION] == 2
         is_complete = batch_size <= end - position
         if not is_last and (not has_header or (is_magic_2 and not is_complete)):
             status = NEEDS_MORE_BYTES
@@ -152,13 +152,13 @@ def fold_segment(
             status = OK if _is_zero(data, position, end) else HAND_OVER
             break
         base_offset = load_int64(data, position)
-        attributes = load_int16(data, position + ATTRIBUTES_AT)
-        record_count = load_int32(data, position + RECORD_COUNT_AT)
-        producer_id = load_int64(data, position + PRODUCER_ID_AT)
-        stored_crc = load_int32(data, position + CRC_AT) & 0xFFFFFFFF
+        attributes = load_int16(data, position + ATTRIBUTES_POSITION)
+        record_count = load_int32(data, position + RECORD_COUNT_POSITION)
+        producer_id = load_int64(data, position + PRODUCER_ID_POSITION)
+        stored_crc = load_int32(data, position + CRC_POSITION) & 0xFFFFFFFF
         if rules[CHECKS_CRC] and crc32c(data, position + CRC_FROM, position + batch_size) != stored_crc:
             return HAND_OVER, position
-        max_timestamp = load_int64(data, position + MAX_TIMESTAMP_AT)
+        max_timestamp = load_int64(data, position + MAX_TIMESTAMP_POSITION)
         if max_timestamp > rules[UNTIL_TIME] or base_offset >= rules[UNTIL_OFFSET]:
             status = STOPPED
             break
@@ -169,7 +169,7 @@ def fold_segment(
         if attributes & CODEC:
             status = COMPRESSED
             break
-        last_offset = base_offset + load_int32(data, position + LAST_OFFSET_DELTA_AT)
+        last_offset = base_offset + load_int32(data, position + LAST_OFFSET_DELTA_POSITION)
         # A batch cannot contain more records than bytes, and offsets must ascend.
         if (
             record_count > batch_size

@@ -26,7 +26,7 @@ from kafkagroups.kernels.state import FoldState
 from kafkagroups.kernels.unpack import as_array, decompress_segment
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
-from kafkagroups.records.versions import Dialect
+from kafkagroups.records.dialects import Dialect
 
 
 def fold(

@@ -148,10 +148,10 @@ same time."""
 PREFETCH_DISTANCE = 12
 """The CPU starts to load the memory for a row this number of rows before the row is folded."""
 
-LAST_OFFSET_DELTA_AT = 23
-MAX_TIMESTAMP_AT = 35
-PRODUCER_ID_AT = 43
-RECORD_COUNT_AT = 57
+LAST_OFFSET_DELTA_POSITION = 23
+MAX_TIMESTAMP_POSITION = 35
+PRODUCER_ID_POSITION = 43
+RECORD_COUNT_POSITION = 57
 """Positions in the header of a batch. The other positions are in log/frames.py and log/record_batch.py."""
 
 COMMIT = 1

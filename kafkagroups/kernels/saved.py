@@ -18,7 +18,7 @@ from kafkagroups.kernels import layout
 from kafkagroups.kernels.arrays import Array
 from kafkagroups.kernels.shards import FoldedShardOffsets
 from kafkagroups.kernels.state import FoldState
-from kafkagroups.records.versions import Dialect
+from kafkagroups.records.dialects import Dialect
 
 _COLUMN_COUNTS = {"entries": 8, "extras": 4, "names": 2, "nodes": 8, "node_extras": 4, "producers": 3}
 """The number of columns of the arrays with two dimensions."""

@@ -22,10 +22,10 @@ from kafkagroups.kernels.group_keys import sort_live_keys
 from kafkagroups.kernels.layout import COMPRESSED, HAND_OVER, LIVE_KEYS, NO_SPACE, OK, PAUSED, STOPPED
 from kafkagroups.kernels.other_records import OtherRecords
 from kafkagroups.kernels.unpack import as_array, decompress_run
-from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_AT
+from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_POSITION
 from kafkagroups.log.stop import NO_STOP, Stop
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.text import decode_utf8, uuid_text
-from kafkagroups.records.versions import Dialect
 
 REPORT_BYTES = 8 * 1024 * 1024
 """About how many bytes are folded between two reports of the progress."""
@@ -135,8 +135,8 @@ class FoldState(FoldArrays):
             self.other_records.add(data, self.record_positions[: self.counts[layout.OTHER_RECORDS]])
             self.counts[layout.OTHER_RECORDS] = 0
             if status == NO_SPACE:
-                batch_size = _read_int32(data, position + SIZE_AT) + LOG_OVERHEAD
-                self.grow(batch_size, _read_int32(data, position + layout.RECORD_COUNT_AT))
+                batch_size = _read_int32(data, position + SIZE_POSITION) + LOG_OVERHEAD
+                self.grow(batch_size, _read_int32(data, position + layout.RECORD_COUNT_POSITION))
             elif status == COMPRESSED:
                 uncompressed, position = decompress_run(data, position)
                 if uncompressed is None or not self.fold_segment(uncompressed):

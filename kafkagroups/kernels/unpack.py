@@ -12,13 +12,13 @@ from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import CODEC
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.compression import decompress
-from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_AT, Frame, FrameState, frames
-from kafkagroups.log.record_batch import ATTRIBUTES_AT, CRC_AT, CRC_FROM, HEADER_SIZE
+from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_POSITION, Frame, FrameState, find_frames
+from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSITION, HEADER_SIZE
 
 Array = np.ndarray[Any, Any]
 RUN_BYTES = 4 * 1024 * 1024
 """About how many uncompressed bytes `decompress_run` returns."""
-_CODEC_AT = ATTRIBUTES_AT + 1
+_CODEC_POSITION = ATTRIBUTES_POSITION + 1
 """The codec is in the second byte of the attributes."""
 
 
@@ -42,9 +42,9 @@ def decompress_run(data: Array, position: int) -> tuple[Array | None, int]:
         except InvalidLog:
             return None, position
         header = bytearray(batch_bytes[:HEADER_SIZE])
-        header[SIZE_AT : SIZE_AT + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(payload)).to_bytes(4, "big")
-        header[_CODEC_AT] &= ~CODEC
-        header[CRC_AT : CRC_AT + 4] = crc32c(payload, crc32c(bytes(header[CRC_FROM:]))).to_bytes(4, "big")
+        header[SIZE_POSITION : SIZE_POSITION + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(payload)).to_bytes(4, "big")
+        header[_CODEC_POSITION] &= ~CODEC
+        header[CRC_POSITION : CRC_POSITION + 4] = crc32c(payload, crc32c(bytes(header[CRC_FROM:]))).to_bytes(4, "big")
         batches += header + payload
         position = frame.end
     return as_array(batches), position
@@ -81,11 +81,11 @@ def decompress_segment(data: Array) -> Iterator[Array]:
 
 def _batch_frames(data: memoryview, position: int) -> Iterator[Frame]:
     """Yield the frame (position and size, log/frames.py) of each complete batch of magic 2. Stop at any other bytes."""
-    for frame in frames(data, position):
+    for frame in find_frames(data, position):
         if frame.state is not FrameState.WHOLE or frame.magic != 2:
             return
         yield frame
 
 
 def _is_compressed(data: Array, frame: Frame) -> bool:
-    return bool(data[frame.position + _CODEC_AT] & CODEC)
+    return bool(data[frame.position + _CODEC_POSITION] & CODEC)

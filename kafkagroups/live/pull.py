@@ -33,7 +33,7 @@ from kafkagroups.errors import UsageError
 from kafkagroups.live.client import TOPIC, Cluster, Security, ask_leaders, connect, describe_error, refresh_leaders
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import parse_batch
-from kafkagroups.log.frames import FrameState, frames
+from kafkagroups.log.frames import FrameState, find_frames
 from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, segment_name
 from kafkagroups.log.writer import create_folder
 
@@ -225,7 +225,7 @@ def _select_batches(data: bytes, first_offset: int, end_offset: int) -> Iterator
 
     Raises _PullStopped if the response does not begin with a whole batch.
     """
-    for frame in frames(data):  # A frame is the position and the size of a batch.
+    for frame in find_frames(data):  # A frame is the position and the size of a batch.
         if frame.state is not FrameState.WHOLE:
             if frame.position > 0:
                 return

@@ -21,7 +21,7 @@ from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.offsets import PartitionOffsets, pending_by_group
 from kafkagroups.groups.shard import Shard
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.records.versions import Dialect
+from kafkagroups.records.dialects import Dialect
 
 
 class Cache(ABC):

@@ -23,7 +23,7 @@ from kafkagroups.groups.offsets import Offsets
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import NO_STOP, Stop
-from kafkagroups.records.versions import Dialect
+from kafkagroups.records.dialects import Dialect
 
 ENGINES = ("auto", "python", "compiled")
 """The names that `choose_engine` accepts."""

@@ -13,7 +13,7 @@ from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.loading.caches import Cache
 from kafkagroups.loading.lazy_mapping import LazyMapping
 from kafkagroups.log.partitioning import partition_for
-from kafkagroups.records.versions import dialect
+from kafkagroups.records.dialects import dialect
 
 if TYPE_CHECKING:
     import pandas as pd

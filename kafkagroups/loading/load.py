@@ -18,8 +18,8 @@ from kafkagroups.loading.engines import PYTHON, Engine, pause_garbage_collector
 from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.log.stop import NO_STOP, Stop
-from kafkagroups.records import versions
-from kafkagroups.records.versions import Dialect
+from kafkagroups.records import dialects
+from kafkagroups.records.dialects import Dialect
 
 
 def open_for_load(
@@ -37,7 +37,7 @@ def open_for_load(
     """
     if partitions is not None and partitions < 1:
         raise UsageError(f"a topic has at least 1 partition, not {partitions}")
-    dialect = versions.dialect(coordinator, kafka)
+    dialect = dialects.dialect(coordinator, kafka)
     logs = find_logs(path)
     if until is not None and len(logs) > 1:
         raise UsageError(f"an offset to stop at needs one partition, but {path} has {len(logs)}")

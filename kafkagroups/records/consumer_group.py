@@ -1,19 +1,23 @@
 """Record types 3 to 8 and 16: a consumer group of the new protocol (KIP-848).
 
-The broker computes the assignments of these groups. The coordinator writes the records since 4.0, and as a preview
-since 3.7. A classic group has one record. A group of the new protocol has many records, so that a heartbeat writes only
-the records that changed:
+In the new protocol, the broker computes the assignments of a group. The new coordinator writes these records since 4.0,
+and as a preview since 3.7. A classic group has one record, which the broker writes as a whole. A group of the new
+protocol has many records, so that the broker writes only the records that changed:
 
     3       the group's epoch
     4       the topics of the group, up to 4.0
     5       the subscription of each member
     6, 7    the target assignment: the partitions that each member should have
     8       the current assignment: the partitions that each member has now
-    16      the topics that a member's pattern matches, since 4.0
+    16      the topics that match a pattern (a member can subscribe to a pattern of topic names), since 4.0
 
-The order of values has no meaning: any value creates the group (refusals.py lists the releases where this is
-different). The order of tombstones matters: the tombstone of a member must come before the tombstone of its group,
-because a coordinator refuses to delete a group that has members.
+A tombstone is a record with a null value. All other records can come in any order, because any of them creates the
+group. refusals.py lists the releases for which this is different. The order of tombstones matters: the tombstone of a
+member must come before the tombstone of the member's group, because a coordinator refuses to delete a group that has
+members.
+
+The group epoch is a number that increases with each change of the group. The epoch of a member is the group epoch that
+the member has reached.
 Source: ConsumerGroup….json (4.3.1), GroupCoordinatorRecordHelpers.java, GroupMetadataManager.replay.
 """
 
@@ -35,7 +39,7 @@ class ConsumerGroupMetadataValue(Message):
     """Type 3: the group and its epoch.
 
     Since 3.7. The record is written whenever the epoch increases: a member joins, leaves or changes its subscription,
-    or a topic of the group changes. A tombstone deletes the group. The tombstone comes after the tombstones of the
+    or a topic of the group changes. A tombstone deletes the group. This tombstone comes after the tombstones of the
     members and of the target assignment. metadata_hash was added in 4.1 and replaces the records of type 4.
     """
 
@@ -68,11 +72,11 @@ class TopicMetadata(Message):
 
 @message(flexible="0+")
 class ConsumerGroupPartitionMetadataValue(Message):
-    """Type 4: the partitions and racks of the subscribed topics. If a topic changes, the group gets a new epoch.
+    """Type 4: the partitions and racks of the subscribed topics.
 
-    3.7 to 4.0 write a value when the topics of the group change. Since 4.1, metadata_hash of type 3 replaces the
-    values. When a group is deleted, a tombstone is written. 4.3 still writes the tombstone, even if the log has no
-    value.
+    Kafka 3.7 to 4.0 write the record when the topics of the group change. Since 4.1, metadata_hash in type 3 replaces
+    the record. When a group is deleted, a tombstone is written. Kafka 4.3 still writes the tombstone, even if the log
+    has no other record of type 4 for the group.
     """
 
     topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")
@@ -106,10 +110,11 @@ class ConsumerGroupMemberMetadataValue(Message):
     """Type 5: a member and its subscription.
 
     Since 3.7. The record is written when the member joins and when its data changes. A tombstone means that the member
-    left. The member's tombstones of types 8 and 7 come before the tombstone of type 5. If a member uses the new
-    protocol, the tagged field `classic_member_metadata` is an explicit null. If the tag is absent, the field has the
-    default of Kafka's class, an empty struct. Therefore a value without the tag means a member that uses the classic
-    protocol.
+    left. The member's tombstones of types 8 and 7 come before the tombstone of type 5.
+
+    For a member that uses the new protocol, the value contains the tagged field `classic_member_metadata` with an
+    explicit null. If the tagged field is missing, Kafka's reader uses the default of the field: an empty struct. So a
+    missing field means that the member uses the classic protocol.
     """
 
     instance_id: str | None = field(STRING, nullable=True, doc="a static member's name; null = dynamic")
@@ -125,7 +130,7 @@ class ConsumerGroupMemberMetadataValue(Message):
     rebalance_timeout_ms: int = field(INT32, default=-1, doc="ms that the member has to give partitions back")
     server_assignor: str | None = field(STRING, nullable=True, doc="the assignor that the member asks for")
     classic_member_metadata: ClassicMemberMetadata | None = field(
-        Struct(ClassicMemberMetadata, tagged=True),
+        Struct(ClassicMemberMetadata, is_tagged=True),
         nullable=True,
         tag=0,
         default=ClassicMemberMetadata(),
@@ -165,7 +170,9 @@ class TopicPartition(Message):
 
 @message(flexible="0+")
 class ConsumerGroupTargetAssignmentMemberValue(Message):
-    """Type 7: the partitions that a member should have. The member waits until other members have given them back.
+    """Type 7: the partitions that a member should have.
+
+    The member gets a partition only after its previous owner has given the partition back.
 
     Since 3.7. The record is written for each member whose target changed. A tombstone means that the member left.
     """
@@ -195,9 +202,9 @@ class TopicPartitions(Message):
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
     """Type 8: the partitions that a member has now, and its state on the way to the target assignment.
 
-    Since 3.7. The record is written whenever these partitions or the state change. Kafka's names of the states: 0
-    stable, 1 unrevoked partitions, 2 unreleased partitions, 127 unknown. A tombstone means that the member left.
-    assignment_epochs was added in 4.3.
+    Since 3.7. The record is written whenever these partitions or the state change. A tombstone means that the member
+    left. Kafka's names of the states are: 0 stable, 1 unrevoked partitions, 2 unreleased partitions, 127 unknown.
+    assignment_epochs in TopicPartitions was added in 4.3.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
@@ -220,10 +227,10 @@ class ConsumerGroupRegularExpressionKey(GroupIdKey):
 
 @message(flexible="0+")
 class ConsumerGroupRegularExpressionValue(Message):
-    """Type 16, since 4.0: the topics that a pattern matches.
+    """Type 16, since 4.0: the topics that match a pattern.
 
-    The record is written when a member uses a new pattern, or when the topics that match a pattern change. A tombstone
-    means that no member uses the pattern now.
+    The record is written when a member subscribes to a new pattern, or when the matching topics change. A tombstone
+    means that no member uses the pattern any longer.
     """
 
     topics: tuple[str, ...] = field(Array(STRING), doc="the topics that the pattern matches")

@@ -1,9 +1,10 @@
 """The subscription and the assignment of a classic member: bytes that only clients read.
 
-The JoinGroup request contains the subscription, the SyncGroup request contains the assignment. The broker stores the
-bytes of both in the group record (group_metadata.py). The bytes are an int16 version, then the fields below. A version
-above 3 is read as 3, a negative version is refused, and trailing bytes are ignored. Only members of protocol type
-"consumer" use this format.
+A member sends its subscription in a JoinGroup request. The group's leader, one of the members, computes the
+assignments and sends them in a SyncGroup request. The broker stores subscriptions and assignments as bytes in the group
+record (group_metadata.py). These bytes are an int16 version, then the fields below. A version above 3 is read like
+version 3, a negative version is refused, and trailing bytes are ignored. Only members of protocol type "consumer" use
+this format.
 Source: ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json, ConsumerProtocol.java (4.3.1).
 """
 
@@ -18,7 +19,7 @@ from kafkagroups.records.structs import Struct, reader, writer
 from kafkagroups.records.wire import BYTES, INT32, STRING, Array
 
 HIGHEST_VERSION = 3
-"""The highest version that Kafka 4.3.1 has."""
+"""The highest version of subscriptions and assignments in Kafka 4.3.1."""
 
 
 @message()
@@ -33,7 +34,10 @@ class TopicPartitions(Message):
 class ConsumerProtocolSubscription(Message):
     """A member's subscription.
 
-    owned_partitions was added in version 1 (KIP-429), generation_id in version 2, rack_id in version 3 (KIP-881).
+    `topics` are the topics that the member wants to read. `owned_partitions` (since version 1, KIP-429) are the
+    partitions that the member has when it joins again. `generation_id` (since version 2) is the generation in which the
+    member got these partitions; -1 means unknown. `rack_id` (since version 3, KIP-881) is the rack where the client
+    runs. `user_data` is for the assignor of the client.
     """
 
     topics: tuple[str, ...] = field(Array(STRING))
@@ -55,7 +59,7 @@ E = TypeVar("E", bound=Message)
 
 
 class Embedded(NamedTuple, Generic[E]):
-    """A decoded subscription or assignment (`message`), and the version that its bytes begin with."""
+    """A decoded subscription or assignment (`message`), and the version at the beginning of its bytes."""
 
     version: int
     message: E
@@ -122,17 +126,19 @@ def decode_assignment(data: bytes) -> Embedded[ConsumerProtocolAssignment]:
 
 
 def encode_embedded(embedded: Embedded[Any]) -> bytes:
-    """Return the bytes of a subscription or an assignment, as ConsumerProtocol.serialize… writes them."""
+    """Return the bytes of a subscription or an assignment, as Kafka's ConsumerProtocol writes them."""
     out = bytearray(struct.pack(">h", embedded.version))
     writer(type(embedded.message), min(embedded.version, HIGHEST_VERSION))(out, embedded.message)
     return bytes(out)
 
 
 def _decode(data: bytes, cls: type[E], name: str) -> Embedded[E]:
+    """Return the decoded bytes. `name` is the name of the field that contains the bytes, for errors."""
     if len(data) < 2:
         raise InvalidRecord(f"expected a version of 2 bytes, found {len(data)} bytes", field=name)
     version = int.from_bytes(data[:2], "big", signed=True)
     if version < 0:
         raise InvalidRecord(f"expected a version of 0 or above, found {version}", field=name)
-    body, _ = reader(cls, min(version, HIGHEST_VERSION))(data, 2)
-    return Embedded(version, body)
+    read_fields = reader(cls, min(version, HIGHEST_VERSION))
+    decoded, _ = read_fields(data, 2)
+    return Embedded(version, decoded)

@@ -1,9 +1,13 @@
 """Control records: the markers that commit or abort a transaction.
 
-Kafka writes one record in each control batch. Key: int16 version, int16 type (0 abort, 1 commit; __consumer_offsets has
-no other types). Value of abort and commit: int16 version, int32 epoch of the transaction coordinator. Every version
-from 0 on is read like version 0, and trailing bytes are ignored. Source: ControlRecordType.java,
-EndTransactionMarker.java, EndTxnMarker.json (4.3.1).
+A control record is alone in its batch, a control batch. `__consumer_offsets` has only control records of the types
+ABORT and COMMIT:
+
+    key      int16 version, int16 type (0 abort, 1 commit)
+    value    int16 version, int32 epoch of the transaction coordinator
+
+Every version from 0 on is read like version 0, and trailing bytes are ignored.
+Source: ControlRecordType.java, EndTransactionMarker.java, EndTxnMarker.json (4.3.1).
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from kafkagroups.errors import InvalidRecord
 
 
 class ControlType(Enum):
-    """The type of a control record, as Kafka's ControlRecordType."""
+    """The types of control records, with the names and numbers of Kafka's ControlRecordType."""
 
     ABORT = 0
     COMMIT = 1
@@ -31,7 +35,7 @@ _TYPES = {control_type.value: control_type for control_type in ControlType}
 
 
 def decode_control_key(key: bytes | None) -> ControlType:
-    """Return the type of a control record.
+    """Return the type in the key of a control record.
 
     Raises InvalidRecord if the key is null, is too short, or has a negative version.
     """
@@ -42,12 +46,15 @@ def decode_control_key(key: bytes | None) -> ControlType:
 def encode_control_key(control_type: ControlType) -> bytes:
     """Return the key of a control record of this type. Raises ValueError if the type is UNKNOWN."""
     if control_type is ControlType.UNKNOWN:
-        raise ValueError("a control record of unknown type cannot be written")
+        raise ValueError("expected a known type of control record, found UNKNOWN")
     return struct.pack(">hh", 0, control_type.value)
 
 
 def decode_end_transaction_marker(value: bytes | None) -> int:
-    """Return the coordinator epoch in the value of a commit or abort marker."""
+    """Return the epoch of the transaction coordinator, which is in the value of a commit or abort marker.
+
+    Raises InvalidRecord if the value is null, is too short, or has a negative version.
+    """
     _, epoch = _unpack(">hi", value, "marker value")
     return epoch
 
@@ -57,16 +64,16 @@ def encode_end_transaction_marker(coordinator_epoch: int) -> bytes:
     return struct.pack(">hi", 0, coordinator_epoch)
 
 
-def _unpack(layout: str, data: bytes | None, field: str) -> tuple[int, int]:
-    """Return the version at the beginning of the data, and the number after it.
+def _unpack(struct_format: str, data: bytes | None, field: str) -> tuple[int, int]:
+    """Return the version at the beginning of the data, and the number after the version.
 
-    `layout` is the format of both for the module struct. `field` is the name of the data in the error.
+    `struct_format` describes both numbers for Python's module struct. `field` is the name of the data in the error.
     """
-    size = struct.calcsize(layout)
-    if data is None or len(data) < size:
+    needed_bytes = struct.calcsize(struct_format)
+    if data is None or len(data) < needed_bytes:
         found = "null" if data is None else f"{len(data)} bytes"
-        raise InvalidRecord(f"expected at least {size} bytes, found {found}", field=field)
-    version, number = struct.unpack_from(layout, data)
+        raise InvalidRecord(f"expected at least {needed_bytes} bytes, found {found}", field=field)
+    version, number = struct.unpack_from(struct_format, data)
     if version < 0:
         raise InvalidRecord(f"expected a version of 0 or above, found {version}", field=field)
     return version, number

@@ -1,24 +1,29 @@
 """Declarations of messages: a declared field has a reader, a writer and a JSON form.
 
+A message is the key or the value of a record, or a struct inside them. A message is declared as a class:
+
     @message(flexible="4+")
     class OffsetCommitValue(Message):
         offset: int = field(INT64)
         leader_epoch: int = field(INT32, versions="3+", default=-1)
         topic_id: str = field(UUID, versions="4+", tag=0, since="4.1")
 
-The bytes of a message are its untagged fields in the order of their declaration. Only the fields of the message's
-version are included. The versions in `flexible` have compact lengths (wire_base.py) and end with a tag section: a
-uvarint count (varint.py), then the tagged fields in the order of their numbers. Each tagged field is written as its
-number (the tag, a uvarint), its size (a uvarint) and its bytes. A tagged field is written only if it differs from its
-default. Tags that are not declared are stored in `unknown_tagged_fields` and written back.
+The bytes of a message begin with its untagged fields, in the order of their declaration. A message contains only the
+fields that its version has. The versions in `flexible` have compact lengths (wire_base.py) and end with a tag section:
 
-Kafka's readers do not check the size of a tagged field that is declared. If a tag occurs twice, they use the last
-value. They accept tags in any order. Kafka's writers refuse to write repeated or unordered tags.
+    tag section     count of the tagged fields (uvarint, varint.py), then the tagged fields, sorted by tag number
+    tagged field    tag number (uvarint), size in bytes (uvarint), the bytes of the field
 
-If the written version does not have a field, the writer drops the field silently (`"ignorable": true` in Kafka's
-schemas). In this topic, all fields that were added or removed later are ignorable.
-If the chosen Kafka version does not have the field in any version of the message, a value that is not the default is
-refused.
+A tagged field is written only if its value is not the default. Tags that are not declared are stored in
+`unknown_tagged_fields` and written back.
+
+Kafka's readers do not compare the size of a declared tagged field with the bytes of the field. The readers accept tags
+in any order. If a tag occurs twice, the readers use the last value. Kafka's writers refuse repeated or unsorted tags.
+
+If the version of a message does not have a field, the writer leaves the field out without an error. Kafka's schemas
+mark such a field with `"ignorable": true`. In this topic, all fields that were added or removed later are ignorable.
+Sometimes the chosen Kafka version does not have the field in any version of the message. Then the writer refuses a
+value that is not the default.
 Source: Kafka 4.3.1's message generator (MessageDataGenerator, JsonConverterGenerator) and RawTaggedFieldWriter.
 """
 
@@ -33,11 +38,11 @@ from kafkagroups.records.versions import NEWEST, Version, parse_release
 from kafkagroups.records.wire_base import MessageFormat, Wire
 
 NEWEST_VERSION = 2**15 - 1
-"""The largest version number of a message."""
+"""The largest possible version number of a message."""
 
 
 class TaggedField(NamedTuple):
-    """A tagged field that is not declared here: its tag number, and its unchanged bytes."""
+    """A tagged field that the message class does not declare: its tag number, and its unchanged bytes."""
 
     tag: int
     data: bytes
@@ -45,7 +50,7 @@ class TaggedField(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The base class of record keys, record values and the structs in them: frozen data without methods."""
+    """The base class of record keys, record values and the structs inside them. A message cannot be changed."""
 
     unknown_tagged_fields: tuple[TaggedField, ...] = dataclasses.field(default=(), kw_only=True, repr=False)
 
@@ -56,9 +61,10 @@ M = TypeVar("M", bound=Message)
 class FieldSpec(NamedTuple):
     """One declared field of a message.
 
-    `name` is the name in Python, `json_name` is Kafka's name. `wire` is the field's type in the bytes (wire.py).
-    `versions` are the message versions that have the field. `tag` is None if the field is not tagged. `since` is the
-    first Kafka version that has the field. `doc` says what the field means.
+    `name` is the name in Python, `json_name` is Kafka's name. `wire` is the wire type (wire.py), which reads and writes
+    the field. `versions` are the message versions that have the field. `nullable` says whether the field can be null.
+    `tag` is the tag number; None if the field is not tagged. `since` is the first Kafka version that has the field;
+    (0,) means that every Kafka version has the field. `doc` says what the field means.
     """
 
     name: str
@@ -71,13 +77,13 @@ class FieldSpec(NamedTuple):
     since: Version
     doc: str
 
-    def is_in(self, form: MessageFormat) -> bool:
+    def is_in(self, message_format: MessageFormat) -> bool:
         """Return whether a message in this format has the field."""
-        return form.version in self.versions and form.kafka >= self.since
+        return message_format.version in self.versions and message_format.kafka >= self.since
 
-    def is_unknown_to(self, form: MessageFormat) -> bool:
+    def is_unknown_to(self, message_format: MessageFormat) -> bool:
         """Return whether the Kafka version of the format does not have the field in any version of the message."""
-        return form.kafka < self.since or self.versions.start > form.newest_version
+        return message_format.kafka < self.since or self.versions.start > message_format.newest_version
 
 
 def field(
@@ -90,12 +96,16 @@ def field(
     since: str | None = None,
     doc: str = "",
 ) -> Any:
-    """Declare a field of a message: its wire type, the versions that have it ("3+", "1", "0-2"), its default.
+    """Declare a field of a message.
 
-    `tag` makes the field a tagged field. `since` is the first Kafka version that has the field. Tagged fields need
-    `since`, because a new tag does not change the message version. The fields of share groups that changed after the
-    preview in 4.0 need `since`, too, because the version did not change. `doc` says in a few words what the field
-    means; `annotate` (anatomy/annotate.py) shows it.
+    `wire` is the wire type. `versions` are the message versions that have the field, such as "3+", "1" or "0-2".
+    Without `default`, the field has the default of its wire type. `tag` is the tag number of a tagged field.
+
+    `since` is the first Kafka version that has the field. A tagged field needs `since`, because a new tag does not
+    change the message version. The fields of share groups that changed after the preview in 4.0 need `since`, too,
+    because Kafka did not change the message version.
+
+    `doc` says in a few words what the field means; `annotate` (anatomy/annotate.py) shows this text.
     """
     settings = {"wire": wire, "versions": versions, "nullable": nullable, "tag": tag, "since": since, "doc": doc}
     value = wire.default if default is dataclasses.MISSING else default
@@ -104,27 +114,27 @@ def field(
 
 @dataclass_transform(frozen_default=True)
 def message(flexible: str = "none") -> Callable[[type[M]], type[M]]:
-    """Return a decorator that turns a class with declared fields into a message.
+    """Return a decorator that turns a class with declared fields into a message class.
 
-    `flexible` are the message versions with compact lengths and tagged fields, such as "4+".
+    `flexible` are the message versions with compact lengths and tagged fields, such as "4+". "none" means no version.
     """
 
     def decorate(cls: type[M]) -> type[M]:
         message_class = dataclass(frozen=True, slots=True)(cls)
-        _layouts[message_class] = Layout(parse_versions(flexible), _make_specs(message_class))
+        _declarations[message_class] = Declaration(parse_versions(flexible), _make_specs(message_class))
         return message_class
 
     return decorate
 
 
-class Layout(NamedTuple):
-    """The declaration of a message: its flexible versions, and its fields in order."""
+class Declaration(NamedTuple):
+    """The declaration of a message class: its flexible versions, and its fields in order."""
 
-    flexible: range
+    flexible_versions: range
     specs: tuple[FieldSpec, ...]
 
 
-_layouts: dict[type[Message], Layout] = {}
+_declarations: dict[type[Message], Declaration] = {}
 
 
 def parse_versions(text: str) -> range:
@@ -132,14 +142,14 @@ def parse_versions(text: str) -> range:
     if text == "none":
         return range(0)
     if text.endswith("+"):
-        return range(int(text[:-1]), 2**15)
+        return range(int(text[:-1]), NEWEST_VERSION + 1)
     first, _, last = text.partition("-")
     return range(int(first), int(last or first) + 1)
 
 
 def field_specs(cls: type[Message]) -> tuple[FieldSpec, ...]:
     """Return the declared fields of a message in the order of their declaration."""
-    return _layouts[cls].specs
+    return _declarations[cls].specs
 
 
 def _make_specs(cls: type[Message]) -> tuple[FieldSpec, ...]:
@@ -166,11 +176,8 @@ def _camel_case(name: str) -> str:
     return first_word + "".join(word.capitalize() for word in other_words)
 
 
-def layout(
+def make_format(
     cls: type[Message], version: int, kafka: Version = NEWEST, newest_version: int = NEWEST_VERSION
 ) -> MessageFormat:
-    """Return the format of one version of a message. `kafka` is the Kafka version of the reader or writer.
-
-    `newest_version` is the newest version of the message that this Kafka version has.
-    """
-    return MessageFormat(version, version in _layouts[cls].flexible, kafka, newest_version)
+    """Return the format of one version of a message. The parameters are described in MessageFormat (wire_base.py)."""
+    return MessageFormat(version, version in _declarations[cls].flexible_versions, kafka, newest_version)

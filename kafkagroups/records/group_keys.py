@@ -1,7 +1,7 @@
 """The keys of record types 3 to 23: a group id, and in a member's record also a member id.
 
-In the bytes of a key, the int16 record type comes first. Type 16 also has a pattern. Each type has its own class, so
-the class of a key shows the record type.
+The bytes of a key begin with the record type, an int16. Each record type has its own class of keys, so the class of a
+key shows the record type. The key of type 16 also has a pattern of topic names (consumer_group.py).
 Source: the …Key.json of each record type (4.3.1).
 """
 

@@ -1,14 +1,14 @@
 """Record type 2: a classic consumer group, its generation and its members.
 
-A broker writes the record in these cases:
+A generation is the time between two rebalances of a group. A broker writes the record in these cases:
 
-- A generation's assignment is complete (SyncGroup of the leader).
-- The last member left.
-- A static member was replaced.
-- Since 4.0: a group is created. This record contains no members.
+- The group's leader has sent the assignment of a new generation (SyncGroup).
+- The last member has left.
+- A static member was replaced: another member has the same instance id now.
+- Since 4.0: the group is created. This record contains no members.
 
-A null value deletes the group. Key: int16 record type 2, group string. Value: int16 value version, then the fields
-below.
+A record with a null value (a tombstone) deletes the group. The key consists of the int16 record type 2 and the group.
+The value consists of the int16 value version and the fields below.
 Source: GroupMetadataKey.json, GroupMetadataValue.json (4.3.1).
 """
 
@@ -21,7 +21,7 @@ from kafkagroups.records.wire import BYTES, INT32, INT64, STRING, Array
 
 @message()
 class GroupMetadataKey(Message):
-    """Type 2."""
+    """The key of record type 2."""
 
     group: str = field(STRING, doc="the group's id")
 
@@ -30,8 +30,8 @@ class GroupMetadataKey(Message):
 class MemberMetadata(Message):
     """One member in a group record.
 
-    `subscription` contains bytes of the member's JoinGroup request, `assignment` contains bytes of the leader's
-    SyncGroup request. consumer_protocol.py decodes both.
+    The bytes in `subscription` come from the member's JoinGroup request. The bytes in `assignment` come from the
+    leader's SyncGroup request. consumer_protocol.py decodes the subscription and the assignment.
     """
 
     member_id: str = field(STRING, doc="the id that the coordinator gave the member")
@@ -48,13 +48,13 @@ class MemberMetadata(Message):
 
 @message(flexible="4+")
 class GroupMetadataValue(Message):
-    """One generation of a group.
+    """One generation of a group: the value of record type 2.
 
     version  written by        new in this version
     0        0.9, 0.10.0
-    1        0.10.1 to 2.0     members' rebalance_timeout in ms, -1 = unknown (KIP-62)
+    1        0.10.1 to 2.0     rebalance_timeout of members in ms, -1 = unknown (KIP-62)
     2        2.1, 2.2          current_state_timestamp in ms, -1 = unknown (KIP-211)
-    3        since 2.3         members' group_instance_id, null = dynamic (KIP-345)
+    3        since 2.3         group_instance_id of members, null = dynamic, i.e. not static (KIP-345)
     4        no broker yet     compact lengths, tagged fields
 
     `protocol` and `leader` are null in a generation without members.

@@ -1,10 +1,14 @@
 """Record types 0 and 1: the committed offset of a group in one partition of a topic.
 
-The key contains the group and the partition, the value contains the offset. A null value (a tombstone) deletes the
-offset. Kafka 0.8.2 wrote type 0, all later versions write type 1. A record of one type replaces the offset of a record
-of the other type in a broker's memory. The log cleaner treats both types as different keys,
-because it compares the bytes of the keys. Key: int16 record type, group string, topic string, partition int32. Value:
-int16 value version, then the fields below.
+The key contains the group and the partition, and the value contains the offset. A record with a null value (a
+tombstone) deletes the offset. Kafka 0.8.2 wrote type 0, and all later versions write type 1.
+
+If a log has records of both types for the same group and partition, a broker uses the later record. The log cleaner
+keeps a record of each type, because the cleaner compares the bytes of the keys, and these bytes contain the type.
+
+    key      int16 record type, string group, string topic, int32 partition
+    value    int16 value version, then the fields of the classes below
+
 Source: OffsetCommitKey.json, OffsetCommitValue.json, LegacyOffsetCommit{Key,Value}.json (4.3.1).
 """
 
@@ -16,7 +20,7 @@ from kafkagroups.records.wire import INT32, INT64, STRING, UUID
 
 @message()
 class LegacyOffsetCommitKey(Message):
-    """Type 0."""
+    """The key of record type 0."""
 
     group: str = field(STRING, doc="the group that committed the offset")
     topic: str = field(STRING, doc="the topic that the group reads")
@@ -25,9 +29,9 @@ class LegacyOffsetCommitKey(Message):
 
 @message()
 class LegacyOffsetCommitValue(Message):
-    """Type 0, value version 0. Kafka 4.1 and later read only this version.
+    """The value of record type 0 with value version 0, the only version that Kafka 4.1 and later read.
 
-    Up to 4.0, the value of type 0 was an OffsetCommitValue.
+    Kafka up to 4.0 reads a value of type 0 as an OffsetCommitValue.
     """
 
     offset: int = field(INT64, doc="the next record that the group will read")
@@ -37,7 +41,7 @@ class LegacyOffsetCommitValue(Message):
 
 @message()
 class OffsetCommitKey(Message):
-    """Type 1."""
+    """The key of record type 1."""
 
     group: str = field(STRING, doc="the group that committed the offset")
     topic: str = field(STRING, doc="the topic that the group reads")
@@ -46,17 +50,18 @@ class OffsetCommitKey(Message):
 
 @message(flexible="4+")
 class OffsetCommitValue(Message):
-    """A committed offset: the next record that the group will read.
+    """A committed offset, the value of record type 1: the offset of the next record that the group will read.
 
     version  written by    new in this version
     0        0.8.2
-    1        0.9 to 2.0    expire_timestamp: when the offset expires, in ms; -1 = none
-    2        2.1-IV0       no expire_timestamp: offsets expire with their group (KIP-211)
+    1        0.9 to 2.0    expire_timestamp: when the offset expires, -1 = no time was given
+    2        2.1-IV0       without expire_timestamp: offsets expire with their group (KIP-211)
     3        2.1 to 4.0    leader_epoch of the last record consumed, -1 = unknown (KIP-320)
     4        4.1           compact lengths, tagged fields; topic_id, zero = unknown (KIP-848)
 
-    Kafka 2.1 and later also write version 1, if a client asks for a retention time (OffsetCommit v2 to v4). Times are
-    in ms since the epoch. A field that a version does not have contains its default.
+    2.1-IV0 is a version from the development of Kafka 2.1. Kafka 2.1 and later write version 1 if a client asks for a
+    retention time (OffsetCommit v2 to v4). Timestamps are in ms since 1970. A field that a version does not have
+    contains its default.
     """
 
     offset: int = field(INT64, doc="the next record that the group will read")

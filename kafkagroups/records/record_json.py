@@ -1,4 +1,7 @@
-"""Conversion of a record to Kafka's JSON and back, as Kafka's dump tool prints it."""
+"""Conversion of a record to Kafka's JSON and back, as Kafka's dump tool prints it.
+
+A dialect is the reading rules of one coordinator and one Kafka version (dialects.py).
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ import re
 from typing import Any
 
 from kafkagroups.errors import UsageError
+from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
 from kafkagroups.records.fields import Message
 from kafkagroups.records.record_types import RECORD_TYPES, newest_value_version
 from kafkagroups.records.serde import Record, UnknownContent
 from kafkagroups.records.structs import from_json as fields_from_json, to_json as fields_to_json
-from kafkagroups.records.versions import DEFAULT_DIALECT, Dialect
 
 
 def to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any]:
@@ -21,13 +24,14 @@ def to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any]:
     record
         A record.
     reader_of
-        The dialect that read the record; None for Kafka 4.3.1. It matters because share groups of 4.0 have other
-        fields.
+        The dialect that read the record; None means Kafka 4.3.1. The dialect decides which fields the JSON has: for
+        example, records of share groups have other fields in 4.0.
 
     Returns
     -------
     dict
-        `{"type", "name", "key", "value"}`. Types and versions inside `key` and `value` are strings, as in Kafka.
+        A dict with the keys "type", "name", "key" and "value". Types and versions inside "key" and "value" are strings,
+        as in Kafka's JSON.
 
     Notes
     -----
@@ -48,14 +52,20 @@ def to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any]:
 
 
 def key_to_json(record: Record) -> dict[str, Any]:
-    """Return `{"type": "1", "data": {…}}`, or `{"type": "24", "hex": …}` with all key bytes if the type is unknown."""
+    """Return the JSON of a key: `{"type": "1", "data": {…}}`.
+
+    If the record type is unknown, return `{"type": "24", "hex": …}` with all bytes of the key.
+    """
     if isinstance(record.key, UnknownContent):
         return {"type": str(record.type), "hex": record.key.data.hex()}
     return {"type": str(record.type), "data": fields_to_json(record.key, 0)}
 
 
 def value_to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any] | None:
-    """Return `{"version": "3", "data": {…}}`; `{"hex": …}` for an unknown type; None for a tombstone."""
+    """Return the JSON of a value: `{"version": "3", "data": {…}}`; None for a tombstone.
+
+    If the record type is unknown, return `{"hex": …}` with all bytes of the value.
+    """
     if record.value is None:
         return None
     if isinstance(record.value, UnknownContent):
@@ -71,9 +81,9 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
     Parameters
     ----------
     value
-        The JSON. The fields `type` and `name` at the top level can be missing.
+        The JSON. At the top level, the fields "type" and "name" can be missing.
     reader_of
-        The dialect whose fields the JSON has, as in `to_json`.
+        The dialect that decides which fields the JSON has, as in `to_json`.
 
     Returns
     -------
@@ -103,19 +113,25 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
     record_type = RECORD_TYPES.get(type_id)
     if record_type is None:
         raise UsageError(f"record type {type_id} is unknown", field="key.type")
-    record_key = _parse_fields(record_type.key, key.get("data"), 0, dialect, 0, "key.data")
+    record_key = _parse_fields(record_type.key, key.get("data"), dialect, version=0, newest_version=0, path="key.data")
     if content is None:
         return Record(type_id, record_key, None, None)
     version = _parse_int16(content.get("version"), "value.version")
-    if type_id == 0 and (version > 0 or dialect.type0_values):
-        record_type = RECORD_TYPES[1]
+    if type_id == 0 and (version > 0 or dialect.type0_values > 0):
+        record_type = RECORD_TYPES[1]  # Up to Kafka 4.0, a record of type 0 could have the value of type 1.
     if not 0 <= version <= record_type.highest_version:
         name = RECORD_TYPES[type_id].name
         raise UsageError(
             f"a value of {name} has version 0 to {record_type.highest_version}, not {version}", field="value.version"
         )
-    newest = newest_value_version(dialect, type_id)
-    record_value = _parse_fields(record_type.value, content.get("data"), version, dialect, newest, "value.data")
+    record_value = _parse_fields(
+        record_type.value,
+        content.get("data"),
+        dialect,
+        version=version,
+        newest_version=newest_value_version(dialect, type_id),
+        path="value.data",
+    )
     return Record(type_id, record_key, record_value, version)
 
 
@@ -128,14 +144,18 @@ def _unknown_record(type_id: int, key: dict[str, Any], content: dict[str, Any] |
     return Record(type_id, UnknownContent(key_bytes), value, None)
 
 
-def _parse_fields(cls: type[Message], value: Any, version: int, dialect: Dialect, newest: int, path: str) -> Message:
+def _parse_fields(
+    cls: type[Message], fields: Any, dialect: Dialect, *, version: int, newest_version: int, path: str
+) -> Message:
+    """Return the message whose fields are the JSON `fields`. `path` is the path of these fields, for errors."""
     try:
-        return fields_from_json(cls, value, version, dialect.version, newest)
+        return fields_from_json(cls, fields, version, dialect.version, newest_version)
     except UsageError as error:
         raise error.prefix_field(path) from None
 
 
 def _parse_int16(value: Any, field: str) -> int:
+    """Return the int16 in a JSON value, which can be a number or a string."""
     if type(value) is int and -(2**15) <= value < 2**15:
         return value
     if isinstance(value, str) and re.fullmatch("-?[0-9]{1,5}", value):

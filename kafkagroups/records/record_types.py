@@ -1,8 +1,8 @@
 """The record types of the topic: number, name, classes of key and value, Kafka versions.
 
-The number is in the first two bytes of a key. offset_commit.py and group_metadata.py declare the types of classic
-groups. consumer_group.py, share_group.py and streams_group.py declare the types of the new protocol. This module lists
-all types.
+The number of a record type is in the first two bytes of a key. offset_commit.py and group_metadata.py declare the
+messages of classic groups. consumer_group.py, share_group.py and streams_group.py declare the messages of the new
+protocols.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
+from kafkagroups.records.dialects import READ_TYPES, Dialect
 from kafkagroups.records.fields import Message
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kafkagroups.records.offset_commit import (
@@ -18,14 +19,14 @@ from kafkagroups.records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from kafkagroups.records.versions import EVERY_VERSION, READ_TYPES, Dialect, VersionRange
+from kafkagroups.records.versions import EVERY_VERSION, VersionRange
 
 
 class RecordType(NamedTuple):
-    """A record type: its number, its name in Kafka, the classes of key and value, the highest value version.
+    """A record type.
 
-    `read_by` contains the Kafka versions whose new coordinator reads the type. The new coordinator always reads types 0
-    to 2.
+    `id` is its number, and `name` is its name in Kafka. `key` and `value` are the classes of the decoded key and value.
+    `highest_version` is the highest value version in any Kafka version.
     """
 
     id: int
@@ -36,11 +37,13 @@ class RecordType(NamedTuple):
 
     @property
     def read_by(self) -> VersionRange:
+        """The Kafka versions whose new coordinator reads the type. Every new coordinator reads types 0 to 2."""
         return READ_TYPES.get(self.id, EVERY_VERSION)
 
 
 def _declare(number: int, key: type[Message], value: type[Message]) -> RecordType:
-    return RecordType(number, key.__name__.removesuffix("Key"), key, value, 0)
+    """Return a record type of the new protocols. The type has the name of its key class, and only value version 0."""
+    return RecordType(number, key.__name__.removesuffix("Key"), key, value)
 
 
 _CONSUMER_TYPES = (
@@ -78,19 +81,16 @@ _CLASSIC_TYPES = (
     RecordType(2, "GroupMetadata", GroupMetadataKey, GroupMetadataValue, 4),
 )
 
-RECORD_TYPES = {
-    record_type.id: record_type
-    for record_type in sorted(
-        (*_CLASSIC_TYPES, *_CONSUMER_TYPES, *_SHARE_TYPES, *_STREAMS_TYPES), key=lambda record_type: record_type.id
-    )
-}
-"""All record types by their number. Only Kafka 4.0 has type 9. There is no type 18."""
+_ALL_TYPES = (*_CLASSIC_TYPES, *_CONSUMER_TYPES, *_SHARE_TYPES, *_STREAMS_TYPES)
+
+RECORD_TYPES = {record_type.id: record_type for record_type in sorted(_ALL_TYPES, key=lambda each: each.id)}
+"""All record types by their number, in ascending order. Only Kafka 4.0 has type 9. There is no type 18."""
 
 
 def has_type(dialect: Dialect, type_id: int) -> bool:
     """Return whether the coordinator of a dialect reads a record type. It skips or refuses all other types.
 
-    A dialect is the reading rules of one coordinator and one Kafka version (versions.py).
+    A dialect is the reading rules of one coordinator and one Kafka version (dialects.py).
     """
     if type_id not in RECORD_TYPES:
         return False
@@ -104,7 +104,7 @@ def has_type(dialect: Dialect, type_id: int) -> bool:
     return True
 
 
-def newest_value_version(rules: Dialect, type_id: int) -> int:
-    """Return the newest value version of a record type that the coordinator of the dialect `rules` reads."""
-    readable = {0: rules.type0_values, 1: rules.offset_values, 2: rules.group_values}
-    return readable.get(type_id, RECORD_TYPES[type_id].highest_version)
+def newest_value_version(dialect: Dialect, type_id: int) -> int:
+    """Return the newest value version of a record type that the coordinator of a dialect reads."""
+    newest_versions = {0: dialect.type0_values, 1: dialect.offset_values, 2: dialect.group_values}
+    return newest_versions.get(type_id, RECORD_TYPES[type_id].highest_version)

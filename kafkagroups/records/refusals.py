@@ -1,9 +1,14 @@
 """Well-formed records that fail a load in some releases of the new coordinator.
 
-docs/releases.md shows these refusals as a table. Well-formed means that the bytes of the record can be decoded. If you
-load with the rules of a release, the load fails at the record that this release's coordinator refuses. Many of these
-refusals are Kafka bugs with an issue number. The end of a version range is the first release that does not refuse the
-record. NEWEST means: no such release exists yet.
+A record is well-formed if its bytes can be decoded. Nevertheless, the new coordinator of some releases refuses the
+records below, and then the load of the whole partition fails. If you load a log with the rules of a release, the load
+fails at the same record. Many of these refusals are Kafka bugs with an issue number. docs/releases.md shows all
+refusals as a table.
+
+A range of versions ends before the first release that accepts the record. NEWEST as the end means that no release
+accepts the record yet. A simple group has only offset records, because no member has ever joined it. A target is the
+assignment that a member should have. In a streams group, members get tasks instead of partitions, and each member
+belongs to a process (streams_group.py).
 Source: GroupMetadataManager.replay and onLoaded of 3.9.2 to 4.4.0, run with random records (tests/releases).
 """
 
@@ -21,22 +26,23 @@ from kafkagroups.records.versions import (
 
 
 class Refusal(NamedTuple):
-    """A kind of record that fails a load.
+    """A kind of record that some coordinators refuse, so that a load fails.
 
-    `what` describes the record. `issue` is the number of Kafka's issue, or "" if no issue exists. `releases` are the
-    versions whose load fails. Unless `what` says something else, only the new coordinator refuses the record.
+    `description` says which records. `issue` is the number of Kafka's issue, or "" if no issue exists. `releases` are
+    the versions that refuse the record. Only the new coordinator refuses the record, except if `description` says that
+    the classic coordinator refuses it, too.
     """
 
-    what: str
+    description: str
     issue: str
     releases: tuple[VersionRange, ...]
 
-    def holds(self, version: Version) -> bool:
-        """Return whether the load of a coordinator of this Kafka version fails at the record."""
+    def applies_to(self, version: Version) -> bool:
+        """Return whether the coordinator of this Kafka version refuses the record."""
         return any(version in releases for releases in self.releases)
 
 
-# 3.7 to 3.9 contain a preview of the new coordinator.
+# Kafka 3.7 to 3.9 have a preview of the new coordinator, next to the classic coordinator.
 _PREVIEW = VersionRange(FIRST_WITH_NEW_COORDINATOR, FIRST_WITHOUT_CLASSIC_COORDINATOR)
 _SINCE_4_0 = VersionRange(FIRST_WITHOUT_CLASSIC_COORDINATOR, NEWEST)
 _SINCE_4_1 = VersionRange((4, 1), NEWEST)
@@ -75,7 +81,7 @@ SHARE_RECORD_AFTER_COMMIT = Refusal(
     (_SINCE_4_0,),
 )
 OTHER_TYPE_OF_GROUP = Refusal(
-    "A record that belongs to another type of group than the existing group (type 2 replaces and deletes any group)",
+    "A record that belongs to another type of group than the existing group (a record of type 2 replaces any group)",
     "KAFKA-21117",
     (_ALWAYS,),
 )
@@ -103,8 +109,8 @@ SHARE_RECORD_WITHOUT_MEMBER = Refusal(
 )
 SHARE_PARTITION_STATES = Refusal("Any record of type 15, also a tombstone", "", (VersionRange((4, 0), (4, 1)),))
 EARLY_TOMBSTONE = Refusal(
-    "A tombstone that comes too early: of a group with members or targets, of a member with an assignment or a "
-    "target, of a target assignment epoch with targets",
+    "A tombstone that comes too early: of a group that has members or targets, of a member that has an assignment or a "
+    "target, of a target assignment epoch that has targets",
     "KAFKA-21102",
     (_ALWAYS,),
 )
@@ -135,13 +141,13 @@ INCOMPLETE_TOPIC = Refusal(
 )
 NEGATIVE_TOPOLOGY_EPOCH = Refusal("A topology (type 23) with a negative epoch", "", (_SINCE_4_1,))
 NO_REBALANCE_TIMEOUT = Refusal(
-    "A streams member that has to give tasks back and has no record of type 19, when the log has been read",
+    "A streams member that has to give tasks back but has no record of type 19, after the whole log has been read",
     "",
     (_SINCE_4_1,),
 )
 UNREADABLE_SUBSCRIPTION = Refusal(
-    "A classic consumer group (type 2) with a subscription that cannot be read, unless its bytes just end too early "
-    "(3.9.2 and older classic coordinators since 2.7 refuse it, too)",
+    "A classic consumer group (type 2) with a subscription that cannot be read, except if the subscription's bytes "
+    "only end too early (the classic coordinators of 2.7 to 3.9 refuse it, too)",
     "",
     (VersionRange((2, 7), (4, 4)),),
 )
@@ -178,4 +184,4 @@ REFUSALS = (
     TOO_MANY_ELEMENTS,
     TOO_MANY_TAGS,
 )
-"""All refusals, in the order of docs/releases.md."""
+"""All refusals, in the order of the table in docs/releases.md."""

@@ -1,7 +1,8 @@
-"""Decoding and encoding of one record: the bytes of key and value, and a `Record`.
+"""Decoding and encoding of one record: from the bytes of its key and value to a `Record`, and back.
 
-The first two bytes of a key are the record type. The first two bytes of a value are the value's version. A null value
-is a tombstone. A dialect is the reading rules of one coordinator and one Kafka version (versions.py).
+The first two bytes of a key are the record type. The first two bytes of a value are the version of the value. A record
+whose value is null is a tombstone: it deletes the item that the key names. A dialect is the reading rules of one
+coordinator and one Kafka version (dialects.py).
 Source: GroupCoordinatorRecordSerde.java and CoordinatorRecordSerde.java (4.3.1), GroupMetadataManager.scala (3.9.2).
 """
 
@@ -12,11 +13,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
+from kafkagroups.records.dialects import DEFAULT_DIALECT, Dialect
 from kafkagroups.records.fields import Message
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.record_types import RECORD_TYPES, has_type, newest_value_version
 from kafkagroups.records.structs import has_structs, reader, writer
-from kafkagroups.records.versions import DEFAULT_DIALECT, Dialect
 from kafkagroups.records.wire_base import Reader, Writer
 
 _INT16 = struct.Struct(">h")
@@ -24,25 +25,25 @@ _INT16 = struct.Struct(">h")
 
 @dataclass(frozen=True, slots=True)
 class UnknownContent:
-    """The bytes of a key or value, if the reader's Kafka version does not have the record type."""
+    """The bytes of a key or value whose record type the reader does not have."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record: the `key` identifies an item (such as a group), the `value` is the new state of the item.
+    """One record. The `key` names an item, such as a group, and the `value` is the new state of the item.
 
     Attributes
     ----------
     type
-        The number in the key.
+        The record type, a number: the first two bytes of the key.
     key
-        The decoded key; UnknownContent if the reader does not have the type.
+        The decoded key; UnknownContent if the reader does not have the record type.
     value
-        The decoded value; UnknownContent if the reader does not have the type; None if the record is a tombstone.
+        The decoded value; UnknownContent if the reader does not have the record type; None for a tombstone.
     value_version
-        The version in the value; None for a tombstone and for an unknown type.
+        The version whose fields the value has; None for a tombstone and for an unknown record type.
     """
 
     type: int
@@ -59,14 +60,14 @@ class Record:
 def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None) -> Record:
     """Return the record of a key and a value.
 
-    `reader_of` is the dialect that reads the bytes; None means Kafka 4.3.1's new coordinator.
-    Raises InvalidRecord if the reader refuses the bytes. Bytes after the end of a key or a value are ignored.
+    `reader_of` is the dialect that reads the bytes; None means the new coordinator of Kafka 4.3.1. Bytes after the end
+    of a key or a value are ignored. Raises InvalidRecord if a coordinator with this dialect refuses the bytes.
     """
     dialect = reader_of or DEFAULT_DIALECT
     if key is None or len(key) < 2:
-        raise _refuse_type(key)
+        raise _make_type_error(key)
     type_id = _INT16.unpack_from(key)[0]
-    readers = _readers(type_id, dialect)
+    readers = _make_readers(type_id, dialect)
     if readers is None:
         if dialect.skips_unknown_types:
             return Record(type_id, UnknownContent(key), None if value is None else UnknownContent(value), None)
@@ -79,52 +80,56 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
             return Record(type_id, record_key, None, None)
         part = "value"
         if len(value) < 2:
-            raise _refuse_version(value)
+            raise _make_version_error(value)
         version = _INT16.unpack_from(value)[0]
         if 0 <= version < len(value_readers):
             return Record(type_id, record_key, value_readers[version](value, 2)[0], version)
+        newest_version = len(value_readers) - 1
         if not dialect.reads_unknown_versions:
-            raise _refuse_unknown_version(version, type_id, len(value_readers) - 1)
-        nearest_version = 0 if version < 0 else len(value_readers) - 1
+            raise _make_unknown_version_error(version, type_id, newest_version)
+        nearest_version = 0 if version < 0 else newest_version
         record_value = value_readers[nearest_version](value, 2)[0]
+        # The preview of the new coordinator (Kafka 3.7 to 3.9) reads a value of an unknown version like a value of the
+        # nearest version. But it fails at a newer version if the value contains structs.
         if version > nearest_version and has_structs(record_value):
-            raise _refuse_unknown_version(version, type_id, nearest_version)
+            raise _make_unknown_version_error(version, type_id, nearest_version)
         return Record(type_id, record_key, record_value, nearest_version)
     except InvalidRecord as error:
         error.field = join_path(part, error.field)
         raise
 
 
-def _refuse_type(key: bytes | None) -> InvalidRecord:
+def _make_type_error(key: bytes | None) -> InvalidRecord:
     found = "null" if key is None else f"{len(key)} bytes"
     error = InvalidRecord(f"expected a record type of 2 bytes, found {found}", field="key", position=0)
     return error.with_cause("no version")
 
 
-def _refuse_version(value: bytes) -> InvalidRecord:
+def _make_version_error(value: bytes) -> InvalidRecord:
     error = InvalidRecord(f"expected a version of 2 bytes, found {len(value)} bytes", position=0)
     return error.with_cause("no version")
 
 
-def _refuse_unknown_version(version: int, type_id: int, highest: int) -> InvalidRecord:
-    message = f"expected a version from 0 to {highest}, found {version}"
+def _make_unknown_version_error(version: int, type_id: int, newest_version: int) -> InvalidRecord:
+    message = f"expected a version from 0 to {newest_version}, found {version}"
     return InvalidRecord(message, field="version", position=0).with_cause("version", version, type_id)
 
 
 @cache
-def _readers(type_id: int, dialect: Dialect) -> tuple[Reader, list[Reader]] | None:
-    """Return the reader of a type's key, and one reader for each version of its value.
+def _make_readers(type_id: int, dialect: Dialect) -> tuple[Reader, list[Reader]] | None:
+    """Return the reader of a record type's key, and a list with one reader for each version of the value.
 
-    Return None if the dialect does not have the type.
+    Return None if the dialect does not have the record type.
     """
     if not has_type(dialect, type_id):
         return None
     record_type = RECORD_TYPES[type_id]
     value_class = record_type.value
-    highest = newest_value_version(dialect, type_id)
-    if type_id == 0 and highest:
+    newest_version = newest_value_version(dialect, type_id)
+    if type_id == 0 and newest_version > 0:
+        # Up to Kafka 4.0, a record of type 0 could have the value of type 1.
         value_class = OffsetCommitValue
-    value_readers = [reader(value_class, version, dialect.version) for version in range(highest + 1)]
+    value_readers = [reader(value_class, version, dialect.version) for version in range(newest_version + 1)]
     return reader(record_type.key, 0), value_readers
 
 
@@ -136,7 +141,7 @@ def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, byt
     record
         A record that `decode` or `from_json` returned, or that you created.
     writer_of
-        The dialect whose fields are written; None for Kafka 4.3.1.
+        The dialect of the Kafka version whose fields are written; None means Kafka 4.3.1.
 
     Returns
     -------
@@ -161,11 +166,11 @@ def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, byt
     dialect = writer_of or DEFAULT_DIALECT
     if isinstance(record.key, UnknownContent):
         if record.value is not None and not isinstance(record.value, UnknownContent):
-            raise UsageError("a record of an unknown type needs UnknownContent as its value", field="value")
+            raise UsageError("a record of an unknown type must have UnknownContent as its value", field="value")
         return record.key.data, None if record.value is None else record.value.data
     if record.type not in RECORD_TYPES:
         raise UsageError(f"record type {record.type} is unknown", field="type")
-    write_key, value_writers = _writers(record.type, isinstance(record.value, OffsetCommitValue), dialect)
+    write_key, value_writers = _make_writers(record.type, isinstance(record.value, OffsetCommitValue), dialect)
     key = bytearray(_INT16.pack(record.type))
     part = "key"
     try:
@@ -175,7 +180,7 @@ def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, byt
         part = "value"
         version = record.value_version
         if version is None or not 0 <= version < len(value_writers):
-            raise UsageError(f"expected 0 to {len(value_writers) - 1}, found {version}", field="version")
+            raise UsageError(f"expected a version from 0 to {len(value_writers) - 1}, found {version}", field="version")
         value = bytearray(_INT16.pack(version))
         value_writers[version](value, record.value)
     except UsageError as error:
@@ -184,13 +189,14 @@ def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, byt
 
 
 @cache
-def _writers(type_id: int, is_offset_commit: bool, dialect: Dialect) -> tuple[Writer, list[Writer]]:
-    """Return the writer of a type's key, and one writer for each version of its value.
+def _make_writers(type_id: int, has_offset_commit_value: bool, dialect: Dialect) -> tuple[Writer, list[Writer]]:
+    """Return the writer of a record type's key, and a list with one writer for each version of the value.
 
-    Up to 4.0, a record of type 0 could also have the value of type 1, an OffsetCommitValue.
+    `has_offset_commit_value` says whether the value is an OffsetCommitValue, the value of type 1. Up to Kafka 4.0, a
+    record of type 0 could also have such a value.
     """
-    value_type = RECORD_TYPES[1 if type_id == 0 and is_offset_commit else type_id]
-    newest = newest_value_version(dialect, value_type.id)
+    value_type = RECORD_TYPES[1 if type_id == 0 and has_offset_commit_value else type_id]
+    newest_version = newest_value_version(dialect, value_type.id)
     versions = range(value_type.highest_version + 1)
-    value_writers = [writer(value_type.value, version, dialect.version, newest) for version in versions]
+    value_writers = [writer(value_type.value, version, dialect.version, newest_version) for version in versions]
     return writer(RECORD_TYPES[type_id].key, 0), value_writers

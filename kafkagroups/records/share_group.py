@@ -1,8 +1,10 @@
 """Record types 9 to 15: a share group (KIP-932), whose members read the same partitions.
 
-The coordinator writes these records since 4.0. In 4.0 they were a preview with two differences: types 11 and 15 had
-other layouts with the same type and version, and type 9 existed. The progress of a share group in its partitions is in
-another topic, `__share_group_state`. A share group never commits offsets to `__consumer_offsets`.
+The new coordinator writes these records since 4.0. In 4.0, share groups were a preview, and their records were
+different. Types 11 and 15 had other fields, but the same value version. Type 9 existed only in 4.0.
+
+A share group never commits offsets to `__consumer_offsets`. Its progress in each partition is in another topic,
+`__share_group_state`. A tombstone is a record with a null value. consumer_group.py explains epochs.
 Source: ShareGroup….json (4.3.1; 4.0.2 for the older layouts), GroupCoordinatorRecordHelpers.java.
 """
 
@@ -24,7 +26,7 @@ class ShareGroupPartitionMetadataKey(GroupIdKey):
 class ShareGroupPartitionMetadataValue(Message):
     """Type 9, only in 4.0: the partitions and racks of the subscribed topics.
 
-    4.0 wrote the record when the topics of the group changed. When a group was deleted, 4.0 wrote a tombstone. All
+    The record was written when the topics of the group changed. When a group was deleted, a tombstone was written. All
     other versions skip the record.
     """
 
@@ -61,8 +63,8 @@ class ShareGroupMetadataKey(GroupIdKey):
 class ShareGroupMetadataValue(Message):
     """Type 11: the group and its epoch.
 
-    Since 4.0. The record is written whenever the epoch increases. A tombstone deletes the group. 4.0 had no
-    metadata_hash, and the hash is not a tagged field. Therefore a value of 4.0 is too short for all later readers.
+    Since 4.0. The record is written whenever the epoch increases. A tombstone deletes the group. metadata_hash was
+    added in 4.1 as an untagged field. So a value that 4.0 wrote is too short for all later readers.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, subscriptions or topics change")
@@ -112,9 +114,9 @@ class ShareGroupCurrentMemberAssignmentKey(MemberIdKey):
 class ShareGroupCurrentMemberAssignmentValue(Message):
     """Type 14: the partitions that a member has now.
 
-    The members of a share group do not wait for each other, so a member gets its target assignment immediately.
-    Since 4.0. The record is written when these partitions change. `state` is always 0 (stable). A tombstone means that
-    the member left.
+    Since 4.0. The record is written when these partitions change. A tombstone means that the member left. Several
+    members can have the same partition. So a member gets its target assignment immediately, and `state` is always 0
+    (stable).
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
@@ -132,7 +134,7 @@ class ShareGroupStatePartitionMetadataKey(GroupIdKey):
 
 @message(flexible="0+")
 class TopicPartitionsInfo(Message):
-    """Partitions of one topic, with its name."""
+    """Partitions of one topic, with the topic's name."""
 
     topic_id: str = field(UUID, doc="the topic's id")
     topic_name: str = field(STRING, doc="the topic's name")
@@ -141,7 +143,7 @@ class TopicPartitionsInfo(Message):
 
 @message(flexible="0+")
 class TopicInfo(Message):
-    """A topic with its name."""
+    """The id and the name of a topic."""
 
     topic_id: str = field(UUID, doc="the topic's id")
     topic_name: str = field(STRING, doc="the topic's name")
@@ -151,9 +153,10 @@ class TopicInfo(Message):
 class ShareGroupStatePartitionMetadataValue(Message):
     """Type 15: the partitions whose state in `__share_group_state` exists, is created or is deleted.
 
-    Since 4.1. The record is written before and after a request to the share coordinator, the broker that stores the
-    state. When a group is deleted, a tombstone is written. 4.0 had a layout without initializing_topics. 4.0 did not
-    write the record and could not replay it.
+    The state of a partition is the group's progress in it. The share coordinator, a part of the broker, stores this
+    state. Since 4.1, a record is written before and after each request to the share coordinator. When a group is
+    deleted, a tombstone is written. Kafka 4.0 declared the record without initializing_topics. Kafka 4.0 never wrote
+    the record, and a load by Kafka 4.0 fails at such a record.
     """
 
     initializing_topics: tuple[TopicPartitionsInfo, ...] = field(

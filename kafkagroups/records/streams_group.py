@@ -1,9 +1,12 @@
 """Record types 17 and 19 to 23: a streams group (KIP-1071), one Kafka Streams application.
 
-The coordinator writes these records since 4.1. A topology is the graph of an application's processors, and a
-subtopology is a connected part of this graph. The application sends its topology (type 23) to the broker, and the
-broker assigns tasks instead of partitions. A task is a subtopology with a partition number. No Kafka version wrote type
+The new coordinator writes these records since 4.1. A topology is the graph of an application's processors, and a
+subtopology is a connected part of this graph. The application sends its topology (type 23) to the broker. The broker
+assigns tasks instead of partitions. A task is a subtopology together with a partition number. No Kafka version has type
 18.
+
+A process is one running instance of the application. Each stream thread of a process is a member of the group. A
+tombstone is a record with a null value. consumer_group.py explains epochs.
 Source: StreamsGroup….json (4.3.1; 4.4.0 for the two tags that it added), StreamsCoordinatorRecordHelpers.java.
 """
 
@@ -33,8 +36,8 @@ class StreamsGroupMetadataValue(Message):
     """Type 17: the group, its epoch, and the last topology that the coordinator validated.
 
     Since 4.1. The record is written whenever the epoch increases. A tombstone deletes the group.
-    validated_topology_epoch and last_assignment_configs were added in 4.2. The two tagged fields about the topology's
-    description were added in 4.4.
+    validated_topology_epoch and last_assignment_configs were added in 4.2. stored_description_topology_epoch and
+    failed_description_topology_epoch were added in 4.4. A topology epoch of -1 means that there is no such topology.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, topology or topics change")
@@ -58,7 +61,7 @@ class StreamsGroupMemberMetadataKey(MemberIdKey):
 
 @message(flexible="0+")
 class Endpoint(Message):
-    """The address of an instance, i.e. of one process of the application."""
+    """The address of one process of the application."""
 
     host: str = field(STRING, doc="where the instance answers queries")
     port: int = field(UINT16, doc="the port of the instance")
@@ -74,7 +77,7 @@ class KeyValue(Message):
 
 @message(flexible="0+")
 class StreamsGroupMemberMetadataValue(Message):
-    """Type 19: a member. Each stream thread of the application is a member.
+    """Type 19: a member, which is one stream thread of the application.
 
     Since 4.1. The record is written when the member joins and when its data changes. A tombstone means that the member
     left. The member's tombstone of type 22 comes before the tombstone of type 19.
@@ -117,7 +120,7 @@ class StreamsGroupTargetAssignmentMemberKey(MemberIdKey):
 
 @message(flexible="0+")
 class TargetTaskIds(Message):
-    """The tasks of one subtopology in a target assignment (Kafka's TaskIds of type 21)."""
+    """The tasks of one subtopology in a target assignment. Kafka calls this struct TaskIds."""
 
     subtopology_id: str = field(STRING, doc="a part of the topology")
     partitions: tuple[int, ...] = field(Array(INT32), doc="the numbers of the tasks")
@@ -146,7 +149,7 @@ class StreamsGroupCurrentMemberAssignmentKey(MemberIdKey):
 
 @message(flexible="0+")
 class TaskIds(Message):
-    """The tasks of one subtopology in a current assignment, with their epochs (Kafka's TaskIds of type 22)."""
+    """The tasks of one subtopology in a current assignment, with the epoch of each task."""
 
     subtopology_id: str = field(STRING, doc="a part of the topology")
     partitions: tuple[int, ...] = field(Array(INT32), doc="the numbers of the tasks")
@@ -159,8 +162,9 @@ class TaskIds(Message):
 class StreamsGroupCurrentMemberAssignmentValue(Message):
     """Type 22: the tasks that a member has now, and its state on the way to the target assignment.
 
-    Since 4.1. The record is written whenever these tasks or the state change. Kafka's names of the states: 1 stable, 2
-    unrevoked tasks, 3 unreleased tasks. A tombstone means that the member left. assignment_epochs was added in 4.2.
+    Since 4.1. The record is written whenever these tasks or the state change. A tombstone means that the member left.
+    Kafka's names of the states are: 1 stable, 2 unrevoked tasks, 3 unreleased tasks. assignment_epochs in TaskIds was
+    added in 4.2.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
@@ -205,7 +209,10 @@ class TopicInfo(Message):
 
 @message(flexible="0+")
 class CopartitionGroup(Message):
-    """Topics that need the same number of partitions, as indices into the subtopology's lists."""
+    """Topics that need the same number of partitions, as indices into the lists of a subtopology.
+
+    The three fields contain indices into the fields of Subtopology with the same names.
+    """
 
     source_topics: tuple[int, ...] = field(Array(INT16), doc="indices of source topics")
     source_topic_regex: tuple[int, ...] = field(Array(INT16), doc="indices of patterns")

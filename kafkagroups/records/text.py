@@ -1,8 +1,13 @@
 """Java's text rules: its UTF-8, its String.hashCode, and Kafka's text for a uuid.
 
-The JVM writes and reads the strings in records, and it never refuses a string. Bytes that are not UTF-8 become U+FFFD,
-and half a surrogate pair is written as `?`. Python and Java replace a malformed sequence with the same number of
-U+FFFD, with one exception: an encoded surrogate (`ed a0 80`) becomes one U+FFFD in Java and three in Python.
+Kafka runs on Java, so records contain strings that Java has written. Java never refuses a string:
+
+- Reading: bytes that are not UTF-8 become the replacement character U+FFFD. Python and Java replace malformed bytes
+  with the same number of U+FFFD, with one exception. An encoded surrogate, such as the bytes `ed a0 80`, becomes one
+  U+FFFD in Java and three in Python.
+- Writing: Java stores text as UTF-16. A character above U+FFFF is a pair of two UTF-16 units, called surrogates. A
+  surrogate without its pair is written as `?`.
+
 Source: java.lang.String.decodeUTF8_UTF16 and encodeUTF8 of JDK 17; org.apache.kafka.common.Uuid.
 """
 
@@ -13,8 +18,14 @@ import binascii
 import codecs
 import struct
 
+JAVA_DECODING = "kafkagroups.java"
+"""The name of the error handler for `bytes.decode` that replaces malformed bytes as Java does."""
+_LONE_SURROGATES = "kafkagroups.half"
+"""The name of the error handler that replaces each surrogate without its pair with `?`."""
+
 
 def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
+    """Return the replacement for malformed bytes, and the position at which decoding continues."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     data = error.object
@@ -28,35 +39,36 @@ def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
     return "\ufffd", error.end
 
 
-codecs.register_error("kafkagroups.java", _replace_as_java)
+codecs.register_error(JAVA_DECODING, _replace_as_java)
 
 
 def decode_utf8(data: bytes) -> str:
-    """Return the Java String of `new String(data, UTF_8)`. It never fails."""
-    return data.decode("utf-8", "kafkagroups.java")
+    """Return the text of Java's `new String(data, UTF_8)`. This function never fails."""
+    return data.decode("utf-8", JAVA_DECODING)
 
 
 def encode_utf8(text: str) -> bytes:
-    """Return the bytes of Java's `text.getBytes(UTF_8)`. Half a surrogate pair becomes `?`. It never fails."""
+    """Return the bytes of Java's `text.getBytes(UTF_8)`. This function never fails."""
     try:
         return text.encode()
     except UnicodeEncodeError:
-        # In Java, the two halves of a pair next to each other are one character. UTF-16 joins them before single halves
-        # become "?".
-        return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "kafkagroups.half").encode()
+        # A Python text can contain both surrogates of a pair as two characters. In Java, they are one character. The
+        # detour through UTF-16 joins the two surrogates, and only surrogates without a pair become "?".
+        return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", _LONE_SURROGATES).encode()
 
 
-def _replace_half_pair(error: UnicodeError) -> tuple[str, int]:
+def _replace_lone_surrogate(error: UnicodeError) -> tuple[str, int]:
+    """Return the replacement for a surrogate without its pair, and the position after the surrogate's two bytes."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     return "?", error.start + 2
 
 
-codecs.register_error("kafkagroups.half", _replace_half_pair)
+codecs.register_error(_LONE_SURROGATES, _replace_lone_surrogate)
 
 
 def java_hash(text: str) -> int:
-    """Return Java's `String.hashCode`: a polynomial of base 31 over UTF-16 units, as a signed 32-bit integer."""
+    """Return Java's `String.hashCode`, a signed 32-bit integer. Java computes 31 * hash + unit for each UTF-16 unit."""
     value = 0
     for (unit,) in struct.iter_unpack("<H", text.encode("utf-16-le", "surrogatepass")):
         value = (31 * value + unit) & 0xFFFFFFFF
@@ -64,7 +76,7 @@ def java_hash(text: str) -> int:
 
 
 def utf16_length(text: str) -> int:
-    """Return Java's `String.length`. A character outside the basic plane counts twice."""
+    """Return Java's `String.length`, the number of UTF-16 units. A character above U+FFFF counts twice."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -73,15 +85,15 @@ def uuid_text(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-# "+" and "/" are not base64url characters. They become "!", which base64 refuses.
-_URL_SAFE = bytes.maketrans(b"-_+/", b"+/!!")
+_BASE64URL_TO_BASE64 = bytes.maketrans(b"-_+/", b"+/!!")
+"""Converts base64url to base64. The characters "+" and "/" are not base64url, so they become "!", which is refused."""
 
 
 def uuid_bytes(text: str) -> bytes:
     """Return the 16 bytes of a Uuid's text. Raises ValueError if the text is not a Uuid."""
     message = f"expected a uuid (22 characters of base64url), found {text!r}"
     try:
-        data = base64.b64decode(text.encode().translate(_URL_SAFE) + b"==", validate=True)
+        data = base64.b64decode(text.encode().translate(_BASE64URL_TO_BASE64) + b"==", validate=True)
     except (binascii.Error, UnicodeEncodeError) as error:
         raise ValueError(message) from error
     if len(data) != 16:

@@ -1,6 +1,6 @@
 """Unsigned varints: seven bits per byte, the low bits first.
 
-The high bit of a byte is 1 in every byte except the last.
+A varint is an integer of variable length. The high bit of each byte is 1, except in the last byte of the varint.
 Source: ByteUtils.readUnsignedVarint, writeUnsignedVarint (4.3.1).
 """
 
@@ -10,9 +10,10 @@ from kafkagroups.errors import InvalidRecord
 
 
 def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
-    """Return an unsigned varint and the position after it.
+    """Return the unsigned varint at a position of the buffer, and the position after the varint.
 
-    A varint has at most 5 bytes. As in Java, the result is a signed 32-bit integer.
+    A varint has at most 5 bytes. As in Java, the result is a signed 32-bit integer. Raises InvalidRecord if the varint
+    is longer, and IndexError if the buffer ends inside the varint.
     """
     byte = buffer[position]
     if byte < 0x80:
@@ -29,7 +30,7 @@ def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
 
 
 def write_uvarint(out: bytearray, value: int) -> None:
-    """Append a number as an unsigned varint. The number must not be negative."""
+    """Append a number to `out` as an unsigned varint. The number must not be negative."""
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -37,7 +38,7 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 
 def uvarint_bytes(value: int) -> bytes:
-    """Return the unsigned varint of the low 32 bits of a number, in the only form that Kafka writes."""
+    """Return the low 32 bits of a number as an unsigned varint, in the shortest form. Kafka writes only this form."""
     out = bytearray()
     write_uvarint(out, value & 0xFFFFFFFF)
     return bytes(out)

@@ -1,9 +1,11 @@
 """The wire types of Kafka's record schemas: integers, uuid, string, bytes and array.
 
-Each type is a class with its reader, its writer and its JSON. All integers are big-endian. A uuid has 16 bytes. The
-lengths and counts of the other types are in wire_base.py.
+A wire type says how the bytes of a field are read and written. The base class of all wire types is in wire_base.py,
+with the lengths and counts that come before a string, bytes or array. All integers are big-endian, and a uuid has 16
+bytes. Kafka refuses an array if its count is larger than the number of bytes after the count.
 
-Kafka refuses a count that is larger than the number of bytes after it.
+A reader gets a buffer and a position in it, and returns the value and the position after the value. A writer appends
+the bytes of a value to a buffer.
 Source: the code that Kafka 4.3.1's MessageDataGenerator writes, ByteBufferAccessor.
 """
 
@@ -16,7 +18,7 @@ from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.records.refusals import TOO_MANY_ELEMENTS
-from kafkagroups.records.text import encode_utf8, uuid_bytes, uuid_text
+from kafkagroups.records.text import JAVA_DECODING, encode_utf8, uuid_bytes, uuid_text
 from kafkagroups.records.varint import write_uvarint
 from kafkagroups.records.wire_base import (
     INT16_LENGTH,
@@ -27,8 +29,8 @@ from kafkagroups.records.wire_base import (
     Writer,
     length_reader,
     length_writer,
-    refuse_length,
-    refuse_null,
+    make_length_error,
+    make_null_error,
 )
 
 MAX_STRING = 0x7FFF
@@ -36,10 +38,15 @@ MAX_STRING = 0x7FFF
 MAX_INT32 = 0x7FFFFFFF
 MAX_ELEMENTS = 1_000_000
 """The largest number of elements in an array since Kafka 4.4."""
+UUID_BYTES = 16
 
 
 class Int(Wire):
-    """A big-endian integer of 1, 2, 4 or 8 bytes. `code` is its format character in Python's module struct."""
+    """A big-endian integer of 1, 2, 4 or 8 bytes.
+
+    `code` is the format character of the integer in Python's module struct. An upper-case character means an unsigned
+    integer.
+    """
 
     default = 0
 
@@ -50,54 +57,55 @@ class Int(Wire):
         self.minimum = 0 if code.isupper() else -(2 ** (bits - 1))
         self.maximum = self.minimum + 2**bits - 1
 
-    def reader(self, form: MessageFormat, nullable: bool) -> Reader:
+    def reader(self, message_format: MessageFormat, nullable: bool) -> Reader:
         unpack = self.struct.unpack_from
-        size = self.struct.size
-        return lambda buffer, position: (unpack(buffer, position)[0], position + size)
+        byte_count = self.struct.size
+        return lambda buffer, position: (unpack(buffer, position)[0], position + byte_count)
 
-    def writer(self, form: MessageFormat, nullable: bool) -> Writer:
+    def writer(self, message_format: MessageFormat, nullable: bool) -> Writer:
         pack = self.struct.pack
 
         def write(out: bytearray, value: Any) -> None:
             try:
                 out += pack(value)
             except struct.error:
-                raise self._refuse(value) from None
+                raise self._make_range_error(value) from None
 
         return write
 
-    def from_json(self, value: Any, form: MessageFormat) -> int:
+    def from_json(self, value: Any, message_format: MessageFormat) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not self.minimum <= value <= self.maximum:
-            raise self._refuse(value)
+            raise self._make_range_error(value)
         return value
 
-    def _refuse(self, value: Any) -> UsageError:
+    def _make_range_error(self, value: Any) -> UsageError:
         return UsageError(f"expected an {self.name} ({self.minimum} to {self.maximum}), found {value!r}")
 
 
 class Uuid(Wire):
-    """A uuid of 16 bytes. In Python it is a string, as Kafka prints it: 22 characters of base64url."""
+    """A uuid of 16 bytes. In Python, a uuid is a string of 22 characters, in base64url, as in Kafka's own output."""
 
     name = "uuid"
     default = "AAAAAAAAAAAAAAAAAAAAAA"
 
-    def reader(self, form: MessageFormat, nullable: bool) -> Reader:
+    def reader(self, message_format: MessageFormat, nullable: bool) -> Reader:
         def read(buffer: bytes, position: int) -> tuple[str, int]:
-            end = position + 16
+            end = position + UUID_BYTES
             if end > len(buffer):
-                # Here Kafka's exception has no message, so the error has no cause.
-                raise refuse_length("a uuid", 16, len(buffer) - position, position).with_cause()
+                # Kafka's exception has no message here, so this error gets no cause (InvalidRecord.cause).
+                reason = f"expected a uuid of length {UUID_BYTES}, found {len(buffer) - position} more bytes"
+                raise InvalidRecord(reason, position=position)
             return uuid_text(buffer[position:end]), end
 
         return read
 
-    def writer(self, form: MessageFormat, nullable: bool) -> Writer:
+    def writer(self, message_format: MessageFormat, nullable: bool) -> Writer:
         def write(out: bytearray, value: Any) -> None:
-            out += uuid_bytes(self.from_json(value, form))
+            out += uuid_bytes(self.from_json(value, message_format))
 
         return write
 
-    def from_json(self, value: Any, form: MessageFormat) -> str:
+    def from_json(self, value: Any, message_format: MessageFormat) -> str:
         try:
             return uuid_text(uuid_bytes(value))
         except (ValueError, AttributeError):
@@ -105,14 +113,14 @@ class Uuid(Wire):
 
 
 class String(Wire):
-    """A string: UTF-8 as Java writes it (text.py), at most 32767 bytes."""
+    """A string of at most 32767 bytes, in UTF-8 with Java's rules for malformed text (text.py)."""
 
     name = "string"
     default = ""
 
-    def reader(self, form: MessageFormat, nullable: bool) -> Reader:
+    def reader(self, message_format: MessageFormat, nullable: bool) -> Reader:
         unpack = INT16_LENGTH.unpack_from
-        read_compact = length_reader(form, INT16_LENGTH) if form.flexible else None
+        read_compact = length_reader(message_format, INT16_LENGTH) if message_format.flexible else None
 
         def read(buffer: bytes, position: int) -> tuple[str | None, int]:
             if read_compact is None:
@@ -123,19 +131,21 @@ class String(Wire):
             if length < 0:
                 if nullable:
                     return None, start
-                raise refuse_null(position)
+                raise make_null_error(position)
             end = start + length
-            if end > len(buffer) or length > MAX_STRING:
-                error = refuse_length("a string", length, len(buffer) - start, position)
-                raise error.with_cause("length", length) if length > MAX_STRING else error
-            return buffer[start:end].decode("utf-8", "kafkagroups.java"), end
+            if length > MAX_STRING:
+                error = make_length_error("a string", length, len(buffer) - start, position)
+                raise error.with_cause("length", length)
+            if end > len(buffer):
+                raise make_length_error("a string", length, len(buffer) - start, position)
+            return buffer[start:end].decode("utf-8", JAVA_DECODING), end
 
         return read
 
-    def writer(self, form: MessageFormat, nullable: bool) -> Writer:
-        write_length = length_writer(form, INT16_LENGTH)
+    def writer(self, message_format: MessageFormat, nullable: bool) -> Writer:
+        write_length = length_writer(message_format, INT16_LENGTH)
         pack = INT16_LENGTH.pack
-        compact = form.flexible
+        is_compact = message_format.flexible
 
         def write(out: bytearray, value: Any) -> None:
             if value is None and nullable:
@@ -148,7 +158,7 @@ class String(Wire):
                 data = encode_utf8(value)
             if len(data) > MAX_STRING:
                 raise UsageError(f"expected a string of at most {MAX_STRING} bytes, found {len(data)} bytes")
-            if compact:
+            if is_compact:
                 write_uvarint(out, len(data) + 1)
             else:
                 out += pack(len(data))
@@ -157,36 +167,36 @@ class String(Wire):
 
         return write
 
-    def from_json(self, value: Any, form: MessageFormat) -> str:
+    def from_json(self, value: Any, message_format: MessageFormat) -> str:
         if not isinstance(value, str):
             raise UsageError(f"expected a string, found {value!r}")
         return value
 
 
 class Bytes(Wire):
-    """A field of type bytes. In JSON its value is base64."""
+    """A value of type bytes: any sequence of bytes. In JSON, the value is base64."""
 
     name = "bytes"
     default = b""
 
-    def reader(self, form: MessageFormat, nullable: bool) -> Reader:
-        read_length = length_reader(form, INT32_LENGTH)
+    def reader(self, message_format: MessageFormat, nullable: bool) -> Reader:
+        read_length = length_reader(message_format, INT32_LENGTH)
 
         def read(buffer: bytes, position: int) -> tuple[bytes | None, int]:
             length, start = read_length(buffer, position)
             if length < 0:
                 if nullable:
                     return None, start
-                raise refuse_null(position)
+                raise make_null_error(position)
             end = start + length
             if end > len(buffer):
-                raise refuse_length("bytes", length, len(buffer) - start, position)
+                raise make_length_error("bytes", length, len(buffer) - start, position)
             return buffer[start:end], end
 
         return read
 
-    def writer(self, form: MessageFormat, nullable: bool) -> Writer:
-        write_length = length_writer(form, INT32_LENGTH)
+    def writer(self, message_format: MessageFormat, nullable: bool) -> Writer:
+        write_length = length_writer(message_format, INT32_LENGTH)
 
         def write(out: bytearray, value: Any) -> None:
             if value is None and nullable:
@@ -199,10 +209,10 @@ class Bytes(Wire):
 
         return write
 
-    def to_json(self, value: Any, form: MessageFormat) -> str:
+    def to_json(self, value: Any, message_format: MessageFormat) -> str:
         return base64.b64encode(value).decode()
 
-    def from_json(self, value: Any, form: MessageFormat) -> bytes:
+    def from_json(self, value: Any, message_format: MessageFormat) -> bytes:
         try:
             return base64.b64decode(value, validate=True)
         except (TypeError, ValueError, binascii.Error):
@@ -210,28 +220,28 @@ class Bytes(Wire):
 
 
 class Array(Wire):
-    """An array: a count, then the elements. In Python it is a tuple. `of` is the wire type of the elements."""
+    """An array: a count, then the elements. In Python, an array is a tuple."""
 
     default = ()
 
-    def __init__(self, of: Wire) -> None:
-        self.of = of
-        self.name = f"array of {of.name}"
+    def __init__(self, element_type: Wire) -> None:
+        self.element_type = element_type
+        self.name = f"array of {element_type.name}"
 
-    def reader(self, form: MessageFormat, nullable: bool) -> Reader:
-        read_count = length_reader(form, INT32_LENGTH)
-        read_element = self.of.reader(form, False)
-        max_count = MAX_ELEMENTS if TOO_MANY_ELEMENTS.holds(form.kafka) else MAX_INT32
+    def reader(self, message_format: MessageFormat, nullable: bool) -> Reader:
+        read_count = length_reader(message_format, INT32_LENGTH)
+        read_element = self.element_type.reader(message_format, False)
+        max_count = MAX_ELEMENTS if TOO_MANY_ELEMENTS.applies_to(message_format.kafka) else MAX_INT32
 
         def read(buffer: bytes, position: int) -> tuple[tuple[Any, ...] | None, int]:
             count, start = read_count(buffer, position)
             if count < 0:
                 if nullable:
                     return None, start
-                raise refuse_null(position)
+                raise make_null_error(position)
             bytes_left = len(buffer) - start
             if count > bytes_left:
-                raise refuse_length("an array", count, bytes_left, position).with_cause("count", count, bytes_left)
+                raise make_length_error("an array", count, bytes_left, position).with_cause("count", count, bytes_left)
             if count > max_count:
                 reason = f"expected an array of at most {max_count} elements, found {count}"
                 raise InvalidRecord(reason, position=position).with_cause("elements", count)
@@ -248,9 +258,9 @@ class Array(Wire):
 
         return read
 
-    def writer(self, form: MessageFormat, nullable: bool) -> Writer:
-        write_count = length_writer(form, INT32_LENGTH)
-        write_element = self.of.writer(form, False)
+    def writer(self, message_format: MessageFormat, nullable: bool) -> Writer:
+        write_count = length_writer(message_format, INT32_LENGTH)
+        write_element = self.element_type.writer(message_format, False)
 
         def write(out: bytearray, value: Any) -> None:
             if value is None and nullable:
@@ -267,37 +277,38 @@ class Array(Wire):
 
         return write
 
-    def to_json(self, value: Any, form: MessageFormat) -> list[Any]:
-        return [self.of.to_json(element, form) for element in value]
+    def to_json(self, value: Any, message_format: MessageFormat) -> list[Any]:
+        return [self.element_type.to_json(element, message_format) for element in value]
 
-    def from_json(self, value: Any, form: MessageFormat) -> tuple[Any, ...]:
+    def from_json(self, value: Any, message_format: MessageFormat) -> tuple[Any, ...]:
         if not isinstance(value, list):
             raise UsageError(f"expected an {self.name}, found {value!r}")
         elements = []
         for index, element in enumerate(value):
             try:
-                elements.append(self.of.from_json(element, form))
+                elements.append(self.element_type.from_json(element, message_format))
             except UsageError as error:
                 raise error.prefix_field(f"[{index}]") from None
         return tuple(elements)
 
 
-def read_length(wire: Wire, form: MessageFormat, buffer: bytes, position: int) -> tuple[int, int]:
-    """Return the length of a string or bytes, or the count of an array, and the position after this number.
+def read_length(wire: Wire, message_format: MessageFormat, buffer: bytes, position: int) -> tuple[int, int]:
+    """Return the length (for an array, the count) at a position of the buffer, and the position after the length.
 
-    A negative number means null. `wire` is the field's type, `form` is the format of the message.
+    A negative length means null. `wire` is the type of the field: string, bytes or array.
     """
-    return length_reader(form, _classic_length(wire))(buffer, position)
+    return length_reader(message_format, _fixed_size_length(wire))(buffer, position)
 
 
-def length_bytes(wire: Wire, form: MessageFormat, length: int) -> bytes:
-    """Return the bytes of a length or count, in the only form that Kafka writes. A negative number becomes null."""
+def encode_length(wire: Wire, message_format: MessageFormat, length: int) -> bytes:
+    """Return the bytes of a length or count, as Kafka writes them. A negative length becomes null."""
     out = bytearray()
-    length_writer(form, _classic_length(wire))(out, max(length, -1))
+    length_writer(message_format, _fixed_size_length(wire))(out, max(length, -1))
     return bytes(out)
 
 
-def _classic_length(wire: Wire) -> struct.Struct:
+def _fixed_size_length(wire: Wire) -> struct.Struct:
+    """Return the format of the type's length in a message version that is not flexible."""
     return INT16_LENGTH if isinstance(wire, String) else INT32_LENGTH
 
 

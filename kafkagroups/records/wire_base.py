@@ -1,15 +1,16 @@
 """The base class of all wire types, and the lengths and counts in front of their content.
 
-A wire type is the type of a field in the bytes. A length comes before the bytes of a string, a count comes before the
-elements of an array. Some versions of a message are flexible: they have compact lengths and tagged fields (fields.py).
+A wire type says how the bytes of a field are read and written. A length comes before the bytes of a string, and a
+count comes before the elements of an array. A message is the key or the value of a record, or a struct inside them.
+Some versions of a message are flexible: they have compact lengths and tagged fields (fields.py).
 
-    type     classic versions                    flexible versions (compact)
+    type     versions that are not flexible      flexible versions (compact)
     string   int16 length, -1 = null             uvarint length + 1, 0 = null
     bytes    int32 length, -1 = null             uvarint length + 1, 0 = null
     array    int32 count,  -1 = null             uvarint count + 1,  0 = null
 
-Kafka treats every negative length as null, and refuses null if the field cannot be null. It reads a uvarint as a signed
-32-bit integer and drops the higher bits.
+Kafka treats every negative length as null, and refuses null if the field cannot be null. A uvarint is an unsigned
+varint (varint.py). Kafka reads a uvarint as a signed 32-bit integer and drops the higher bits.
 Source: the code that Kafka 4.3.1's MessageDataGenerator writes, ByteBufferAccessor, ByteUtils.readUnsignedVarint.
 """
 
@@ -25,7 +26,7 @@ from kafkagroups.errors import InvalidRecord
 from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
-"""A function (buffer, position) -> (value, position after the value).
+"""A function (buffer, position) -> (value, position after the value). A position is an index into the buffer.
 
 If the data ends too early, the function raises InvalidRecord, struct.error or IndexError."""
 Writer = Callable[[bytearray, Any], None]
@@ -37,10 +38,11 @@ INT32_LENGTH = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class MessageFormat:
-    """The format of a message: its version, whether the version is flexible, and the Kafka version of the reader.
+    """Everything that decides how a message is encoded.
 
-    Since a new tag does not change a message's version, the Kafka version decides which tagged fields exist.
-    `newest_version` is the newest version of the message that this Kafka version has.
+    `version` is the version of the message, and `flexible` says whether this version is flexible. `kafka` is the Kafka
+    version that reads or writes the message. It decides which tagged fields exist, because a new tagged field does not
+    change the version of the message. `newest_version` is the newest version of the message in this Kafka version.
     """
 
     version: int
@@ -50,64 +52,71 @@ class MessageFormat:
 
 
 class Wire(ABC):
-    """A wire type. `name` is its name in messages, `default` is the default of a field.
+    """A wire type. `name` is its name in error messages. `default` is the default value of a field of this type.
 
-    `reader` and `writer` are called once for each format. The functions that they return are called for each record. In
-    all methods, `form` is the format of the message, and `nullable` tells whether the field can be null.
+    `reader` and `writer` are called once for each message format, and return functions. These functions are called for
+    each record. In all methods, `message_format` is the format of the message that contains the field, and `nullable`
+    says whether the field can be null.
     """
 
     name: str
     default: Any
 
     @abstractmethod
-    def reader(self, form: MessageFormat, nullable: bool) -> Reader:
+    def reader(self, message_format: MessageFormat, nullable: bool) -> Reader:
         """Return the function that reads a value."""
 
     @abstractmethod
-    def writer(self, form: MessageFormat, nullable: bool) -> Writer:
+    def writer(self, message_format: MessageFormat, nullable: bool) -> Writer:
         """Return the function that writes a value. It raises UsageError if the type cannot hold the value."""
 
-    def to_json(self, value: Any, form: MessageFormat) -> Any:
-        """Return the JSON of a value, as Kafka writes it. The value is not null."""
+    def to_json(self, value: Any, message_format: MessageFormat) -> Any:
+        """Return the JSON of a value, as Kafka writes it. The value must not be None."""
         return value
 
     @abstractmethod
-    def from_json(self, value: Any, form: MessageFormat) -> Any:
+    def from_json(self, value: Any, message_format: MessageFormat) -> Any:
         """Return the Python value of a JSON value. Raises UsageError if the JSON value has a wrong type."""
 
 
-def length_reader(form: MessageFormat, classic: struct.Struct) -> Callable[[bytes, int], tuple[int, int]]:
-    """Return the function that reads a length or count. A negative result means null.
+def length_reader(message_format: MessageFormat, fixed_size: struct.Struct) -> Callable[[bytes, int], tuple[int, int]]:
+    """Return the function that reads a length or count. A negative length means null.
 
-    `classic` is the format of the number in a version that is not flexible: int16 or int32.
+    `fixed_size` reads the length in a version that is not flexible: INT16_LENGTH or INT32_LENGTH.
     """
-    if form.flexible:
+    if message_format.flexible:
 
         def read_compact(buffer: bytes, position: int) -> tuple[int, int]:
             length, position = read_uvarint(buffer, position)
             return signed32(length - 1), position
 
         return read_compact
-    unpack = classic.unpack_from
-    size = classic.size
-    return lambda buffer, position: (unpack(buffer, position)[0], position + size)
+    unpack = fixed_size.unpack_from
+    byte_count = fixed_size.size
+    return lambda buffer, position: (unpack(buffer, position)[0], position + byte_count)
 
 
-def length_writer(form: MessageFormat, classic: struct.Struct) -> Callable[[bytearray, int], None]:
-    """Return the function that writes a length or count. -1 means null. `classic` is as in `length_reader`."""
-    if form.flexible:
+def length_writer(message_format: MessageFormat, fixed_size: struct.Struct) -> Callable[[bytearray, int], None]:
+    """Return the function that appends a length or count to a buffer. A length of -1 means null.
+
+    `fixed_size` writes the length in a version that is not flexible: INT16_LENGTH or INT32_LENGTH.
+    """
+    if message_format.flexible:
         return lambda out, length: write_uvarint(out, length + 1)
-    pack = classic.pack
+    pack = fixed_size.pack
     return lambda out, length: out.extend(pack(length))
 
 
-def refuse_null(position: int) -> InvalidRecord:
-    """Return the error for a null in a field that cannot be null."""
+def make_null_error(position: int) -> InvalidRecord:
+    """Return the error for a null in a field that cannot be null. `position` is the position of the length."""
     error = InvalidRecord("expected a value that is not null, found a negative length", position=position)
     return error.with_cause("null")
 
 
-def refuse_length(type_name: str, length: int, bytes_left: int, position: int) -> InvalidRecord:
-    """Return the error for a length that is larger than the number of bytes after it (`bytes_left`)."""
+def make_length_error(type_name: str, length: int, bytes_left: int, position: int) -> InvalidRecord:
+    """Return the error for a length that is larger than `bytes_left`, the number of bytes after the length.
+
+    `position` is the position of the length.
+    """
     error = InvalidRecord(f"expected {type_name} of length {length}, found {bytes_left} more bytes", position=position)
     return error.with_cause("bytes", length, bytes_left)

@@ -31,9 +31,11 @@ def find_end(log: Log, position: Position, sizes: Mapping[str, int] | None = Non
     If `sizes` is given, it contains a number of bytes for each file path, and only these bytes of the files are read.
     """
     if sizes is not None:
-        log = log.part({segment: ByteRange(0, sizes.get(file_of(log, segment), 0)) for segment in log.segments})
+        log = log.select_ranges(
+            {segment: ByteRange(0, sizes.get(file_of(log, segment), 0)) for segment in log.segments}
+        )
     try:
-        for found in log.after(position):
+        for found in log.read_after(position):
             found.parse()
             position = found.end
     except (InvalidLog, MissingSegment):
@@ -49,7 +51,7 @@ def read_until(log: Log, position: Position, end_offset: int) -> Iterator[NewBat
     changed. Raises UsageError if a file was deleted.
     """
     try:
-        for found in log.after(position):
+        for found in log.read_after(position):
             if found.frame.base_offset >= end_offset:
                 return
             yield _parse(found)

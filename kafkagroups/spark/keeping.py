@@ -24,8 +24,8 @@ from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.states import advance_shard
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.segments import log_of_buffers
-from kafkagroups.records import versions
-from kafkagroups.records.versions import Dialect
+from kafkagroups.records import dialects
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.spark.session import register, session as get_session
 from kafkagroups.tables.rows import partition_number
 
@@ -73,7 +73,7 @@ def keep(
     UsageError
         The coordinator is unknown, or the folder contains other files or a snapshot of another coordinator.
     """
-    dialect = versions.dialect(coordinator, kafka)
+    dialect = dialects.dialect(coordinator, kafka)
     directory = Path(folder).absolute()
     files.prepare_folder(directory)
     if files.has_snapshot(directory):

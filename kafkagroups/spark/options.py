@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.engines import ENGINES
-from kafkagroups.records.versions import dialect
+from kafkagroups.records.dialects import dialect
 from kafkagroups.tables.columns import Column, arrow_schema, columns_of
 
 FORMAT = "consumer_offsets"

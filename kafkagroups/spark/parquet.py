@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import describe_failure
 from kafkagroups.log.locations import local_path
-from kafkagroups.records.versions import Dialect
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.spark.session import session, task_errors
 from kafkagroups.spark.tables import load
 from kafkagroups.tables.parquet import TABLES, WrittenTables

@@ -33,7 +33,7 @@ from kafkagroups.log.batch import Batch
 from kafkagroups.log.locations import find_logs, local_path
 from kafkagroups.log.position import Position
 from kafkagroups.log.segments import Log
-from kafkagroups.records import versions
+from kafkagroups.records import dialects
 from kafkagroups.spark.growth import NewBatch, files_of, find_end, read_until, size_of
 from kafkagroups.spark.options import Options
 from kafkagroups.spark.tasks import distribute, freeze_objects
@@ -105,7 +105,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                         f"partition {partition} was deleted; the query needs its offsets {start_offset} to {end_offset}"
                     )
                 position = self._position_at(int(partition), start_offset)
-                unread_files = files_of(log)[log.first_segment(position) :]
+                unread_files = files_of(log)[log.find_segment(position) :]
                 unread_bytes = sum(size_of(path) for path in unread_files) - position.byte
                 sized_logs.append((unread_bytes, (log, position, end_offset)))
         return [StreamTask(logs) for logs in distribute(sized_logs, self.options.tasks)] if sized_logs else []
@@ -127,7 +127,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         assert isinstance(partition, StreamTask)
         schema = to_arrow_schema(self.schema, timezone="UTC")
-        dialect = versions.dialect(self.options.coordinator, self.options.kafka)
+        dialect = dialects.dialect(self.options.coordinator, self.options.kafka)
         for log, position, end_offset in partition.logs:
             if self.options.table == "batches":
                 batches = _raw_batches(log, position, end_offset)

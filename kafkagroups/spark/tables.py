@@ -15,7 +15,7 @@ from kafkagroups.loading.load import load_logs, open_for_load
 from kafkagroups.log.locations import find_logs
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
-from kafkagroups.records.versions import Dialect
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.spark.session import register, session as get_session, task_errors
 from kafkagroups.tables.columns import columns_of
 

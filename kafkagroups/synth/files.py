@@ -17,8 +17,8 @@ import numpy as np
 from crc32c import crc32c
 
 from kafkagroups.log.compression import CompressionType, compress
-from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_AT
-from kafkagroups.log.record_batch import ATTRIBUTES_AT, CRC_AT, CRC_FROM, HEADER_SIZE
+from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_POSITION
+from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSITION, HEADER_SIZE
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.synth.events import count_batch_records
 from kafkagroups.synth.names import TOPICS, Array, format_digits
@@ -140,7 +140,7 @@ def _build_batches(
         starts = np.concatenate([[0], ends[:-1]])
     data = out.data
     bounds = zip(starts.tolist(), ends.tolist(), strict=True)
-    _view_unaligned(out, ">u4")[starts + CRC_AT] = [crc32c(data[start + CRC_FROM : end]) for start, end in bounds]
+    _view_unaligned(out, ">u4")[starts + CRC_POSITION] = [crc32c(data[start + CRC_FROM : end]) for start, end in bounds]
     return data, ends
 
 
@@ -203,8 +203,8 @@ def _compress_batches(
         if not is_uncompressed:
             body = compress(codec, body)
             # The field "size" counts the bytes after the fields "offset" and "size" (LOG_OVERHEAD).
-            header[SIZE_AT : SIZE_AT + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(body)).to_bytes(4, "big")
-            header[ATTRIBUTES_AT + 1] |= codec  # The attributes are two bytes. The codec is in the second byte.
+            header[SIZE_POSITION : SIZE_POSITION + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(body)).to_bytes(4, "big")
+            header[ATTRIBUTES_POSITION + 1] |= codec  # The attributes are two bytes. The codec is in the second byte.
         out += header + body
         new_ends.append(len(out))
     return np.frombuffer(out, "u1"), np.array(new_ends)

@@ -13,9 +13,9 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.log.batch import NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.segments import Log
 from kafkagroups.records.control import ControlType, decode_control_key
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import to_json
 from kafkagroups.records.serde import decode
-from kafkagroups.records.versions import Dialect
 from kafkagroups.tables.group_json import description_json, sorted_pending, subscribed_and_assigned
 from kafkagroups.tables.offset_fields import offset_values
 

@@ -17,7 +17,7 @@ import kafkagroups as kg
 from kafkagroups import synth
 from kafkagroups.api import compact
 from kafkagroups.errors import InvalidLog, InvalidRecord
-from kafkagroups.log.batches import batch_at
+from kafkagroups.log.batches import parse_batch_at
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segment_file import segment_name
@@ -120,7 +120,7 @@ def _write_crafted(log: Path, folder: Path) -> None:
         with open(place / segment.name, "wb") as out:
             try:
                 while position < len(data):
-                    batch = batch_at(data, position)
+                    batch = parse_batch_at(data, position)
                     if not batch.is_valid or batch.magic != 2:
                         break
                     out.write(_encoded(batch, batch.records))

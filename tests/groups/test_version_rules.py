@@ -8,7 +8,7 @@ import pytest
 import kafkagroups as kg
 from kafkagroups.log.batch import CONTROL, TRANSACTIONAL, LogRecord
 from kafkagroups.log.record_batch import encode_batch
-from kafkagroups.records import versions
+from kafkagroups.records import dialects, versions
 from tests.captured import captured, rows
 
 
@@ -226,8 +226,8 @@ def test_the_java_coordinators_before_4_3():
 
 
 def test_the_table_of_versions_says_what_the_classic_coordinator_reads():
-    """The docstring of records/versions.py gives the highest value versions. Each line counts up to the next one."""
-    table = versions.__doc__.partition("    classic  ")[2].partition("    new ")[0]
+    """The docstring of records/dialects.py gives the highest value versions. Each line counts up to the next one."""
+    table = dialects.__doc__.partition("    classic  ")[2].partition("    new ")[0]
     read = {}
     lines = []
     for line in table.splitlines():

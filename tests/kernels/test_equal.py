@@ -19,9 +19,9 @@ from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.log.stop import Stop
+from kafkagroups.records.dialects import dialect
 from kafkagroups.records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kafkagroups.records.serde import Record, encode
-from kafkagroups.records.versions import dialect
 from tests.captured import captured
 from tests.cases import case
 from tests.kernels.random_logs import passing_keys, random_log

@@ -10,7 +10,7 @@ import kafkagroups as kg
 from kafkagroups.log import frames as framing
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.batches import read_batches
-from kafkagroups.log.frames import FrameState, frames, read_frames
+from kafkagroups.log.frames import FrameState, find_frames, read_frames
 from kafkagroups.log.position import Position
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segment_file import ByteRange, segment_name
@@ -36,7 +36,7 @@ def test_the_last_frame_tells_what_follows_the_batches(tail, piece_bytes, monkey
     monkeypatch.setattr(framing, "_PIECE_BYTES", piece_bytes)
     content, state = TAILS[tail]
     data = b"".join(BATCHES) + content
-    found = list(frames(data))
+    found = list(find_frames(data))
     assert [frame.base_offset for frame in found[:5]] == [0, 1, 2, 3, 4]
     assert [frame.size for frame in found[:5]] == [len(batch) for batch in BATCHES]
     assert found[-1].state is state
@@ -54,7 +54,7 @@ def test_any_bytes_have_the_same_frames_in_memory_and_in_a_file(data, piece_byte
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(framing, "_PIECE_BYTES", piece_bytes)
         in_file = [frame for frame, _ in read_frames(BytesIO(content))]
-    in_memory = list(frames(content))
+    in_memory = list(find_frames(content))
     assert [frame[0] for frame in in_file] == [frame[0] for frame in in_memory]
     assert [frame.state for frame in in_file] == [frame.state for frame in in_memory]
     for frame, following in pairwise(in_memory):
@@ -70,11 +70,11 @@ def test_what_is_new_after_a_position(on_disk, tmp_path):
         for name, content in contents.items():
             (tmp_path / name).write_bytes(content)
         log = kg.open_log(tmp_path)
-    found = list(log.after(None))
+    found = list(log.read_after(None))
     assert [each.data for each in found] == BATCHES
     for number, each in enumerate(found):
         for position in (each.end, Position(each.end.next_offset), each.end._replace(inode=-2)):
-            assert [new.data for new in log.after(position)] == BATCHES[number + 1 :]
+            assert [new.data for new in log.read_after(position)] == BATCHES[number + 1 :]
 
 
 def test_a_part_of_a_log_keeps_the_positions_of_its_file(tmp_path):
@@ -85,7 +85,7 @@ def test_a_part_of_a_log_keeps_the_positions_of_its_file(tmp_path):
     (tmp_path / segment_name(0)).write_bytes(damaged)
     log = kg.open_log(tmp_path)
     start = len(BATCHES[0])
-    part = log.part({log.segments[0]: ByteRange(start, len(damaged))}, 1)
+    part = log.select_ranges({log.segments[0]: ByteRange(start, len(damaged))}, 1)
     (batch,) = part
     assert (batch.position, batch.base_offset) == (start, 1)
     assert (part.damage.position, part.damage.offset) == (third, 2)

@@ -6,7 +6,7 @@ import functools
 from hypothesis import strategies as st
 
 import kafkagroups as kg
-from kafkagroups.records.fields import Message, TaggedField, field_specs, layout
+from kafkagroups.records.fields import Message, TaggedField, field_specs, make_format
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.structs import Struct
 from kafkagroups.records.text import uuid_text
@@ -48,7 +48,7 @@ def filled(cls, version, rules, size=1):
 
     Arrays inside arrays have one element, so that the message stays small.
     """
-    form = layout(cls, version, rules.version)
+    form = make_format(cls, version, rules.version)
     fields = {spec.name: _full(spec.wire, form, rules, size) for spec in field_specs(cls) if spec.is_in(form)}
     return cls(**fields, unknown_tagged_fields=(TaggedField(99, b"unknown"),) if form.flexible else ())
 
@@ -57,7 +57,7 @@ def _full(wire, form, rules, size):
     if isinstance(wire, Struct):
         return filled(wire.cls, form.version, rules, size)
     if isinstance(wire, Array):
-        return (_full(wire.of, form, rules, min(size, 1)),) * size
+        return (_full(wire.element_type, form, rules, min(size, 1)),) * size
     if isinstance(wire, String):
         return "é" + "x" * (size - 2) if size > 1 else "x" * size
     if isinstance(wire, Bytes):
@@ -77,7 +77,7 @@ def records(draw, rules, text=names):
 
 def messages(cls, version, kafka, text=names):
     """Return a strategy for the messages of this class and version that this Kafka version can write."""
-    form = layout(cls, version, kafka)
+    form = make_format(cls, version, kafka)
     present = [spec for spec in field_specs(cls) if spec.is_in(form)]
     fields = {spec.name: _field(spec, form, text) for spec in present}
     if form.flexible:
@@ -96,7 +96,7 @@ def _values(wire, form, text):
     if isinstance(wire, Struct):
         return messages(wire.cls, form.version, form.kafka, text)
     if isinstance(wire, Array):
-        return st.lists(_values(wire.of, form, text), max_size=3).map(tuple)
+        return st.lists(_values(wire.element_type, form, text), max_size=3).map(tuple)
     if isinstance(wire, Int):
         return st.integers(wire.minimum, wire.maximum)
     if isinstance(wire, Uuid):

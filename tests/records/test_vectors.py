@@ -15,7 +15,7 @@ from kafkagroups.records.control import (
     encode_control_key,
     encode_end_transaction_marker,
 )
-from kafkagroups.records.fields import field_specs, layout
+from kafkagroups.records.fields import field_specs, make_format
 from kafkagroups.records.offset_commit import OffsetCommitValue
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.structs import Struct, from_json as fields_from_json, to_json as fields_to_json, writer
@@ -217,7 +217,7 @@ def test_declared_types_and_fields_are_those_of_kafkas_schemas():
 
 def assert_declared(cls, versions):
     for version, schema in versions.items():
-        form = layout(cls, int(version), (4, 3, 1))
+        form = make_format(cls, int(version), (4, 3, 1))
         assert form.flexible == schema["flexible"], cls
         assert [described(spec, form) for spec in field_specs(cls) if spec.is_in(form)] == [
             wanted(field) for field in schema["fields"] + schema.get("tagged_fields", [])
@@ -235,13 +235,13 @@ def wire(kind, form, nullable):
     """Return Kafka's name of a wire type, for a struct with its fields."""
     if isinstance(kind, Struct):
         inner = [described(spec, form) for spec in field_specs(kind.cls) if spec.is_in(form)]
-        prefix = "(uvarint prefix)" if kind.tagged else "(int8 prefix)"
+        prefix = "(uvarint prefix)" if kind.is_tagged else "(int8 prefix)"
         return ("NULLABLE_STRUCT" + prefix if nullable else "STRUCT", inner)
     if isinstance(kind, Int | Uuid):
         return kind.name.upper()
     name = "ARRAY" if isinstance(kind, Array) else kind.name.upper()
     name = ("COMPACT_" if form.flexible else "") + ("NULLABLE_" if nullable else "") + name
-    return (name, wire(kind.of, form, False)) if isinstance(kind, Array) else name
+    return (name, wire(kind.element_type, form, False)) if isinstance(kind, Array) else name
 
 
 def wanted(field):

@@ -7,7 +7,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.anatomy.written_by import describe_writers, writers_of
-from kafkagroups.records.versions import parse_writer, value_version
+from kafkagroups.records.written_values import parse_writer, value_version
 from tests.captured import captured
 from tests.cases import case
 from tests.cli.conftest import run as command  # noqa: F401  # a fixture

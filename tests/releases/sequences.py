@@ -11,6 +11,7 @@ from kafkagroups.log.batch import CONTROL, NO_PRODUCER_ID, TRANSACTIONAL, LogRec
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.records import consumer_group as consumer, share_group as share, streams_group as streams
 from kafkagroups.records.control import ControlType, encode_control_key, encode_end_transaction_marker
+from kafkagroups.records.dialects import dialect
 from kafkagroups.records.fields import Message
 from kafkagroups.records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from kafkagroups.records.offset_commit import (
@@ -20,7 +21,6 @@ from kafkagroups.records.offset_commit import (
     OffsetCommitValue,
 )
 from kafkagroups.records.serde import RECORD_TYPES, Record, encode
-from kafkagroups.records.versions import dialect
 from kafkagroups.records.wire import UUID
 
 GROUPS = ("g", "h")

@@ -11,7 +11,7 @@ from kafkagroups.kernels import layout
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.snapshots import Snapshot, advance_shard, files
 from kafkagroups.log.segments import log_of_buffers
-from kafkagroups.records.versions import dialect
+from kafkagroups.records.dialects import dialect
 from tests.kernels.random_logs import passing_keys, random_log
 
 NUMBERS = (-(1 << 63), -(1 << 40), -2, -1, 0, 1, 3, 20, 1 << 20, 40 << 20 | 20, 1 << 32, 1 << 52, (1 << 63) - 1)

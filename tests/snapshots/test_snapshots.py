@@ -16,7 +16,7 @@ from kafkagroups.loading.load import load_logs
 from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.states import advance_shard
 from kafkagroups.log.segments import log_of_buffers
-from kafkagroups.records.versions import dialect
+from kafkagroups.records.dialects import dialect
 from tests.captured import captured
 from tests.cases import case
 from tests.kernels.random_logs import random_log

@@ -25,8 +25,8 @@ from kafkagroups.loading.load import add_shard
 from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.states import advance_shard
 from kafkagroups.log.segments import Log, open_logs
-from kafkagroups.records import versions
-from kafkagroups.records.versions import Dialect
+from kafkagroups.records import dialects
+from kafkagroups.records.dialects import Dialect
 
 __all__ = ["Snapshot", "advance_shard", "take_snapshot"]
 
@@ -130,7 +130,7 @@ class Snapshot:
             The bytes of the snapshot are damaged.
         """
         manifest = files.read_manifest(Path(folder))
-        dialect = versions.dialect(manifest.coordinator, manifest.kafka)
+        dialect = dialects.dialect(manifest.coordinator, manifest.kafka)
         shards = {
             partition: files.read_shard(Path(folder, file), partition, dialect)
             for partition, (file, _) in manifest.partitions.items()
@@ -145,4 +145,4 @@ def take_snapshot(
 
     The parameters have the same meaning as in `kafkagroups.load`, and the function raises UsageError in the same cases.
     """
-    return Snapshot(versions.dialect(coordinator, kafka), {}).advance(path, engine=engine)
+    return Snapshot(dialects.dialect(coordinator, kafka), {}).advance(path, engine=engine)

@@ -29,7 +29,7 @@ from kafkagroups.groups.modern_group import ModernGroup
 from kafkagroups.groups.new_shard import NewShard
 from kafkagroups.groups.offsets import Offsets
 from kafkagroups.groups.shard import LoadedPartition, Shard
-from kafkagroups.records.versions import Dialect
+from kafkagroups.records.dialects import Dialect
 
 FORMAT = 4
 """The version of the format of `snapshot.json` and of the partitions' files."""

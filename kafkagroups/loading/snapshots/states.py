@@ -22,7 +22,7 @@ from kafkagroups.loading.engines import PYTHON, Engine, engine_of
 from kafkagroups.log.position import Position
 from kafkagroups.log.segment_file import ByteRange
 from kafkagroups.log.segments import Damage, Log
-from kafkagroups.records.versions import Dialect
+from kafkagroups.records.dialects import Dialect
 
 
 def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, engine: Engine) -> Shard:
@@ -85,9 +85,9 @@ def _find_new_part(log: Log, first_offset: int | None) -> tuple[Log | None, Dama
             elif first_offset is None or end > first_offset:
                 ranges[segment] = ByteRange(batch.frame.position, batch.frame.end)
     except InvalidLog as error:
-        damage = log.damage_of(error, max(end, start_offset))
+        damage = log.describe_damage(error, max(end, start_offset))
     if first_offset is not None and end < first_offset and not damage:
         raise UsageError(
             f"{log.path}: the log ends at offset {end}; a snapshot taken at offset {first_offset} is of another log"
         )
-    return (log.part(ranges, start_offset) if ranges else None), damage
+    return (log.select_ranges(ranges, start_offset) if ranges else None), damage

@@ -1,0 +1,246 @@
+"""Dialects: which records a group coordinator reads, by Kafka version.
+
+Kafka has two group coordinators: the classic coordinator (Scala, up to 3.9) and the new coordinator (Java, from 3.7
+on). In 3.7 to 3.9, the new coordinator is a preview. A dialect is the reading rules of one coordinator and one Kafka
+version.
+
+If a coordinator refuses a record, the load of the whole partition fails. A record that a coordinator skips has no
+effect. The table shows which record types (key types) and value versions the coordinators read. Each line begins with
+the first Kafka version that has a change. What a line does not mention is the same as in the line above. "offset values
+0-1" means that the coordinator reads offset records with value versions 0 and 1:
+
+    classic  0     offset values 0                        key type 0; other types are refused
+             0.9   offset values 0-1, group values 0      key types 0-2; other types are refused
+             0.10.1                   group values 0-1
+             2.1   offset values 0-3, group values 0-2
+             2.3                      group values 0-3
+             3.4                      group values 0-4
+             3.4.1 offset values 0-4                      other types are skipped
+    new      3.7   types 0-8; a value of an unknown version is read like the nearest known version
+             4.0   offset and group values up to 4; type 0 has the values of type 1
+             4.1   type 0 has value version 0 only; offset values have the topic id (tag 0)
+
+`READ_TYPES` lists the versions that read each record type above 2. refusals.py lists the records that the new
+coordinator refuses only in some releases.
+Source: GroupMetadataManager.scala (tags 0.9.0.1 to 3.9), GroupCoordinatorRecordSerde.java, records of captured
+brokers, and records that Kafka's own code of nine versions (0.8.2.2 to 4.3.1) wrote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal, cast
+
+from kafkagroups.errors import UsageError
+from kafkagroups.records.versions import (
+    FIRST_WITH_NEW_COORDINATOR,
+    FIRST_WITHOUT_CLASSIC_COORDINATOR,
+    NEWEST,
+    STEP_BEFORE_2_1,
+    Version,
+    VersionRange,
+    parse_newest_patch,
+    parse_release,
+)
+
+Coordinator = Literal["classic", "new"]
+
+DEFAULT_KAFKA: dict[Coordinator, str] = {"classic": "3.9.2", "new": "4.3.1"}
+"""The Kafka version that `dialect` uses for each coordinator if the caller names no version."""
+
+CHECKED_VERSIONS: dict[Coordinator, tuple[str, ...]] = {
+    "classic": ("0.8.2.2", "0.9.0.1", "0.10.2.2", "1.0.1", "2.3.1", "2.8.2", "3.9.2"),
+    "new": (
+        "3.9.2",
+        "4.0.0",
+        "4.0.1",
+        "4.0.2",
+        "4.1.0",
+        "4.1.1",
+        "4.1.2",
+        "4.2.0",
+        "4.2.1",
+        "4.3.0",
+        "4.3.1",
+        "4.4.0",
+    ),
+}
+"""The versions for which this package's load was compared with a broker of the same version, oldest first."""
+
+CLASSIC_CHANGES: tuple[Version, ...] = (
+    (0, 9),
+    (0, 10, 1),
+    (1, 0, 1),
+    (2, 0, 1),
+    (2, 1),
+    (2, 3),
+    (2, 7),
+    (3, 0),
+    (3, 4),
+    (3, 4, 1),
+)
+"""The versions that changed how the classic coordinator loads a log. Versions between two changes load a log alike."""
+
+_CONSUMER_TYPES = VersionRange(FIRST_WITH_NEW_COORDINATOR, NEWEST)
+_SHARE_TYPES = VersionRange((4, 0), NEWEST)
+_STREAMS_TYPES = VersionRange((4, 1), NEWEST)
+
+READ_TYPES: dict[int, VersionRange] = {
+    **dict.fromkeys((3, 4, 5, 6, 7, 8), _CONSUMER_TYPES),
+    16: VersionRange((4, 0), NEWEST),
+    9: VersionRange((4, 0), (4, 1)),
+    **dict.fromkeys((10, 11, 12, 13, 14, 15), _SHARE_TYPES),
+    **dict.fromkeys((17, 19, 20, 21, 22, 23), _STREAMS_TYPES),
+}
+"""For each record type above 2, the Kafka versions whose new coordinator reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The rules by which one coordinator of one Kafka version reads records.
+
+    Attributes
+    ----------
+    coordinator
+        "classic" or "new".
+    kafka
+        The Kafka version as text.
+    version
+        The Kafka version, as numbers, whose fields the coordinator reads.
+    offset_values
+        The highest value version of offset records (type 1) that the coordinator reads.
+    group_values
+        The highest value version of group records (type 2) that the coordinator reads; -1 if it reads no group records.
+    type0_values
+        The highest value version of old offset records (type 0) that the coordinator reads.
+    skips_unknown_types
+        Whether the coordinator skips a record of an unknown type. Otherwise it refuses the record.
+    reads_unknown_versions
+        Whether the coordinator reads a value of an unknown version like a value of the nearest known version. Otherwise
+        it refuses the record.
+    rules_of
+        None if this version is in `CHECKED_VERSIONS`. Otherwise, the nearest version in this list that has the same
+        rules. If the list has no such version, `rules_of` is this version: its rules come only from Kafka's source.
+    """
+
+    coordinator: Coordinator
+    kafka: str
+    version: Version
+    offset_values: int
+    group_values: int
+    type0_values: int
+    skips_unknown_types: bool
+    reads_unknown_versions: bool = False
+    rules_of: str | None = None
+
+    def since(self, *version: int) -> bool:
+        """Return whether the coordinator has a rule that Kafka added in `version`.
+
+        The new coordinator has all these rules.
+        """
+        return self.coordinator == "new" or self.version >= version
+
+
+def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
+    """Return the reading rules of a coordinator.
+
+    Parameters
+    ----------
+    coordinator
+        "classic" or "new".
+    kafka
+        The Kafka version, such as "4.3.1". "4.3" means the newest patch release of 4.3. None means 3.9.2 for the
+        classic coordinator, and 4.3.1 for the new coordinator.
+
+    Returns
+    -------
+    Dialect
+        The rules. Pass them as `reader_of` to `decode` and other functions.
+
+    Raises
+    ------
+    UsageError
+        The coordinator or the version does not exist, or the version does not have this coordinator.
+
+    Examples
+    --------
+    >>> dialect("classic", "2.8.2").group_values
+    3
+    """
+    if coordinator not in ("classic", "new"):
+        raise UsageError(f'the coordinator is "classic" or "new", not {coordinator!r}')
+    known_coordinator = cast(Coordinator, coordinator)
+    text = DEFAULT_KAFKA[known_coordinator] if kafka is None else kafka
+    version = parse_newest_patch(text)
+    if known_coordinator == "classic" and version >= FIRST_WITHOUT_CLASSIC_COORDINATOR:
+        raise UsageError(f"Kafka {text} has no classic coordinator; the last version with it is 3.9.2")
+    if known_coordinator == "new" and version < FIRST_WITH_NEW_COORDINATOR:
+        raise UsageError(f"Kafka {text} has no new coordinator; the first version with it is 3.7")
+    built = build_dialect(known_coordinator, version, text)
+    is_preview = known_coordinator == "new" and version < FIRST_WITHOUT_CLASSIC_COORDINATOR
+    return replace(built, reads_unknown_versions=is_preview, rules_of=_find_rules(known_coordinator, version))
+
+
+@cache
+def _find_rules(coordinator: Coordinator, version: Version) -> str | None:
+    """Return the attribute `rules_of` of the dialect of a version."""
+    text_of = {parse_release(text): text for text in CHECKED_VERSIONS[coordinator]}
+    if version in text_of:
+        return None
+    older = max((checked for checked in text_of if checked < version), default=None)
+    if older is not None and not _has_changes(coordinator, older, version):
+        return text_of[older]
+    newer = min((checked for checked in text_of if checked > version), default=None)
+    if newer is not None and not _has_changes(coordinator, version, newer):
+        return text_of[newer]
+    return ".".join(map(str, version))
+
+
+def _has_changes(coordinator: Coordinator, older: Version, newer: Version) -> bool:
+    """Return whether the coordinator's reading rules changed between two versions."""
+    return coordinator == "classic" and any(older < change <= newer for change in CLASSIC_CHANGES)
+
+
+def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dialect:
+    """Return the reading rules of a version, even if this version does not have the coordinator.
+
+    `kafka` is the version as text. kafkagroups/kafka_tools needs this function, because Kafka's own tools of 3.8 and
+    3.9 already read records as the new coordinator does.
+    """
+    if coordinator == "new":
+        return Dialect(
+            coordinator="new",
+            kafka=kafka,
+            version=version,
+            offset_values=4,
+            group_values=4,
+            type0_values=0 if version >= (4, 1) else 4,
+            skips_unknown_types=True,
+        )
+    offset_values = _find_newest_rule(version, {(3, 4, 1): 4, (2, 1): 3, STEP_BEFORE_2_1: 2, (0, 9): 1, (0,): 0})
+    group_values = _find_newest_rule(
+        version, {(3, 4): 4, (2, 3): 3, STEP_BEFORE_2_1: 2, (0, 10, 1): 1, (0, 9): 0, (0,): -1}
+    )
+    return Dialect(
+        coordinator="classic",
+        kafka=kafka,
+        # The classic coordinator never reads tag 0 of an offset value, even if `version` is above 3.9.
+        version=min(version, (3, 9)),
+        offset_values=offset_values,
+        group_values=group_values,
+        type0_values=offset_values,
+        skips_unknown_types=version >= (3, 4, 1),
+    )
+
+
+def _find_newest_rule(version: Version, rules: dict[Version, int]) -> int:
+    """Return the value of the newest rule that a version has.
+
+    `rules` contains the value of each rule by the version that added the rule. The newest rule is first.
+    """
+    return next(value for since, value in rules.items() if version >= since)
+
+
+DEFAULT_DIALECT = dialect()
+"""The reading rules of Kafka 4.3.1's new coordinator."""

@@ -253,7 +253,16 @@ def _spans_of_length_and_content(
     yield _span_of_length(wire, message_format, length, data[position:start], position, path)
     if isinstance(wire, Array):
         for index in range(max(length, 0)):
-            for span in _spans_of_field(wire.element_type, message_format, False, data, start, f"{path}[{index}]", doc):
+            element_spans = _spans_of_field(
+                wire.element_type,
+                message_format,
+                nullable=False,
+                data=data,
+                position=start,
+                path=f"{path}[{index}]",
+                doc=doc,
+            )
+            for span in element_spans:
                 yield span
                 start = span.end
     elif length > 0:

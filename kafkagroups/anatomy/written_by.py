@@ -20,7 +20,7 @@ from kafkagroups.records.wire_base import Wire
 from kafkagroups.records.written_values import find_written_values
 
 TOPIC_ID_IN_TRANSACTIONS: Version = (4, 4)
-"""The first version whose transactional commits have a topic id. Plain commits have it since 4.1."""
+"""The first version whose transactional commits have a topic id. Other commits have a topic id since 4.1."""
 
 
 def writers_of(record: Record, *, is_transactional: bool = False) -> VersionRange:
@@ -55,7 +55,7 @@ def _writers_of_tombstone(record_type: int) -> VersionRange:
 def _writers_of_value(
     record_type: int, value_version: int | None, has_expire_timestamp: bool, first_version: Version
 ) -> VersionRange:
-    """Return the Kafka versions that can have written a value of a value version.
+    """Return the Kafka versions that can have written a value with a value version and certain fields.
 
     `first_version` is the first Kafka version that has all fields that are set in the value.
     """

@@ -1,9 +1,9 @@
 """The cleaner's open transactions: which batches were aborted, and which markers are unused.
 
 A pass is one run of the cleaner over a log (cleaner.py). A marker is the control record that commits or aborts a
-transaction. A marker is unused if the pass has read no data batch of its transaction: earlier passes have removed all
-of them. The marker is still used in the pass that removes these batches, because this pass reads the batches. An empty
-batch counts as a batch of the transaction, too.
+transaction. A marker is unused if the pass has read no data batch of its transaction, for example because earlier
+passes have removed all its batches. In the pass that removes the last of these batches, the marker is still used,
+because this pass reads the batch. An empty batch counts as a batch of the transaction, too.
 Source: CleanedTransactionMetadata.java (4.3.1).
 """
 
@@ -18,9 +18,9 @@ from kafkagroups.records.control import ControlType
 
 
 class CleanedTransactions:
-    """The transactions that are open at the current batch, while a pass reads the log from the start to the end.
+    """The transactions that are open at the current batch, while a pass reads batches in the order of the log.
 
-    `aborted` are all aborted transactions of the log.
+    `aborted` are the aborted transactions whose markers the pass will read.
     """
 
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:

@@ -75,7 +75,7 @@ class CleanerConfig:
     first_dirty
         The Kafka offset where the dirty part begins. None means the start of the log.
     first_uncleanable
-        The Kafka offset where the dirty part ends. None means the highest offset at which Kafka lets this part end.
+        The Kafka offset where the dirty part ends. None means the highest offset that Kafka allows (`read_log`).
     segment_bytes
         The largest number of bytes of the segments that become one segment.
     map_entries

@@ -144,7 +144,7 @@ def _check_frame(data: BytesLike, position: int, any_magic: bool) -> Frame:
 
 def _make_broken_frame(data: BytesLike, position: int, state: FrameState, reason: str) -> Frame:
     """Return the frame of all bytes from a position on. Its state is `state`, or ZEROS if these bytes are all zero."""
-    # This check is faster with the first bytes alone, and these bytes are usually not zero.
+    # To check all bytes takes time. Usually the first bytes are not zero, so these bytes are checked first.
     if not any(memoryview(data)[position : position + LOG_OVERHEAD]) and is_zeros(data, position):
         state = FrameState.ZEROS
     return Frame(position, len(data) - position, -1, -1, -1, state, reason)

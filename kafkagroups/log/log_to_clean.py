@@ -89,8 +89,7 @@ def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, r
         readable = readable[: log.segments.index(log.damage.file) + 1]
     active_base = readable[-1].base_offset
     log_end = max(log_end, active_base)
-    is_in_log = first_dirty is not None and log.start_offset <= first_dirty <= log_end
-    if first_dirty is None or not is_in_log:
+    if first_dirty is None or first_dirty < log.start_offset or first_dirty > log_end:
         first_dirty = log.start_offset
     limit = first_uncleanable
     if limit is None:

@@ -135,7 +135,10 @@ def _parse_message(data: bytes) -> LogRecord:
 
 
 def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
-    """Return a key or value, and the position after it. Its length is at `position`; a negative length means None."""
+    """Return a key or value, and the position after it.
+
+    The length of the key or value is at `position`, before its bytes. A negative length means None.
+    """
     (length,) = _length.unpack_from(data, position)
     position += _length.size
     if length < 0:

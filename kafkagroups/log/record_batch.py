@@ -155,9 +155,10 @@ def _parse_record(data: bytes, start: int, batch: Batch, append_time: int | None
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    """Return a key or value, and the position after it. Its length is at `position`; a negative length means None.
+    """Return a key or value, and the position after it.
 
-    `end` is the position after the record that contains the key or value.
+    The length of the key or value is at `position`, before its bytes. A negative length means None. `end` is the
+    position after the record that contains the key or value.
     """
     length, position = read_varint(data, position)
     if length < 0:

@@ -73,7 +73,7 @@ class Log:
     ranges
         A byte range for some segments, by path. Only this range of the segment belongs to the log.
     size
-        The number of bytes of all segments. If the caller does not know it, it is computed when it is first used.
+        The number of bytes of all segments. If the caller does not pass it, each access computes it.
     start_offset
         The base offset in the first segment's name; 0 if the file is not named like a segment.
     damage

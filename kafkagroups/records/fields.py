@@ -35,10 +35,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 from kafkagroups.records.versions import NEWEST, Version, parse_release
-from kafkagroups.records.wire_base import MessageFormat, Wire
-
-NEWEST_VERSION = 2**15 - 1
-"""The largest possible version number of a message."""
+from kafkagroups.records.wire_base import NEWEST_VERSION, MessageFormat, Wire
 
 
 class TaggedField(NamedTuple):

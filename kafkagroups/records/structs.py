@@ -18,11 +18,11 @@ from operator import attrgetter
 from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
-from kafkagroups.records.fields import NEWEST_VERSION, FieldSpec, M, Message, TaggedField, field_specs, make_format
+from kafkagroups.records.fields import FieldSpec, M, Message, TaggedField, field_specs, make_format
 from kafkagroups.records.refusals import TOO_MANY_TAGS
 from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
 from kafkagroups.records.versions import NEWEST, Version
-from kafkagroups.records.wire_base import MessageFormat, Reader, Wire, Writer
+from kafkagroups.records.wire_base import NEWEST_VERSION, MessageFormat, Reader, Wire, Writer
 
 TAG_LIMIT = 2**31 - 1
 """Every tag number is below this limit."""
@@ -41,26 +41,27 @@ def reader(cls: type[Message], version: int, kafka: Version = NEWEST) -> Reader:
     """
     message_format = make_format(cls, version, kafka)
     if (cls, message_format) not in _readers:
-        _readers[cls, message_format] = _struct_reader(cls, message_format)
+        _readers[cls, message_format] = _make_struct_reader(cls, message_format)
     return _readers[cls, message_format]
 
 
 def writer(cls: type[Message], version: int, kafka: Version = NEWEST, newest_version: int = NEWEST_VERSION) -> Writer:
     """Return the function that appends one version of a message to a bytearray.
 
-    The returned function raises UsageError if a field is set that this Kafka version has in no version of the message.
+    The returned function raises UsageError for a field that is set, if this Kafka version does not have the field in
+    any version of the message.
     """
     message_format = make_format(cls, version, kafka, newest_version)
     if (cls, message_format) not in _writers:
-        _writers[cls, message_format] = _struct_writer(cls, message_format)
+        _writers[cls, message_format] = _make_struct_writer(cls, message_format)
     return _writers[cls, message_format]
 
 
 def to_json(value: Message, version: int, kafka: Version = NEWEST) -> dict[str, Any]:
     """Return the JSON of a message, as Kafka's JsonConverter.write prints it.
 
-    The JSON also has the field `_unknownTaggedFields`, which Kafka's JSON does not have, if the message has such
-    fields.
+    If the message has unknown tagged fields, the JSON also has the field `_unknownTaggedFields`. Kafka's JSON does not
+    have this field.
     """
     return _struct_to_json(value, make_format(type(value), version, kafka))
 
@@ -86,7 +87,7 @@ def has_structs(value: Message) -> bool:
     return False
 
 
-def _struct_reader(cls: type[Message], message_format: MessageFormat) -> Reader:
+def _make_struct_reader(cls: type[Message], message_format: MessageFormat) -> Reader:
     declared = field_specs(cls)
     names = [spec.json_name for spec in declared]
     defaults = [spec.default for spec in declared]
@@ -154,7 +155,7 @@ def _make_tag_size_error(tag: int, size: int, bytes_left: int, position: int) ->
     return error.with_cause("bytes", size, bytes_left) if size >= 0 else error.with_cause("negative", size)
 
 
-def _struct_writer(cls: type[Message], message_format: MessageFormat) -> Writer:
+def _make_struct_writer(cls: type[Message], message_format: MessageFormat) -> Writer:
     present_fields = [spec for spec in field_specs(cls) if spec.is_in(message_format)]
     untagged = [
         (attrgetter(spec.name), spec.json_name, spec.wire.writer(message_format, spec.nullable))
@@ -164,12 +165,12 @@ def _struct_writer(cls: type[Message], message_format: MessageFormat) -> Writer:
     tagged = [
         (spec, spec.wire.writer(message_format, spec.nullable)) for spec in present_fields if spec.tag is not None
     ]
-    unknown_fields = [spec for spec in field_specs(cls) if spec.is_unknown_to(message_format)]
+    refused_fields = [spec for spec in field_specs(cls) if spec.is_unknown_to(message_format)]
 
     def write(out: bytearray, value: Any) -> None:
         if not isinstance(value, cls):
             raise UsageError(f"expected a {cls.__name__}, found {value!r}")
-        for spec in unknown_fields:
+        for spec in refused_fields:
             if getattr(value, spec.name) != spec.default:
                 raise _make_unknown_field_error(spec, message_format)
         name = ""
@@ -177,16 +178,16 @@ def _struct_writer(cls: type[Message], message_format: MessageFormat) -> Writer:
             for get_field, name, write_field in untagged:  # noqa: B007  # The error below needs the name.
                 write_field(out, get_field(value))
             if message_format.flexible:
-                known_tags: list[tuple[int, bytes]] = []
+                known_fields: list[tuple[int, bytes]] = []
                 for spec, write_field in tagged:
                     name = spec.json_name
                     content = getattr(value, spec.name)
                     if content != spec.default:
                         data = bytearray()
                         write_field(data, content)
-                        known_tags.append((spec.tag or 0, bytes(data)))
+                        known_fields.append((spec.tag or 0, bytes(data)))
                 name = _TAG_SECTION
-                _write_tags(out, known_tags, value.unknown_tagged_fields)
+                _write_tags(out, known_fields, value.unknown_tagged_fields)
             elif value.unknown_tagged_fields:
                 name = _TAG_SECTION
                 raise UsageError(
@@ -203,21 +204,22 @@ def _make_unknown_field_error(spec: FieldSpec, message_format: MessageFormat) ->
     return UsageError(f"Kafka {kafka} has no such field; leave it out, or choose a later version", field=spec.json_name)
 
 
-def _write_tags(out: bytearray, known: list[tuple[int, bytes]], unknown: tuple[TaggedField, ...]) -> None:
-    """Append a tag section, which consists of known and unknown tagged fields.
+def _write_tags(out: bytearray, known_fields: list[tuple[int, bytes]], unknown_fields: tuple[TaggedField, ...]) -> None:
+    """Append a tag section.
 
-    `known` contains the tag number and the bytes of each declared field that is not the default.
+    `known_fields` contains the tag number and the bytes of each declared tagged field whose value is not the default.
+    `unknown_fields` are the tagged fields that are not declared.
 
     Kafka refuses each unknown tag that has the number of a declared field. This function accepts such a tag if the
     declared field has its default, because an older reader may have stored the declared field as an unknown tag.
     """
-    known_tags = {tag for tag, _ in known}
+    known_tags = {tag for tag, _ in known_fields}
     previous_tag = -1
-    for tag, _ in unknown:
+    for tag, _ in unknown_fields:
         if tag in known_tags or not previous_tag < tag < TAG_LIMIT:
             raise UsageError(f"unknown tags must ascend and must not be known tags, found {tag} after {previous_tag}")
         previous_tag = tag
-    tagged_fields = sorted([*known, *unknown])
+    tagged_fields = sorted([*known_fields, *unknown_fields])
     write_uvarint(out, len(tagged_fields))
     for tag, data in tagged_fields:
         write_uvarint(out, tag)
@@ -306,7 +308,7 @@ class Struct(Wire):
         return b"\x00" if self.is_tagged else b"\xff"
 
     def reader(self, message_format: MessageFormat, nullable: bool) -> Reader:
-        read_struct = _struct_reader(self.cls, message_format)
+        read_struct = _make_struct_reader(self.cls, message_format)
         if not nullable:
             return read_struct
 
@@ -317,7 +319,7 @@ class Struct(Wire):
         return read
 
     def writer(self, message_format: MessageFormat, nullable: bool) -> Writer:
-        write_struct = _struct_writer(self.cls, message_format)
+        write_struct = _make_struct_writer(self.cls, message_format)
         if not nullable:
             return write_struct
 

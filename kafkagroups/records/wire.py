@@ -230,7 +230,7 @@ class Array(Wire):
 
     def reader(self, message_format: MessageFormat, nullable: bool) -> Reader:
         read_count = length_reader(message_format, INT32_LENGTH)
-        read_element = self.element_type.reader(message_format, False)
+        read_element = self.element_type.reader(message_format, nullable=False)
         max_count = MAX_ELEMENTS if TOO_MANY_ELEMENTS.applies_to(message_format.kafka) else MAX_INT32
 
         def read(buffer: bytes, position: int) -> tuple[tuple[Any, ...] | None, int]:
@@ -260,7 +260,7 @@ class Array(Wire):
 
     def writer(self, message_format: MessageFormat, nullable: bool) -> Writer:
         write_count = length_writer(message_format, INT32_LENGTH)
-        write_element = self.element_type.writer(message_format, False)
+        write_element = self.element_type.writer(message_format, nullable=False)
 
         def write(out: bytearray, value: Any) -> None:
             if value is None and nullable:

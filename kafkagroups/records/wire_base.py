@@ -32,6 +32,8 @@ If the data ends too early, the function raises InvalidRecord, struct.error or I
 Writer = Callable[[bytearray, Any], None]
 """A function (buffer, value) that appends the bytes of the value to the buffer."""
 
+NEWEST_VERSION = 2**15 - 1
+"""The largest possible version number of a message."""
 INT16_LENGTH = struct.Struct(">h")
 INT32_LENGTH = struct.Struct(">i")
 
@@ -41,14 +43,15 @@ class MessageFormat:
     """Everything that decides how a message is encoded.
 
     `version` is the version of the message, and `flexible` says whether this version is flexible. `kafka` is the Kafka
-    version that reads or writes the message. It decides which tagged fields exist, because a new tagged field does not
-    change the version of the message. `newest_version` is the newest version of the message in this Kafka version.
+    version that reads or writes the message. The Kafka version decides which tagged fields exist, because a new tagged
+    field does not change the version of the message. `newest_version` is the newest version of the message in this
+    Kafka version.
     """
 
     version: int
     flexible: bool
     kafka: tuple[int, ...]
-    newest_version: int = 2**15 - 1
+    newest_version: int = NEWEST_VERSION
 
 
 class Wire(ABC):
@@ -68,7 +71,7 @@ class Wire(ABC):
 
     @abstractmethod
     def writer(self, message_format: MessageFormat, nullable: bool) -> Writer:
-        """Return the function that writes a value. It raises UsageError if the type cannot hold the value."""
+        """Return the function that writes a value. That function raises UsageError if the value is not of this type."""
 
     def to_json(self, value: Any, message_format: MessageFormat) -> Any:
         """Return the JSON of a value, as Kafka writes it. The value must not be None."""

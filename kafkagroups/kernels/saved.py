@@ -1,9 +1,20 @@
-"""Returns the arrays of a fold state for a snapshot. Checks saved arrays, and makes a fold state from them.
+"""Returns the arrays of a shard for a snapshot. Checks saved arrays, and fills a shard from them.
 
-A fold state is the state of one log partition after the compiled engine has read some batches. layout.py describes the
-arrays of this state and the terms entry, name, node, arena and text reference. Kernels do not check whether a position
-is inside an array, so with damaged arrays a kernel could read or write any memory. Therefore all saved arrays are
-checked before a kernel receives them.
+A shard is the state of one partition (groups/shard.py). The compiled engine has its offsets in a fold state; layout.py
+describes the arrays of this state and the terms entry, name, node, arena and text reference. A snapshot does not
+contain the hash tables, because the order of their rows depends on the process. These arrays are saved:
+
+entries, extras, tombstones   as in layout.py, without unused rows
+names                         the text reference of each name
+producers                     a row for each producer with pending commits: the producer id, the number of its nodes
+nodes, node_extras            the nodes of the first producer (the newest commit first), then those of the next producer
+arena                         as in layout.py, without unused bytes at the end
+group_records                 a row for each plain group record: its Kafka offset, the size of its key, the size of its
+                              value (in bytes)
+group_record_bytes            the key and the value of the first group record, then those of the next record
+
+Kernels do not check whether a position is inside an array, so with damaged arrays a kernel could read or write any
+memory. Therefore all saved arrays are checked before a kernel receives them.
 """
 
 from __future__ import annotations
@@ -13,80 +24,121 @@ from typing import Any
 
 import numpy as np
 
-from kafkagroups.groups.offsets import ShardOffsets
-from kafkagroups.kernels import layout
-from kafkagroups.kernels.arrays import Array
+from kafkagroups.errors import InvalidLog
+from kafkagroups.groups.group import GroupRecord
+from kafkagroups.groups.shard import LoadedPartition, Shard
+from kafkagroups.kernels import layout, transactions
+from kafkagroups.kernels.arrays import FIRST_PRODUCERS, Array
+from kafkagroups.kernels.plain_groups import MAX_MEMBERS
+from kafkagroups.kernels.saved_checks import are_plain_groups, are_valid_names, list_pending_commits
 from kafkagroups.kernels.shards import FoldedShardOffsets
 from kafkagroups.kernels.state import FoldState
 from kafkagroups.records.dialects import Dialect
 
-_COLUMN_COUNTS = {"entries": 8, "extras": 4, "names": 2, "nodes": 8, "node_extras": 4, "producers": 3}
+_COLUMN_COUNTS = {"entries": 8, "extras": 4, "producers": 2, "nodes": 8, "node_extras": 4, "group_records": 3}
 """The number of columns of the arrays with two dimensions."""
-_ARRAY_NAMES = (*_COLUMN_COUNTS, "counts", "tombstones", "arena")
-"""The names of all saved arrays."""
+_BYTE_ARRAYS = ("arena", "group_record_bytes")
+"""The names of the arrays of uint8. The other arrays are int64."""
+_ARRAY_NAMES = (*_COLUMN_COUNTS, "tombstones", "names", *_BYTE_ARRAYS)
+"""The names of all saved arrays in the order of the file. The arrays of int64 come first, so that they are aligned."""
 
 
-def save_arrays(offsets: ShardOffsets) -> dict[str, Array]:
-    """Return the arrays that contain the offsets of a shard, by name.
+def save_arrays(shard: Shard) -> dict[str, Array]:
+    """Return the arrays of a shard by name. The compiled engine must have made the shard."""
+    assert isinstance(shard.offsets, FoldedShardOffsets)
+    used = shard.offsets.state.arrays_to_save()
+    arrays = {name: used[name] for name in ("entries", "extras", "tombstones", "arena")}
+    arrays["names"] = used["names"][:, layout.NAME_TEXT].copy()
+    node_numbers = np.empty(len(used["nodes"]), np.int64)
+    producers = np.empty((len(used["producers"]), 2), np.int64)
+    producer_count, node_count = list_pending_commits(used["producers"], used["nodes"], producers, node_numbers)
+    arrays["producers"] = producers[:producer_count]
+    arrays["nodes"] = used["nodes"][node_numbers[:node_count]]
+    arrays["node_extras"] = used["node_extras"][node_numbers[:node_count]]
+    records = [group for group in shard.groups.values() if isinstance(group, GroupRecord)]
+    rows = [(record.offset, len(record.key), len(record.value)) for record in records]
+    arrays["group_records"] = np.array(rows, np.int64).reshape(-1, 3)
+    record_bytes = b"".join(part for record in records for part in (record.key, record.value))
+    arrays["group_record_bytes"] = np.frombuffer(record_bytes, np.uint8)
+    return {name: arrays[name] for name in _ARRAY_NAMES}
 
-    A shard is the state of one partition (groups/shard.py). The compiled engine must have made the shard.
+
+def restore_arrays(shard: Shard, saved_arrays: Mapping[str, Array]) -> None:
+    """Give a shard the offsets and the group records in saved arrays. Raise InvalidLog if the arrays are damaged.
+
+    The arrays must not be used for anything else, because the shard uses their memory.
     """
-    assert isinstance(offsets, FoldedShardOffsets)
-    return offsets.state.arrays_to_save()
+    _check_shapes(saved_arrays)
+    state = FoldState.restore(shard.dialect, _make_fold_arrays(shard.loaded, saved_arrays))
+    shard.offsets = FoldedShardOffsets(state)
+    rows = saved_arrays["group_records"]
+    shard.groups.update(_read_group_records(rows, saved_arrays["group_record_bytes"], shard.partition, shard.dialect))
 
 
-def restore_offsets(dialect: Dialect, saved_arrays: Mapping[str, Array]) -> FoldedShardOffsets:
-    """Return the offsets in saved arrays. Raise ValueError if the arrays are damaged."""
-    check_arrays(saved_arrays)
-    return FoldedShardOffsets(FoldState.restore(dialect, saved_arrays))
-
-
-def check_arrays(saved_arrays: Mapping[str, Array]) -> None:
-    """Raise ValueError if the arrays are not those of a fold state."""
+def _check_shapes(saved_arrays: Mapping[str, Array]) -> None:
     _expect(saved_arrays.keys() == set(_ARRAY_NAMES), f"the arrays {', '.join(_ARRAY_NAMES)}")
     for name in _ARRAY_NAMES:
         array = saved_arrays[name]
-        dtype_name = "uint8" if name == "arena" else "int64"
+        dtype_name = "uint8" if name in _BYTE_ARRAYS else "int64"
         columns = (_COLUMN_COUNTS[name],) if name in _COLUMN_COUNTS else ()
         has_right_shape = array.ndim > 0 and array.shape[1:] == columns
-        has_right_memory = array.dtype == dtype_name and array.flags.c_contiguous
-        is_right = has_right_shape and has_right_memory
-        _expect(is_right, f"the array {name!r} to have {dtype_name} rows of shape {columns}")
-    counts = saved_arrays["counts"]
+        is_right = has_right_shape and array.dtype == dtype_name and array.flags.carray
+        _expect(is_right, f"the array {name!r} to have aligned {dtype_name} rows of shape {columns}")
+    for name, other_name in (("extras", "entries"), ("tombstones", "entries"), ("node_extras", "nodes")):
+        has_same_length = len(saved_arrays[name]) == len(saved_arrays[other_name])
+        _expect(has_same_length, f"{name!r} to have as many rows as {other_name!r}")
+
+
+def _make_fold_arrays(loaded: LoadedPartition, saved_arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the arrays from which `FoldState.restore` makes a fold state. Raise InvalidLog if an array is damaged.
+
+    `loaded` has the counts of the shard.
+    """
     entries = saved_arrays["entries"]
     names = saved_arrays["names"]
     arena = saved_arrays["arena"]
     nodes = saved_arrays["nodes"]
-    producers = saved_arrays["producers"]
-    _expect(len(counts) == len(layout.COUNTS), f"the array 'counts' to have {len(layout.COUNTS)} elements")
-    entry_count = len(entries)
-    _expect(counts[layout.OTHER_RECORDS] == 0, "the count OTHER_RECORDS to be 0")
-    _expect(0 <= counts[layout.UNUSED_BYTES] < 1 << 62, "the count UNUSED_BYTES to be from 0 to 2**62")
-    _expect(
-        counts[layout.ENTRIES] == entry_count == len(saved_arrays["extras"]) == len(saved_arrays["tombstones"]),
-        "the count ENTRIES to be the number of entries",
-    )
-    _expect(counts[layout.NAMES] == len(names), "the count NAMES to be the number of names")
-    _expect(counts[layout.ARENA_BYTES] == len(arena), "the count ARENA_BYTES to be the size of the arena")
-    _expect(
-        counts[layout.NODES] == len(nodes) == len(saved_arrays["node_extras"]),
-        "the count NODES to be the number of nodes",
-    )
-    entry_names = entries[:, layout.NAME_AND_PARTITION] >> layout.PARTITION_BITS
+    keys = np.sort(entries[:, layout.NAME_AND_PARTITION])
+    _expect((keys[1:] != keys[:-1]).all(), "each key to have one entry")
+    entry_names = keys >> layout.PARTITION_BITS
     _expect(((entry_names >= 0) & (entry_names < len(names))).all(), "each entry to have the number of a name")
     _expect(np.bincount(entry_names, minlength=len(names)).all(), "each name to have an entry")
-    _check_names(names[:, layout.NAME_TEXT], arena)
-    is_pending = _find_pending_nodes(counts, nodes, producers, entry_count)
-    text_references = np.concatenate(
-        [names[:, layout.NAME_TEXT], entries[:, layout.METADATA], nodes[is_pending, layout.METADATA]]
-    )
+    _check_names(names, arena)
+    node_entries = nodes[:, layout.ENTRY]
+    entry_numbers = np.where(node_entries < 0, ~node_entries, node_entries)
+    _expect((entry_numbers < len(entries)).all(), "each pending commit to have the number of an entry")
+    text_references = np.concatenate([names, entries[:, layout.METADATA], nodes[:, layout.METADATA]])
     starts, ends = _find_bounds(text_references[text_references != 0], len(arena))
     order = np.argsort(starts)
     _expect((starts[order][1:] >= ends[order][:-1]).all(), "the names and the metadata not to overlap in the arena")
 
+    counts = np.zeros(len(layout.COUNTS), np.int64)
+    producers = _link_nodes(nodes, saved_arrays["producers"], counts)
+    rows = {layout.ENTRIES: entries, layout.NAMES: names, layout.ARENA_BYTES: arena, layout.NODES: nodes}
+    for count, array in rows.items():
+        counts[count] = len(array)
+    counts[layout.FREE_NODE] = -1
+    counts[layout.UNUSED_BYTES] = len(arena) - (ends - starts).sum()
+    numbers = (loaded.batches, loaded.records, loaded.next_offset if loaded.batches else 0)
+    _expect(all(abs(number) <= layout.MAX_INT64 for number in numbers), "the counts and the next offset to be int64")
+    counts[[layout.BATCHES, layout.RECORDS, layout.NEXT_OFFSET]] = numbers
+    # The count MARKERS begins at 0 again, so no entry may have the number of a later marker.
+    saved_arrays["extras"][:, layout.LAST_MARKER] = 0
+    return {
+        "entries": entries,
+        "extras": saved_arrays["extras"],
+        "tombstones": saved_arrays["tombstones"],
+        "names": np.stack([names, np.zeros_like(names)], axis=1),
+        "arena": arena,
+        "nodes": nodes,
+        "node_extras": saved_arrays["node_extras"],
+        "producers": producers,
+        "counts": counts,
+    }
+
 
 def _find_bounds(text_references: Array, arena_size: int) -> tuple[Array, Array]:
-    """Return the start and the end in the arena of each text. Raise ValueError if a text is not inside the arena."""
+    """Return the start and the end in the arena of each text. Raise InvalidLog if a text is not inside the arena."""
     starts = text_references >> layout.SIZE_BITS
     sizes = text_references & layout.SIZE_MASK
     _expect(((starts >= 0) & (starts <= arena_size - sizes)).all(), "each name and metadata to be inside the arena")
@@ -94,7 +146,7 @@ def _find_bounds(text_references: Array, arena_size: int) -> tuple[Array, Array]
 
 
 def _check_names(text_references: Array, arena: Array) -> None:
-    """Raise ValueError if the bytes of a name are not a group id and a topic name, each after its size (int16)."""
+    """Raise InvalidLog if the bytes of a name are not a group id and a topic name, or if a name occurs twice."""
     starts, ends = _find_bounds(text_references, len(arena))
     name_sizes = ends - starts
     _expect((name_sizes >= 4).all(), "each name to have at least the 4 bytes of two sizes")
@@ -102,6 +154,8 @@ def _check_names(text_references: Array, arena: Array) -> None:
     _expect(((group_sizes >= 0) & (group_sizes + 4 <= name_sizes)).all(), "each group id to be inside its name")
     topic_sizes = _read_int16(arena, starts + 2 + group_sizes)
     _expect((topic_sizes == name_sizes - 4 - group_sizes).all(), "each topic to end at the end of its name")
+    slots = np.full(1 << (2 * len(text_references) + 1).bit_length(), -1, np.int64)
+    _expect(are_valid_names(text_references, arena, slots), "each name to be valid UTF-8 and to occur once")
 
 
 def _read_int16(arena: Array, positions: Array) -> Array:
@@ -110,36 +164,51 @@ def _read_int16(arena: Array, positions: Array) -> Array:
     return high_bytes << 8 | arena[positions + 1]
 
 
-def _find_pending_nodes(counts: Array, nodes: Array, producers: Array, entry_count: int) -> Array:
-    """Return a bool for each node: whether the node is in the list of a producer, so that it is a pending commit.
+def _link_nodes(nodes: Array, saved_producers: Array, counts: Array) -> Array:
+    """Link the nodes of each producer to a list, and return the hash table of the producers."""
+    producer_ids = saved_producers[:, 0]
+    list_sizes = saved_producers[:, 1]
+    _expect(len(np.unique(producer_ids)) == len(producer_ids), "each producer to have one row")
+    _expect((list_sizes > 0).all(), "each producer to have a pending commit")
+    ends = _sum_sizes(list_sizes, len(nodes), "each node to belong to one producer")
+    nodes[:, layout.NEXT_NODE] = np.arange(1, len(nodes) + 1)
+    nodes[ends - 1, layout.NEXT_NODE] = -1
+    producers = np.zeros((max(FIRST_PRODUCERS, 1 << (8 * len(ends)).bit_length()), 3), np.int64)
+    for producer_id, first_node in zip(producer_ids.tolist(), (ends - list_sizes).tolist(), strict=True):
+        row = transactions.find_or_add_producer(producer_id, counts, producers)
+        producers[row, layout.FIRST_NODE] = first_node
+    return producers
 
-    Raise ValueError if a node number is wrong. A node may occur only once in all lists, because a list with a loop
-    would never end.
-    """
-    is_used = producers[:, layout.IS_USED] != 0
-    row_count = len(producers)
-    is_power_of_two = row_count > 0 and row_count & row_count - 1 == 0
-    _expect(is_power_of_two, "the number of rows of 'producers' to be a power of two")
-    _expect(counts[layout.PRODUCERS] == is_used.sum(), "the count PRODUCERS to be the number of used rows")
-    _expect(is_used.sum() <= row_count // 2, "at most half of the rows of 'producers' to be used")
-    first_nodes = producers[is_used, layout.FIRST_NODE]
-    node_numbers = np.concatenate([first_nodes, [counts[layout.FREE_NODE]], nodes[:, layout.NEXT_NODE]])
-    _expect(((node_numbers >= -1) & (node_numbers < len(nodes))).all(), "each node number to be inside 'nodes'")
-    node_numbers = node_numbers[node_numbers >= 0]
-    _expect(len(np.unique(node_numbers)) == len(node_numbers), "the lists of nodes to have no loop and no common node")
-    is_pending = np.zeros(len(nodes), bool)
-    list_nodes = first_nodes[first_nodes >= 0]
-    while len(list_nodes):
-        is_pending[list_nodes] = True
-        next_nodes = nodes[list_nodes, layout.NEXT_NODE]
-        list_nodes = next_nodes[next_nodes >= 0]
-    node_entries = nodes[is_pending, layout.ENTRY]
-    entry_numbers = np.where(node_entries < 0, ~node_entries, node_entries)
-    _expect((entry_numbers < entry_count).all(), "each pending commit to have the number of an entry")
-    return is_pending
+
+def _read_group_records(
+    rows: Array, record_bytes: Array, partition: int | None, dialect: Dialect
+) -> dict[str, GroupRecord]:
+    """Return the group records by group id. Raise InvalidLog if one of them is not plain (plain_groups.py)."""
+    ends = _sum_sizes(rows[:, 1:].reshape(-1), len(record_bytes), "each byte to belong to one group record")
+    members = np.empty((MAX_MEMBERS, 2), np.int64)
+    are_plain = are_plain_groups(record_bytes, rows, dialect.group_values, members)
+    _expect(are_plain, "each group record to be one that the coordinator can read")
+    data = record_bytes.tobytes()
+    records = {}
+    start = 0
+    for offset, key_end, end in zip(rows[:, 0].tolist(), ends[::2].tolist(), ends[1::2].tolist(), strict=True):
+        key = data[start:key_end]
+        group_id = key[4 : 4 + int.from_bytes(key[2:4], "big")].decode()
+        records[group_id] = GroupRecord(partition, offset, key, data[key_end:end], dialect)
+        start = end
+    return records
+
+
+def _sum_sizes(sizes: Array, total: int, expectation: str) -> Array:
+    """Return the cumulative sums of sizes. Raise InvalidLog if a size is negative or the last sum is not `total`."""
+    _expect(((sizes >= 0) & (sizes <= total)).all(), expectation)
+    ends = np.cumsum(sizes)
+    # A sum above int64 becomes negative. But then an earlier sum is above the total.
+    _expect((ends <= total).all() and ends[-1:].sum() == total, expectation)
+    return ends
 
 
 def _expect(is_met: Any, expectation: str) -> None:
-    """Raise ValueError if `is_met` is false. `expectation` continues the message "expected …"."""
+    """Raise InvalidLog if `is_met` is false. `expectation` continues the message "expected …"."""
     if not is_met:
-        raise ValueError(f"expected {expectation}")
+        raise InvalidLog(f"expected {expectation}")

@@ -12,7 +12,7 @@ checkpoint is lost.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,13 +21,13 @@ from uuid import uuid4
 from kafkagroups.groups.shard import Shard
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.snapshots import files
+from kafkagroups.loading.snapshots.state_files import SavedState, read_state, write_state
 from kafkagroups.loading.snapshots.states import advance_shard
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.spark.session import register, session as get_session
-from kafkagroups.tables.rows import partition_number
+from kafkagroups.spark.session import register, session as get_session, task_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,25 +96,25 @@ def keep(
 def add_batches(batches: DataFrame, folder: Path, dialect: Dialect) -> None:
     """Add a micro-batch to the snapshot in the folder. The rows of `batches` are Kafka batches (stream.py)."""
     save_number = files.prepare_folder(folder)
-    old_states = files.read_manifest(folder).partitions if files.has_snapshot(folder) else {}
-    old_files = {partition_number(partition): file for partition, (file, _) in old_states.items()}
+    old_states = files.read_manifest(folder).states if files.has_snapshot(folder) else {}
     written = batches.groupBy("partition").applyInArrow(
-        _partition_task(folder, save_number, dialect, old_files), "partition int, file string, next_offset long"
+        _partition_task(folder, save_number, dialect, old_states),
+        "partition int, file string, next_offset long, size long, checksum long",
     )
-    new_states = {
-        None if row.partition < 0 else row.partition: (row.file, row.next_offset) for row in written.collect()
-    }
+    with task_errors():
+        rows = written.collect()
+    new_states = {None if number < 0 else number: SavedState(*saved) for number, *saved in rows}
     if new_states:
         files.commit_save(folder, save_number, dialect, old_states | new_states)
 
 
 def _partition_task(
-    folder: Path, save_number: int, dialect: Dialect, old_files: dict[int, str]
+    folder: Path, save_number: int, dialect: Dialect, old_states: Mapping[int | None, SavedState]
 ) -> Callable[[pa.Table], pa.Table]:
     """Return a function that adds the Kafka batches of one log partition to its state and writes the new state.
 
-    `save_number` is the number of the snapshot that will be saved; it is part of the file names. `old_files` has the
-    file of the saved state for each log partition.
+    `save_number` is the number of the snapshot that will be saved; it is part of the file names. `old_states`
+    describes the file of the saved state for each log partition.
     """
 
     def run(table: pa.Table) -> pa.Table:
@@ -123,18 +123,13 @@ def _partition_task(
         table = table.sort_by("base_offset")
         number: int = table["partition"][0].as_py()
         partition = None if number < 0 else number
-        old_state = files.read_shard(folder / old_files[number], partition, dialect) if number in old_files else None
+        old_state = read_state(folder, old_states[partition], partition, dialect) if partition in old_states else None
         state = advance_state(old_state, table, partition, dialect)
         # Spark can run a task twice. The random id gives each run its own file.
-        file = files.state_file_name(partition, save_number, uuid4().hex)
-        files.write_shard(folder / file, state)
-        return pa.table(
-            {
-                "partition": pa.array([number], pa.int32()),
-                "file": [file],
-                "next_offset": pa.array([state.loaded.next_offset], pa.int64()),
-            }
-        )
+        saved = write_state(folder, files.state_file_name(partition, save_number, uuid4().hex), state)
+        schema = pa.schema([("partition", pa.int32()), ("file", pa.string()), ("next_offset", pa.int64())])
+        schema = schema.append(pa.field("size", pa.int64())).append(pa.field("checksum", pa.int64()))
+        return pa.Table.from_pylist([{"partition": number, **saved._asdict()}], schema)
 
     return run
 

@@ -23,6 +23,7 @@ from kafkagroups.loading.engines import choose_engine_for
 from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.loading.load import add_shard
 from kafkagroups.loading.snapshots import files
+from kafkagroups.loading.snapshots.state_files import read_state, write_state
 from kafkagroups.loading.snapshots.states import advance_shard
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.records import dialects
@@ -112,8 +113,7 @@ class Snapshot:
             states = {}
             for partition, shard in self.shards.items():
                 file_name = files.state_file_name(partition, save_number)
-                files.write_shard(directory / file_name, shard)
-                states[partition] = (file_name, shard.loaded.next_offset)
+                states[partition] = write_state(directory, file_name, shard)
             files.commit_save(directory, save_number, self.dialect, states)
         except OSError as error:
             raise UsageError(f"{folder}: {error.strerror}") from None
@@ -125,17 +125,17 @@ class Snapshot:
         Raises
         ------
         UsageError
-            There is no snapshot in the folder, or a file cannot be opened.
+            There is no snapshot in the folder, it has an older format, or a file cannot be opened.
         InvalidLog
             The bytes of the snapshot are damaged.
         """
-        manifest = files.read_manifest(Path(folder))
-        dialect = dialects.dialect(manifest.coordinator, manifest.kafka)
+        directory = Path(folder)
+        manifest = files.read_manifest(directory)
         shards = {
-            partition: files.read_shard(Path(folder, file), partition, dialect)
-            for partition, (file, _) in manifest.partitions.items()
+            partition: read_state(directory, saved, partition, manifest.dialect)
+            for partition, saved in manifest.states.items()
         }
-        return cls(dialect, shards)
+        return cls(manifest.dialect, shards)
 
 
 def take_snapshot(

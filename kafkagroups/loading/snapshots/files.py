@@ -1,9 +1,7 @@
 """A snapshot on disk: a folder with `snapshot.json` and one file for each partition.
 
-The file of a partition contains a shard, which is the state of the partition (groups/shard.py). The file is a zip of
-numpy arrays. If the compiled engine made the shard, the zip contains the arrays of this engine (kernels/layout.py).
-The array `rest` contains the other content of the shard as a pickle. Reading the pickle can create only objects of a
-few classes of this package, so that a manipulated file cannot run code.
+`snapshot.json` names the files of the partitions (state_files.py), with their sizes and checksums, and has a checksum
+of itself.
 
 A save first writes new files, then replaces `snapshot.json`, and then deletes the files that `snapshot.json` no longer
 names. So a crash at any point leaves the previous snapshot intact.
@@ -11,57 +9,72 @@ names. So a crash at any point leaves the previous snapshot intact.
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import pickle
-import zipfile
+import re
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kafkagroups.errors import InvalidLog, LoadFailed, UsageError
-from kafkagroups.groups.classic_shard import ClassicShard
-from kafkagroups.groups.group import Group, GroupRecord
-from kafkagroups.groups.modern_group import ModernGroup
-from kafkagroups.groups.new_shard import NewShard
-from kafkagroups.groups.offsets import Offsets
-from kafkagroups.groups.shard import LoadedPartition, Shard
+from crc32c import crc32c
+
+from kafkagroups.errors import InvalidLog, UsageError
+from kafkagroups.loading.snapshots.json_checks import (
+    Schema,
+    describe,
+    exactly,
+    map_of,
+    number_from,
+    parse_json,
+    read_count,
+    read_object,
+    read_offset,
+    read_text,
+    write_json,
+)
+from kafkagroups.loading.snapshots.opening import ADVICE, open_file
+from kafkagroups.loading.snapshots.state_files import SavedState
+from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
 
-FORMAT = 4
-"""The version of the format of `snapshot.json` and of the partitions' files."""
+FORMAT = 5
+"""The number of the files' format. Up to format 4, a state file contained a pickle, so it is never opened."""
 _MANIFEST = "snapshot.json"
 CHECKPOINT = "checkpoint"
 """The name of the folder in which a Spark stream stores its progress. It is a subfolder of the snapshot's folder."""
+
+
+_STATE_NAME = re.compile(r"(log|[0-9]+)\.[0-9]+(\.[0-9a-f]+)?\.state")
+"""The names that `state_file_name` returns. No other file is opened, whatever `snapshot.json` contains."""
 
 
 @dataclass(frozen=True)
 class Manifest:
     """The content of `snapshot.json`.
 
-    `save_number` is 1 for the first save into the folder, 2 for the second save, and so on. `partitions` has the file
-    name and the next offset of each partition. The next offset is the Kafka offset after the last batch that was read.
+    `save_number` is 1 for the first save into the folder, 2 for the second save, and so on. `dialect` is the
+    coordinator and the Kafka version that read the logs. `states` describes the file of each partition.
     """
 
     save_number: int
-    coordinator: str
-    kafka: str
-    partitions: dict[int | None, tuple[str, int]]
+    dialect: Dialect
+    states: dict[int | None, SavedState]
 
 
 def has_snapshot(folder: str | Path) -> bool:
-    """Return whether a folder has a snapshot."""
-    return Path(folder, _MANIFEST).exists()
+    """Return whether a folder has a snapshot. Raise UsageError if the folder cannot be read."""
+    try:
+        return Path(folder, _MANIFEST).exists()
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}") from None
 
 
 def state_file_name(partition: int | None, save_number: int, unique_part: str = "") -> str:
     """Return the name of the file that contains the state of a partition.
 
-    `unique_part` is a part of the name that no other file has. Spark can run a task twice, and each run needs its own
-    file.
+    `unique_part` is a part of the name that no other file has: hexadecimal digits. Spark can run a task twice, and each
+    run needs its own file.
     """
     parts = ("log" if partition is None else str(partition), str(save_number), unique_part, "state")
     return ".".join(filter(None, parts))
@@ -82,151 +95,96 @@ def prepare_folder(folder: Path) -> int:
     return 1
 
 
-def commit_save(folder: Path, save_number: int, dialect: Dialect, states: Mapping[int | None, tuple[str, int]]) -> None:
+def commit_save(folder: Path, save_number: int, dialect: Dialect, states: Mapping[int | None, SavedState]) -> None:
     """Replace the snapshot of a folder, and delete the files of the old snapshot that are no longer used.
 
-    The files of the new snapshot must already be in the folder. `states` has the file name and the next offset of each
-    partition.
+    The files of the new snapshot must already be in the folder. `states` describes the file of each partition.
     """
-    partitions = {
-        json.dumps(partition): {"file": file, "next_offset": offset} for partition, (file, offset) in states.items()
+    content = {
+        "format": FORMAT,
+        "number": save_number,
+        "coordinator": dialect.coordinator,
+        "kafka": dialect.kafka,
+        "partitions": {json.dumps(partition): saved._asdict() for partition, saved in states.items()},
     }
-    manifest = {"format": FORMAT, "number": save_number, "coordinator": dialect.coordinator, "kafka": dialect.kafka}
     new_manifest = folder / f"{_MANIFEST}.new"
     with open(new_manifest, "w") as file:
-        json.dump({**manifest, "partitions": partitions}, file, indent=1)
+        json.dump({**content, "checksum": _checksum(content)}, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
     os.replace(new_manifest, folder / _MANIFEST)
-    used_files = {entry["file"] for entry in partitions.values()}
+    used_files = {saved.file for saved in states.values()}
     for state_file in folder.glob("*.state"):
-        if state_file.name not in used_files:
+        if state_file.name not in used_files and state_file.is_file():
             state_file.unlink(missing_ok=True)
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return the content of `snapshot.json`. Raise UsageError if the file is missing, InvalidLog if it is damaged."""
-    try:
-        content = json.loads((folder / _MANIFEST).read_text())
-        if content["format"] != FORMAT:
-            raise UsageError(
-                f"{folder}: expected a snapshot of format {FORMAT}, found format {content['format']}: "
-                "delete the snapshot to start again"
-            )
-        partitions = {
-            json.loads(partition): (entry["file"], entry["next_offset"])
-            for partition, entry in content["partitions"].items()
-        }
-        return Manifest(content["number"], content["coordinator"], content["kafka"], partitions)
-    except FileNotFoundError:
-        raise UsageError(f"{folder}: no snapshot.json in this folder") from None
-    except OSError as error:
-        raise UsageError(f"{folder}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise InvalidLog("the snapshot cannot be read", file=str(folder / _MANIFEST)) from None
+    """Return the content of `snapshot.json`.
+
+    Raise UsageError if there is no snapshot or it has another format, and InvalidLog if the file is damaged.
+    """
+    path = folder / _MANIFEST
+    if not has_snapshot(folder):
+        raise UsageError(f"{folder}: no {_MANIFEST} in this folder")
+    with open_file(path, "snapshot") as file:
+        content = parse_json(file.read())
+        found_format = content.get("format") if isinstance(content, dict) else None
+        if type(found_format) is int and found_format != FORMAT:
+            raise UsageError(f"{folder}: expected a snapshot of format {FORMAT}, found format {found_format}; {ADVICE}")
+        fields = read_object(content, _MANIFEST_FIELDS)
+        del content["checksum"]
+        if fields["checksum"] != _checksum(content):
+            raise InvalidLog(f"expected checksum {fields['checksum']:08x}, found {_checksum(content):08x}")
+        try:
+            dialect = dialects.dialect(fields["coordinator"], fields["kafka"])
+        except UsageError as error:
+            raise InvalidLog(error.reason) from None
+        return Manifest(fields["number"], dialect, fields["partitions"])
 
 
 def check_dialect(folder: Path, dialect: Dialect) -> None:
     """Raise UsageError if another coordinator or another Kafka version has read the snapshot in a folder."""
-    manifest = read_manifest(folder)
-    if (manifest.coordinator, manifest.kafka) != (dialect.coordinator, dialect.kafka):
-        raise UsageError(
-            f"{folder}: this snapshot is of the {manifest.coordinator} coordinator of Kafka {manifest.kafka}"
-        )
+    saved = read_manifest(folder).dialect
+    if (saved.coordinator, saved.kafka) != (dialect.coordinator, dialect.kafka):
+        raise UsageError(f"{folder}: this snapshot is of the {saved.coordinator} coordinator of Kafka {saved.kafka}")
 
 
-def write_shard(path: Path, shard: Shard) -> None:
-    """Write a shard into a file. If the load has failed, write only the counts, the group ids and the failure."""
-    import numpy as np
-
-    arrays: dict[str, Any] = {}
-    content: dict[str, Any] = {"loaded": shard.loaded, "names": list(shard.seen_group_ids)}
-    if shard.failure is not None:
-        content["failure"] = str(shard.failure)
-    else:
-        content["groups"] = shard.groups
-        content["removed_groups"] = list(shard.removed_groups) if isinstance(shard, ClassicShard) else []
-        if isinstance(shard.offsets, Offsets):
-            content["offsets"] = (shard.offsets.committed, shard.offsets.pending)
-        else:
-            from kafkagroups.kernels.saved import save_arrays
-
-            arrays = save_arrays(shard.offsets)
-    with open(path, "wb") as file:
-        np.savez(file, rest=np.frombuffer(pickle.dumps(content), np.uint8), **arrays)
-        file.flush()
-        os.fsync(file.fileno())
+def _checksum(content: dict[str, Any]) -> int:
+    """Return the checksum of the content of `snapshot.json`. Spaces and line breaks of the file do not change it."""
+    return crc32c(write_json(content))
 
 
-def read_shard(path: Path, partition: int | None, dialect: Dialect) -> Shard:
-    """Return the shard in a file. Raise UsageError if the file cannot be opened, or InvalidLog if it is damaged."""
-    import numpy as np
-
-    try:
-        with np.load(path, allow_pickle=False) as saved:
-            arrays = {name: saved[name] for name in saved.files}
-        content = _Unpickler(io.BytesIO(arrays.pop("rest").tobytes())).load()
-        return _restore_shard(content, arrays, partition, dialect)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from None
-    except (
-        zipfile.BadZipFile,
-        pickle.UnpicklingError,
-        ValueError,
-        KeyError,
-        EOFError,
-        RuntimeError,
-        TypeError,
-        AttributeError,
-        IndexError,
-    ) as error:
-        raise InvalidLog(f"the state cannot be read: {error}", file=str(path)) from None
+def _read_partitions(value: Any) -> dict[int | None, SavedState]:
+    states = map_of(lambda state: SavedState(**read_object(state, _STATE)))(value)
+    return {_read_partition(text): saved for text, saved in states.items()}
 
 
-def _restore_shard(content: Any, arrays: dict[str, Any], partition: int | None, dialect: Dialect) -> Shard:
-    """Return the shard that was saved. Raise ValueError or another built-in exception if the content is damaged.
-
-    `content` is the object in the pickle. `arrays` are the arrays of the compiled engine by name. There are no arrays
-    if the readable engine made the shard.
-    """
-    loaded = content["loaded"]
-    names = content["names"]
-    if not isinstance(loaded, LoadedPartition) or not isinstance(names, list):
-        raise ValueError("expected the counts of a partition and a list of group ids")
-    shard_class = ClassicShard if dialect.coordinator == "classic" else NewShard
-    shard = shard_class(partition, dialect, replace(loaded), seen_group_ids=dict.fromkeys(names))
-    if "failure" in content:
-        shard.failure = LoadFailed(str(content["failure"]))
-        return shard
-    for group_id, group in content["groups"].items():
-        if not isinstance(group_id, str) or not isinstance(group, Group | ModernGroup | GroupRecord):
-            raise ValueError("expected a mapping of group ids to groups")
-        shard.groups[group_id] = group
-    if isinstance(shard, ClassicShard):
-        shard.removed_groups = dict.fromkeys(content["removed_groups"])
-    if arrays:
-        from kafkagroups.kernels.saved import restore_offsets
-
-        shard.offsets = restore_offsets(dialect, arrays)
-    else:
-        offsets = Offsets()
-        offsets.committed, offsets.pending = content["offsets"]
-        shard.offsets = Offsets.copy_of(offsets)
-    return shard
+def _read_partition(text: str) -> int | None:
+    """Return the partition of a key in `snapshot.json`. The number is in the name of the log's folder."""
+    if not re.fullmatch("null|0|[1-9][0-9]{0,254}", text):
+        raise InvalidLog(f"expected a partition, found {describe(text)}")
+    return None if text == "null" else int(text)
 
 
-_VALUE_MODULES = ("kafkagroups.groups.", "kafkagroups.records.")
-"""The packages of the classes that a shard contains. One more class, `Damage`, is in the package `log`."""
+def _read_state_name(value: Any) -> str:
+    if not _STATE_NAME.fullmatch(read_text(value)):
+        raise InvalidLog(f"expected the name of a state file, found {describe(value)}")
+    return str(value)
 
 
-class _Unpickler(pickle.Unpickler):
-    """An unpickler that creates only objects of the classes that a shard contains."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        is_damage = name == "Damage" and module.startswith("kafkagroups.log.")
-        if is_damage or module.startswith(_VALUE_MODULES):
-            with suppress(AttributeError, ImportError):
-                value_class = super().find_class(module, name)
-                if isinstance(value_class, type) and value_class.__module__ == module:
-                    return value_class
-        raise pickle.UnpicklingError(f"{module}.{name} is not a class of a state")
+_read_checksum = number_from(0, (1 << 32) - 1)
+_STATE: Schema = {
+    "file": _read_state_name,
+    "next_offset": read_offset,
+    "size": read_count,
+    "checksum": _read_checksum,
+}
+_MANIFEST_FIELDS: Schema = {
+    "format": exactly(FORMAT),
+    "number": read_count,
+    "coordinator": read_text,
+    "kafka": read_text,
+    "partitions": _read_partitions,
+    "checksum": _read_checksum,
+}

@@ -1,0 +1,85 @@
+"""Kernels for the arrays of a snapshot (saved.py): they list pending commits, and check names and group records.
+
+layout.py describes the arrays of a fold state and the terms name, node, arena and text reference.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafkagroups.kernels.compiled import kernel
+from kafkagroups.kernels.layout import FIRST_NODE, IS_USED, LIST_PRODUCER, NEXT_NODE, SIZE_BITS, SIZE_MASK
+from kafkagroups.kernels.plain_groups import is_plain_group
+from kafkagroups.kernels.scan import hash_bytes, is_java_text, load_int16, same_bytes
+
+
+@kernel
+def list_pending_commits(producers: Any, nodes: Any, saved_producers: Any, node_numbers: Any) -> tuple[int, int]:
+    """List the producers that have pending commits, and the nodes of these commits.
+
+    A row of `saved_producers` receives a producer id and the number of the producer's nodes. `node_numbers` receives
+    the numbers of the nodes: those of the first producer (the newest commit first), then those of the next producer.
+    Return the number of producers and the number of nodes.
+    """
+    producer_count = 0
+    node_count = 0
+    for row in range(len(producers)):
+        node = producers[row, FIRST_NODE] if producers[row, IS_USED] else -1
+        if node < 0:
+            continue
+        previous_count = node_count
+        while node >= 0:
+            node_numbers[node_count] = node
+            node_count += 1
+            node = nodes[node, NEXT_NODE]
+        saved_producers[producer_count, 0] = producers[row, LIST_PRODUCER]
+        saved_producers[producer_count, 1] = node_count - previous_count
+        producer_count += 1
+    return producer_count, node_count
+
+
+@kernel
+def are_valid_names(text_references: Any, arena: Any, slots: Any) -> bool:
+    """Return whether each name is valid UTF-8 and occurs once.
+
+    The sizes inside the names must be correct. `slots` is working memory for a hash table of the names; the caller has
+    filled it with -1.
+    """
+    mask = len(slots) - 1
+    for name in range(len(text_references)):
+        start = text_references[name] >> SIZE_BITS
+        size = text_references[name] & SIZE_MASK
+        group_size = load_int16(arena, start)
+        if not is_java_text(arena, start + 2, group_size):
+            return False
+        if not is_java_text(arena, start + 4 + group_size, size - 4 - group_size):
+            return False
+        slot = hash_bytes(arena, start, size) & mask
+        while slots[slot] >= 0:
+            other_name = text_references[slots[slot]]
+            other_start = other_name >> SIZE_BITS
+            if other_name & SIZE_MASK == size and same_bytes(arena, start, arena, other_start, size):
+                return False
+            slot = slot + 1 & mask
+        slots[slot] = name
+    return True
+
+
+@kernel
+def are_plain_groups(record_bytes: Any, rows: Any, max_version: int, members: Any) -> bool:
+    """Return whether all saved group records are plain (plain_groups.py), and none of them is a tombstone.
+
+    `rows` and `record_bytes` are the arrays `group_records` and `group_record_bytes` (saved.py). The sizes in `rows`
+    must not be larger than `record_bytes`. `max_version` and `members` are those of `is_plain_group`.
+    """
+    start = 0
+    for row in range(len(rows)):
+        key_size = rows[row, 1]
+        value_start = start + key_size
+        value_size = rows[row, 2]
+        if key_size < 2 or load_int16(record_bytes, start) != 2:
+            return False
+        if not is_plain_group(record_bytes, start, key_size, value_start, value_size, max_version, members):
+            return False
+        start = value_start + value_size
+    return True

@@ -1,0 +1,40 @@
+"""Opens the files of a snapshot, and turns every problem with them into one clear error."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from stat import S_ISREG
+from typing import BinaryIO
+
+from kafkagroups.errors import InvalidLog, UsageError
+
+ADVICE = "delete the snapshot and take a new one"
+MAX_REASON = 300
+"""The largest number of characters of a reason in a message, because a reason can quote the file's content."""
+
+
+@contextmanager
+def open_file(path: Path, content: str) -> Iterator[BinaryIO]:
+    """Open a file of a snapshot to read it. `content` is what the file contains, as a noun for messages.
+
+    Raise UsageError if the file cannot be opened or read. If the caller raises InvalidLog, raise InvalidLog with the
+    file's path and the advice to take a new snapshot.
+    """
+    try:
+        # To open a FIFO would wait until a program writes to it, and a device may have no end.
+        if not S_ISREG(os.stat(path).st_mode):
+            raise UsageError(f"{path}: expected a regular file")
+        with open(path, "rb") as file:
+            yield file
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except MemoryError:
+        raise UsageError(f"{path}: not enough memory to read this file") from None
+    except InvalidLog as error:
+        reason = error.reason if len(error.reason) <= MAX_REASON else f"{error.reason[:MAX_REASON]}…"
+        raise InvalidLog(
+            f"the {content} cannot be read: {reason}; {ADVICE}", file=str(path), field=error.field
+        ) from None

@@ -119,30 +119,31 @@ def read_state(folder: Path, saved: SavedState, partition: int | None, dialect: 
         return shard
 
 
-def _read_rest(file: BinaryIO, size: int) -> Any:
-    """Return the last `size` bytes of a file as an array, or as bytes if there are none."""
-    if not size:
-        return b""
-    import numpy as np
-
-    data = np.empty(size, np.uint8)
+def _read_rest(file: BinaryIO, size: int) -> bytearray:
+    """Return the last `size` bytes of a file, in memory that arrays can use."""
+    data = bytearray(size)
     if file.readinto(data) < size:  # type: ignore[attr-defined]  # A file that is open to read has this method.
         raise InvalidLog("the file became shorter while it was read")
     return data
 
 
-def _split(array_bytes: Any, headers: Mapping[str, dict[str, Any]]) -> dict[str, Array]:
+def _split(array_bytes: bytearray, headers: Mapping[str, dict[str, Any]]) -> dict[str, Array]:
     """Return the arrays in the bytes after the JSON. `headers` has the type and the shape of each array, in order."""
     sizes = [_ITEM_BYTES[header["dtype"]] * prod(header["shape"]) for header in headers.values()]
     if sum(sizes) != len(array_bytes):
         raise InvalidLog(f"expected {sum(sizes)} bytes of arrays, found {len(array_bytes)}", field="arrays")
+    if not headers:
+        return {}
+    import numpy as np
+
+    memory = np.frombuffer(array_bytes, np.uint8)
     arrays = {}
     end = 0
     for (name, header), size in zip(headers.items(), sizes, strict=True):
         start = end
         end += size
         try:
-            arrays[name] = array_bytes[start:end].view(header["dtype"]).reshape(header["shape"])
+            arrays[name] = memory[start:end].view(header["dtype"]).reshape(header["shape"])
         except ValueError:
             raise InvalidLog("expected an array of at most 64 dimensions", field=f"arrays.{name}") from None
     return arrays

@@ -13,7 +13,6 @@ from kafkagroups.groups.offsets import Offsets
 from kafkagroups.loading import snapshots
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.load import load_logs
-from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.states import advance_shard
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.dialects import dialect
@@ -170,29 +169,37 @@ def test_what_lies_on_disk(tmp_path):
         state.write_bytes(damaged)
         with pytest.raises(kg.InvalidLog, match="the state cannot be read"):
             snapshots.Snapshot.read(folder)
-    (folder / "snapshot.json").write_text('{"format": 4}')
+    (folder / "snapshot.json").write_text('{"format": 5}')
     with pytest.raises(kg.InvalidLog):
         snapshots.Snapshot.read(folder)
 
 
-def test_a_pickle_from_elsewhere_runs_nothing(tmp_path):
-    """A state file that names functions, even of this package, is refused before it calls one."""
+def test_an_old_snapshot_is_never_unpickled(tmp_path, capsys):
+    """A snapshot of format 4, which contained a pickle, is refused in one line that says what to do."""
     import numpy as np
 
-    segment = tmp_path / f"{0:020}.log"
-    segment.write_bytes(bytes(100))  # a LogWriter would cut it
-    writer = b"ckafkagroups.log.writer\nLogWriter\n(S'%s'\ntR." % str(tmp_path).encode()
-    bad = b"cos\nsystem\n(S'echo'\ntR."
-    for content in (
-        bad,
-        b"ckafkagroups.spark.gateway\nos.system\n(S'echo'\ntR.",
-        b"cbuiltins\neval\n(S'1'\ntR.",
-        writer,
-    ):
-        np.savez(tmp_path / "state.npz", rest=np.frombuffer(content, np.uint8))
-        with pytest.raises(kg.InvalidLog, match="not a class of a state"):
-            files.read_shard(tmp_path / "state.npz", 3, dialect("new", None))
-    assert segment.read_bytes() == bytes(100)
+    folder = tmp_path / "state"
+    folder.mkdir()
+    ran = tmp_path / "ran"
+    code = b"cpathlib\nPath\n(S'%s'\ntR." % bytes(ran)
+    np.savez(folder / "9.1.state.npz", rest=np.frombuffer(code, np.uint8))
+    (folder / "9.1.state.npz").rename(folder / "9.1.state")
+    manifest = {"number": 1, "coordinator": "classic", "kafka": "3.9.2"}
+    partitions = {"9": {"file": "9.1.state", "next_offset": 24}}
+    (folder / "snapshot.json").write_text(json.dumps({"format": 4, **manifest, "partitions": partitions}))
+    expected = f"{folder}: expected a snapshot of format 5, found format 4; delete the snapshot and take a new one"
+    for use in (snapshots.Snapshot.read, snapshots.Snapshot(dialect("classic", None), {}).save):
+        with pytest.raises(kg.UsageError, match=expected):
+            use(folder)
+    assert main(["load", "data/harbour/3.9.2", "--coordinator", "classic", "--snapshot", str(folder)]) == 2
+    assert capsys.readouterr().err.splitlines() == [f"kafkagroups: {expected}"]
+
+
+def test_nothing_in_the_package_unpickles():
+    """No module of the package imports pickle, or lets numpy read one."""
+    sources = [path.read_text() for path in Path("kafkagroups").rglob("*.py")]
+    assert len(sources) > 200
+    assert not [source for source in sources if "import pickle" in source or "np.load" in source]
 
 
 def test_load_with_a_snapshot(tmp_path, capsys):

@@ -16,6 +16,7 @@ from kafkagroups.loading.groups import Groups
 from kafkagroups.loading.load import load_logs, open_for_load
 from kafkagroups.loading.progress import ByteProgress
 from kafkagroups.log.cleaner import CleanerConfig, Compaction, clean
+from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.log_to_clean import Progress
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 from kafkagroups.log.segment_file import SEGMENT_BYTES
@@ -41,6 +42,7 @@ def load(
     engine: str = "auto",
     threads: int = 0,
     progress: Progress | None = None,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Groups:
     """Return the groups that a coordinator has after loading a log.
 
@@ -69,6 +71,9 @@ def load(
     progress
         A function that is called with "loading", the number of bytes read, and the total number of bytes. The call can
         come from any thread.
+    max_batch_bytes
+        The log ends, as if it were damaged, before a batch that has more bytes than this when it is decompressed. No
+        broker writes a batch above the default, 256 MiB. The default protects the memory from a crafted batch.
 
     Returns
     -------
@@ -79,7 +84,8 @@ def load(
     Raises
     ------
     UsageError
-        The path, log, coordinator, version or engine does not exist, or two folders are the same partition.
+        The path, log, coordinator, version or engine does not exist, two folders are the same partition, or a number
+        is out of range.
 
     Notes
     -----
@@ -91,7 +97,7 @@ def load(
     >>> groups["billing"].state.value, groups["billing"].generation
     ('Stable', 6)
     """
-    logs, dialect = open_for_load(path, coordinator, kafka, partitions, until)
+    logs, dialect = open_for_load(path, coordinator, kafka, partitions, until, max_batch_bytes=max_batch_bytes)
     return load_logs(
         logs,
         dialect,
@@ -115,12 +121,13 @@ def explain(
     partitions: int | None = None,
     until: int | None = None,
     until_time: int | None = None,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Explanation:
     """Return every record of a group, or of one offset of the group, and what a broker answers after the load.
 
     Parameters
     ----------
-    path, coordinator, kafka, partitions, until, until_time
+    path, coordinator, kafka, partitions, until, until_time, max_batch_bytes
         As in `load`.
     group
         The group's id.
@@ -144,7 +151,7 @@ def explain(
     [(37, 'superseded'), (42, 'wins')]
     """
     offset = build_topic_partition(topic, partition)
-    logs, dialect = open_for_load(path, coordinator, kafka, partitions, until)
+    logs, dialect = open_for_load(path, coordinator, kafka, partitions, until, max_batch_bytes=max_batch_bytes)
     return explain_group(
         logs, dialect, group, offset, path=str(path), partitions=partitions, stop=Stop(until, until_time)
     )
@@ -180,12 +187,13 @@ def stats(
     coordinator: str = "new",
     kafka: str | None = None,
     partitions: int | None = None,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Stats:
     """Return counts that show what a log contains and what makes it large.
 
     Parameters
     ----------
-    path, coordinator, kafka, partitions
+    path, coordinator, kafka, partitions, max_batch_bytes
         As in `load`.
     by
         What the rows count: "group", "topic", "type" or "partition".
@@ -207,7 +215,7 @@ def stats(
     44
     """
     check_row_kind(by)
-    logs, dialect = open_for_load(path, coordinator, kafka, partitions)
+    logs, dialect = open_for_load(path, coordinator, kafka, partitions, max_batch_bytes=max_batch_bytes)
     return count_logs(logs, dialect, by, path=str(path), partitions=partitions)
 
 
@@ -223,6 +231,7 @@ def compact(
     map_entries: int | None = None,
     producer_expiration_ms: int = 86_400_000,
     progress: Progress | None = None,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Compaction:
     """Write the segments that one pass of Kafka's log cleaner would leave of one partition.
 
@@ -249,6 +258,8 @@ def compact(
         A producer whose last batch is older than this is not active. -1 means that all producers are active.
     progress
         A function that is called with the name of a step, the bytes that the step has read, and the step's total.
+    max_batch_bytes
+        As in `load`.
 
     Returns
     -------
@@ -279,7 +290,7 @@ def compact(
         DEFAULT_CAPACITY if map_entries is None else map_entries,
         producer_expiration_ms,
     )
-    return clean(logs[0], Path(out), config, progress)
+    return clean(logs[0].limit_batches(max_batch_bytes), Path(out), config, progress)
 
 
 def load_columns(
@@ -292,6 +303,7 @@ def load_columns(
     partitions: int | None = None,
     columns: Iterable[str] | None = None,
     engine: str = "auto",
+    max_batch_bytes: int | None = None,
 ) -> pa.RecordBatchReader:
     """Load one partition of a log, and return one of its tables as Arrow record batches.
 
@@ -306,6 +318,8 @@ def load_columns(
         "records", "offsets", "pending", "groups", "members", "partitions" or "ids" (all group ids in the records).
     coordinator, kafka, partitions, engine
         As in `load`.
+    max_batch_bytes
+        As in `load`. None means the limit of the log that `open_log` returned, or the default.
     partition
         The number of the partition. It is not used if `buffers` is a log.
     columns
@@ -334,6 +348,8 @@ def load_columns(
     selected_columns = columns_of(table, columns)
     dialect = dialects.dialect(coordinator, kafka)
     log = buffers if isinstance(buffers, Log) else log_of_buffers(buffers, partition)
+    if max_batch_bytes is not None:
+        log = log.limit_batches(max_batch_bytes)
     chosen_engine = choose_engine_for(engine, [log])
     if table != "records":
         return read_table(

@@ -139,6 +139,10 @@ class InvalidLog(BadBytes):
     """A batch or a file that a broker could not read."""
 
 
+class BatchTooLarge(InvalidLog):
+    """A compressed batch that needs more memory than the reader's limit (`max_batch_bytes`) allows."""
+
+
 class LoadFailed(KafkagroupsError):
     """The load of a partition fails, as it would fail in a broker; `reason` says why.
 

@@ -56,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         # With SUPPRESS, an option that the user does not give is not in `args`, so `compact` uses its own default.
         parser.add_argument(flag, type=int, metavar="N", default=argparse.SUPPRESS, help=help_text)
+    options.add_max_batch_bytes(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 

@@ -53,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_until_time(parser)
     options.add_coordinator(parser)
     options.add_partitions(parser)
+    options.add_max_batch_bytes(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
@@ -90,7 +91,12 @@ def _load_sides(args: argparse.Namespace) -> tuple[Groups, Groups]:
     dialect = options.choose_dialect(args.coordinator, args.kafka)
     path_a = args.paths[0]
     path_b = args.paths[-1]
-    limits = {"partitions": args.partitions, "until": args.until, "until_time": args.until_time}
+    limits = {
+        "partitions": args.partitions,
+        "until": args.until,
+        "until_time": args.until_time,
+        "max_batch_bytes": args.max_batch_bytes,
+    }
     if args.coordinators:
         return load(path_a, "classic", **limits), load(path_b, "new", **limits)
     limits_a = limits

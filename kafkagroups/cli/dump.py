@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kafkagroups.cli import options
 from kafkagroups.cli.tables import escape
-from kafkagroups.errors import BadBytes, UsageError
+from kafkagroups.errors import BadBytes, BatchTooLarge, UsageError
 from kafkagroups.groups.log_records import find_group_id
 from kafkagroups.kafka_tools import dump_log, formatters
 from kafkagroups.kafka_tools.jvm import ToolCrashed
@@ -25,7 +25,7 @@ from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import key_to_json, value_to_json
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.serde import Record, decode
-from kafkagroups.records.versions import parse_release
+from kafkagroups.records.versions import Version, parse_release
 
 NEWEST_TOOL = "4.3.1"
 """The newest Kafka version whose tools `--format` reproduces."""
@@ -64,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--type", metavar="T", help="only records of this type: a number, or a name such as OffsetCommit"
     )
+    options.add_max_batch_bytes(parser)
     parser.add_argument(
         "--json",
         action="store_true",
@@ -85,14 +86,14 @@ def run(args: argparse.Namespace) -> int:
     errors: list[str] = []
     for path in args.paths:
         try:
-            logs = open_logs(path)
+            logs = [log.limit_batches(args.max_batch_bytes) for log in open_logs(path)]
             if len(logs) > 1 and args.until is not None:
                 raise UsageError(f"--until needs one partition, but {path} has {len(logs)} partitions")
             for log in logs:
                 if args.format == "text":
                     _print_log(log, args, dialect, wanted_type, errors)
                 elif args.format == "dump-log":
-                    dump_log.dump(log, sys.stdout, tool_version)
+                    _print_as_tool(log, tool_version, errors)
                 else:
                     for line in formatters.format_lines(log, tool_version):
                         print(line)
@@ -109,6 +110,14 @@ def run(args: argparse.Namespace) -> int:
         others = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         options.print_error(errors[0] + others)
     return max(status, int(bool(errors)))
+
+
+def _print_as_tool(log: Log, tool_version: Version, errors: list[str]) -> None:
+    """Print the text of Kafka's dump tool. A batch beyond --max-batch-bytes ends the text, and is an error."""
+    try:
+        dump_log.dump(log, sys.stdout, tool_version)
+    except BatchTooLarge as error:
+        errors.append(str(error))
 
 
 def _parse_type(text: str | None) -> int | None:

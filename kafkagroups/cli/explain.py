@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help=f"show every record, not only the last {LAST_RECORDS} and the commits that set an offset back",
     )
+    options.add_max_batch_bytes(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object, with every record")
 
 
@@ -58,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
         "coordinator": dialect.coordinator,
         "kafka": dialect.kafka,
         "partitions": args.partitions,
+        "max_batch_bytes": args.max_batch_bytes,
         "until": args.until,
         "until_time": args.until_time,
     }

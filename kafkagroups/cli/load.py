@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="continue from the snapshot in DIR, if DIR contains one, and save the new snapshot in DIR",
     )
+    options.add_max_batch_bytes(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per PATH")
 
 
@@ -118,7 +119,7 @@ def _write_parquet(args: argparse.Namespace, dialect: Dialect) -> int:
         from kafkagroups.spark.parquet import load_and_write
 
         with spinner(path):
-            written = load_and_write(path, dialect, args.partitions, args.master, args.to)
+            written = load_and_write(path, dialect, args.partitions, args.master, args.to, args.max_batch_bytes)
     if args.json:
         print(json.dumps({"path": path, "to": args.to, "rows": written.rows}))
     else:
@@ -141,7 +142,7 @@ def _resume_snapshot(path: str, dialect: Dialect, args: argparse.Namespace) -> G
     if files.has_snapshot(args.snapshot):
         files.check_dialect(Path(args.snapshot), dialect)
         snapshot = Snapshot.read(args.snapshot)
-    snapshot = snapshot.advance(path, engine=args.engine)
+    snapshot = snapshot.advance(path, engine=args.engine, max_batch_bytes=args.max_batch_bytes)
     snapshot.save(args.snapshot)
     return snapshot.groups(path, args.partitions)
 
@@ -151,7 +152,12 @@ def _load(path: str, dialect: Dialect, args: argparse.Namespace) -> Groups:
     if args.snapshot:
         with spinner(path):
             return _resume_snapshot(path, dialect, args)
-    limits = {"partitions": args.partitions, "until": args.until, "until_time": args.until_time}
+    limits = {
+        "partitions": args.partitions,
+        "until": args.until,
+        "until_time": args.until_time,
+        "max_batch_bytes": args.max_batch_bytes,
+    }
     if args.engine != "spark":
         if "://" in path and not os.path.exists(path):
             scheme = path.partition("://")[0]

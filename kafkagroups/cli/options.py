@@ -12,6 +12,7 @@ from typing import Any
 
 from kafkagroups.cli.tables import escape
 from kafkagroups.errors import InvalidRecord, UsageError
+from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.records.dialects import DEFAULT_KAFKA, Dialect, dialect
 from kafkagroups.records.versions import parse_release
 
@@ -38,6 +39,17 @@ def add_coordinator(parser: argparse.ArgumentParser) -> None:
 def add_partitions(parser: argparse.ArgumentParser) -> None:
     """Add --partitions."""
     parser.add_argument("--partitions", type=int, metavar="N", help="the partition count of __consumer_offsets")
+
+
+def add_max_batch_bytes(parser: argparse.ArgumentParser) -> None:
+    """Add --max-batch-bytes."""
+    parser.add_argument(
+        "--max-batch-bytes",
+        type=int,
+        metavar="N",
+        default=MAX_BATCH_BYTES,
+        help=f"the limit of one decompressed batch in bytes ({MAX_BATCH_BYTES}); a larger batch ends the log",
+    )
 
 
 def add_until_time(parser: argparse.ArgumentParser) -> None:

@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_coordinator(parser)
     options.add_partitions(parser)
+    options.add_max_batch_bytes(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per PATH")
 
 
@@ -56,7 +57,12 @@ def run(args: argparse.Namespace) -> int:
         try:
             with spinner(path):
                 statistics = stats(
-                    path, args.by, coordinator=dialect.coordinator, kafka=dialect.kafka, partitions=args.partitions
+                    path,
+                    args.by,
+                    coordinator=dialect.coordinator,
+                    kafka=dialect.kafka,
+                    partitions=args.partitions,
+                    max_batch_bytes=args.max_batch_bytes,
                 )
         except UsageError as error:
             options.print_error(error)

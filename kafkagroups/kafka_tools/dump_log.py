@@ -49,7 +49,8 @@ The tool ignores the last bytes of a file if they are not more than this number.
 def dump(log: Log, out: TextIO, kafka: Version) -> None:
     """Write what the tool prints for the segments of a log. `kafka` is the version of the tool.
 
-    Raises ToolCrashed where the tool crashes. Raises UsageError if the version is older than `OLDEST`.
+    Raises ToolCrashed where the tool crashes, and BatchTooLarge before a batch beyond the log's limit. Raises
+    UsageError if the version is older than `OLDEST`.
     """
     if kafka < OLDEST:
         raise UsageError("the dump tool's text is supported from Kafka 0.10.2 on")
@@ -64,15 +65,18 @@ def dump(log: Log, out: TextIO, kafka: Version) -> None:
         out.write(f"{'Log starting' if kafka >= (3, 3) else 'Starting'} offset: {int(base_offset)}\n")
         data = read_segment(segment)
         end = 0
-        for batch in _read_batches(data, segment):
+        for batch in _read_batches(data, segment, log.max_batch_bytes):
+            batch.check_size()
             _dump_batch(batch, out, kafka, dialect)
             end = batch.position + batch.size
         if end < len(data):
             out.write(f"Found {len(data) - end} invalid bytes at the end of {file_name}\n")
 
 
-def _read_batches(data: bytes, segment: str) -> Iterator[Batch]:
+def _read_batches(data: bytes, segment: str, max_batch_bytes: int) -> Iterator[Batch]:
     """Yield the batches that the tool prints. `data` are the bytes of the segment, `segment` is its path.
+
+    `max_batch_bytes` is the limit of a decompressed batch.
 
     The tool does not check checksums. At an incomplete batch, it stops without an error. Raises ToolCrashed at a batch
     with an impossible size or magic, because the tool crashes there.
@@ -82,7 +86,7 @@ def _read_batches(data: bytes, segment: str) -> Iterator[Batch]:
             return
         if frame.state is not FrameState.WHOLE:
             raise ToolCrashed(str(frame.make_error(segment)))
-        yield parse_batch(frame, data[frame.position : frame.end], segment)
+        yield parse_batch(frame, data[frame.position : frame.end], segment, max_batch_bytes)
 
 
 def _dump_batch(batch: Batch, out: TextIO, kafka: Version, dialect: Dialect) -> None:

@@ -39,7 +39,9 @@ from kafkagroups.kernels.layout import (
     HAND_OVER,
     IS_CLASSIC,
     KEY_HASH,
+    LAST_OFFSET,
     LAST_OFFSET_DELTA_POSITION,
+    LAST_TIME,
     MAX_INT64,
     MAX_OFFSET_VERSION,
     MAX_TIMESTAMP_POSITION,
@@ -76,8 +78,6 @@ from kafkagroups.kernels.layout import (
     RECORDS,
     SIZE_BITS,
     STOPPED,
-    UNTIL_OFFSET,
-    UNTIL_TIME,
     VALUE_SIZE,
     VALUE_START,
 )
@@ -159,7 +159,7 @@ def fold_segment(
         if rules[CHECKS_CRC] and crc32c(data, position + CRC_FROM, position + batch_size) != stored_crc:
             return HAND_OVER, position
         max_timestamp = load_int64(data, position + MAX_TIMESTAMP_POSITION)
-        if max_timestamp > rules[UNTIL_TIME] or base_offset >= rules[UNTIL_OFFSET]:
+        if max_timestamp > rules[LAST_TIME] or base_offset > rules[LAST_OFFSET]:
             status = STOPPED
             break
         # In the block, the producer id NO_TRANSACTION means that a record is not in a transaction. So a log with a

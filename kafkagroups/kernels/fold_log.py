@@ -59,7 +59,10 @@ def fold_if_possible(
     if keeps_offsets_apart(dialect):
         return None
     state = _start_state(log, dialect, stop, base)
-    if state is None or not _read_segments(log, state, count_bytes):
+    if state is None:
+        return None
+    state.max_batch_bytes = log.max_batch_bytes
+    if not _read_segments(log, state, count_bytes):
         return None
     offsets = FoldedShardOffsets(state)
     shard = create_shard(log, dialect, offsets) if base is None else resume_shard(base, log, offsets)
@@ -135,7 +138,7 @@ def find_commits(log: Log, group_ids: Collection[str]) -> list[tuple[int, str]]:
     has_event = np.zeros(len(slots), np.int64)
     commits = []
     for segment in log.segments:
-        for data in decompress_segment(as_array(log.read(segment))):
+        for data in decompress_segment(as_array(log.read(segment)), log.max_batch_bytes):
             # An offset record has more than 20 bytes, so the array has space for all events.
             found_events = np.empty((len(data) // 20 + 1, 2), np.int64)
             count = events.find_commit_events(data, as_array(id_bytes), slots, has_event, found_events)

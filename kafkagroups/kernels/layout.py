@@ -102,8 +102,8 @@ record's key and value in the bytes of the segment. OTHER_VALUE_SIZE is -1 for a
     MAX_OFFSET_VERSION,
     MAX_TYPE0_VERSION,
     HAS_TOPIC_IDS,
-    UNTIL_OFFSET,
-    UNTIL_TIME,
+    LAST_OFFSET,
+    LAST_TIME,
     CHECKS_CRC,
     NEEDS_MARKER,
 ) = range(8)
@@ -111,9 +111,10 @@ record's key and value in the bytes of the segment. OTHER_VALUE_SIZE is -1 for a
 
 IS_CLASSIC: 1 for the classic coordinator, 0 for the new coordinator. MAX_OFFSET_VERSION and MAX_TYPE0_VERSION: the
 newest value version that the coordinator reads, for offset records of type 1 and of type 0. HAS_TOPIC_IDS: 1 if the
-coordinator keeps the topic id of a commit. UNTIL_OFFSET and UNTIL_TIME (ms since the epoch): the limits of the stop
-(log/stop.py). CHECKS_CRC: 1 if checksums are compared. NEEDS_MARKER: 1 if the load fails when a control batch contains
-no record.
+coordinator keeps the topic id of a commit. LAST_OFFSET and LAST_TIME (ms since the epoch): the highest base offset and
+the highest timestamp before the stop (log/stop.py). Without a stop they are the highest int64, so no batch is above
+them. CHECKS_CRC: 1 if checksums are compared. NEEDS_MARKER: 1 if the load fails when a control batch contains no
+record.
 """
 
 GROUP_START, GROUP_SIZE, GROUP_NEWEST_VALUE, LIVE_KEYS = range(4)
@@ -166,6 +167,7 @@ ENTRY_MASK = (1 << 31) - 1
 PARTITION_BITS = 32
 PARTITION_MASK = (1 << PARTITION_BITS) - 1
 """The bits of NAME_AND_PARTITION that are the partition."""
+MIN_INT64 = -(1 << 63)
 MAX_INT64 = (1 << 63) - 1
 
 

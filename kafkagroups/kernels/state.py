@@ -22,6 +22,7 @@ from kafkagroups.kernels.group_keys import sort_live_keys
 from kafkagroups.kernels.layout import COMPRESSED, HAND_OVER, LIVE_KEYS, NO_SPACE, OK, PAUSED, STOPPED
 from kafkagroups.kernels.other_records import OtherRecords
 from kafkagroups.kernels.unpack import as_array, decompress_run
+from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_POSITION
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
@@ -45,7 +46,7 @@ class FoldState(FoldArrays):
 
     Call `fold_segment` or `fold_file` for each segment, in order. If one of these methods returns False, the readable
     engine must load the whole log. `is_stopped` is true after reading reached a batch that the stop excludes
-    (log/stop.py).
+    (log/stop.py). `max_batch_bytes` is the limit of a decompressed batch.
     """
 
     def __init__(self, dialect: Dialect, stop: Stop = NO_STOP, log_size: int = 0) -> None:
@@ -58,8 +59,7 @@ class FoldState(FoldArrays):
                 dialect.offset_values,
                 dialect.type0_values,
                 not is_classic and dialect.version >= (4, 1),
-                _limit_to_int64(stop.until_offset),
-                _limit_to_int64(stop.until_time),
+                *_find_last_offset_and_time(stop),
                 True,
                 is_classic and not dialect.since(2, 0, 1),
             ],
@@ -69,6 +69,7 @@ class FoldState(FoldArrays):
         self._max_group_version = dialect.group_values
         self.other_records = OtherRecords(self._max_group_version)
         self.is_stopped = False
+        self.max_batch_bytes = MAX_BATCH_BYTES
         self._is_classic = is_classic
         self._text_cache: dict[bytes, str] = {}
         self._name_cache: dict[int, tuple[str, str]] = {}
@@ -138,7 +139,7 @@ class FoldState(FoldArrays):
                 batch_size = _read_int32(data, position + SIZE_POSITION) + LOG_OVERHEAD
                 self.grow(batch_size, _read_int32(data, position + layout.RECORD_COUNT_POSITION))
             elif status == COMPRESSED:
-                uncompressed, position = decompress_run(data, position)
+                uncompressed, position = decompress_run(data, position, self.max_batch_bytes)
                 if uncompressed is None or not self.fold_segment(uncompressed):
                     return HAND_OVER, position
             report(position)
@@ -268,6 +269,19 @@ def _to_signed(number: int, bits: int) -> int:
     return number - (1 << bits) if number >> bits - 1 else number
 
 
-def _limit_to_int64(value: int | None) -> int:
-    """Return a limit of the stop as an int64. None means that there is no limit."""
-    return layout.MAX_INT64 if value is None else max(-layout.MAX_INT64, min(value, layout.MAX_INT64))
+def _find_last_offset_and_time(stop: Stop) -> tuple[int, int]:
+    """Return the highest base offset and the highest timestamp (ms) before the stop, as int64."""
+    last_offset = layout.MAX_INT64
+    last_time = layout.MAX_INT64
+    if stop.until_offset is not None:
+        last_offset = _limit_to_int64(stop.until_offset - 1)
+    if stop.until_time is not None:
+        last_time = _limit_to_int64(stop.until_time)
+        if stop.until_time < layout.MIN_INT64:  # Every timestamp is after this time.
+            last_offset = layout.MIN_INT64
+    return last_offset, last_time
+
+
+def _limit_to_int64(number: int) -> int:
+    """Return the int64 that is nearest to a number."""
+    return max(layout.MIN_INT64, min(number, layout.MAX_INT64))

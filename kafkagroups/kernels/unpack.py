@@ -11,41 +11,44 @@ from crc32c import crc32c
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import CODEC
 from kafkagroups.log.batches import parse_batch
-from kafkagroups.log.compression import decompress
 from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_POSITION, Frame, FrameState, find_frames
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSITION, HEADER_SIZE
 
 Array = np.ndarray[Any, Any]
 RUN_BYTES = 4 * 1024 * 1024
 """About how many uncompressed bytes `decompress_run` returns."""
+_MAX_CONTENT_BYTES = 2**31 - 1 - (HEADER_SIZE - LOG_OVERHEAD)
+"""The largest number of bytes of records in an uncompressed batch, because the size in its header is an int32."""
 _CODEC_POSITION = ATTRIBUTES_POSITION + 1
 """The codec is in the second byte of the attributes."""
 
 
-def decompress_run(data: Array, position: int) -> tuple[Array | None, int]:
+def decompress_run(data: Array, position: int, max_batch_bytes: int) -> tuple[Array | None, int]:
     """Decompress consecutive batches of a segment, from the batch at `position` to the last compressed batch.
 
     Return an array with the bytes of the uncompressed batches, and the position in `data` after the last batch that was
-    read. The uncompressed batches have new checksums. The array is None if a batch has a wrong checksum or cannot be
-    decompressed.
+    read. The uncompressed batches have new checksums. The array is None if a batch has a wrong checksum, cannot be
+    decompressed, or has more than `max_batch_bytes` bytes when it is decompressed.
     """
     batches = bytearray()
+    max_content_bytes = min(max_batch_bytes, _MAX_CONTENT_BYTES)
     for frame in _batch_frames(memoryview(data), position):
         if len(batches) >= RUN_BYTES or not _is_compressed(data, frame):
             break
         batch_bytes = data[position : frame.end].tobytes()
-        batch = parse_batch(frame, batch_bytes)
+        batch = parse_batch(frame, batch_bytes, max_batch_bytes=max_content_bytes)
         if not batch.is_valid:
             return None, position
         try:
-            payload = decompress(batch.compression, batch.payload)
+            content = batch.content
         except InvalidLog:
             return None, position
         header = bytearray(batch_bytes[:HEADER_SIZE])
-        header[SIZE_POSITION : SIZE_POSITION + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(payload)).to_bytes(4, "big")
+        header[SIZE_POSITION : SIZE_POSITION + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(content)).to_bytes(4, "big")
         header[_CODEC_POSITION] &= ~CODEC
-        header[CRC_POSITION : CRC_POSITION + 4] = crc32c(payload, crc32c(bytes(header[CRC_FROM:]))).to_bytes(4, "big")
-        batches += header + payload
+        header[CRC_POSITION : CRC_POSITION + 4] = crc32c(content, crc32c(bytes(header[CRC_FROM:]))).to_bytes(4, "big")
+        batches += header
+        batches += content
         position = frame.end
     return as_array(batches), position
 
@@ -57,10 +60,11 @@ def as_array(buffer: Any) -> Array:
     return data
 
 
-def decompress_segment(data: Array) -> Iterator[Array]:
+def decompress_segment(data: Array, max_batch_bytes: int) -> Iterator[Array]:
     """Yield arrays that together contain all batches of a segment, without compression.
 
-    If a batch cannot be decompressed, stop before this batch. The load of the log has stopped before this batch, too.
+    If a batch cannot be decompressed, or has more than `max_batch_bytes` bytes when it is decompressed, stop before
+    this batch. The load of the log has stopped before this batch, too.
     """
     run_start = 0
     run_end = 0
@@ -69,7 +73,7 @@ def decompress_segment(data: Array) -> Iterator[Array]:
             continue
         if _is_compressed(data, frame):
             yield data[run_start : frame.position]
-            uncompressed, run_end = decompress_run(data, frame.position)
+            uncompressed, run_end = decompress_run(data, frame.position, max_batch_bytes)
             if uncompressed is None:
                 return
             yield uncompressed

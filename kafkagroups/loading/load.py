@@ -16,6 +16,7 @@ from kafkagroups.groups.shard import CountBytes, LoadedPartition, Shard, ignore_
 from kafkagroups.loading.caches import Cache, create_cache
 from kafkagroups.loading.engines import PYTHON, Engine, pause_garbage_collector
 from kafkagroups.loading.groups import Groups, collect_groups
+from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records import dialects
@@ -29,6 +30,7 @@ def open_for_load(
     partitions: int | None = None,
     until: int | None = None,
     find_logs: Callable[[str | Path], list[Log]] = open_logs,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> tuple[list[Log], Dialect]:
     """Return the logs at a path, and the dialect, which contains the rules of the coordinator and its Kafka version.
 
@@ -38,7 +40,7 @@ def open_for_load(
     if partitions is not None and partitions < 1:
         raise UsageError(f"a topic has at least 1 partition, not {partitions}")
     dialect = dialects.dialect(coordinator, kafka)
-    logs = find_logs(path)
+    logs = [log.limit_batches(max_batch_bytes) for log in find_logs(path)]
     if until is not None and len(logs) > 1:
         raise UsageError(f"an offset to stop at needs one partition, but {path} has {len(logs)}")
     return logs, dialect

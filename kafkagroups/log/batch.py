@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from kafkagroups.errors import InvalidLog
-from kafkagroups.log.compression import CompressionType, compression_type
+from kafkagroups.errors import BatchTooLarge, InvalidLog
+from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compression_type
+from kafkagroups.log.frames import to_int64
 
 # The bits of a batch's attributes. CODEC is a mask of three bits, which contain the number of the compression codec.
 CODEC = 0x07
@@ -24,6 +25,11 @@ LOG_APPEND_TIME = 0x08
 
 NO_PRODUCER_ID = -1
 NO_TIMESTAMP = -1
+
+MAX_RECORDS = 2**20
+RECORD_BYTES = 256
+"""A compressed batch may have MAX_RECORDS records, or one per RECORD_BYTES bytes of the limit if these are more. Each
+record needs about RECORD_BYTES bytes of memory, no matter how short it is."""
 
 
 class LogRecord(NamedTuple):
@@ -62,7 +68,8 @@ class Batch:
     since 1970.
 
     In magic 2, `payload` contains the bytes of the records, which are compressed with the codec in `attributes`. In
-    magic 0 and 1, `payload` is the whole message. The function `parse_records` returns the records of a batch.
+    magic 0 and 1, `payload` is the whole message. The functions `decompress_content` and `parse_records` return the
+    `content` and the `records` of a batch. `max_batch_bytes` is the limit of the decompressed content.
 
     Magic 0 and 1 do not have the fields producer_id, producer_epoch, base_sequence, base_timestamp and
     partition_leader_epoch. These fields are then -1.
@@ -77,6 +84,7 @@ class Batch:
     position: int
     size: int
     payload: bytes = field(repr=False)
+    decompress_content: Callable[[Batch], bytes] = field(repr=False, compare=False)
     parse_records: Callable[[Batch], tuple[LogRecord, ...]] = field(repr=False, compare=False)
     max_timestamp: int
     base_timestamp: int = NO_TIMESTAMP
@@ -86,6 +94,7 @@ class Batch:
     base_sequence: int = -1
     count: int = 1
     file: str | None = None
+    max_batch_bytes: int = field(default=MAX_BATCH_BYTES, repr=False, compare=False)
 
     @property
     def is_valid(self) -> bool:
@@ -117,7 +126,20 @@ class Batch:
 
     @property
     def next_offset(self) -> int:
-        return self.last_offset + 1
+        return to_int64(self.last_offset + 1)
+
+    @property
+    def max_records(self) -> int:
+        """The largest number of records that this batch may have if it is compressed."""
+        return max(MAX_RECORDS, self.max_batch_bytes // RECORD_BYTES)
+
+    @cached_property
+    def content(self) -> bytes:
+        """The bytes of the records, decompressed. Raises InvalidLog if they cannot be decompressed."""
+        try:
+            return self.decompress_content(self)
+        except InvalidLog as error:
+            raise self._locate(error) from None
 
     @cached_property
     def records(self) -> tuple[LogRecord, ...]:
@@ -125,10 +147,36 @@ class Batch:
         try:
             return self.parse_records(self)
         except InvalidLog as error:
-            error.file = self.file
-            error.position = self.position
-            error.offset = self.base_offset
+            raise self._locate(error) from None
+
+    def check_size(self) -> None:
+        """Raise BatchTooLarge if the records need more memory than `max_batch_bytes` allows.
+
+        If the records cannot be decompressed for another reason, the reader of the records gets the error.
+        """
+        if not self.attributes & CODEC or self.count <= 0:
+            return
+        try:
+            # In magic 0 and 1, the number of messages is known only when they are parsed.
+            _ = self.content if self.magic >= 2 else self.records
+        except BatchTooLarge:
             raise
+        except InvalidLog:
+            pass
+
+    def refuse_record_count(self, count: int) -> BatchTooLarge:
+        """Return the error of a compressed batch that has `count` records, more than `max_records`."""
+        return BatchTooLarge(
+            f"this compressed batch has {count} records, more than {self.max_records}; to read it, raise "
+            "--max-batch-bytes (max_batch_bytes in Python and Spark)"
+        )
+
+    def _locate(self, error: InvalidLog) -> InvalidLog:
+        """Add the batch's location to an error. Return the same error."""
+        error.file = self.file
+        error.position = self.position
+        error.offset = self.base_offset
+        return error
 
 
 def record_count(batch: Batch) -> int:

@@ -156,7 +156,7 @@ def _clean(log: Log, out: Path, config: CleanerConfig, report: Progress) -> Comp
     groups = group_by_size(to_clean, config.segment_bytes, source.first_uncleanable)
     record_filter = _build_record_filter(source, offset_map, config)
     tombstone_limit_ms = _find_old_tombstone_limit(source, config)
-    read = make_reader("clean", to_clean, report)
+    read = make_reader("clean", to_clean, report, source.max_batch_bytes)
     written = [_clean_group(group, out, read, record_filter, tombstone_limit_ms) for group in groups]
     written += [_copy_segment(segment, out) for segment in source.segments[len(to_clean) :]]
     return Compaction(
@@ -173,7 +173,7 @@ def _build_offset_map(source: LogToClean, capacity: int, report: Progress) -> Of
     offset_map = OffsetMap(capacity)
     dirty_segments = select_segments(source.segments, source.first_dirty, source.first_uncleanable)
     aborted = [txn for txn in source.states.aborted if txn.last_offset >= source.first_dirty]
-    read = make_reader("map", dirty_segments, report)
+    read = make_reader("map", dirty_segments, report, source.max_batch_bytes)
     pairs = pair_with_next_base(dirty_segments, source.first_uncleanable)
     batches_and_next_bases = ((read(segment), next_base) for segment, next_base in pairs)
     fill_map(offset_map, batches_and_next_bases, source.first_dirty, CleanedTransactions(aborted))

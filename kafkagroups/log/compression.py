@@ -6,18 +6,27 @@ clients wrote lz4 with a wrong checksum of the header (KAFKA-3160). Kafka's read
 Snappy data has the format of snappy-java's SnappyOutputStream: 8 fixed bytes (_SNAPPY_MAGIC), two int32 versions, then
 chunks. Each chunk is an int32 length in bytes and a raw snappy block. Data without the 8 fixed bytes is one raw snappy
 block.
+
+A few bytes can be the compressed form of gigabytes. So `decompress` has a limit: it never uses much more memory than
+twice the limit.
 Source: Compression.java, Lz4BlockInputStream.java (4.3.1), snappy-java's SnappyInputStream.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 from enum import IntEnum
+from types import ModuleType
 
 import cramjam
 
-from kafkagroups.errors import InvalidLog
+from kafkagroups.errors import BatchTooLarge, InvalidLog
+
+MAX_BATCH_BYTES = 256 * 1024 * 1024
+"""The default limit of a decompressed batch. The coordinators write batches of at most message.max.bytes (default: 1
+MiB), and these batches have at most a few MiB when they are decompressed."""
 
 
 class CompressionType(IntEnum):
@@ -43,6 +52,15 @@ _GZIP_MAGIC = b"\x1f\x8b"
 """The first bytes of a gzip member."""
 _GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
 """The header of a gzip member (one compressed stream) with no name, no time and an unknown operating system."""
+_GZIP_MAGIC = b"\x1f\x8b"
+_FIRST_PIECE_BYTES = 4096
+"""The number of compressed bytes with which the decompression of a gzip member begins."""
+_LIKELY_RATIO = 8
+"""The first buffer for decompressed bytes has this many bytes for each compressed byte."""
+_BUFFER_GROWTH = 4
+"""Growth factor of a buffer that is too small for the decompressed bytes."""
+_END_MARK = os.urandom(16)
+"""The bytes after the end of such a buffer. They change if the decompressed bytes do not fit into the buffer."""
 _int32 = struct.Struct(">i")
 _uint32_le = struct.Struct("<I")
 
@@ -55,20 +73,32 @@ def compression_type(attributes: int) -> CompressionType:
         raise InvalidLog(f"expected a compression type from 0 to 4, found {attributes & 0x07}") from None
 
 
-def decompress(codec: CompressionType, data: bytes) -> bytes:
-    """Return the decompressed data. Raises InvalidLog if the data cannot be decompressed."""
+def decompress(codec: CompressionType, data: bytes, max_bytes: int = MAX_BATCH_BYTES) -> bytes:
+    """Return the decompressed data.
+
+    Raises BatchTooLarge if this is more than `max_bytes` bytes, and InvalidLog if the data cannot be decompressed. Data
+    without a codec has no limit.
+    """
     try:
         if codec is CompressionType.GZIP:
-            return _decompress_gzip(data)
+            return _decompress_gzip(data, max_bytes)
         if codec is CompressionType.SNAPPY:
-            return _decompress_snappy(data)
+            return _decompress_snappy(data, max_bytes)
         if codec is CompressionType.LZ4:
-            return _decompress_lz4(data)
+            return _decompress_lz4(data, max_bytes)
         if codec is CompressionType.ZSTD:
-            return bytes(cramjam.zstd.decompress(data))
+            return _decompress_into_buffer(cramjam.zstd, data, max_bytes)
     except (cramjam.DecompressionError, OSError, EOFError, zlib.error, struct.error) as error:
         raise InvalidLog(f"{codec.name.lower()} cannot be decompressed: {error}") from None
     return data
+
+
+def refuse_size(max_bytes: int) -> BatchTooLarge:
+    """Return the error of data that has more than `max_bytes` bytes when it is decompressed."""
+    return BatchTooLarge(
+        f"this batch has more than {max_bytes} bytes when it is decompressed; to read it, raise --max-batch-bytes "
+        "(max_batch_bytes in Python and Spark)"
+    )
 
 
 def compress(codec: CompressionType, data: bytes) -> bytes:
@@ -104,23 +134,69 @@ def _compress_lz4_block(data: bytes) -> bytes:
     return _uint32_le.pack(len(data) | _LZ4_UNCOMPRESSED_BIT) + data
 
 
-def _decompress_gzip(data: bytes) -> bytes:
+def _decompress_into_buffer(codec: ModuleType, data: bytes, max_bytes: int) -> bytes:
+    """Decompress data with cramjam's module of a codec.
+
+    cramjam writes into a buffer, and fails if the buffer is too small. So the buffer starts small, and grows up to
+    `max_bytes`.
+    """
+    size = min(_LIKELY_RATIO * len(data) + _FIRST_PIECE_BYTES, max_bytes)
+    while (content := _decompress_if_it_fits(codec, data, size)) is None:
+        if size == max_bytes:
+            raise refuse_size(max_bytes)
+        size = min(_BUFFER_GROWTH * size, max_bytes)
+    return content
+
+
+def _decompress_if_it_fits(codec: ModuleType, data: bytes, size: int) -> bytes | None:
+    """Return the decompressed data, or None if it has more than `size` bytes.
+
+    cramjam raises the same error for a full buffer and for damaged data. But only data that does not fit overwrites the
+    mark at the end of the buffer.
+    """
+    buffer = bytearray(size + len(_END_MARK))
+    buffer[size:] = _END_MARK
+    try:
+        count = codec.decompress_into(data, buffer)
+    except cramjam.DecompressionError:
+        if buffer.endswith(_END_MARK):
+            raise
+        return None
+    return bytes(memoryview(buffer)[:count]) if count <= size else None
+
+
+def _decompress_gzip(data: bytes, max_bytes: int) -> bytes:
     """Decompress all gzip members, one after the other. As in Java's reader, bytes after the members are ignored."""
-    out = b""
-    while data.startswith(_GZIP_MAGIC) or not out:
-        member = zlib.decompressobj(16 + zlib.MAX_WBITS)  # In zlib, adding 16 means data with a gzip header.
-        out += member.decompress(data) + member.flush()
-        if not member.eof:
+    out = bytearray()
+    position = _decompress_gzip_member(data, 0, out, max_bytes)
+    while data.startswith(_GZIP_MAGIC, position):
+        position = _decompress_gzip_member(data, position, out, max_bytes)
+    return bytes(out)
+
+
+def _decompress_gzip_member(data: bytes, position: int, out: bytearray, max_bytes: int) -> int:
+    """Decompress the member at a position, append its content to `out`, and return the position after the member.
+
+    zlib copies the bytes that it was given after the end of a member. So it is given small pieces first: otherwise
+    many small members would take quadratic time.
+    """
+    member = zlib.decompressobj(16 + zlib.MAX_WBITS)  # In zlib, adding 16 means data with a gzip header.
+    piece_bytes = _FIRST_PIECE_BYTES
+    while not member.eof:
+        piece = data[position : position + piece_bytes]
+        if not piece:
             raise InvalidLog("the gzip data ends too early")
-        data = member.unused_data
-        if not data:
-            break
-    return out
+        position += len(piece)
+        piece_bytes *= 2
+        out += member.decompress(piece, max_bytes + 1 - len(out))
+        if len(out) > max_bytes:
+            raise refuse_size(max_bytes)
+    return position - len(member.unused_data)
 
 
-def _decompress_snappy(data: bytes) -> bytes:
+def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
     if not data.startswith(_SNAPPY_MAGIC):
-        return bytes(cramjam.snappy.decompress_raw(data))
+        return _decompress_snappy_block(data, max_bytes, max_bytes)
     out = bytearray()
     position = _SNAPPY_HEADER_BYTES
     while position < len(data):
@@ -132,19 +208,29 @@ def _decompress_snappy(data: bytes) -> bytes:
         position += 4
         if not 0 <= length <= len(data) - position:
             raise InvalidLog(f"expected a snappy chunk of {length} bytes, found {len(data) - position} bytes")
-        out += cramjam.snappy.decompress_raw(data[position : position + length])
+        out += _decompress_snappy_block(data[position : position + length], max_bytes - len(out), max_bytes)
         position += length
     return bytes(out)
 
 
-def _decompress_lz4(data: bytes) -> bytes:
+def _decompress_snappy_block(block: bytes, bytes_left: int, max_bytes: int) -> bytes:
+    """Decompress a raw block. It begins with its decompressed size, which is checked before memory is allocated.
+
+    `bytes_left` is what the other blocks have left of `max_bytes`.
+    """
+    if cramjam.snappy.decompress_raw_len(block) > bytes_left:
+        raise refuse_size(max_bytes)
+    return bytes(cramjam.snappy.decompress_raw(block))
+
+
+def _decompress_lz4(data: bytes, max_bytes: int) -> bytes:
     try:
-        return bytes(cramjam.lz4.decompress(data))
+        return _decompress_into_buffer(cramjam.lz4, data, max_bytes)
     except cramjam.DecompressionError:
-        return _decompress_lz4_blocks(data)
+        return _decompress_lz4_blocks(data, max_bytes)
 
 
-def _decompress_lz4_blocks(data: bytes) -> bytes:
+def _decompress_lz4_blocks(data: bytes, max_bytes: int) -> bytes:
     """Decompress one lz4 frame. The checksum of its header is not checked, because it can be wrong (KAFKA-3160).
 
     An lz4 frame is the standard format of lz4 data. Its header consists of 4 fixed bytes (_LZ4_MAGIC), a byte of flags,
@@ -159,6 +245,7 @@ def _decompress_lz4_blocks(data: bytes) -> bytes:
     header_bytes = 15 if has_content_size else 7
     block_size_code = block_size_byte >> 4 & 0x07
     max_block_bytes = 1 << (8 + 2 * block_size_code)
+    buffer = bytearray(max_block_bytes)
     position = header_bytes
     out = bytearray()
     while True:
@@ -174,6 +261,7 @@ def _decompress_lz4_blocks(data: bytes) -> bytes:
         if length_and_bit & _LZ4_UNCOMPRESSED_BIT:
             out += block
         else:
-            buffer = bytearray(max_block_bytes)
-            written = cramjam.lz4.decompress_block_into(block, buffer)
-            out += buffer[:written]
+            written = cramjam.lz4.decompress_block_into(block, buffer, output_len=max_block_bytes)
+            out += memoryview(buffer)[:written]
+        if len(out) > max_bytes:
+            raise refuse_size(max_bytes)

@@ -38,6 +38,8 @@ _MIN_BATCH_BYTES = (LOG_OVERHEAD + MIN_SIZE, LOG_OVERHEAD + MIN_SIZE + 8, 61)
 _MIN_BYTES_OF_MAGIC_2 = _MIN_BATCH_BYTES[2]
 _PIECE_BYTES = 2 * 1024 * 1024
 """A file is read in pieces of this number of bytes."""
+MIN_INT64 = -(2**63)
+MAX_INT64 = 2**63 - 1
 _offset_and_size = struct.Struct(">qi")
 _header = struct.Struct(">qi4xB6xi")
 """The offset, the size, the magic and, in magic 2, the difference from the first offset to the last."""
@@ -82,11 +84,18 @@ class Frame(NamedTuple):
     @property
     def next_offset(self) -> int:
         """The Kafka offset after the last record of the batch."""
-        return self.last_offset + 1
+        return to_int64(self.last_offset + 1)
 
     def make_error(self, file: str | None = None) -> InvalidLog:
         """Return the error for a frame that is not whole. `file` is the path of the segment, if it is known."""
         return InvalidLog(self.reason, file=file, position=self.position)
+
+
+def to_int64(value: int) -> int:
+    """Return the int64 with the lowest 64 bits of a number. So sums of offsets and of times overflow as in Java."""
+    if MIN_INT64 <= value <= MAX_INT64:
+        return value
+    return (value - MIN_INT64) % 2**64 + MIN_INT64
 
 
 def find_frames(data: BytesLike, position: int = 0, *, any_magic: bool = False) -> Iterator[Frame]:
@@ -111,7 +120,7 @@ def find_frame(data: BytesLike, position: int, *, any_magic: bool = False) -> Fr
         offset, length, magic, last_offset_delta = _header.unpack_from(data, position)
         size = LOG_OVERHEAD + length
         if magic == 2 and _MIN_BYTES_OF_MAGIC_2 <= size <= available:
-            return Frame(position, size, offset, offset + last_offset_delta, magic, FrameState.WHOLE)
+            return Frame(position, size, offset, to_int64(offset + last_offset_delta), magic, FrameState.WHOLE)
     return _check_frame(data, position, any_magic)
 
 

@@ -45,7 +45,7 @@ class LogToClean:
     `states` are the states of the producers. `newest_ms` is the newest timestamp in the log, in ms since 1970.
     `first_dirty` is the offset where the dirty part begins. `first_uncleanable` is the base offset of a segment: this
     segment and all later segments stay unchanged. The last segment of a log, the active segment, always stays
-    unchanged.
+    unchanged. `max_batch_bytes` is the log's limit of a decompressed batch.
     """
 
     segments: list[Segment]
@@ -53,6 +53,7 @@ class LogToClean:
     newest_ms: int
     first_dirty: int
     first_uncleanable: int
+    max_batch_bytes: int
 
 
 def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, report: Progress) -> LogToClean:
@@ -94,7 +95,8 @@ def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, r
     limit = first_uncleanable
     if limit is None:
         limit = min(active_base, find_last_stable_offset(states, log_end))
-    return LogToClean(readable, states, newest_ms, first_dirty, _find_containing_base(readable, limit))
+    first_uncleanable = _find_containing_base(readable, limit)
+    return LogToClean(readable, states, newest_ms, first_dirty, first_uncleanable, log.max_batch_bytes)
 
 
 def _find_containing_base(segments: Sequence[Segment], offset: int) -> int:
@@ -150,8 +152,10 @@ def group_by_size(segments: Sequence[Segment], max_bytes: int, first_uncleanable
     return groups
 
 
-def make_reader(step: str, segments: Sequence[Segment], report: Progress) -> Callable[[Segment], Iterator[Batch]]:
-    """Return a function that yields the batches of a segment.
+def make_reader(
+    step: str, segments: Sequence[Segment], report: Progress, max_batch_bytes: int
+) -> Callable[[Segment], Iterator[Batch]]:
+    """Return a function that yields the batches of a segment. `max_batch_bytes` is the limit of a decompressed batch.
 
     The function calls `report` after each batch, with the name `step` and the bytes that were read of all `segments`.
     """
@@ -160,7 +164,7 @@ def make_reader(step: str, segments: Sequence[Segment], report: Progress) -> Cal
 
     def read(segment: Segment) -> Iterator[Batch]:
         nonlocal bytes_read
-        for batch in read_batches(read_segment(segment.path), segment.path):
+        for batch in read_batches(read_segment(segment.path), segment.path, max_batch_bytes):
             yield batch
             bytes_read += batch.size
             report(step, bytes_read, total)

@@ -23,8 +23,8 @@ from contextlib import suppress
 
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import CODEC, LOG_APPEND_TIME, NO_TIMESTAMP, Batch, LogRecord
-from kafkagroups.log.compression import CompressionType, compression_type, decompress
-from kafkagroups.log.frames import LOG_OVERHEAD, FrameState, find_frames
+from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compression_type, decompress
+from kafkagroups.log.frames import LOG_OVERHEAD, FrameState, find_frames, to_int64
 
 _header = struct.Struct(">qiIbb")
 """The offset, the size, the CRC, the magic and the attributes of a message."""
@@ -35,7 +35,7 @@ _timestamp = struct.Struct(">q")
 _length = struct.Struct(">i")
 
 
-def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
+def parse_batch(data: bytes, position: int, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Batch:
     """Return the batch of `data`, which is one message or wrapper. It begins at `position` in the file `file`."""
     offset, _, crc, magic, attributes = _header.unpack_from(data)
     batch = Batch(
@@ -48,9 +48,11 @@ def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
         position=position,
         size=len(data),
         payload=data,
+        decompress_content=decompress_content,
         parse_records=parse_records,
         max_timestamp=_timestamp.unpack_from(data, _HEADER_SIZE)[0] if magic == 1 else NO_TIMESTAMP,
         file=file,
+        max_batch_bytes=max_batch_bytes,
     )
     if attributes & CODEC:
         # Only the inner messages of a wrapper contain its first offset. If the inner messages cannot be read,
@@ -60,20 +62,35 @@ def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
     return batch
 
 
-def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
-    """Return the messages of a batch: a single message, or the inner messages of a wrapper.
+def decompress_content(batch: Batch) -> bytes:
+    """Return the messages in the wrapper; the message itself if it is not compressed.
 
-    Raises InvalidLog if the messages cannot be read.
+    Raises InvalidLog if the wrapper cannot be decompressed, or if it is too large.
     """
-    wrapper = _parse_message(batch.payload)
     codec = batch.compression
     if codec is CompressionType.NONE:
-        return (wrapper,)
+        return batch.payload
+    wrapper = _parse_message(batch.payload)
     if wrapper.value is None:
         raise InvalidLog("the compressed wrapper has no value")
     if codec is CompressionType.ZSTD:
         raise InvalidLog(f"zstd needs magic 2, found zstd in a wrapper of magic {batch.magic}")
-    messages = list(_parse_message_set(decompress(codec, wrapper.value)))
+    return decompress(codec, wrapper.value, batch.max_batch_bytes)
+
+
+def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
+    """Return the messages of a batch: a single message, or the inner messages of a wrapper.
+
+    Raises InvalidLog if the messages cannot be read, or if they are too many.
+    """
+    wrapper = _parse_message(batch.payload)
+    if batch.compression is CompressionType.NONE:
+        return (wrapper,)
+    messages = []
+    for message in _parse_message_set(batch.content):
+        messages.append(message)
+        if len(messages) > batch.max_records:
+            raise batch.refuse_record_count(len(messages))
     if not messages:
         raise InvalidLog("the compressed wrapper contains no message")
     first_offset = 0
@@ -96,7 +113,7 @@ def _convert_message(message: LogRecord, first_offset: int, append_time: int | N
     `first_offset` is added to the offset of the message. `append_time` is the wrapper's log append time; None if the
     wrapper does not have log append time.
     """
-    offset = first_offset + message.offset
+    offset = to_int64(first_offset + message.offset)
     if append_time is None or message.magic == 0:
         return message._replace(offset=offset)
     return message._replace(offset=offset, timestamp=append_time)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import parse_valid_batch
+from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.frames import Frame
 
 
@@ -33,16 +34,18 @@ class FoundBatch(NamedTuple):
     """A whole batch in a segment: its frame (frames.py) and its bytes, `data`.
 
     `segment` is the path of the segment's file. `inode` identifies the file; -1 means that the segment is in memory.
+    `max_batch_bytes` is the limit of the decompressed batch, in bytes.
     """
 
     frame: Frame
     data: bytes
     segment: str
     inode: int
+    max_batch_bytes: int = MAX_BATCH_BYTES
 
     def parse(self) -> Batch:
         """Return the parsed batch. Raises InvalidLog if its checksum is wrong."""
-        return parse_valid_batch(self.frame, self.data, self.segment)
+        return parse_valid_batch(self.frame, self.data, self.segment, self.max_batch_bytes)
 
     @property
     def end(self) -> Position:

@@ -28,8 +28,8 @@ from crc32c import crc32c
 
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import CODEC, LOG_APPEND_TIME, NO_PRODUCER_ID, Batch, LogRecord
-from kafkagroups.log.compression import CompressionType, compress, decompress
-from kafkagroups.log.frames import LOG_OVERHEAD
+from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compress, decompress
+from kafkagroups.log.frames import LOG_OVERHEAD, MAX_INT64, MIN_INT64, to_int64
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size  # 61
@@ -45,7 +45,7 @@ VARLONG_BYTES = 10
 """The largest number of bytes of a varlong, which stores an int64."""
 
 
-def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
+def parse_batch(data: bytes, position: int, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Batch:
     """Return the batch of `data`, which has at least a whole header. It begins at `position` in the file `file`."""
     (
         base_offset,
@@ -65,13 +65,14 @@ def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
     return Batch(
         magic=magic,
         base_offset=base_offset,
-        last_offset=base_offset + last_offset_delta,
+        last_offset=to_int64(base_offset + last_offset_delta),
         attributes=attributes,
         crc=crc,
         computed_crc=crc32c(memoryview(data)[CRC_FROM:]),
         position=position,
         size=len(data),
         payload=data[HEADER_SIZE:],
+        decompress_content=decompress_content,
         parse_records=parse_records,
         max_timestamp=max_timestamp,
         base_timestamp=base_timestamp,
@@ -81,7 +82,15 @@ def parse_batch(data: bytes, position: int, file: str | None = None) -> Batch:
         base_sequence=base_sequence,
         count=count,
         file=file,
+        max_batch_bytes=max_batch_bytes,
     )
+
+
+def decompress_content(batch: Batch) -> bytes:
+    """Return the bytes of a batch's records. Raises InvalidLog if they cannot be decompressed or are too many."""
+    if batch.attributes & CODEC and batch.count > batch.max_records:
+        raise batch.refuse_record_count(batch.count)
+    return decompress(batch.compression, batch.payload, batch.max_batch_bytes)
 
 
 def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
@@ -93,7 +102,7 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
         raise InvalidLog(f"expected a record count of 0 or more, found {batch.count}")
     if batch.count == 0:
         return ()
-    data = decompress(batch.compression, batch.payload)
+    data = batch.content
     append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else None
     records: list[LogRecord] = []
     position = 0
@@ -140,9 +149,14 @@ def _parse_record(data: bytes, start: int, batch: Batch, append_time: int | None
     sequence = -1
     if batch.base_sequence >= 0:
         sequence = (batch.base_sequence + offset_delta) & 0x7FFFFFFF  # The sequence number after 2**31 - 1 is 0.
+    offset = batch.base_offset + offset_delta
     timestamp = batch.base_timestamp + timestamp_delta if append_time is None else append_time
+    # These sums rarely overflow, and a call for each record would take time.
+    if offset > MAX_INT64 or offset < MIN_INT64 or timestamp > MAX_INT64 or timestamp < MIN_INT64:
+        offset = to_int64(offset)
+        timestamp = to_int64(timestamp)
     record = LogRecord(
-        batch.base_offset + offset_delta,
+        offset,
         timestamp,
         key,
         value,

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from io import BufferedIOBase, BytesIO, RawIOBase
 from pathlib import Path
 
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import Batch
+from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.frames import BytesLike, Frame, FrameState, find_frames, read_frames
 from kafkagroups.log.position import FoundBatch, Position
 from kafkagroups.log.segment_file import (
@@ -78,6 +80,8 @@ class Log:
         The base offset in the first segment's name; 0 if the file is not named like a segment.
     damage
         Where the log ends because of damaged bytes. It is set when the iteration ends; None if there is no damage.
+    max_batch_bytes
+        The limit of a decompressed batch (`limit_batches`).
     """
 
     def __init__(
@@ -98,14 +102,36 @@ class Log:
         self.folder = folder
         self.ranges = ranges or {}
         self.start_offset = base_offset_of(segments[0])
+        self.max_batch_bytes = MAX_BATCH_BYTES
         self._size = size
 
+    def limit_batches(self, max_batch_bytes: int) -> Log:
+        """Return this log with another limit of a decompressed batch, in bytes.
+
+        A batch that needs more memory ends the log, as damage does. Raises UsageError if the limit is below 1.
+        """
+        if max_batch_bytes < 1:
+            raise UsageError(f"max_batch_bytes: expected at least 1, found {max_batch_bytes}")
+        log = copy(self)
+        log.max_batch_bytes = max_batch_bytes
+        return log
+
     def __iter__(self) -> Iterator[Batch]:
+        return self.read_until(lambda batch: False)
+
+    def read_until(self, is_end: Callable[[Batch], bool]) -> Iterator[Batch]:
+        """Yield the batches before the first one for which `is_end` returns true.
+
+        After the iteration, `damage` says whether the log ended earlier.
+        """
         self.damage = None
         next_offset = self.start_offset
         try:
             for found_batch in self.read_from(None):
                 batch = found_batch.parse()
+                if is_end(batch):
+                    return
+                batch.check_size()
                 yield batch
                 next_offset = batch.next_offset
         except InvalidLog as error:
@@ -139,7 +165,7 @@ class Log:
                     break
                 if frame.state is not FrameState.WHOLE:
                     raise frame.make_error(segment)
-                yield FoundBatch(frame, data, segment, inode)
+                yield FoundBatch(frame, data, segment, inode, self.max_batch_bytes)
 
     def find_segment(self, position: Position | None) -> int:
         """Return the index of the segment that contains a position."""
@@ -183,6 +209,7 @@ class Log:
         `start_offset` is the first offset of the new log. None means the base offset of the new log's first segment.
         """
         selected = Log(self.path, list(ranges), self.partition, self.content, self.folder, ranges)
+        selected.max_batch_bytes = self.max_batch_bytes
         if start_offset is not None:
             selected.start_offset = start_offset
         return selected
@@ -232,13 +259,15 @@ def log_of_buffers(buffers: Buffers, partition: int | None) -> Log:
     return Log("", list(content), partition, content)
 
 
-def open_log(path: str | Path) -> Log:
+def open_log(path: str | Path, *, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log:
     """Return the log of a partition folder or of one `.log` file.
 
     Parameters
     ----------
     path
         A folder `__consumer_offsets-N` that contains segments, or one segment's file.
+    max_batch_bytes
+        The log ends, as if it were damaged, before a batch that has more bytes than this when it is decompressed.
 
     Returns
     -------
@@ -248,7 +277,7 @@ def open_log(path: str | Path) -> Log:
     Raises
     ------
     UsageError
-        The path does not exist, cannot be read, or contains no log.
+        The path does not exist, cannot be read, or contains no log, or `max_batch_bytes` is below 1.
 
     Examples
     --------
@@ -261,7 +290,8 @@ def open_log(path: str | Path) -> Log:
         if file_or_folder.is_file():
             if file_or_folder.suffix != ".log":
                 raise UsageError(f"{path}: expected a .log file or a folder")
-            return Log(str(path), [str(path)], _partition_of(file_or_folder.absolute().parent))
+            log = Log(str(path), [str(path)], _partition_of(file_or_folder.absolute().parent))
+            return log.limit_batches(max_batch_bytes)
         if not file_or_folder.is_dir():
             raise UsageError(f"{path}: no such file or folder")
         names = _segment_names(file_or_folder)
@@ -269,7 +299,8 @@ def open_log(path: str | Path) -> Log:
         raise UsageError(f"{path}: {error.strerror}") from None
     if not names:
         raise UsageError(f"{path}: no segment (20 digits and .log) in this folder")
-    return Log(str(path), [os.path.join(path, name) for name in names], _partition_of(file_or_folder))
+    log = Log(str(path), [os.path.join(path, name) for name in names], _partition_of(file_or_folder))
+    return log.limit_batches(max_batch_bytes)
 
 
 def open_logs(path: str | Path) -> list[Log]:

@@ -39,7 +39,4 @@ NO_STOP = Stop()
 
 def batches_until(log: Log, stop: Stop = NO_STOP) -> Iterator[Batch]:
     """Yield the batches of a log until the first batch that `stop` excludes."""
-    for batch in log:
-        if stop.excludes(batch):
-            return
-        yield batch
+    return log.read_until(stop.excludes)

@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from kafkagroups.errors import InvalidLog
 from kafkagroups.groups.shard import Shard
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.state_files import SavedState, read_state, write_state
 from kafkagroups.loading.snapshots.states import advance_shard
+from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records import dialects
@@ -43,6 +45,7 @@ def keep(
     *,
     until_now: bool = False,
     session: SparkSession | None = None,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> StreamingQuery:
     """Start a stream that keeps a snapshot of a growing topic up to date.
 
@@ -61,6 +64,8 @@ def keep(
         If True, the stream ends when it has read everything that existed at its start.
     session : SparkSession, optional
         The session to use (default: the one of :func:`session`).
+    max_batch_bytes : int
+        The limit of one decompressed batch. The stream fails at a larger batch.
 
     Returns
     -------
@@ -85,7 +90,7 @@ def keep(
     register(session)
     reader = session.readStream.format("consumer_offsets").option("table", "batches")
     writer = reader.load(str(Path(path).absolute())).writeStream.foreachBatch(
-        lambda batches, batch_id: add_batches(batches, directory, dialect)
+        lambda batches, batch_id: add_batches(batches, directory, dialect, max_batch_bytes)
     )
     writer = writer.option("checkpointLocation", str(directory / files.CHECKPOINT))
     if until_now:
@@ -93,12 +98,12 @@ def keep(
     return writer.start()
 
 
-def add_batches(batches: DataFrame, folder: Path, dialect: Dialect) -> None:
+def add_batches(batches: DataFrame, folder: Path, dialect: Dialect, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
     """Add a micro-batch to the snapshot in the folder. The rows of `batches` are Kafka batches (stream.py)."""
     save_number = files.prepare_folder(folder)
     old_states = files.read_manifest(folder).states if files.has_snapshot(folder) else {}
     written = batches.groupBy("partition").applyInArrow(
-        _partition_task(folder, save_number, dialect, old_states),
+        _partition_task(folder, save_number, dialect, old_states, max_batch_bytes),
         "partition int, file string, next_offset long, size long, checksum long",
     )
     with task_errors():
@@ -109,12 +114,13 @@ def add_batches(batches: DataFrame, folder: Path, dialect: Dialect) -> None:
 
 
 def _partition_task(
-    folder: Path, save_number: int, dialect: Dialect, old_states: Mapping[int | None, SavedState]
+    folder: Path, save_number: int, dialect: Dialect, old_states: Mapping[int | None, SavedState], max_batch_bytes: int
 ) -> Callable[[pa.Table], pa.Table]:
     """Return a function that adds the Kafka batches of one log partition to its state and writes the new state.
 
     `save_number` is the number of the snapshot that will be saved; it is part of the file names. `old_states`
-    describes the file of the saved state for each log partition.
+    describes the file of the saved state for each log partition. `max_batch_bytes` is the limit of a decompressed
+    batch.
     """
 
     def run(table: pa.Table) -> pa.Table:
@@ -124,7 +130,7 @@ def _partition_task(
         number: int = table["partition"][0].as_py()
         partition = None if number < 0 else number
         old_state = read_state(folder, old_states[partition], partition, dialect) if partition in old_states else None
-        state = advance_state(old_state, table, partition, dialect)
+        state = advance_state(old_state, table, partition, dialect, max_batch_bytes)
         # Spark can run a task twice. The random id gives each run its own file.
         saved = write_state(folder, files.state_file_name(partition, save_number, uuid4().hex), state)
         schema = pa.schema([("partition", pa.int32()), ("file", pa.string()), ("next_offset", pa.int64())])
@@ -134,11 +140,17 @@ def _partition_task(
     return run
 
 
-def advance_state(old_state: Shard | None, table: pa.Table, partition: int | None, dialect: Dialect) -> Shard:
+def advance_state(
+    old_state: Shard | None,
+    table: pa.Table,
+    partition: int | None,
+    dialect: Dialect,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+) -> Shard:
     """Return the state of a log partition after the batches of a table, which are in order.
 
     Batches that the old state already contains are skipped. If an earlier batch made the load fail, only the next
-    offset of the state changes.
+    offset of the state changes. Raises InvalidLog if a batch is larger than `max_batch_bytes` when it is decompressed.
     """
     old_end = old_state.loaded.next_offset if old_state else -1
     rows = zip(*(table[name].to_pylist() for name in ("base_offset", "next_offset", "bytes")), strict=True)
@@ -148,8 +160,11 @@ def advance_state(old_state: Shard | None, table: pa.Table, partition: int | Non
         return replace(old_state, loaded=replace(old_state.loaded, next_offset=max([old_end, *next_offsets])))
     content = b"".join(data for _, _, data in new_batches)
     first_offset = new_batches[0][0]
-    log = log_of_buffers([(segment_name(first_offset), content)], partition)
+    log = log_of_buffers([(segment_name(first_offset), content)], partition).limit_batches(max_batch_bytes)
     state = advance_shard(old_state, log, dialect, choose_engine("auto", len(content)))
+    if state.loaded.damage is not None:
+        # The stream has checked the checksums, so this batch is too large. A state without it would be wrong.
+        raise InvalidLog(state.loaded.damage.reason, offset=state.loaded.damage.offset)
     # The log above is one segment in memory, but the batches come from the segments of the topic.
     segments = old_state.loaded.segments if old_state else 1
     return replace(state, loaded=replace(state.loaded, segments=segments))

@@ -12,11 +12,15 @@ from pyspark.sql.types import StructType
 
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.engines import ENGINES
+from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.records.dialects import dialect
 from kafkagroups.tables.columns import Column, arrow_schema, columns_of
 
 FORMAT = "consumer_offsets"
-OPTIONS = ("table", "coordinator", "kafka", "path", "paths", "cwd", "partitions", "engine", "tasks", "pushdown")
+OPTIONS = (
+    *("table", "coordinator", "kafka", "path", "paths", "cwd", "partitions", "engine", "tasks", "pushdown"),
+    "max_batch_bytes",
+)
 
 BATCHES = (
     Column("partition", "int", False),
@@ -43,6 +47,7 @@ class Options:
     engine: str
     tasks: int
     pushdown: bool
+    max_batch_bytes: int
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -75,6 +80,7 @@ class Options:
             engine=given.get("engine", "auto"),
             tasks=_parse_count("tasks", given.get("tasks", str(default_tasks))),
             pushdown=pushdown == "true",
+            max_batch_bytes=_parse_count("max_batch_bytes", given.get("max_batch_bytes", str(MAX_BATCH_BYTES))),
         )
         if options.engine not in ENGINES:
             raise UsageError(f"option engine: expected one of {', '.join(ENGINES)}, found {options.engine!r}")

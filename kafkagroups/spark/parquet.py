@@ -24,13 +24,21 @@ TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
 
 
 def load_and_write(
-    path: str, dialect: Dialect, partitions: int | None, master: str | None, folder: str
+    path: str, dialect: Dialect, partitions: int | None, master: str | None, folder: str, max_batch_bytes: int
 ) -> WrittenTables:
     """Load a log with Spark and write its tables as Parquet to `folder`. Spark returns only counts to this process.
 
-    `master` is the URL of Spark's master, and `partitions` is the topic's partition count.
+    `master` is the URL of Spark's master, `partitions` is the topic's partition count, and `max_batch_bytes` is the
+    limit of a decompressed batch.
     """
-    tables = load(path, dialect.coordinator, dialect.kafka, partitions=partitions, session=session(master))
+    tables = load(
+        path,
+        dialect.coordinator,
+        dialect.kafka,
+        partitions=partitions,
+        session=session(master),
+        max_batch_bytes=max_batch_bytes,
+    )
     rows = write_parquet(tables, TABLES, folder)
     problems = []
     for row in find_bad_partitions(tables, folder):

@@ -13,6 +13,7 @@
     tasks            the largest number of tasks (default: 2 per core)
     pushdown         true: filters on `partition` select the tasks to run, and if `partitions` is given, filters on
                      `group` select tasks, too (default: false)
+    max_batch_bytes  the limit of one decompressed batch; a larger batch ends its log (default: 268435456, 256 MiB)
 
 Use `pushdown` only for a frame that runs one query. Spark 4.3 stores the pushed-down filters in the frame. A second
 query on the frame, for example without filters or as a union with itself, would run only the tasks of the first query.
@@ -101,7 +102,11 @@ class ConsumerOffsetsReader(DataSourceReader):
         """Return at most `tasks` tasks with about the same number of bytes."""
         selected = self._selected_partitions()
         found = find_all_logs(self.options.paths, self.options.cwd)
-        logs = [log for log in found if selected is None or partition_number(log.partition) in selected]
+        logs = [
+            log.limit_batches(self.options.max_batch_bytes)
+            for log in found
+            if selected is None or partition_number(log.partition) in selected
+        ]
         total_size = sum(log.size for log in logs)
         sized_logs = [(log.size, log) for log in logs]
         return [Task(task_logs, total_size) for task_logs in distribute(sized_logs, self.options.tasks)]

@@ -150,7 +150,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for log in _find_logs_so_far(path, self.options.cwd):
                 if partition_number(log.partition) in logs:
                     raise UsageError(f"{path}: partition {partition_number(log.partition)} is in two folders")
-                logs[partition_number(log.partition)] = log
+                logs[partition_number(log.partition)] = log.limit_batches(self.options.max_batch_bytes)
         return logs
 
 
@@ -159,6 +159,7 @@ class LogSection(Log):
 
     def __init__(self, log: Log, position: Position, end_offset: int) -> None:
         super().__init__(log.path, log.segments, log.partition, folder=log.folder)
+        self.max_batch_bytes = log.max_batch_bytes
         self.position = position
         self.end_offset = end_offset
 

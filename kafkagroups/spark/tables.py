@@ -12,6 +12,7 @@ from kafkagroups.api import loaded_columns
 from kafkagroups.loading.engines import choose_engine, choose_engine_for
 from kafkagroups.loading.groups import Groups, join_groups
 from kafkagroups.loading.load import load_logs, open_for_load
+from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.locations import find_logs
 from kafkagroups.log.segments import Log
 from kafkagroups.log.stop import Stop
@@ -31,6 +32,7 @@ def load(
     partitions: int | None = None,
     engine: str = "auto",
     session: SparkSession | None = None,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Tables:
     """Return the tables of a log, with the same content as ``kafkagroups.load`` with the same arguments.
 
@@ -49,6 +51,8 @@ def load(
         ``"auto"``, ``"python"`` or ``"compiled"``.
     session : SparkSession, optional
         The session to use (default: the one of :func:`session`).
+    max_batch_bytes : int
+        The limit of one decompressed batch. A log ends before a larger batch, as before damage.
 
     Returns
     -------
@@ -60,7 +64,7 @@ def load(
     UsageError
         There is no such path or no log in it, the coordinator or the engine is unknown, or the session does not start.
     """
-    logs, dialect = _open_logs(path, coordinator, kafka, partitions, engine=engine)
+    logs, dialect = _open_logs(path, coordinator, kafka, partitions, engine=engine, max_batch_bytes=max_batch_bytes)
     session = session or get_session()
     register(session)
     return Tables(session, logs, dialect, partitions, engine)
@@ -74,13 +78,15 @@ def _open_logs(
     until: int | None = None,
     *,
     engine: str,
+    max_batch_bytes: int,
 ) -> tuple[list[Log], Dialect]:
     """Return the logs at a path, and the coordinator's dialect (coordinator and Kafka version).
 
     The logs can also be read in a worker process, and after this process has changed its working directory.
     """
     choose_engine(engine, 0)  # Raises a UsageError if there is no such engine.
-    return open_for_load(path, coordinator, kafka, partitions, until, partial(find_logs, folder=os.getcwd()))
+    find = partial(find_logs, folder=os.getcwd())
+    return open_for_load(path, coordinator, kafka, partitions, until, find, max_batch_bytes)
 
 
 class Tables:
@@ -167,6 +173,7 @@ class Tables:
         reader = reader.option("coordinator", self._dialect.coordinator).option("kafka", self._dialect.kafka)
         if self._partitions:
             reader = reader.option("partitions", self._partitions)
+        reader = reader.option("max_batch_bytes", logs[0].max_batch_bytes)
         return reader.option("cwd", logs[0].folder).load([log.path for log in logs])
 
 
@@ -181,12 +188,13 @@ def load_groups(
     engine: str = "auto",
     session: SparkSession | None = None,
     master: str | None = None,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Groups:
     """Load a log with Spark's tasks and return the groups, as ``kafkagroups.load`` does.
 
     Parameters
     ----------
-    path, coordinator, kafka, partitions, engine, session
+    path, coordinator, kafka, partitions, engine, session, max_batch_bytes
         As in :func:`load`.
     until : int, optional
         Only batches whose base offset is below this offset are read, each as a whole. The log must have one partition.
@@ -207,7 +215,9 @@ def load_groups(
     """
     from kafkagroups.spark.tasks import distribute, freeze_objects
 
-    logs, dialect = _open_logs(path, coordinator, kafka, partitions, until, engine=engine)
+    logs, dialect = _open_logs(
+        path, coordinator, kafka, partitions, until, engine=engine, max_batch_bytes=max_batch_bytes
+    )
     session = session or get_session(master)
     register(session)
     context = session.sparkContext

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kafkagroups as kg
-from kafkagroups.api import load, loaded_columns
+from kafkagroups.api import load, load_columns, loaded_columns
 from kafkagroups.kernels import arrays, fold_log, state
 from kafkagroups.kernels.crc32c import can_use_instruction, crc32c_by_instruction, crc32c_by_tables
 from kafkagroups.kernels.unpack import as_array
@@ -74,13 +74,56 @@ def test_a_log_cut_anywhere_loads_the_same(seed):
     """`until` and `until_time` stop both engines at the same batch."""
     data = random_log(seed)
     rules = dialect("classic", None)
-    cuts = ((5, None), (20, None), (None, 1010), (None, 1040), (-1, None), (None, -5), (1 << 70, None))
+    cuts = (
+        (5, None),
+        (20, None),
+        (None, 1010),
+        (None, 1040),
+        (-1, None),
+        (None, -5),
+        (1 << 70, None),
+        (None, -1 << 70),
+    )
     for until, until_time in cuts:
         both = [
             load_logs([log_of_buffers([("s.log", data)], 3)], rules, stop=Stop(until, until_time), engine=engine)
             for engine in (PYTHON, COMPILED)
         ]
         assert shape(both[0]) == shape(both[1])
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+@pytest.mark.parametrize("base", [2**63 - 1, 2**63 - 2, 2**63 - 3, -(2**63), -1])
+def test_an_extreme_offset_is_no_stop(base, codec):
+    """A base offset has no checksum. Both engines read all 23 batches if one has an extreme base offset.
+
+    Offsets overflow as in Java, so they still fit into the columns of the tables, which Spark shows.
+    """
+    commit = encode(Record(1, OffsetCommitKey("g", "t", 0), OffsetCommitValue(7, -1, "", 9, -1), 3))
+    for number in (0, 11, 22):
+        batches = [
+            encode_batch([LogRecord(2 * at + step, 5, *commit) for step in range(2)], attributes=codec)
+            for at in range(23)
+        ]
+        batches[number] = base.to_bytes(8, "big", signed=True) + batches[number][8:]
+        buffers = [("s.log", b"".join(batches))]
+        both = [load_logs([log_of_buffers(buffers, 3)], dialect("new", None), engine=one) for one in (PYTHON, COMPILED)]
+        assert shape(both[0]) == shape(both[1])
+        assert both[0].partitions[3].batches == 23 and not both[0].problems
+        for engine in ("python", "compiled"):
+            table = load_columns(buffers, table="partitions", partition=3, engine=engine).read_all()
+            assert table["batches"].to_pylist() == [23]
+        offsets = load_columns(buffers, table="records", partition=3).read_all()["offset"].to_pylist()
+        assert len(offsets) == 46
+        assert offsets[2 * number + 1] == (base + 1 if base < 2**63 - 1 else -(2**63))
+
+
+def test_a_timestamp_that_overflows_is_javas():
+    """A record's timestamp is the sum of two int64, which overflows as in Java."""
+    record = LogRecord(0, 2**63 + 4, b"\0\x63", b"")
+    data = encode_batch([record], base_timestamp=2**63 - 1, max_timestamp=5)
+    times = load_columns([("s.log", data)], table="records", partition=3).read_all()["timestamp_ms"].to_pylist()
+    assert times == [-(2**63) + 4]
 
 
 def test_arrays_grow_while_a_log_is_folded(monkeypatch):

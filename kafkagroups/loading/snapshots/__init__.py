@@ -25,6 +25,7 @@ from kafkagroups.loading.load import add_shard
 from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.state_files import read_state, write_state
 from kafkagroups.loading.snapshots.states import advance_shard
+from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.segments import Log, open_logs
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
@@ -67,7 +68,7 @@ class Snapshot:
         loaded = {partition: add_shard(cache, shard) for partition, shard in self.shards.items()}
         return collect_groups(cache, loaded, path, partitions)
 
-    def advance(self, path: str | Path, *, engine: str = "auto") -> Snapshot:
+    def advance(self, path: str | Path, *, engine: str = "auto", max_batch_bytes: int = MAX_BATCH_BYTES) -> Snapshot:
         """Return a new snapshot that also contains the batches that were appended after this snapshot.
 
         Parameters
@@ -77,13 +78,16 @@ class Snapshot:
         engine
             The engine for partitions that are not in this snapshot: "auto", "python" or "compiled". For all other
             partitions, the engine that has read the partition before reads it again.
+        max_batch_bytes
+            The limit of a decompressed batch, as in `kafkagroups.load`.
 
         Raises
         ------
         UsageError
             There is no log, or a log ends before the snapshot's next offset. The snapshot is then of another log.
         """
-        return self.advance_logs(open_logs(path), engine=engine)
+        logs = [log.limit_batches(max_batch_bytes) for log in open_logs(path)]
+        return self.advance_logs(logs, engine=engine)
 
     def advance_logs(self, logs: Iterable[Log], *, engine: str = "auto") -> Snapshot:
         """Return the same snapshot as `advance`. The parameter is logs that are already open, instead of a path."""
@@ -139,10 +143,16 @@ class Snapshot:
 
 
 def take_snapshot(
-    path: str | Path, coordinator: str = "new", kafka: str | None = None, *, engine: str = "auto"
+    path: str | Path,
+    coordinator: str = "new",
+    kafka: str | None = None,
+    *,
+    engine: str = "auto",
+    max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Snapshot:
     """Return a snapshot of all batches that are now in the logs at a path.
 
     The parameters have the same meaning as in `kafkagroups.load`, and the function raises UsageError in the same cases.
     """
-    return Snapshot(dialects.dialect(coordinator, kafka), {}).advance(path, engine=engine)
+    nothing_read = Snapshot(dialects.dialect(coordinator, kafka), {})
+    return nothing_read.advance(path, engine=engine, max_batch_bytes=max_batch_bytes)

@@ -25,10 +25,10 @@ from kafkagroups.loading.snapshots import files
 from kafkagroups.loading.snapshots.state_files import SavedState, read_state, write_state
 from kafkagroups.loading.snapshots.states import advance_shard
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.segment_file import segment_name
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
+from kafkagroups.spark.options import LOCATED_BATCHES, schema_ddl
 from kafkagroups.spark.session import register, session as get_session, task_errors
 
 if TYPE_CHECKING:
@@ -77,18 +77,22 @@ def keep(
     ------
     UsageError
         The coordinator is unknown, or the folder contains other files or a snapshot of another coordinator.
+    InvalidLog
+        The bytes of the snapshot in the folder are damaged.
     """
     dialect = dialects.dialect(coordinator, kafka)
     directory = Path(folder).absolute()
     files.prepare_folder(directory)
     if files.has_snapshot(directory):
         files.check_dialect(directory, dialect)
+        _check_states(directory)
     else:
         # An old checkpoint skips batches. Without a snapshot that contains these batches, they would be lost.
         shutil.rmtree(directory / files.CHECKPOINT, ignore_errors=True)
     session = session or get_session()
     register(session)
     reader = session.readStream.format("consumer_offsets").option("table", "batches")
+    reader = reader.schema(schema_ddl(LOCATED_BATCHES))
     writer = reader.load(str(Path(path).absolute())).writeStream.foreachBatch(
         lambda batches, batch_id: add_batches(batches, directory, dialect, max_batch_bytes)
     )
@@ -96,6 +100,13 @@ def keep(
     if until_now:
         writer = writer.trigger(availableNow=True)
     return writer.start()
+
+
+def _check_states(folder: Path) -> None:
+    """Raise InvalidLog if a file of the snapshot is damaged. Otherwise a task would find the damage later."""
+    manifest = files.read_manifest(folder)
+    for partition, saved in manifest.states.items():
+        read_state(folder, saved, partition, manifest.dialect)
 
 
 def add_batches(batches: DataFrame, folder: Path, dialect: Dialect, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
@@ -153,18 +164,24 @@ def advance_state(
     offset of the state changes. Raises InvalidLog if a batch is larger than `max_batch_bytes` when it is decompressed.
     """
     old_end = old_state.loaded.next_offset if old_state else -1
-    rows = zip(*(table[name].to_pylist() for name in ("base_offset", "next_offset", "bytes")), strict=True)
-    new_batches = [(base_offset, next_offset, data) for base_offset, next_offset, data in rows if next_offset > old_end]
+    new_batches = [row for row in table.to_pylist() if row["next_offset"] > old_end]
     if old_state and (not new_batches or old_state.failure is not None):
-        next_offsets = [next_offset for _, next_offset, _ in new_batches]
+        next_offsets = [row["next_offset"] for row in new_batches]
         return replace(old_state, loaded=replace(old_state.loaded, next_offset=max([old_end, *next_offsets])))
-    content = b"".join(data for _, _, data in new_batches)
-    first_offset = new_batches[0][0]
-    log = log_of_buffers([(segment_name(first_offset), content)], partition).limit_batches(max_batch_bytes)
-    state = advance_shard(old_state, log, dialect, choose_engine("auto", len(content)))
-    if state.loaded.damage is not None:
+    content: dict[str, bytearray] = {}
+    first_positions: dict[str, int] = {}
+    for row in new_batches:
+        first_positions.setdefault(row["file"], row["position"])
+        content.setdefault(row["file"], bytearray()).extend(row["bytes"])
+    log = log_of_buffers(content, partition).limit_batches(max_batch_bytes)
+    state = advance_shard(old_state, log, dialect, choose_engine("auto", log.size))
+    # The bytes in memory are only the end of each file, so an error has a position in these bytes.
+    if (damage := state.loaded.damage) is not None:
         # The stream has checked the checksums, so this batch is too large. A state without it would be wrong.
-        raise InvalidLog(state.loaded.damage.reason, offset=state.loaded.damage.offset)
-    # The log above is one segment in memory, but the batches come from the segments of the topic.
+        position = first_positions[damage.file] + damage.position
+        raise InvalidLog(damage.reason, file=damage.file, position=position, offset=damage.offset)
+    if isinstance(state.failure, InvalidLog) and state.failure.position is not None:
+        state.failure.position += first_positions[str(state.failure.file)]
+    # The batches in memory can be from a part of the topic's segments.
     segments = old_state.loaded.segments if old_state else 1
     return replace(state, loaded=replace(state.loaded, segments=segments))

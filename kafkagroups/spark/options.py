@@ -29,6 +29,9 @@ BATCHES = (
     Column("bytes", "binary", False),
 )
 """The columns of the table `batches`, which only streams have."""
+LOCATED_BATCHES = (*BATCHES, Column("file", "string", False), Column("position", "long", False))
+"""The same columns, and where each batch begins: the segment's path, and the position in bytes. A stream has the last
+two columns only if its user's schema names them."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,11 @@ class Options:
     @property
     def columns(self) -> tuple[Column, ...]:
         return BATCHES if self.table == "batches" else columns_of(self.table)
+
+    @property
+    def all_columns(self) -> tuple[Column, ...]:
+        """The columns that a user's schema can name."""
+        return LOCATED_BATCHES if self.table == "batches" else columns_of(self.table)
 
     @classmethod
     def parse(cls, given: Mapping[str, str], default_tasks: int) -> Options:
@@ -100,7 +108,7 @@ def schema_ddl(columns: Iterable[Column]) -> str:
 
 def check_schema(options: Options, schema: StructType) -> None:
     """Raise a UsageError if the user's own schema has a column or a type that the table does not have."""
-    table = arrow_schema(options.columns)
+    table = arrow_schema(options.all_columns)
     for field in to_arrow_schema(schema, timezone="UTC"):
         if field.name not in table.names:
             raise UsageError(

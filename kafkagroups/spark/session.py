@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import kafkagroups
-from kafkagroups.errors import UsageError
+from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.spark import gateway
 from kafkagroups.spark.java import find_java
 
@@ -144,12 +144,13 @@ def _prepare(session: SparkSession) -> None:
 
 @contextmanager
 def task_errors() -> Iterator[None]:
-    """Turn Spark's exception into a UsageError if it contains the text of a UsageError that a task raised."""
+    """Turn Spark's exception into the UsageError or the InvalidLog that a task raised, if it contains its text."""
     try:
         yield
     except Exception as error:
-        if messages := re.findall(r"kafkagroups\.errors\.UsageError: (.+)", str(error)):
-            raise UsageError(messages[-1]) from None
+        if found := re.findall(r"kafkagroups\.errors\.(UsageError|InvalidLog): (.+)", str(error)):
+            name, message = found[-1]
+            raise (UsageError if name == "UsageError" else InvalidLog)(message) from None
         raise
 
 

@@ -5,7 +5,8 @@
     table                           records: the columns of tables.columns.TABLES
                                     batches: partition int, base_offset long, next_offset long, bytes binary; each row
                                     is an unchanged Kafka batch of the log, with its header, for jobs that compute a
-                                    state from Kafka batches with their own code
+                                    state from Kafka batches with their own code. With your own schema also: file
+                                    string, position long, which say where the batch begins
     path, paths                     as in source.py, but only paths of a local or mounted file system (no s3://,
                                     hdfs://, …); the same path must exist on the driver and on every executor; the
                                     folder may be empty when the stream starts
@@ -35,9 +36,9 @@ from kafkagroups.log.position import Position
 from kafkagroups.log.segments import Log
 from kafkagroups.records import dialects
 from kafkagroups.spark.growth import NewBatch, files_of, find_end, read_until, size_of
-from kafkagroups.spark.options import Options
+from kafkagroups.spark.options import LOCATED_BATCHES, Options
 from kafkagroups.spark.tasks import distribute, freeze_objects
-from kafkagroups.tables.columns import record_batches
+from kafkagroups.tables.columns import arrow_schema, record_batches
 from kafkagroups.tables.rows import partition_number, record_rows
 
 if TYPE_CHECKING:
@@ -198,8 +199,16 @@ def _raw_batch(log: Log, rows: Iterable[NewBatch]) -> pa.RecordBatch:
     import pyarrow as pa
 
     content = [
-        (partition_number(log.partition), row.batch.base_offset, row.batch.next_offset, row.data) for row in rows
+        (
+            partition_number(log.partition),
+            row.batch.base_offset,
+            row.batch.next_offset,
+            row.data,
+            row.batch.file,
+            row.batch.position,
+        )
+        for row in rows
     ]
-    types = (pa.int32(), pa.int64(), pa.int64(), pa.binary())
-    arrays = [pa.array(values, data_type) for values, data_type in zip(zip(*content, strict=True), types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, ["partition", "base_offset", "next_offset", "bytes"])
+    schema = arrow_schema(LOCATED_BATCHES)
+    arrays = [pa.array(values, field.type) for values, field in zip(zip(*content, strict=True), schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

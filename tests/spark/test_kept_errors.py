@@ -1,0 +1,78 @@
+"""The errors of a snapshot that a stream keeps: they name the file and the position of the topic's segment."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from crc32c import crc32c
+from pyspark.sql.pandas.types import from_arrow_schema
+
+import kafkagroups as kg
+from kafkagroups.loading.snapshots import Snapshot, files, state_files
+from kafkagroups.log.frames import find_frames
+from kafkagroups.records.dialects import dialect
+from kafkagroups.spark.keeping import advance_state
+from kafkagroups.spark.options import LOCATED_BATCHES
+from kafkagroups.spark.session import task_errors
+from kafkagroups.spark.source import ConsumerOffsets
+from kafkagroups.tables.columns import arrow_schema
+
+RULES = dialect("classic", None)
+
+
+def with_bad_record(data, position):
+    """Return a segment whose batch at a position has a record of a wrong size, under the right checksum."""
+    (size,) = [frame.size for frame in find_frames(data) if frame.position == position]
+    batch = bytearray(data[position : position + size])
+    batch[61] = 1
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    return data[:position] + bytes(batch) + data[position + size :]
+
+
+def new_rows(path, start):
+    """Return a micro-batch of the stream, which begins at an offset of the stream, and its end."""
+    options = {"path": str(path), "table": "batches"}
+    stream = ConsumerOffsets(options).streamReader(from_arrow_schema(arrow_schema(LOCATED_BATCHES)))
+    end = stream.latestOffset(start, None)
+    batches = [batch for part in stream.partitions(start, end) for batch in stream.read(part)]
+    return pa.Table.from_batches(batches), end
+
+
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_an_error_after_a_resume_has_the_position_in_the_file(number, tmp_path):
+    """The load of the kept snapshot fails with the same message as the load of the whole log."""
+    (segment,) = Path("data/harbour/3.9.2/__consumer_offsets-9").glob("*.log")
+    data = segment.read_bytes()
+    position = list(find_frames(data))[number].position
+    path = tmp_path / "__consumer_offsets-9"
+    path.mkdir()
+    (path / segment.name).write_bytes(data[:position])
+    rows, end = new_rows(path, {})
+    state = advance_state(None, rows, 9, RULES)
+    (path / segment.name).write_bytes(with_bad_record(data, position))
+    rows, _ = new_rows(path, end)
+    state = advance_state(state, rows, 9, RULES)
+    problems = Snapshot(RULES, {9: state}).groups(str(path)).problems
+    assert f"byte {position}: expected" in problems[0]
+    assert problems == kg.load(path, "classic").problems
+
+
+def test_a_damaged_state_is_named_by_the_driver():
+    """If a task finds a damaged state, the driver raises the InvalidLog of the task, without Spark's exception."""
+    with pytest.raises(kg.InvalidLog, match=r"^/state/3\.1\.state: the state cannot be read"), task_errors():
+        raise RuntimeError("at java\nkafkagroups.errors.InvalidLog: /state/3.1.state: the state cannot be read: x\n")
+
+
+@pytest.mark.java
+def test_a_damaged_snapshot_is_not_kept(session, tmp_path):
+    """A stream does not start with a damaged snapshot."""
+    from kafkagroups import spark as kgs
+    from kafkagroups.loading.snapshots import take_snapshot
+
+    take_snapshot("data/harbour/3.9.2", "classic").save(tmp_path / "state")
+    saved = files.read_manifest(tmp_path / "state").states[9]
+    assert isinstance(saved, state_files.SavedState)
+    file = tmp_path / "state" / saved.file
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    with pytest.raises(kg.InvalidLog, match="take a new one"):
+        kgs.keep("data/harbour/3.9.2", tmp_path / "state", "classic", session=session)

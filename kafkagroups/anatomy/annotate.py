@@ -1,6 +1,8 @@
 """The public functions `decode` (optionally strict), `annotate` and `deviations`.
 
-An encoding is canonical if Kafka's writer would produce the same bytes. spans.py lists the non-canonical encodings.
+`annotate` explains every byte of a record. `deviations` lists the encodings that are not canonical, and a strict
+`decode` refuses them. An encoding is canonical if Kafka's writer would produce the same bytes. spans.py lists the
+non-canonical encodings. A dialect is the reading rules of one coordinator and one Kafka version (records/dialects.py).
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ def annotate(key: bytes | None, value: bytes | None, reader_of: Dialect | None =
     key, value
         The bytes of the record. A value of None is a tombstone.
     reader_of
-        The coordinator whose rules apply; None for Kafka 4.3.1's coordinator.
+        The dialect of the coordinator that reads the record; None means the new coordinator of Kafka 4.3.1.
 
     Returns
     -------
@@ -97,7 +99,7 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     key, value
         The bytes of the record. A value of None is a tombstone.
     reader_of
-        The coordinator whose rules apply; None for Kafka 4.3.1's coordinator.
+        The dialect of the coordinator that reads the record; None means the new coordinator of Kafka 4.3.1.
     strict
         Whether to refuse bytes that Kafka's writer would not produce for this record.
 
@@ -142,7 +144,7 @@ def deviations(key: bytes | None, value: bytes | None, reader_of: Dialect | None
     key, value
         The bytes of the record. A value of None is a tombstone.
     reader_of
-        The coordinator whose rules apply; None for Kafka 4.3.1's coordinator.
+        The dialect of the coordinator that reads the record; None means the new coordinator of Kafka 4.3.1.
 
     Returns
     -------

@@ -9,13 +9,13 @@ strict reader refuses them. A tag is the number of a tagged field (records/field
     bytes after the end of a key or a value
     a varint that is longer than necessary, or has bits above the 32nd
     null that is encoded as a negative length other than -1
-    a struct that can be null, after a byte that is neither 1 (present) nor the byte for null
+    an unusual prefix of a struct that can be null (Kafka writes only 1 = present, and -1 or 0 = null)
     a string that is not UTF-8 (the reader replaces malformed bytes with U+FFFD)
-    tags that are not in ascending order, are repeated, or are too large for any writer
-    a known tag whose size is not the size of its field, or whose field has its default value
+    tags that are not in ascending order, are repeated, or are larger than Kafka's writer allows
+    a declared tagged field with a wrong size, or with its default value (Kafka's writer leaves such a field out)
 
 If a record has none of these encodings, Kafka's writer produces the same bytes for the decoded record.
-Source: the code that Kafka 4.3.1's MessageDataGenerator writes, RawTaggedFieldWriter, ByteUtils.writeUnsignedVarint.
+Source (4.3.1): the code that MessageDataGenerator writes; RawTaggedFieldWriter; ByteUtils.writeUnsignedVarint.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _spans_of_tags(
 ) -> Iterator[Span]:
     """Yield the spans of the tagged fields at the end of a struct.
 
-    `known_tags` are the declared fields, by tag, that the format's Kafka version has. `path` is as in
+    `known_tags` are the declared tagged fields of the format's Kafka version, by tag. `path` is as in
     `_spans_of_struct`.
     """
     count, end = read_uvarint(data, position)
@@ -155,7 +155,7 @@ def _spans_of_tags(
         name = path + (spec.json_name if spec else f"tag {tag}")
         odd = _compare(data[start:size_start], uvarint_bytes(tag), "for the tag's number")
         odd += _compare(data[size_start:end], uvarint_bytes(size), "for the tag's size")
-        odd += _check_order(tag, previous_tag, is_repeated=tag in seen_tags, is_known=spec is not None)
+        odd += _check_tag_number(tag, previous_tag, is_repeated=tag in seen_tags, is_known=spec is not None)
         previous_tag = tag
         seen_tags.add(tag)
         content: list[Span] = []
@@ -173,15 +173,15 @@ def _spans_of_tags(
             end = span.end
 
 
-def _check_order(tag: int, previous_tag: int, *, is_repeated: bool, is_known: bool) -> tuple[str, ...]:
-    """Return what is non-canonical about the order of a tag; an empty tuple if the order is canonical.
+def _check_tag_number(tag: int, previous_tag: int, *, is_repeated: bool, is_known: bool) -> tuple[str, ...]:
+    """Return what is non-canonical about the range and the order of a tag; an empty tuple if both are canonical.
 
     `previous_tag` is the tag before this tag; -1 for the first tag.
     """
     if is_repeated:
         return (f"tag {tag} is repeated" + ("; the last one is used" if is_known else ""),)
     if not 0 <= tag < TAG_LIMIT:
-        return (f"no writer may write a tag {tag}",)
+        return (f"expected a tag from 0 to {TAG_LIMIT - 1}, found {tag}",)
     if tag < previous_tag:
         return (f"tag {tag} comes after tag {previous_tag}",)
     return ()

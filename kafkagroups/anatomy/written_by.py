@@ -45,8 +45,8 @@ def writers_of(record: Record, *, is_transactional: bool = False) -> VersionRang
 def _writers_of_tombstone(record_type: int) -> VersionRange:
     """Return the Kafka versions that can have written a tombstone of a record type."""
     first_version = min(written.range.since for written in find_written_values(record_type))
-    # Some Kafka versions write tombstones of a type, but no values of this type. The exception is type 0: 0.9 and newer
-    # versions write neither values nor tombstones of type 0.
+    # A newer Kafka version can write tombstones of a type, even if it no longer writes values of this type. So there is
+    # no last version. The exception is type 0: versions from 0.9 on write no values and no tombstones of type 0.
     end_version = (0, 9) if record_type == 0 else NEWEST
     return VersionRange(first_version, end_version)
 

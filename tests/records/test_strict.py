@@ -85,7 +85,7 @@ ODD = {
     "tags that no writer may write": (
         OFFSET,
         "0004 0000000000000005 00000001 01 0000000000000009 02 ffffffff0700 ffffffff0f00",
-        [("value.tag 2147483647", 24, "no writer may write"), ("value.tag -1", 30, "no writer may write")],
+        [("value.tag 2147483647", 24, "expected a tag from 0 to"), ("value.tag -1", 30, "expected a tag from 0 to")],
     ),
     "null as -2, in a member too": (
         bytes.fromhex("000200016d"),

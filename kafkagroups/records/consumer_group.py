@@ -11,14 +11,14 @@ protocol has many records, so that the broker writes only the records that chang
     8       the current assignment: the partitions that each member has now
     16      the topics that match a pattern (a member can subscribe to a pattern of topic names), since 4.0
 
-A tombstone is a record with a null value. All other records can come in any order, because any of them creates the
-group. refusals.py lists the releases for which this is different. The order of tombstones matters: the tombstone of a
-member must come before the tombstone of the member's group, because a coordinator refuses to delete a group that has
-members.
+A tombstone is a record with a null value. Records that are not tombstones can come in any order, because any of them
+creates the group. refusals.py lists the releases for which this is different. The order of tombstones matters: the
+tombstone of a member must come before the tombstone of the member's group, because a coordinator refuses to delete a
+group that has members.
 
 The group epoch is a number that increases with each change of the group. The epoch of a member is the group epoch that
 the member has reached.
-Source: ConsumerGroup….json (4.3.1), GroupCoordinatorRecordHelpers.java, GroupMetadataManager.replay.
+Source: ConsumerGroup….json (4.3.1); GroupCoordinatorRecordHelpers.java; GroupMetadataManager.replay.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class ConsumerGroupMemberMetadataValue(Message):
     subscribed_topic_regex: str | None = field(
         STRING, nullable=True, doc="the pattern that the member subscribed to (RE2J)"
     )
-    rebalance_timeout_ms: int = field(INT32, default=-1, doc="ms that the member has to give partitions back")
+    rebalance_timeout_ms: int = field(INT32, default=-1, doc="ms within which the member must give partitions back")
     server_assignor: str | None = field(STRING, nullable=True, doc="the assignor that the member asks for")
     classic_member_metadata: ClassicMemberMetadata | None = field(
         Struct(ClassicMemberMetadata, is_tagged=True),

@@ -5,7 +5,7 @@ assignments and sends them in a SyncGroup request. The broker stores subscriptio
 record (group_metadata.py). These bytes are an int16 version, then the fields below. A version above 3 is read like
 version 3, a negative version is refused, and trailing bytes are ignored. Only members of protocol type "consumer" use
 this format.
-Source: ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json, ConsumerProtocol.java (4.3.1).
+Source (4.3.1): ConsumerProtocolSubscription.json; ConsumerProtocolAssignment.json; ConsumerProtocol.java.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Control records: the markers that commit or abort a transaction.
 
-A control record is alone in its batch, a control batch. `__consumer_offsets` has only control records of the types
-ABORT and COMMIT:
+A control record is alone in its batch, a control batch. Kafka has more types of control records, but
+`__consumer_offsets` has only ABORT and COMMIT:
 
     key      int16 version, int16 type (0 abort, 1 commit)
     value    int16 version, int32 epoch of the transaction coordinator
 
 Every version from 0 on is read like version 0, and trailing bytes are ignored.
-Source: ControlRecordType.java, EndTransactionMarker.java, EndTxnMarker.json (4.3.1).
+Source (4.3.1): ControlRecordType.java; EndTransactionMarker.java; EndTxnMarker.json.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TYPES = {control_type.value: control_type for control_type in ControlType}
 
 
 def decode_control_key(key: bytes | None) -> ControlType:
-    """Return the type in the key of a control record.
+    """Return the type in the key of a control record; UNKNOWN if Kafka has no type with this number.
 
     Raises InvalidRecord if the key is null, is too short, or has a negative version.
     """

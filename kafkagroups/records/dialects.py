@@ -5,25 +5,27 @@ on). In 3.7 to 3.9, the new coordinator is a preview. A dialect is the reading r
 version.
 
 If a coordinator refuses a record, the load of the whole partition fails. A record that a coordinator skips has no
-effect. The table shows which record types (key types) and value versions the coordinators read. Each line begins with
-the first Kafka version that has a change. What a line does not mention is the same as in the line above. "offset values
-0-1" means that the coordinator reads offset records with value versions 0 and 1:
+effect. The table shows which record types and value versions the coordinators read. Each line begins with the first
+Kafka version that has a change. What a line does not mention is the same as in the line above. "offset values 0-1"
+means that the coordinator reads offset records (types 0 and 1) with value versions 0 and 1:
 
-    classic  0     offset values 0                        key type 0; other types are refused
-             0.9   offset values 0-1, group values 0      key types 0-2; other types are refused
+    classic  0     offset values 0                        type 0; other types are refused
+             0.9   offset values 0-1, group values 0      types 0-2; other types are refused
              0.10.1                   group values 0-1
              2.1   offset values 0-3, group values 0-2
              2.3                      group values 0-3
              3.4                      group values 0-4
              3.4.1 offset values 0-4                      other types are skipped
-    new      3.7   types 0-8; a value of an unknown version is read like the nearest known version
-             4.0   offset and group values up to 4; type 0 has the values of type 1
-             4.1   type 0 has value version 0 only; offset values have the topic id (tag 0)
+    new      3.7   offset values 0-4, group values 0-4    types 0-8; other types are skipped;
+                                                          an unknown value version is read like the nearest known one
+             4.0                                          types 0-16; an unknown value version is refused
+             4.1   type 0: only value version 0           types 0-8, 10-17 and 19-23
+                   type 1: the topic id (tag 0) is read
 
 `READ_TYPES` lists the versions that read each record type above 2. refusals.py lists the records that the new
 coordinator refuses only in some releases.
-Source: GroupMetadataManager.scala (tags 0.9.0.1 to 3.9), GroupCoordinatorRecordSerde.java, records of captured
-brokers, and records that Kafka's own code of nine versions (0.8.2.2 to 4.3.1) wrote.
+Source: GroupMetadataManager.scala (tags 0.9.0.1 to 3.9); GroupCoordinatorRecordSerde.java; records of captured
+brokers; records that Kafka's own code of nine versions (0.8.2.2 to 4.3.1) wrote.
 """
 
 from __future__ import annotations
@@ -107,7 +109,7 @@ class Dialect:
     kafka
         The Kafka version as text.
     version
-        The Kafka version, as numbers, whose fields the coordinator reads.
+        The Kafka version whose fields the coordinator reads, as numbers. At most (3, 9) for the classic coordinator.
     offset_values
         The highest value version of offset records (type 1) that the coordinator reads.
     group_values
@@ -156,7 +158,7 @@ def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
     Returns
     -------
     Dialect
-        The rules. Pass them as `reader_of` to `decode` and other functions.
+        The rules. Pass them to `decode` and other functions as the parameter `reader_of`.
 
     Raises
     ------

@@ -24,7 +24,7 @@ If the version of a message does not have a field, the writer leaves the field o
 mark such a field with `"ignorable": true`. In this topic, all fields that were added or removed later are ignorable.
 Sometimes the chosen Kafka version does not have the field in any version of the message. Then the writer refuses a
 value that is not the default.
-Source: Kafka 4.3.1's message generator (MessageDataGenerator, JsonConverterGenerator) and RawTaggedFieldWriter.
+Source: MessageDataGenerator (4.3.1); JsonConverterGenerator (4.3.1); RawTaggedFieldWriter (4.3.1).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 from kafkagroups.records.versions import NEWEST, Version, parse_release
-from kafkagroups.records.wire_base import NEWEST_VERSION, MessageFormat, Wire
+from kafkagroups.records.wire_base import LARGEST_VERSION, MessageFormat, Wire
 
 
 class TaggedField(NamedTuple):
@@ -139,7 +139,7 @@ def parse_versions(text: str) -> range:
     if text == "none":
         return range(0)
     if text.endswith("+"):
-        return range(int(text[:-1]), NEWEST_VERSION + 1)
+        return range(int(text[:-1]), LARGEST_VERSION + 1)
     first, _, last = text.partition("-")
     return range(int(first), int(last or first) + 1)
 
@@ -174,7 +174,7 @@ def _camel_case(name: str) -> str:
 
 
 def make_format(
-    cls: type[Message], version: int, kafka: Version = NEWEST, newest_version: int = NEWEST_VERSION
+    cls: type[Message], version: int, kafka: Version = NEWEST, newest_version: int = LARGEST_VERSION
 ) -> MessageFormat:
     """Return the format of one version of a message. The parameters are described in MessageFormat (wire_base.py)."""
     return MessageFormat(version, version in _declarations[cls].flexible_versions, kafka, newest_version)

@@ -9,7 +9,7 @@ A generation is the time between two rebalances of a group. A broker writes the 
 
 A record with a null value (a tombstone) deletes the group. The key consists of the int16 record type 2 and the group.
 The value consists of the int16 value version and the fields below.
-Source: GroupMetadataKey.json, GroupMetadataValue.json (4.3.1).
+Source (4.3.1): GroupMetadataKey.json; GroupMetadataValue.json.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ keeps a record of each type, because the cleaner compares the bytes of the keys,
     key      int16 record type, string group, string topic, int32 partition
     value    int16 value version, then the fields of the classes below
 
-Source: OffsetCommitKey.json, OffsetCommitValue.json, LegacyOffsetCommit{Key,Value}.json (4.3.1).
+Source (4.3.1): OffsetCommitKey.json; OffsetCommitValue.json; LegacyOffsetCommit{Key,Value}.json.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class OffsetCommitValue(Message):
     1        0.9 to 2.0    expire_timestamp: when the offset expires, -1 = no time was given
     2        2.1-IV0       without expire_timestamp: offsets expire with their group (KIP-211)
     3        2.1 to 4.0    leader_epoch of the last record consumed, -1 = unknown (KIP-320)
-    4        4.1           compact lengths, tagged fields; topic_id, zero = unknown (KIP-848)
+    4        since 4.1     compact lengths, tagged fields; topic_id, zero = unknown (KIP-848)
 
     2.1-IV0 is a version from the development of Kafka 2.1. Kafka 2.1 and later write version 1 if a client asks for a
     retention time (OffsetCommit v2 to v4). Timestamps are in ms since 1970. A field that a version does not have

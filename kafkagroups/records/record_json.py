@@ -24,8 +24,8 @@ def to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any]:
     record
         A record.
     reader_of
-        The dialect that read the record; None means Kafka 4.3.1. The dialect decides which fields the JSON has: for
-        example, records of share groups have other fields in 4.0.
+        The dialect of the coordinator that read the record; None means the new coordinator of Kafka 4.3.1. The dialect
+        decides which fields the JSON has: for example, records of share groups have other fields in 4.0.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
     value
         The JSON. At the top level, the fields "type" and "name" can be missing.
     reader_of
-        The dialect that decides which fields the JSON has, as in `to_json`.
+        The dialect of the coordinator that will read the record. It decides which fields the JSON has, as in `to_json`.
 
     Returns
     -------
@@ -117,8 +117,10 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
     if content is None:
         return Record(type_id, record_key, None, None)
     version = _parse_int16(content.get("version"), "value.version")
+    # Up to Kafka 4.0, a record of type 0 could have the value of type 1. `type0_values` is the highest value version of
+    # type 0 that the dialect reads. A version above 0 always has the fields of type 1.
     if type_id == 0 and (version > 0 or dialect.type0_values > 0):
-        record_type = RECORD_TYPES[1]  # Up to Kafka 4.0, a record of type 0 could have the value of type 1.
+        record_type = RECORD_TYPES[1]
     if not 0 <= version <= record_type.highest_version:
         name = RECORD_TYPES[type_id].name
         raise UsageError(
@@ -147,7 +149,11 @@ def _unknown_record(type_id: int, key: dict[str, Any], content: dict[str, Any] |
 def _parse_fields(
     cls: type[Message], fields: Any, dialect: Dialect, *, version: int, newest_version: int, path: str
 ) -> Message:
-    """Return the message whose fields are the JSON `fields`. `path` is the path of these fields, for errors."""
+    """Return the message whose fields are the JSON `fields`.
+
+    `version` is the version of the message, and `newest_version` is the newest version that the dialect reads. `path`
+    is the path of these fields, for errors.
+    """
     try:
         return fields_from_json(cls, fields, version, dialect.version, newest_version)
     except UsageError as error:

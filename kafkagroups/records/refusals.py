@@ -46,7 +46,7 @@ class Refusal(NamedTuple):
 _PREVIEW = VersionRange(FIRST_WITH_NEW_COORDINATOR, FIRST_WITHOUT_CLASSIC_COORDINATOR)
 _SINCE_4_0 = VersionRange(FIRST_WITHOUT_CLASSIC_COORDINATOR, NEWEST)
 _SINCE_4_1 = VersionRange((4, 1), NEWEST)
-_ALWAYS = VersionRange(FIRST_WITH_NEW_COORDINATOR, NEWEST)
+_SINCE_3_7 = VersionRange(FIRST_WITH_NEW_COORDINATOR, NEWEST)
 
 SECOND_OWNER = Refusal(
     "A partition of a consumer group gets an owner while it still has another owner",
@@ -63,7 +63,7 @@ OWNER_OF_LOWER_EPOCH = Refusal(
     "A partition of a consumer group gets a second owner with the same or a lower epoch, or a member both has the "
     "partition and has to give it back",
     "",
-    (_ALWAYS,),
+    (_SINCE_3_7,),
 )
 STREAMS_RECORD_AFTER_COMMIT = Refusal(
     "A record of a streams group (types 17 to 23, also a tombstone) after an offset commit that made a simple group",
@@ -83,7 +83,7 @@ SHARE_RECORD_AFTER_COMMIT = Refusal(
 OTHER_TYPE_OF_GROUP = Refusal(
     "A record that belongs to another type of group than the existing group (a record of type 2 replaces any group)",
     "KAFKA-21117",
-    (_ALWAYS,),
+    (_SINCE_3_7,),
 )
 CONSUMER_RECORD_WITHOUT_GROUP = Refusal(
     "A record of types 4, 6, 7 or 8 before a record of types 3 or 5, and any tombstone of types 3 to 8 of an unknown "
@@ -112,7 +112,7 @@ EARLY_TOMBSTONE = Refusal(
     "A tombstone that comes too early: of a group that has members or targets, of a member that has an assignment or a "
     "target, of a target assignment epoch that has targets",
     "KAFKA-21102",
-    (_ALWAYS,),
+    (_SINCE_3_7,),
 )
 ASSIGNMENT_EPOCH_COUNT = Refusal(
     "A value of type 22 with more or fewer assignment epochs than active tasks",
@@ -132,7 +132,7 @@ DOUBLE_ENTRY = Refusal(
     "A topic twice in a value of types 7, 13, 14 or 15, a subtopology twice in one of types 21 or 23, a key twice in "
     "the settings of type 17 or the client tags of type 19",
     "",
-    (_ALWAYS,),
+    (_SINCE_3_7,),
 )
 INCOMPLETE_TOPIC = Refusal(
     "A topic without id, without name or with a negative partition count in a value of types 4 or 9",

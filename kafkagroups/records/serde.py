@@ -3,7 +3,7 @@
 The first two bytes of a key are the record type. The first two bytes of a value are the version of the value. A record
 whose value is null is a tombstone: it deletes the item that the key names. A dialect is the reading rules of one
 coordinator and one Kafka version (dialects.py).
-Source: GroupCoordinatorRecordSerde.java and CoordinatorRecordSerde.java (4.3.1), GroupMetadataManager.scala (3.9.2).
+Source: GroupCoordinatorRecordSerde.java and CoordinatorRecordSerde.java (4.3.1); GroupMetadataManager.scala (3.9.2).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INT16 = struct.Struct(">h")
 
 @dataclass(frozen=True, slots=True)
 class UnknownContent:
-    """The bytes of a key or value whose record type the reader does not have."""
+    """The undecoded bytes of a key or value, because the dialect does not read this record type."""
 
     data: bytes
 
@@ -39,11 +39,12 @@ class Record:
     type
         The record type, a number: the first two bytes of the key.
     key
-        The decoded key; UnknownContent if the reader does not have the record type.
+        The decoded key; UnknownContent if the dialect does not read the record type.
     value
-        The decoded value; UnknownContent if the reader does not have the record type; None for a tombstone.
+        The decoded value; UnknownContent if the dialect does not read the record type; None for a tombstone.
     value_version
-        The version whose fields the value has; None for a tombstone and for an unknown record type.
+        The version of the value; None for a tombstone and for an unknown record type. If the dialect reads an unknown
+        version like the nearest known version, this is the known version.
     """
 
     type: int
@@ -102,7 +103,7 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
 def _make_type_error(key: bytes | None) -> InvalidRecord:
     found = "null" if key is None else f"{len(key)} bytes"
     error = InvalidRecord(f"expected a record type of 2 bytes, found {found}", field="key", position=0)
-    return error.with_cause("no version")
+    return error.with_cause("no version")  # Kafka's message calls the record type a version.
 
 
 def _make_version_error(value: bytes) -> InvalidRecord:
@@ -119,7 +120,7 @@ def _make_unknown_version_error(version: int, type_id: int, newest_version: int)
 def _make_readers(type_id: int, dialect: Dialect) -> tuple[Reader, list[Reader]] | None:
     """Return the reader of a record type's key, and a list with one reader for each version of the value.
 
-    Return None if the dialect does not have the record type.
+    Return None if the dialect does not read the record type.
     """
     if not has_type(dialect, type_id):
         return None

@@ -5,7 +5,7 @@ different. Types 11 and 15 had other fields, but the same value version. Type 9 
 
 A share group never commits offsets to `__consumer_offsets`. Its progress in each partition is in another topic,
 `__share_group_state`. A tombstone is a record with a null value. consumer_group.py explains epochs.
-Source: ShareGroup….json (4.3.1; 4.0.2 for the older layouts), GroupCoordinatorRecordHelpers.java.
+Source: ShareGroup….json (4.3.1, and 4.0.2 for the older layouts); GroupCoordinatorRecordHelpers.java.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class ShareGroupPartitionMetadataKey(GroupIdKey):
 class ShareGroupPartitionMetadataValue(Message):
     """Type 9, only in 4.0: the partitions and racks of the subscribed topics.
 
-    The record was written when the topics of the group changed. When a group was deleted, a tombstone was written. All
-    other versions skip the record.
+    The record was written when the topics of the group changed. When a group was deleted, a tombstone was written. The
+    new coordinators of all other versions skip the record.
     """
 
     topics: tuple[TopicMetadata, ...] = field(Array(Struct(TopicMetadata)), doc="the topics that the group reads")

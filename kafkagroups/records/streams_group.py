@@ -7,7 +7,8 @@ assigns tasks instead of partitions. A task is a subtopology together with a par
 
 A process is one running instance of the application. Each stream thread of a process is a member of the group. A
 tombstone is a record with a null value. consumer_group.py explains epochs.
-Source: StreamsGroup….json (4.3.1; 4.4.0 for the two tags that it added), StreamsCoordinatorRecordHelpers.java.
+Source: StreamsGroup….json (4.3.1, and 4.4.0 for the two tags that were added in 4.4);
+StreamsCoordinatorRecordHelpers.java.
 """
 
 from __future__ import annotations
@@ -42,15 +43,17 @@ class StreamsGroupMetadataValue(Message):
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, topology or topics change")
     metadata_hash: int = field(INT64, doc="a hash of the topics that the group reads")
-    validated_topology_epoch: int = field(INT32, tag=0, default=-1, since="4.2", doc="the topology whose topics exist")
+    validated_topology_epoch: int = field(
+        INT32, tag=0, default=-1, since="4.2", doc="epoch of the topology whose topics exist"
+    )
     last_assignment_configs: tuple[LastAssignmentConfig, ...] | None = field(
         Array(Struct(LastAssignmentConfig)), nullable=True, tag=1, since="4.2", doc="the assignor's settings"
     )
     stored_description_topology_epoch: int = field(
-        INT32, tag=2, default=-1, since="4.4", doc="the topology whose description is stored"
+        INT32, tag=2, default=-1, since="4.4", doc="epoch of the topology whose description is stored"
     )
     failed_description_topology_epoch: int = field(
-        INT32, tag=3, default=-1, since="4.4", doc="the topology whose description could not be stored"
+        INT32, tag=3, default=-1, since="4.4", doc="epoch of the topology whose description could not be stored"
     )
 
 
@@ -87,7 +90,7 @@ class StreamsGroupMemberMetadataValue(Message):
     rack_id: str | None = field(STRING, nullable=True, doc="the rack where the client runs")
     client_id: str = field(STRING, doc="the client's id")
     client_host: str = field(STRING, doc="the host that the client connected from")
-    rebalance_timeout_ms: int = field(INT32, default=-1, doc="ms that the member has to give tasks back")
+    rebalance_timeout_ms: int = field(INT32, default=-1, doc="ms within which the member must give tasks back")
     topology_epoch: int = field(INT32, doc="the epoch of the topology that the member runs")
     process_id: str = field(STRING, doc="the member's process; members of one process share their state")
     user_endpoint: Endpoint | None = field(

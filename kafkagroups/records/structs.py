@@ -7,7 +7,7 @@ has them.
 In all public functions, `version` is the version of the message, and `kafka` is the Kafka version that reads or writes
 the message. `newest_version` is the newest version of the message in this Kafka version. These numbers decide which
 fields the message has.
-Source: Kafka 4.3.1's message generator (MessageDataGenerator, JsonConverterGenerator) and RawTaggedFieldWriter.
+Source: MessageDataGenerator (4.3.1); JsonConverterGenerator (4.3.1); RawTaggedFieldWriter (4.3.1).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafkagroups.records.fields import FieldSpec, M, Message, TaggedField, field
 from kafkagroups.records.refusals import TOO_MANY_TAGS
 from kafkagroups.records.varint import read_uvarint, signed32, write_uvarint
 from kafkagroups.records.versions import NEWEST, Version
-from kafkagroups.records.wire_base import NEWEST_VERSION, MessageFormat, Reader, Wire, Writer
+from kafkagroups.records.wire_base import LARGEST_VERSION, MessageFormat, Reader, Wire, Writer
 
 TAG_LIMIT = 2**31 - 1
 """Every tag number is below this limit."""
@@ -45,7 +45,7 @@ def reader(cls: type[Message], version: int, kafka: Version = NEWEST) -> Reader:
     return _readers[cls, message_format]
 
 
-def writer(cls: type[Message], version: int, kafka: Version = NEWEST, newest_version: int = NEWEST_VERSION) -> Writer:
+def writer(cls: type[Message], version: int, kafka: Version = NEWEST, newest_version: int = LARGEST_VERSION) -> Writer:
     """Return the function that appends one version of a message to a bytearray.
 
     The returned function raises UsageError for a field that is set, if this Kafka version does not have the field in
@@ -67,7 +67,7 @@ def to_json(value: Message, version: int, kafka: Version = NEWEST) -> dict[str, 
 
 
 def from_json(
-    cls: type[M], value: Any, version: int, kafka: Version = NEWEST, newest_version: int = NEWEST_VERSION
+    cls: type[M], value: Any, version: int, kafka: Version = NEWEST, newest_version: int = LARGEST_VERSION
 ) -> M:
     """Return the message that a JSON value describes, as Kafka's JsonConverter.read does.
 

@@ -8,7 +8,7 @@ Kafka runs on Java, so records contain strings that Java has written. Java never
 - Writing: Java stores text as UTF-16. A character above U+FFFF is a pair of two UTF-16 units, called surrogates. A
   surrogate without its pair is written as `?`.
 
-Source: java.lang.String.decodeUTF8_UTF16 and encodeUTF8 of JDK 17; org.apache.kafka.common.Uuid.
+Source: java.lang.String.decodeUTF8_UTF16 and java.lang.String.encodeUTF8 (JDK 17); org.apache.kafka.common.Uuid.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Unsigned varints: seven bits per byte, the low bits first.
 
 A varint is an integer of variable length. The high bit of each byte is 1, except in the last byte of the varint.
-Source: ByteUtils.readUnsignedVarint, writeUnsignedVarint (4.3.1).
+Source: ByteUtils.readUnsignedVarint and ByteUtils.writeUnsignedVarint (4.3.1).
 """
 
 from __future__ import annotations

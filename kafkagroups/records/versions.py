@@ -53,7 +53,7 @@ NEWEST_PATCHES = {
 """The number of the newest patch release of every feature release. "4.3": 1 means that 4.3.0 and 4.3.1 exist."""
 
 SHORT_NAMES = {"0.9": "0.9.0", "0.11": "0.11.0"}
-"""The names in NEWEST_PATCHES of two feature releases that are also known by a shorter name."""
+"""The short names of two feature releases, each with the longer name that NEWEST_PATCHES contains."""
 
 FIRST_WITH_NEW_COORDINATOR: Version = (3, 7)
 """The first version with the new coordinator. Up to 3.9, the new coordinator is a preview."""

@@ -6,7 +6,7 @@ bytes. Kafka refuses an array if its count is larger than the number of bytes af
 
 A reader gets a buffer and a position in it, and returns the value and the position after the value. A writer appends
 the bytes of a value to a buffer.
-Source: the code that Kafka 4.3.1's MessageDataGenerator writes, ByteBufferAccessor.
+Source (4.3.1): the code that MessageDataGenerator writes; ByteBufferAccessor.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ Some versions of a message are flexible: they have compact lengths and tagged fi
 
 Kafka treats every negative length as null, and refuses null if the field cannot be null. A uvarint is an unsigned
 varint (varint.py). Kafka reads a uvarint as a signed 32-bit integer and drops the higher bits.
-Source: the code that Kafka 4.3.1's MessageDataGenerator writes, ByteBufferAccessor, ByteUtils.readUnsignedVarint.
+Source (4.3.1): the code that MessageDataGenerator writes; ByteBufferAccessor; ByteUtils.readUnsignedVarint.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ If the data ends too early, the function raises InvalidRecord, struct.error or I
 Writer = Callable[[bytearray, Any], None]
 """A function (buffer, value) that appends the bytes of the value to the buffer."""
 
-NEWEST_VERSION = 2**15 - 1
+LARGEST_VERSION = 2**15 - 1
 """The largest possible version number of a message."""
 INT16_LENGTH = struct.Struct(">h")
 INT32_LENGTH = struct.Struct(">i")
@@ -45,13 +45,13 @@ class MessageFormat:
     `version` is the version of the message, and `flexible` says whether this version is flexible. `kafka` is the Kafka
     version that reads or writes the message. The Kafka version decides which tagged fields exist, because a new tagged
     field does not change the version of the message. `newest_version` is the newest version of the message in this
-    Kafka version.
+    Kafka version. Fields that only a newer version of the message has do not exist in this Kafka version.
     """
 
     version: int
     flexible: bool
     kafka: tuple[int, ...]
-    newest_version: int = NEWEST_VERSION
+    newest_version: int = LARGEST_VERSION
 
 
 class Wire(ABC):

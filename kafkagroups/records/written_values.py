@@ -4,8 +4,8 @@ Up to 3.9, a broker writes the value versions of its inter.broker.protocol.versi
 In this module, "Kafka 2.0" therefore means a 2.0 broker, or a newer broker with this setting. No broker writes value
 version 4 of a group record. anatomy/written_by.py uses the same table to find the versions that can have written a
 value.
-Source: GroupMetadataManager.scala (tags 0.9.0.1 to 3.9), GroupCoordinatorRecordHelpers.java, records of captured
-brokers, and records that Kafka's own code of nine versions (0.8.2.2 to 4.3.1) wrote.
+Source: GroupMetadataManager.scala (tags 0.9.0.1 to 3.9); GroupCoordinatorRecordHelpers.java; records of captured
+brokers; records that Kafka's own code of nine versions (0.8.2.2 to 4.3.1) wrote.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kafkagroups.groups.shard import LoadedPartition
 from kafkagroups.tables import rows
 from kafkagroups.tables.columns import Column, arrow_schema, columns_of, record_batches
-from kafkagroups.tables.folded_offsets import folded_batches, split_folded
+from kafkagroups.tables.folded_offsets import copy_offsets, split_by_storage
 from kafkagroups.tables.loaded_groups import LoadedGroups
 
 if TYPE_CHECKING:
@@ -16,31 +16,35 @@ if TYPE_CHECKING:
 
 
 def read_table(groups: LoadedGroups, table: str, columns: Iterable[str] | None = None) -> pa.RecordBatchReader:
-    """Return one table of loaded groups. Every table is possible except `records`, which is not made from groups.
+    """Return one table of loaded groups. `table` can be any table except `records`, which is not made from groups.
 
-    `columns` are the names of the columns to return; None means all columns. Raises UsageError if there is no
-    such table or column.
+    `columns` are the names of the columns to return, in this order; None means all columns. Raises UsageError if there
+    is no such table or column.
     """
     import pyarrow as pa
 
     chosen_columns = columns_of(table, columns)
-    return pa.RecordBatchReader.from_batches(arrow_schema(chosen_columns), _batches(groups, table, chosen_columns))
+    batches = _arrow_batches(groups, table, chosen_columns)
+    return pa.RecordBatchReader.from_batches(arrow_schema(chosen_columns), batches)
 
 
-def _batches(groups: LoadedGroups, table: str, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a table. Offsets that are still in the arrays of the compiled engine are copied directly."""
+def _arrow_batches(groups: LoadedGroups, table: str, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a table as Arrow record batches.
+
+    Offsets that are still in the arrays of the compiled engine are copied directly, because this is much faster.
+    """
     if table in rows.GROUP_TABLES:
         parts = list(groups.parts())
         if table == "offsets":
-            folded, parts = split_folded(parts)
-            yield from folded_batches(folded, columns)
+            offsets_in_arrays, parts = split_by_storage(parts)
+            yield from copy_offsets(offsets_in_arrays, columns)
         yield from record_batches(table, columns, rows.GROUP_TABLES[table](parts))
     else:
-        yield from record_batches(table, columns, _rows(groups, table))
+        yield from record_batches(table, columns, _ids_or_partitions(groups, table))
 
 
-def _rows(groups: LoadedGroups, table: str) -> Iterable[rows.Row]:
-    """Return the rows of the tables `ids` and `partitions`."""
+def _ids_or_partitions(groups: LoadedGroups, table: str) -> Iterable[rows.Row]:
+    """Return the rows of the table `ids` or `partitions`."""
     if table == "ids":
         return [
             (rows.partition_number(partition), group_id)

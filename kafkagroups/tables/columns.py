@@ -1,15 +1,15 @@
-"""The columns of a log's tables (`TABLES`), and rows as Arrow record batches.
+"""The columns of a log's tables (`TABLES`), and the conversion of rows to Arrow record batches.
 
 `TABLES` uses Spark's type names. A `?` after the type means that the column can be null. The Arrow schema and Spark's
-schema are made from `TABLES`. The first column of every table is `partition`, the partition of `__consumer_offsets`
-that the row comes from (-1 if the name of the log's folder has no number).
+schema are made from `TABLES`. The first column of every table is `partition`: the number of the partition of
+`__consumer_offsets` that the row comes from. The number is -1 if the name of the log's folder has no number.
 
-A column `…_ms` contains a time as the log stores it, in ms since the epoch. The column with the same name without `_ms`
-contains the same time as a readable timestamp. The timestamp is null if pandas cannot store the year.
+A column `…_ms` contains a time in ms since the epoch, as the log stores the time. The column with the same name but
+without `_ms` contains the same time as a timestamp. The timestamp is null if its year is outside pandas' range.
 
-A row (rows.py) is a tuple of the stored columns, i.e. of all columns except the readable timestamps. As in Java, half a
-surrogate pair in a string (a path, for example) becomes `?` in Arrow, because UTF-8 cannot encode it. pyarrow is
-imported only when it is needed.
+A row (rows.py) is a tuple with a value for each column, except for the timestamps, which are computed from the `…_ms`
+columns. A string can contain half of a surrogate pair, which UTF-8 cannot encode. It becomes `?` in Arrow, as in Java.
+pyarrow is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ if TYPE_CHECKING:
 BATCH_ROWS = 65_536
 """The largest number of rows in an Arrow record batch."""
 BATCH_BYTES = 64 * 1024 * 1024
-"""About how many bytes of strings and lists an Arrow record batch can contain. Arrow's limit is 2 GiB per column."""
+"""About how many bytes of strings and lists an Arrow record batch contains at most. Arrow's own limit is 2 GiB per
+column."""
 
 FIRST_MS = -9_214_560_000_000
-"""The beginning of 1678 in ms since the epoch. A pandas timestamp can store times from `FIRST_MS` to `END_MS`."""
+"""The beginning of 1678 in ms since the epoch: the first time that is converted to a timestamp."""
 END_MS = 9_214_646_400_000
-"""The end of 2261 in ms since the epoch: the first time that is too late."""
+"""The beginning of 2262 in ms since the epoch: the first time that is too late for a pandas timestamp."""
 
 
 class Column(NamedTuple):
-    """A column of a table. `type` is Spark's name of the type."""
+    """A column of a table. `type` is Spark's name of the type. `nullable` says whether the column can be null."""
 
     name: str
     type: str
@@ -49,8 +50,8 @@ def _parse_columns(text: str) -> tuple[Column, ...]:
     return tuple(Column(name, type_name.rstrip("?"), type_name.endswith("?")) for name, type_name in pairs)
 
 
-def _describe_offset() -> str:
-    """Return the columns of a committed offset, as a text that `_parse_columns` reads."""
+def _describe_offset_columns() -> str:
+    """Return the columns of a committed offset as a text that `_parse_columns` can read."""
     columns = ["partition int", "group string", "topic string", "topic_partition int"]
     for field in OFFSET_FIELDS:
         columns.append(f"{field.column} {field.type}")
@@ -66,8 +67,8 @@ TABLES = {
         topic string?, topic_partition int?, key binary?, value binary?, value_version int?, json string?,
         error string?"""
     ),
-    "offsets": _parse_columns(_describe_offset()),
-    "pending": _parse_columns(f"{_describe_offset()}, producer_id long"),
+    "offsets": _parse_columns(_describe_offset_columns()),
+    "pending": _parse_columns(f"{_describe_offset_columns()}, producer_id long"),
     "groups": _parse_columns(
         """partition int, group string, type string, state string, protocol_type string?, protocol string?,
         generation int?, leader string?, group_epoch int?, members int, offsets int, pending int"""
@@ -83,11 +84,12 @@ TABLES = {
     ),
     "ids": _parse_columns("partition int, group string"),
 }
-"""The columns of each table. Table `ids` has all group ids in the records of a partition; Spark's load needs it."""
+"""The columns of each table. The table `ids` has the ids of all groups with records in a partition. Spark's load uses
+this table to find groups with records in several partitions."""
 
 
 def columns_of(table: str, names: Iterable[str] | None = None) -> tuple[Column, ...]:
-    """Return the columns of a table. If `names` is given, return only these columns, in this order.
+    """Return the columns of a table. If `names` is not None, return only the columns with these names, in this order.
 
     Raises UsageError if there is no such table or column.
 
@@ -95,7 +97,7 @@ def columns_of(table: str, names: Iterable[str] | None = None) -> tuple[Column, 
     (Column(name='group', type='string', nullable=False),)
     """
     if table not in TABLES:
-        raise UsageError(f"the table is one of {', '.join(TABLES)}, not {table!r}")
+        raise UsageError(f"no table {table!r}: expected one of {', '.join(TABLES)}")
     by_name = {column.name: column for column in TABLES[table]}
     chosen_names = list(by_name if names is None else names)
     for name in chosen_names:
@@ -126,37 +128,39 @@ def record_batches(table: str, columns: Sequence[Column], rows: Iterable[tuple[A
     import pyarrow as pa
 
     schema = arrow_schema(columns)
-    stored = [column for column in TABLES[table] if column.type != "timestamp"]
-    indexes = {column.name: index for index, column in enumerate(stored)}
-    unlimited = [index for index, column in enumerate(stored) if column.type in _TYPES_OF_ANY_SIZE]
-    for chunk in _chunks(rows, unlimited):
-        values = list(zip(*chunk, strict=True))
+    columns_of_rows = [column for column in TABLES[table] if column.type != "timestamp"]
+    indexes = {column.name: index for index, column in enumerate(columns_of_rows)}
+    indexes_of_any_size = [index for index, column in enumerate(columns_of_rows) if column.type in _TYPES_OF_ANY_SIZE]
+    for chunk in _split_rows(rows, indexes_of_any_size):
+        values_by_index = list(zip(*chunk, strict=True))
         arrays = []
         for column, field in zip(columns, schema, strict=True):
             if column.type == "timestamp":
-                times = values[indexes[f"{column.name}_ms"]]
-                arrays.append(array_of(field.type, [_microseconds(ms) for ms in times]))
+                times_ms = values_by_index[indexes[f"{column.name}_ms"]]
+                arrays.append(to_arrow_array(field.type, [_to_microseconds(time_ms) for time_ms in times_ms]))
             else:
-                arrays.append(array_of(field.type, values[indexes[column.name]]))
+                arrays.append(to_arrow_array(field.type, values_by_index[indexes[column.name]]))
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 _TYPES_OF_ANY_SIZE = ("string", "binary", "array<string>")
+"""The types whose values can have any size."""
+_BYTES_PER_ELEMENT = 32
+"""The size that is assumed for an element of a list (a topic or a partition)."""
 
 
-def _chunks(rows: Iterable[tuple[Any, ...]], unlimited: list[int]) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield the rows in chunks that fit into a record batch.
+def _split_rows(rows: Iterable[tuple[Any, ...]], indexes_of_any_size: list[int]) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield the rows in lists that fit into a record batch.
 
-    `unlimited` contains the indexes of the columns whose values can have any size.
+    `indexes_of_any_size` contains the indexes of the columns whose values can have any size.
     """
     chunk = []
     size = 0
     for row in rows:
         chunk.append(row)
-        for index in unlimited:
+        for index in indexes_of_any_size:
             content = row[index]
-            # An element of a list (a topic or a partition) is counted as 32 bytes.
-            size += len(content) * 32 if isinstance(content, list) else len(content or "")
+            size += len(content) * _BYTES_PER_ELEMENT if isinstance(content, list) else len(content or "")
         if len(chunk) == BATCH_ROWS or size > BATCH_BYTES:
             yield chunk
             chunk = []
@@ -165,12 +169,18 @@ def _chunks(rows: Iterable[tuple[Any, ...]], unlimited: list[int]) -> Iterator[l
         yield chunk
 
 
-def _microseconds(ms: int | None) -> int | None:
-    return None if ms is None or not FIRST_MS <= ms < END_MS else ms * 1000
+def _to_microseconds(time_ms: int | None) -> int | None:
+    """Return a time in microseconds, or None if the time is not in the range of a timestamp."""
+    if time_ms is None or not FIRST_MS <= time_ms < END_MS:
+        return None
+    return time_ms * 1000
 
 
-def array_of(data_type: pa.DataType, values: Sequence[Any]) -> pa.Array:
-    """Return Python values as an Arrow array. It is built from buffers, because `pa.array` imports pandas (slow)."""
+def to_arrow_array(data_type: pa.DataType, values: Sequence[Any]) -> pa.Array:
+    """Return Python values as an Arrow array.
+
+    The array is built from buffers, because `pa.array` would import pandas, which takes long.
+    """
     import numpy as np
     import pyarrow as pa
 
@@ -183,7 +193,7 @@ def array_of(data_type: pa.DataType, values: Sequence[Any]) -> pa.Array:
         numbers = np.array([0 if value is None else value for value in values], f"i{data_type.bit_width // 8}")
         return pa.Array.from_buffers(data_type, len(values), [nulls, pa.py_buffer(numbers)])
     if pa.types.is_list(data_type):
-        elements = array_of(data_type.value_type, [element for value in values if value for element in value])
+        elements = to_arrow_array(data_type.value_type, [element for value in values if value for element in value])
         return pa.Array.from_buffers(data_type, len(values), [nulls, _end_offsets(values)], children=[elements])
     if pa.types.is_string(data_type):
         values = [None if value is None else encode_utf8(value) for value in values]
@@ -192,7 +202,7 @@ def array_of(data_type: pa.DataType, values: Sequence[Any]) -> pa.Array:
 
 
 def _end_offsets(values: Sequence[Any]) -> pa.Buffer:
-    """Return Arrow's buffer of the positions of lists or strings: 0, and then the position where each value ends."""
+    """Return the Arrow buffer that says where each list or string ends: 0, and then the end of each value."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,7 +1,7 @@
-"""Table `offsets` as Arrow, directly from the arrays of a compiled fold.
+"""The table `offsets` as Arrow record batches, copied directly from the arrays of the compiled engine.
 
-A fold is the state that the compiled engine has of one partition's log. It stores committed offsets in arrays
-(kernels/layout.py), which are faster to copy than one Python object per offset.
+The compiled engine stores the committed offsets of a log partition in arrays (kernels/layout.py). Copying these arrays
+is faster than making one Python object per offset.
 """
 
 from __future__ import annotations
@@ -12,40 +12,44 @@ from typing import TYPE_CHECKING, Any
 from kafkagroups.groups.group_parts import GroupParts
 from kafkagroups.kernels.folded_offsets import FoldedOffsets, OffsetArrays
 from kafkagroups.records.text import decode_utf8
-from kafkagroups.tables.columns import BATCH_BYTES, BATCH_ROWS, END_MS, FIRST_MS, Column, array_of, arrow_schema
+from kafkagroups.tables.columns import BATCH_BYTES, BATCH_ROWS, END_MS, FIRST_MS, Column, arrow_schema, to_arrow_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkagroups.kernels.columns import OffsetColumns, Texts
 
-OffsetsOfFolds = dict[int, list[tuple[int | None, FoldedOffsets]]]
-"""For each fold (by Python's `id` of its arrays): for each group, the number of the log partition and the offsets."""
+OffsetsInArrays = dict[int, list[tuple[int | None, FoldedOffsets]]]
+"""The offsets of the groups of each log partition. The key is Python's `id` of the partition's arrays. The value has a
+pair for each group: the number of the log partition, and the group's offsets."""
 
 
-def split_folded(groups: Iterable[tuple[str, GroupParts]]) -> tuple[OffsetsOfFolds, list[tuple[str, GroupParts]]]:
-    """Separate the groups whose offsets are in the arrays of a fold from the other groups."""
-    folded: OffsetsOfFolds = {}
+def split_by_storage(
+    groups: Iterable[tuple[str, GroupParts]],
+) -> tuple[OffsetsInArrays, list[tuple[str, GroupParts]]]:
+    """Return the offsets that are in the arrays of the compiled engine, and the groups with all other offsets."""
+    offsets_in_arrays: OffsetsInArrays = {}
     other_groups = []
     for group_id, parts in groups:
         if isinstance(parts.offsets, FoldedOffsets):
-            folded.setdefault(id(parts.offsets.arrays), []).append((parts.group.partition, parts.offsets))
+            groups_of_arrays = offsets_in_arrays.setdefault(id(parts.offsets.arrays), [])
+            groups_of_arrays.append((parts.group.partition, parts.offsets))
         else:
             other_groups.append((group_id, parts))
-    return folded, other_groups
+    return offsets_in_arrays, other_groups
 
 
-def folded_batches(folded: OffsetsOfFolds, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
+def copy_offsets(offsets_in_arrays: OffsetsInArrays, columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
     """Yield Arrow record batches of the committed offsets. `columns` are the columns of the result."""
-    for groups in folded.values():
+    for groups in offsets_in_arrays.values():
         partition, first_offsets = groups[0]
-        yield from _batches_of_fold(partition, first_offsets.arrays, [offsets for _, offsets in groups], columns)
+        yield from _copy_partition(partition, first_offsets.arrays, [offsets for _, offsets in groups], columns)
 
 
-def _batches_of_fold(
+def _copy_partition(
     partition: int | None, arrays: OffsetArrays, groups: Sequence[FoldedOffsets], columns: Sequence[Column]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of one fold. `groups` are the offsets of its groups, one element per group."""
+    """Yield the record batches of one log partition. `groups` contains the offsets of each group."""
     import numpy as np
     import pyarrow as pa
 
@@ -64,7 +68,7 @@ def _batches_of_fold(
 
 
 class _ArrowColumns:
-    """Rows of the table `offsets`. Each method returns the column with the method's name.
+    """Rows of the table `offsets`. Each method returns the Arrow column that has the method's name.
 
     `partition` is the number of the log partition.
     """
@@ -99,19 +103,19 @@ class _ArrowColumns:
         texts = self._offsets.metadata()
         if texts is not None:
             return _strings(texts)
-        return array_of(pa.string(), [decode_utf8(text) for text in self._offsets.metadata_bytes()])
+        return to_arrow_array(pa.string(), [decode_utf8(text) for text in self._offsets.metadata_bytes()])
 
     def commit_timestamp_ms(self) -> pa.Array:
         return _numbers("int64", self._offsets.commit_timestamp())
 
     def commit_timestamp(self) -> pa.Array:
-        return _times(self._offsets.commit_timestamp(), True)
+        return _timestamps(self._offsets.commit_timestamp())
 
     def expire_timestamp_ms(self) -> pa.Array:
         return _numbers("int64", self._offsets.expire_timestamp(), self._offsets.has_expire_timestamp())
 
     def expire_timestamp(self) -> pa.Array:
-        return _times(self._offsets.expire_timestamp(), self._offsets.has_expire_timestamp())
+        return _timestamps(self._offsets.expire_timestamp(), self._offsets.has_expire_timestamp())
 
     def topic_id(self) -> pa.Array:
         return _strings(self._offsets.topic_id(), self._offsets.has_topic_id())
@@ -121,35 +125,41 @@ class _ArrowColumns:
 
 
 def _strings(texts: Texts, is_present: Any = True) -> pa.Array:
-    """Return texts as an Arrow array. `is_present` is True, or a bool array; a row with False is null."""
+    """Return texts as an Arrow array.
+
+    `is_present` is True if no text is null. Otherwise it is a bool array, in which False means that the text is null.
+    """
     import pyarrow as pa
 
-    buffers = [_nulls(is_present), pa.py_buffer(texts.ends), pa.py_buffer(texts.content)]
+    buffers = [_null_buffer(is_present), pa.py_buffer(texts.ends), pa.py_buffer(texts.content)]
     return pa.Array.from_buffers(pa.string(), len(texts.ends) - 1, buffers)
 
 
 def _numbers(type_name: str, values: Any, is_present: Any = True) -> pa.Array:
-    """Return numbers as an Arrow array of this type. `is_present` is that of `_strings`."""
+    """Return numbers as an Arrow array of this type. `is_present` says which numbers are not null (see `_strings`)."""
     import pyarrow as pa
 
     return pa.Array.from_buffers(
-        pa.type_for_alias(type_name), len(values), [_nulls(is_present), pa.py_buffer(values.astype(type_name))]
+        pa.type_for_alias(type_name), len(values), [_null_buffer(is_present), pa.py_buffer(values.astype(type_name))]
     )
 
 
-def _times(ms: Any, is_present: Any) -> pa.Array:
-    """Return times in ms as Arrow timestamps. A timestamp is null if pandas cannot store its year."""
+def _timestamps(times_ms: Any, is_present: Any = True) -> pa.Array:
+    """Return times (ms since the epoch) as Arrow timestamps. A timestamp is null if its year is outside pandas' range.
+
+    `is_present` says which times are not null (see `_strings`).
+    """
     import numpy as np
     import pyarrow as pa
 
-    is_present = is_present & (ms >= FIRST_MS) & (ms < END_MS)
-    microseconds = np.where(is_present, ms, 0) * 1000
-    buffers = [_nulls(is_present), pa.py_buffer(microseconds.astype("int64"))]
-    return pa.Array.from_buffers(pa.timestamp("us", "UTC"), len(ms), buffers)
+    is_present = is_present & (times_ms >= FIRST_MS) & (times_ms < END_MS)
+    microseconds = np.where(is_present, times_ms, 0) * 1000
+    buffers = [_null_buffer(is_present), pa.py_buffer(microseconds.astype("int64"))]
+    return pa.Array.from_buffers(pa.timestamp("us", "UTC"), len(times_ms), buffers)
 
 
-def _nulls(is_present: Any) -> pa.Buffer | None:
-    """Return Arrow's buffer with a bit for each row that is not null. None means that no row is null."""
+def _null_buffer(is_present: Any) -> pa.Buffer | None:
+    """Return the Arrow buffer whose bits say which rows are not null, or None if no row is null."""
     import numpy as np
     import pyarrow as pa
 

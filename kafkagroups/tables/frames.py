@@ -1,6 +1,6 @@
-"""Groups as pandas DataFrames: one of committed offsets, one of members.
+"""Groups as pandas DataFrames: a frame of committed offsets, and a frame of members.
 
-pandas is imported only when a function is called.
+pandas is imported only when one of these functions is called.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ MEMBER_COLUMNS = (
 
 
 def offsets_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
-    """Return a row for each committed offset, in the order of the groups. Times are in ms since the epoch."""
+    """Return a frame with a row for each committed offset, in the order of the groups.
+
+    Times are in ms since the epoch.
+    """
     import pandas as pd
 
     rows = [
@@ -43,10 +46,10 @@ def offsets_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
 
 
 def members_frame(groups: Iterable[AnyGroup]) -> pd.DataFrame:
-    """Return a row for each member. Topics and partitions are lists, or None if the member's bytes cannot be read.
+    """Return a frame with a row for each member.
 
-    Only members of classic groups have a `generation`. Only members of consumer, share and streams groups have a
-    `member_epoch`.
+    Topics and partitions are lists, or None if the member's subscription or assignment cannot be read. Only members of
+    classic groups have a `generation`. Only members of consumer, share and streams groups have a `member_epoch`.
     """
     import pandas as pd
 

@@ -22,12 +22,15 @@ from kafkagroups.tables.offset_fields import offset_json
 
 
 def group_json(group: AnyGroup) -> dict[str, Any]:
-    """Return a group's description, its committed offsets and its pending commits. Members are sorted by id."""
+    """Return a group as JSON: its description, its committed offsets and its pending commits."""
     return description_json(group) | {"offsets": offsets_json(group.offsets), "pending": pending_json(group.pending)}
 
 
 def description_json(group: AnyGroup) -> dict[str, Any]:
-    """Return the state and the members of a group, as a coordinator answers a request that describes the group."""
+    """Return the state and the members of a group, as in the coordinator's answer to a request that describes groups.
+
+    Members are sorted by member id.
+    """
     return _classic_json(group) if isinstance(group, Group) else _modern_json(group)
 
 
@@ -62,15 +65,15 @@ def _modern_json(group: ModernGroup) -> dict[str, Any]:
 
 
 def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, Any]:
-    """Return a member of a consumer, share or streams group.
+    """Return a member of a consumer, share or streams group as JSON.
 
-    Assigned topics are topic ids, because the records of assignments have no topic names.
+    Assignments contain topic ids instead of topic names, because their records have no topic names.
     """
     metadata = member.metadata
     target = group.targets.get(member.member_id)
 
     def read_metadata(name: str, default: Any = None) -> Any:
-        """Return a field of the member's metadata. The metadata can be None or lack the field."""
+        """Return a field of the member's metadata, or `default` if there is no metadata or the field does not exist."""
         return getattr(metadata, name, default)
 
     member_fields = {
@@ -87,10 +90,10 @@ def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, An
         return member_fields | {
             "topology_epoch": read_metadata("topology_epoch"),
             "process_id": read_metadata("process_id"),
-            "assignment": _tasks(member.assignment),
-            "target_assignment": _tasks(target),
+            "assignment": _tasks_by_role(member.assignment),
+            "target_assignment": _tasks_by_role(target),
         }
-    # The regex of a consumer member without metadata is an empty string. Other members without a regex have null.
+    # Without metadata, the regex of a member of a consumer group is "". All other members without a regex have null.
     default_regex = "" if group.type == "consumer" and not metadata else None
     return member_fields | {
         "subscribed_topic_names": list(dict.fromkeys(read_metadata("subscribed_topic_names", ()))),
@@ -103,7 +106,8 @@ def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, An
 def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, list[int]]:
     """Return the partitions that are assigned to a member of a consumer or share group, by topic id.
 
-    Since Kafka 4.3, the result also includes the partitions that the member must revoke but has not revoked yet.
+    As in the answers of Kafka 4.3 and newer, these include the partitions that the member must revoke but has not
+    revoked yet.
     """
     assigned = partitions_by_topic(getattr(member.assignment, "assigned_partitions", ()))
     if group.type == "consumer" and group.kafka >= (4, 3):
@@ -114,11 +118,11 @@ def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, l
 
 
 def subscribed_and_assigned(group: AnyGroup, member: dict[str, Any]) -> tuple[list[str] | None, list[str] | None]:
-    """Return the subscribed topics and the assigned partitions of a member as texts. `member` is the member's JSON.
+    """Return the subscribed topics and the assigned partitions of a member as two lists of texts.
 
-    In a consumer or share group, the text of a partition is `topic id-partition`. In a streams group, the second list
-    has the active tasks as `subtopology_task`, and the first list is None. A list of a classic group's member is None
-    if its bytes cannot be read.
+    `member` is the member's JSON. The text of a partition is `topic-partition`; in a consumer or share group, it is
+    `topic id-partition`. In a streams group, the first list is None, and the second list has the active tasks as
+    `subtopology_task`. In a classic group, a list is None if the member's subscription or assignment cannot be read.
     """
     assignment = member["assignment"] or {}
     if isinstance(group, Group):
@@ -130,7 +134,7 @@ def subscribed_and_assigned(group: AnyGroup, member: dict[str, Any]) -> tuple[li
     return member["subscribed_topic_names"], partitions
 
 
-def _tasks(assignment: Any) -> dict[str, dict[str, list[int]]]:
+def _tasks_by_role(assignment: Any) -> dict[str, dict[str, list[int]]]:
     """Return the tasks in an assignment of a streams group, by role and then by subtopology."""
     roles = ("active", "standby", "warmup")
     return {role: tasks_by_subtopology(getattr(assignment, f"{role}_tasks", ())) for role in roles}
@@ -147,7 +151,10 @@ def _topology(group: ModernGroup) -> dict[str, Any] | None:
 
 
 def member_json(member: Member) -> dict[str, Any]:
-    """Return a member of a classic group. Its subscription and its assignment are null if they cannot be read."""
+    """Return a member of a classic group as JSON.
+
+    The subscription is null if its bytes cannot be read. The same holds for the assignment.
+    """
     return {
         "member_id": member.member_id,
         "group_instance_id": member.group_instance_id,
@@ -171,7 +178,7 @@ def _subscription(member: Member) -> dict[str, Any] | None:
         "version": subscription.version,
         "topics": list(message.topics),
         "user_data": _base64(message.user_data),
-        "owned_partitions": _partitions(message.owned_partitions),
+        "owned_partitions": _partition_texts(message.owned_partitions),
         # Kafka's ConsumerProtocol treats a negative generation and an empty rack as missing.
         "generation_id": message.generation_id if message.generation_id >= 0 else None,
         "rack_id": message.rack_id or None,
@@ -185,7 +192,7 @@ def _assignment(member: Member) -> dict[str, Any] | None:
     message = assignment.message
     return {
         "version": assignment.version,
-        "partitions": _partitions(message.assigned_partitions),
+        "partitions": _partition_texts(message.assigned_partitions),
         "user_data": _base64(message.user_data),
     }
 
@@ -196,7 +203,10 @@ def offsets_json(offsets: KnownOffsets) -> dict[str, Any]:
 
 
 def sorted_pending(pending: dict[int, PartitionOffsets]) -> list[tuple[TopicPartition, int, OffsetAndMetadata]]:
-    """Return pending commits as (topic-partition, producer id, offset), sorted. `pending` is by producer id."""
+    """Return pending commits as tuples (topic-partition, producer id, offset), sorted by partition and producer.
+
+    The keys of `pending` are producer ids.
+    """
     commits = [
         (partition, producer_id, offset)
         for producer_id, offsets in pending.items()
@@ -206,8 +216,11 @@ def sorted_pending(pending: dict[int, PartitionOffsets]) -> list[tuple[TopicPart
 
 
 def pending_json(pending: dict[int, PartitionOffsets]) -> dict[str, Any]:
-    """Return the commits whose transaction is open, by topic-partition. A partition can have several producers."""
-    commits_of: dict[str, list[dict[str, Any]]] = {}
+    """Return the commits whose transaction is open, by topic-partition.
+
+    Several producers can have a pending commit for the same topic-partition. The keys of `pending` are producer ids.
+    """
+    commits_by_partition: dict[str, list[dict[str, Any]]] = {}
     for partition, producer_id, offset in sorted_pending(pending):
         commit = {
             "producer_id": producer_id,
@@ -215,11 +228,12 @@ def pending_json(pending: dict[int, PartitionOffsets]) -> dict[str, Any]:
             "metadata": offset.metadata,
             "record_offset": offset.record_offset,
         }
-        commits_of.setdefault(str(partition), []).append(commit)
-    return commits_of
+        commits_by_partition.setdefault(str(partition), []).append(commit)
+    return commits_by_partition
 
 
-def _partitions(topics: tuple[TopicPartitions, ...]) -> list[str]:
+def _partition_texts(topics: tuple[TopicPartitions, ...]) -> list[str]:
+    """Return the partitions as texts "topic-partition", sorted."""
     pairs = sorted((topic.topic, partition) for topic in topics for partition in topic.partitions)
     return [f"{topic}-{partition}" for topic, partition in pairs]
 

@@ -1,4 +1,4 @@
-"""What the tables need of loaded groups. `kafkagroups.loading.groups.Groups` has it."""
+"""The interface through which the tables read loaded groups. The class `Groups` (loading/groups.py) implements it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from kafkagroups.groups.shard import LoadedPartition
 
 
 class LoadedGroups(Protocol):
-    """The result of a load, as the tables read it. `partitions` has what was read of each partition.
+    """The result of a load, as the tables read it.
 
-    `named` has the partitions in which each group has records. This class is an interface, because the package
-    `loading` imports the tables, so the tables cannot import `loading`.
+    `partitions` says for each partition how much was read, and how its load ended. `named` has the partitions that
+    contain records of each group. The number of a partition is None if the name of the log's folder has no number.
+
+    This class is an interface, because the tables cannot import the package `loading`, which imports the tables.
     """
 
     partitions: dict[int | None, LoadedPartition]
@@ -21,7 +23,7 @@ class LoadedGroups(Protocol):
 
     @property
     def problems(self) -> list[str]:
-        """A line for each partition whose bytes are damaged or whose load fails."""
+        """A line of text for each partition whose bytes are damaged, and for each partition whose load would fail."""
 
     def parts(self) -> Iterator[tuple[str, GroupParts]]:
         """Yield the id and the parts of each group (groups/group_parts.py), in the order of the ids."""

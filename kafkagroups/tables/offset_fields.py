@@ -1,6 +1,6 @@
 """The fields of a committed offset, for JSON, pandas, Arrow, Spark and Parquet.
 
-Every table, JSON object and row of an offset is made from `OFFSET_FIELDS`.
+All these forms of a committed offset are made from `OFFSET_FIELDS`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from kafkagroups.groups.offsets import OffsetAndMetadata
 
 
 class OffsetField(NamedTuple):
-    """A field of OffsetAndMetadata, and the name and the type of its column in tables.
+    """A field of OffsetAndMetadata: its name, and the name and the type of its column in tables.
 
-    `type` is Spark's name of the type. A `?` after it means that the column can be null.
+    `type` is Spark's name of the column's type. A `?` after this name means that the column can be null.
     """
 
     name: str
@@ -37,7 +37,7 @@ _values = attrgetter(*NAMES)
 
 
 def offset_values(offset: OffsetAndMetadata) -> tuple[Any, ...]:
-    """Return the values of an offset in the order of `OFFSET_FIELDS`."""
+    """Return the values of a committed offset in the order of `OFFSET_FIELDS`."""
     values: tuple[Any, ...] = _values(offset)
     return values
 

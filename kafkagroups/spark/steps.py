@@ -1,33 +1,37 @@
-"""The load as data-frame steps, written for readers: the new coordinator's answer.
+"""The load of the new coordinator as steps on DataFrames. This module is written for readers, not for speed.
 
     records ─┬▶ commits ──▶ decided ─┬▶ newest commits ──┬▶ offsets
              ├▶ markers ──────┘      └▶ pending commits ─┼▶ pending
              ├▶ tombstones ─ (to newest and pending) ─▶  │
              └▶ known groups ────────────────────────────┴▶ groups
 
-`records` is the table of all records in the log, and `decided` are the commits with the fate of their transactions. A
-marker is the control record that commits or aborts a transaction. Each step is a function, and its docstring has the
-rule. All rules hold inside one log partition. So `partition` is part of every key, and one run of the steps can read
-many logs. The steps read only the record types 0 to 2, because the groups of types 3 to 23 would need about as many
-rules again. If the load of a log fails on a broker, the steps have no answer for this log either; table `partitions`
-names this log.
+`records` is the table of all records in the log. A marker is the control record that commits or aborts a transaction.
+`decided` contains the commits, each with its fate: what the marker of its transaction did with the commit. Each step is
+a function, and the docstring of the function has the rule. Every rule is about one log partition. So `partition` is
+part of every key, and the steps can read many logs together.
 
-Why Spark can split `find_newest_commits`. The committed offset of a key is its newest change: the commit or tombstone
-whose record has the largest offset. If two changes are compared, the older change can be dropped, no matter which
-changes are compared first. In other words, a maximum is mergeable. Spark computes the maximum of each part of the
-records, and then the maximum of these maxima. Only the outcomes of the transactions must be known before this step.
+The steps read only the record types 0 to 2. The record types 3 to 23 belong to the groups of newer protocols and would
+need about as many rules again. If a broker's load of a log would fail, the steps give no valid result for this log. The
+table `partitions` (tables.py) says whose load would fail.
 
-Why the classic coordinator needs the order of the log. Its commit marker stores a pending commit if the key has no
-offset, or if the key's offset comes from an older batch. It compares the base offsets of the two batches. Its
-tombstones delete the committed offset and leave pending commits unchanged. A tombstone inside a transaction deletes the
-pending commit of its producer and leaves the committed offset unchanged.
+Why Spark can divide the work of `find_newest_commits`: the newest change of a key decides. A change is a commit or a
+tombstone, and the newest change is the change whose record has the largest offset. Spark can compute the newest change
+in each part of the records, and then the newest of these changes. The result is the same for every division into
+parts. Only the fates of the transactional commits must be known before this step.
 
-For example, a log contains a pending commit, a plain commit (without a transaction) and a tombstone, in this order. If
-the marker of the pending commit comes last, no offset is stored when the marker is read, so the pending commit is the
-answer. If the marker comes before the tombstone, the plain commit is newer and stays. The tombstone then deletes the
-plain commit, and there is no answer. The commits and the tombstone are the same in both cases. The answer depends on
-the position of the marker, and no maximum over the records can compute it. The classic rule must process the records
-one after another in the order of the log, so one task loads a whole log partition (source.py).
+Why the steps cannot follow the classic coordinator: its answer depends on the position of the marker in the log. These
+are its rules:
+
+- A commit marker stores a pending commit if the key has no committed offset, or if the committed offset comes from an
+  older batch (a batch with a smaller base offset).
+- A tombstone outside a transaction deletes the committed offset, and leaves pending commits unchanged.
+- A tombstone inside a transaction deletes the pending commit of its producer, and leaves the committed offset as it is.
+
+For example, a log contains a pending commit, a commit without a transaction, and a tombstone outside a transaction, in
+this order. If the marker of the pending commit comes last, the key has no committed offset when the marker is read. So
+the pending commit is the answer. If the marker comes before the tombstone, the commit without a transaction is newer
+than the pending commit and stays. The tombstone then deletes this commit, so there is no answer. No maximum over the
+records can distinguish the two cases. Therefore one task loads a whole log partition in the data source (source.py).
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ JSON = """value struct<data struct<offset: long, leaderEpoch: int, metadata: str
 """The Spark type of a record's JSON, with only the fields that the steps read."""
 
 KEY = ("partition", "group", "topic", "topic_partition")
-"""The key of an offset. Records of type 0 and type 1 have the same key."""
+"""The columns of the key of a committed offset. A record of type 0 and a record of type 1 can have the same key."""
 
 COMMITTED = (
     "committed_offset",
@@ -55,12 +59,12 @@ COMMITTED = (
     "topic_id",
     "record_offset",
 )
-"""The content of a commit, and the offset of its record."""
+"""The columns with the content of a commit, and with the Kafka offset of its record."""
 
 
 @dataclass(frozen=True)
 class AnswerTables:
-    """The tables `offsets` and `pending`, and the columns of `groups` that the records contain."""
+    """The result of the steps. `groups` has only the columns of the table `groups` that can be read from records."""
 
     offsets: DataFrame
     pending: DataFrame
@@ -68,7 +72,7 @@ class AnswerTables:
 
 
 def compute_answer(records: DataFrame) -> AnswerTables:
-    """Run all steps and return the tables of the answer."""
+    """Return what a broker would answer after loading these records. `records` is the table `records` of a log."""
     decided = add_fate(select_commits(records), select_markers(records))
     tombstones = select_tombstones(records)
     groups = find_known_groups(records)
@@ -78,7 +82,7 @@ def compute_answer(records: DataFrame) -> AnswerTables:
 
 
 def select_commits(records: DataFrame) -> DataFrame:
-    """Return the offset records with a value. A commit is transactional if its batch has a producer id.
+    """Return the commits: the offset records with a value. A commit is transactional if its batch has a producer id.
 
     The new coordinator ignores the transactional bit of the batch. The classic coordinator uses only this bit.
     """
@@ -98,61 +102,72 @@ def select_commits(records: DataFrame) -> DataFrame:
 
 
 def select_markers(records: DataFrame) -> DataFrame:
-    """Return the ends of transactions. Producer epochs are not compared, and other control records are ignored."""
-    ends = records.where("control in ('commit', 'abort')")
-    return ends.select("partition", "producer_id", "control", F.col("offset").alias("record_offset"))
+    """Return the markers. Producer epochs are not compared, and other control records are ignored."""
+    markers = records.where("control in ('commit', 'abort')")
+    return markers.select("partition", "producer_id", "control", F.col("offset").alias("record_offset"))
 
 
 def select_tombstones(records: DataFrame) -> DataFrame:
-    """Return the offset records without a value. A tombstone applies immediately, even inside a transaction."""
+    """Return the tombstones: the offset records without a value.
+
+    In the new coordinator, a tombstone deletes the offset immediately, even inside a transaction.
+    """
     return records.where("type in (0, 1) and value is null").select(*KEY, F.col("offset").alias("record_offset"))
 
 
 def add_fate(commits: DataFrame, markers: DataFrame) -> DataFrame:
-    """Add the column `fate` to commits: `commit` or `abort`, as in the producer's next marker.
+    """Return the commits with the column `fate`: "commit" or "abort", as in the producer's next marker.
 
-    The fate is null if no marker follows. A commit without a producer has the fate `commit`. Transactional commits and
+    The fate is null if no marker follows. A commit without a producer has the fate "commit". Transactional commits and
     markers are put into one table, in the order of the log. Then a window finds the first marker of the same producer
     after each commit.
     """
-    plain = commits.where("producer_id is null").withColumn("fate", F.lit("commit"))
+    without_transaction = commits.where("producer_id is null").withColumn("fate", F.lit("commit"))
     transactional = commits.where("producer_id is not null").unionByName(markers, allowMissingColumns=True)
     producer_window = Window.partitionBy("partition", "producer_id").orderBy("record_offset")
     following_rows = producer_window.rowsBetween(Window.currentRow, Window.unboundedFollowing)
     next_marker = F.first("control", ignorenulls=True).over(following_rows)
     decided = transactional.withColumn("fate", next_marker).where("control is null")
-    return plain.unionByName(decided.drop("control"))
+    return without_transaction.unionByName(decided.drop("control"))
 
 
 def find_newest_commits(decided: DataFrame, tombstones: DataFrame) -> DataFrame:
-    """Return each key's newest commit, unless a tombstone of the key is newer.
+    """Return each key's newest commit whose fate is "commit". Leave out a key if one of its tombstones is newer.
 
-    The change whose record has the largest offset is the newest change. The position of the marker has no influence: a
-    tombstone deletes each commit that was written before the tombstone, even if the commit's marker comes later.
+    The newest change is the change whose record has the largest offset. The position of the marker has no influence. So
+    a tombstone deletes each commit that was written before the tombstone, even if the commit's marker comes later.
     """
     changes = decided.where("fate = 'commit'").unionByName(tombstones, allowMissingColumns=True)
-    return _take_last_change(changes, *KEY).where("committed_offset is not null")
+    return _take_newest_change(changes, *KEY).where("committed_offset is not null")
 
 
 def find_pending_commits(decided: DataFrame, tombstones: DataFrame) -> DataFrame:
-    """For each key and producer, return the newest commit without a marker, unless a tombstone of the key is newer."""
-    deleted = tombstones.groupBy(*KEY).agg(F.max("record_offset").alias("deleted_at"))
-    undecided = _take_last_change(decided.where("fate is null"), *KEY, "producer_id").join(deleted, list(KEY), "left")
-    return undecided.where("deleted_at is null or record_offset > deleted_at").drop("deleted_at")
+    """Return, for each key and producer, the newest commit without a marker. Leave out deleted commits.
+
+    A commit is deleted if a tombstone of the key is newer.
+    """
+    last_tombstones = tombstones.groupBy(*KEY).agg(F.max("record_offset").alias("tombstone_offset"))
+    undecided = _take_newest_change(decided.where("fate is null"), *KEY, "producer_id")
+    with_tombstones = undecided.join(last_tombstones, list(KEY), "left")
+    is_not_deleted = "tombstone_offset is null or record_offset > tombstone_offset"
+    return with_tombstones.where(is_not_deleted).drop("tombstone_offset")
 
 
-def _take_last_change(commits: DataFrame, *key: str) -> DataFrame:
-    """Return, by key, the content of the record with the largest offset. Spark can merge partial results of this."""
-    last = F.max_by(F.struct(*COMMITTED), "record_offset").alias("last")
-    return commits.groupBy(*key).agg(last).select(*key, "last.*")
+def _take_newest_change(changes: DataFrame, *key: str) -> DataFrame:
+    """Return, for each key, the content of the record with the largest offset."""
+    newest = F.max_by(F.struct(*COMMITTED), "record_offset").alias("newest")
+    return changes.groupBy(*key).agg(newest).select(*key, "newest.*")
 
 
 def find_known_groups(records: DataFrame) -> DataFrame:
-    """Return the groups that have a value (of a group record) or a commit after their last group tombstone.
+    """Return the known groups: the groups that exist after the load, with their state.
 
-    So a group tombstone hides a group and its offsets until the next value. The offsets are not deleted: the next value
-    shows the group and its offsets again. If a group's newest group record has a value, the value describes the group.
-    If the newest group record is a tombstone or does not exist, the group is a simple group: Empty, with generation 0.
+    A group exists if it has a group record with a value, or a commit, after its last group tombstone (a group record
+    without a value). A group tombstone does not delete the offsets of the group. If the group exists again later, its
+    old offsets are visible again.
+
+    If the newest group record has a value, this value describes the group. If the newest group record is a tombstone or
+    does not exist, the group is a simple group: a group with offsets, in the state Empty, with generation 0.
     """
     group_offset = F.when(F.col("type") == 2, F.col("offset"))
     is_value = F.col("value").isNotNull()
@@ -176,12 +191,13 @@ def find_known_groups(records: DataFrame) -> DataFrame:
 
 
 def keep_known_groups(offsets: DataFrame, groups: DataFrame) -> DataFrame:
-    """Return the offsets of known groups, with the columns of table `offsets` or `pending`."""
+    """Return the rows of `offsets` whose group is in `groups`, with the columns of the table `offsets` or `pending`."""
     table = "pending" if "producer_id" in offsets.columns else "offsets"
     known = offsets.join(groups, ["partition", "group"], "left_semi")
-    times = {name: _timestamp(F.col(f"{name}_ms")) for name in ("commit_timestamp", "expire_timestamp")}
+    times = {name: _to_timestamp(F.col(f"{name}_ms")) for name in ("commit_timestamp", "expire_timestamp")}
     return known.withColumns(times).select(*(column.name for column in columns_of(table)))
 
 
-def _timestamp(ms: Column) -> Column:
-    return F.when((ms >= FIRST_MS) & (ms < END_MS), F.timestamp_millis(ms))
+def _to_timestamp(time_ms: Column) -> Column:
+    """Return a time in ms as a timestamp, or null if the time is not in the range of a timestamp."""
+    return F.when((time_ms >= FIRST_MS) & (time_ms < END_MS), F.timestamp_millis(time_ms))

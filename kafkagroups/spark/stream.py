@@ -2,19 +2,19 @@
 
     spark.readStream.format("consumer_offsets").option("table", "batches").load(folder)
 
-    table                           records: the columns of tables.columns.TABLES
-                                    batches: partition int, base_offset long, next_offset long, bytes binary; each row
-                                    is an unchanged Kafka batch of the log, with its header, for jobs that compute a
-                                    state from Kafka batches with their own code. With your own schema also: file
-                                    string, position long, which say where the batch begins
+    table                           records: each row is a record (columns: tables.columns.TABLES)
+                                    batches: each row is a Kafka batch (columns: options.BATCHES); the column `bytes`
+                                    has the batch and its header unchanged, for jobs that decode batches themselves; if
+                                    you set a schema, the columns of options.LOCATED_BATCHES are possible, too
     path, paths                     as in source.py, but only paths of a local or mounted file system (no s3://,
                                     hdfs://, …); the same path must exist on the driver and on every executor; the
                                     folder may be empty when the stream starts
     coordinator, kafka, cwd, tasks  as in source.py
 
-What Spark calls the offset of a stream is a dict {log partition: next Kafka offset} here. growth.py finds the new
-batches: in segments that have grown, in new segments, and in new partitions. An incomplete batch is read when it is
-complete.
+A log partition is a partition of the topic `__consumer_offsets`. Spark says "the offset of a stream" for a position in
+the stream. In this module, such a position (`StreamOffset`) is a dict of log partitions and next Kafka offsets.
+growth.py finds the new batches: in segments that have grown, in new segments, and in new partitions. An incomplete
+batch is read when it is complete.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ from kafkagroups.log.locations import find_logs, local_path
 from kafkagroups.log.position import Position
 from kafkagroups.log.segments import Log
 from kafkagroups.records import dialects
-from kafkagroups.spark.growth import NewBatch, files_of, find_end, read_until, size_of
+from kafkagroups.spark.growth import NewBatch, file_paths, file_size, find_end, read_until
 from kafkagroups.spark.options import LOCATED_BATCHES, Options
-from kafkagroups.spark.tasks import distribute, freeze_objects
+from kafkagroups.spark.tasks import distribute, exclude_objects_from_gc
 from kafkagroups.tables.columns import arrow_schema, record_batches
 from kafkagroups.tables.rows import partition_number, record_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    Offset = dict[str, int]
+    StreamOffset = dict[str, int]
+    """A position in the stream. For each log partition (its number as text): the Kafka offset of the next record."""
 
 MAX_BATCH_ROWS = 8192
 MAX_BATCH_BYTES = 16 * 1024 * 1024
@@ -53,66 +54,79 @@ MAX_BATCH_BYTES = 16 * 1024 * 1024
 
 @dataclass
 class StreamTask(InputPartition):
-    """The logs that one task reads, each with the position at which reading begins, and the end offset."""
+    """The logs that one task reads.
+
+    Each log has the position where reading begins, and the Kafka offset where reading ends.
+    """
 
     logs: list[tuple[Log, Position, int]]
 
 
 class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The stream reader. Spark keeps it in a separate process until the query ends; only `read` runs in tasks."""
+    """The reader of a stream. Spark keeps the reader in a separate process until the query ends.
+
+    Only the method `read` runs in tasks.
+    """
 
     def __init__(self, options: Options, schema: StructType) -> None:
         if options.table not in ("records", "batches"):
             raise UsageError(f"a stream has table records or batches, not {options.table}")
-        if remote := [path for path in options.paths if local_path(path) is None]:
-            raise UsageError(f"a stream reads files of this machine, not {remote[0]}")
+        remote_paths = [path for path in options.paths if local_path(path) is None]
+        if remote_paths:
+            raise UsageError(f"a stream reads files of this machine, not {remote_paths[0]}")
         self.options = options
         self.schema = schema
         self.positions: dict[int, dict[int, Position]] = {}
-        """By log partition, then by next offset: the position (file and byte) of this offset in the log.
+        """By log partition, and then by Kafka offset: the position (file and byte) of this Kafka offset in the log.
 
-        It contains all offsets that `latestOffset` has returned to Spark and that Spark can still request.
+        The mapping contains all Kafka offsets that `latestOffset` has returned and that Spark can still request.
         """
-        self.sizes: dict[str, int] | None = None
-        """The size of each file (by path) at the start of a query with the trigger AvailableNow; otherwise None."""
+        self.file_sizes: dict[str, int] | None = None
+        """By path: the size of each file in bytes when a query with the trigger AvailableNow started. None for queries
+        with other triggers."""
 
-    def initialOffset(self) -> Offset:
-        """Return the offset before any batch."""
+    def initialOffset(self) -> StreamOffset:
+        """Return the position in the stream before the first batch."""
         return {}
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Remember the file sizes, because a query with this trigger reads only what exists at its start."""
-        self.sizes = {path: size_of(path) for log in self._logs().values() for path in files_of(log)}
+        self.file_sizes = {path: file_size(path) for log in self._find_logs().values() for path in file_paths(log)}
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """Return the offset after the last complete batch of each log partition."""
+    def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
+        """Return the position in the stream after the last complete batch of each log partition."""
         ends = {int(partition): offset for partition, offset in start.items()}
-        for partition, log in self._logs().items():
-            position = find_end(log, self._position_at(partition, ends.get(partition, 0)), self.sizes)
+        for partition, log in self._find_logs().items():
+            position = find_end(log, self._position_at(partition, ends.get(partition, 0)), self.file_sizes)
             if position.next_offset > ends.get(partition, 0):
                 ends[partition] = position.next_offset
                 self.positions.setdefault(partition, {})[position.next_offset] = position
         return {str(partition): ends[partition] for partition in sorted(ends)}
 
-    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """Return at most `tasks` tasks for the log partitions that have batches between two offsets."""
-        found_logs = self._logs()
+    def partitions(self, start: StreamOffset, end: StreamOffset) -> list[InputPartition]:
+        """Return the tasks for the log partitions that have batches between two positions in the stream.
+
+        The option `tasks` is the largest number of tasks.
+        """
+        found_logs = self._find_logs()
         sized_logs = []
         for partition, end_offset in end.items():
             start_offset = start.get(partition, 0)
-            if end_offset > start_offset:
-                if (log := found_logs.get(int(partition))) is None:
-                    raise UsageError(
-                        f"partition {partition} was deleted; the query needs its offsets {start_offset} to {end_offset}"
-                    )
-                position = self._position_at(int(partition), start_offset)
-                unread_files = files_of(log)[log.find_segment(position) :]
-                unread_bytes = sum(size_of(path) for path in unread_files) - position.byte
-                sized_logs.append((unread_bytes, (log, position, end_offset)))
+            if end_offset <= start_offset:
+                continue
+            log = found_logs.get(int(partition))
+            if log is None:
+                raise UsageError(
+                    f"partition {partition} was deleted; the query needs its offsets {start_offset} to {end_offset}"
+                )
+            position = self._position_at(int(partition), start_offset)
+            unread_files = file_paths(log)[log.find_segment(position) :]
+            unread_bytes = sum(file_size(path) for path in unread_files) - position.byte
+            sized_logs.append((unread_bytes, (log, position, end_offset)))
         return [StreamTask(logs) for logs in distribute(sized_logs, self.options.tasks)] if sized_logs else []
 
-    def commit(self, end: Offset) -> None:
-        """Drop the positions before `end`, because Spark will not request earlier offsets again."""
+    def commit(self, end: StreamOffset) -> None:
+        """Drop the positions before `end`, because Spark will not request them again."""
         for partition, offset in end.items():
             positions = self.positions.get(int(partition), {})
             self.positions[int(partition)] = {
@@ -120,9 +134,10 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             }
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield Arrow record batches whose rows are the Kafka batches of a task, or the records in them.
+        """Yield Arrow record batches. Their rows are the Kafka batches of a task, or the records in these batches.
 
-        Raises InvalidLog if a Kafka batch is damaged now, although it was undamaged when `latestOffset` found it.
+        Raises InvalidLog if a Kafka batch is damaged. `latestOffset` has read the same batch without damage, so the
+        file has changed.
         """
         import pyarrow as pa
 
@@ -131,21 +146,26 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         dialect = dialects.dialect(self.options.coordinator, self.options.kafka)
         for log, position, end_offset in partition.logs:
             if self.options.table == "batches":
-                batches = _raw_batches(log, position, end_offset)
+                arrow_batches = _kafka_batches_as_rows(log, position, end_offset)
             else:
-                columns = [column for name in schema.names for column in self.options.columns if column.name == name]
+                columns_by_name = {column.name: column for column in self.options.columns}
+                columns = [columns_by_name[name] for name in schema.names]
                 with_json = "json" in schema.names
-                records = record_rows(LogSection(log, position, end_offset), dialect, with_json=with_json)
-                batches = record_batches("records", columns, records)
-            for batch in batches:
-                yield pa.RecordBatch.from_arrays([batch[name] for name in schema.names], schema=schema)
-        # The garbage collections after later tasks then skip the objects that this worker has imported.
-        freeze_objects()
+                rows = record_rows(LogSection(log, position, end_offset), dialect, with_json=with_json)
+                arrow_batches = record_batches("records", columns, rows)
+            for arrow_batch in arrow_batches:
+                yield pa.RecordBatch.from_arrays([arrow_batch[name] for name in schema.names], schema=schema)
+        exclude_objects_from_gc()
 
     def _position_at(self, partition: int, offset: int) -> Position:
+        """Return the position of a Kafka offset in a log partition.
+
+        If the file and the byte are not known, the position has only the offset.
+        """
         return self.positions.get(partition, {}).get(offset) or Position(offset)
 
-    def _logs(self) -> dict[int, Log]:
+    def _find_logs(self) -> dict[int, Log]:
+        """Return the log of each log partition that exists now."""
         logs: dict[int, Log] = {}
         for path in self.options.paths:
             for log in _find_logs_so_far(path, self.options.cwd):
@@ -156,7 +176,7 @@ class OffsetsStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class LogSection(Log):
-    """Part of a log: the batches after a position, up to an offset."""
+    """A part of a log: the batches from a position on whose base offset is below `end_offset`."""
 
     def __init__(self, log: Log, position: Position, end_offset: int) -> None:
         super().__init__(log.path, log.segments, log.partition, folder=log.folder)
@@ -170,7 +190,7 @@ class LogSection(Log):
 
 
 def _find_logs_so_far(path: str, folder: str) -> list[Log]:
-    """Return the logs at a path; an empty list if the folder is still empty."""
+    """Return the logs at a path; an empty list if the path is a folder that contains no log yet."""
     try:
         return find_logs(path, folder)
     except UsageError:
@@ -179,36 +199,37 @@ def _find_logs_so_far(path: str, folder: str) -> list[Log]:
         raise
 
 
-def _raw_batches(log: Log, position: Position, end_offset: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of table `batches` as Arrow record batches. Each row is a Kafka batch with its unchanged bytes."""
-    rows: list[NewBatch] = []
+def _kafka_batches_as_rows(log: Log, position: Position, end_offset: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the table `batches` as Arrow record batches. Each row is a Kafka batch."""
+    kafka_batches: list[NewBatch] = []
     size = 0
-    for new_batch in read_until(log, position, end_offset):
-        rows.append(new_batch)
-        size += len(new_batch.data)
-        if len(rows) == MAX_BATCH_ROWS or size > MAX_BATCH_BYTES:
-            yield _raw_batch(log, rows)
-            rows = []
+    for kafka_batch in read_until(log, position, end_offset):
+        kafka_batches.append(kafka_batch)
+        size += len(kafka_batch.data)
+        if len(kafka_batches) == MAX_BATCH_ROWS or size > MAX_BATCH_BYTES:
+            yield _to_arrow_batch(log, kafka_batches)
+            kafka_batches = []
             size = 0
-    if rows:
-        yield _raw_batch(log, rows)
+    if kafka_batches:
+        yield _to_arrow_batch(log, kafka_batches)
 
 
-def _raw_batch(log: Log, rows: Iterable[NewBatch]) -> pa.RecordBatch:
+def _to_arrow_batch(log: Log, kafka_batches: Iterable[NewBatch]) -> pa.RecordBatch:
     """Return Kafka batches as the rows of one Arrow record batch."""
     import pyarrow as pa
 
     content = [
         (
             partition_number(log.partition),
-            row.batch.base_offset,
-            row.batch.next_offset,
-            row.data,
-            row.batch.file,
-            row.batch.position,
+            new.batch.base_offset,
+            new.batch.next_offset,
+            new.data,
+            new.batch.file,
+            new.batch.position,
         )
-        for row in rows
+        for new in kafka_batches
     ]
+    values_by_column = zip(*content, strict=True)
     schema = arrow_schema(LOCATED_BATCHES)
-    arrays = [pa.array(values, field.type) for values, field in zip(zip(*content, strict=True), schema, strict=True)]
+    arrays = [pa.array(values, field.type) for values, field in zip(values_by_column, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,4 +1,8 @@
-"""A whole log that Spark loads: its tables as DataFrames, or the package's own Groups."""
+"""A whole topic that Spark loads: its tables as DataFrames (`load`), or its groups as Python objects (`load_groups`).
+
+A log partition is a partition of the topic `__consumer_offsets`. A group's home partition is the log partition that the
+hash of the group id selects.
+"""
 
 from __future__ import annotations
 
@@ -46,13 +50,14 @@ def load(
     kafka : str, optional
         The coordinator's Kafka version.
     partitions : int, optional
-        The topic's partition count. The new coordinator then answers a group from its home partition only.
+        The topic's partition count. With this count, the new coordinator uses the records of a group only from the
+        group's home partition.
     engine : str
-        ``"auto"``, ``"python"`` or ``"compiled"``.
+        ``"auto"``, ``"python"`` or ``"compiled"``, as in ``kafkagroups.load``.
     session : SparkSession, optional
-        The session to use (default: the one of :func:`session`).
+        The session to use (default: the session that :func:`session` returns).
     max_batch_bytes : int
-        The limit of one decompressed batch. A log ends before a larger batch, as before damage.
+        The largest size of one decompressed batch in bytes. A log ends before a larger batch, as before damage.
 
     Returns
     -------
@@ -80,9 +85,10 @@ def _open_logs(
     engine: str,
     max_batch_bytes: int,
 ) -> tuple[list[Log], Dialect]:
-    """Return the logs at a path, and the coordinator's dialect (coordinator and Kafka version).
+    """Return the logs at a path, and the dialect, which contains the rules of the coordinator and its Kafka version.
 
-    The logs can also be read in a worker process, and after this process has changed its working directory.
+    The logs contain the working folder of this process. So a worker process can read the logs, although it has another
+    working folder.
     """
     choose_engine(engine, 0)  # Raises a UsageError if there is no such engine.
     find = partial(find_logs, folder=os.getcwd())
@@ -90,20 +96,20 @@ def _open_logs(
 
 
 class Tables:
-    """The DataFrames of one log: ``offsets``, ``pending``, ``groups``, ``members``, ``partitions``, ``records``.
+    """The tables of a topic as DataFrames: offsets, pending, groups, members, partitions and records.
 
     Attributes
     ----------
     offsets, pending, groups, members, partitions, records : DataFrame
-        The tables; ``kafkagroups.tables.columns.TABLES`` lists their columns.
+        The tables. ``kafkagroups.tables.columns.TABLES`` lists their columns.
 
     Notes
     -----
-    Usually a group has its records in one partition, so each task computes the rows of the partitions that it reads. If
-    the topic's partition count was changed, a group can have records in several partitions. The driver loads these
-    partitions together, as one broker would. To find these partitions, the first table needs an additional pass over
-    the log. The new coordinator needs no additional pass if ``partitions`` is given. The data source itself
-    (``source.py``) always loads each partition alone.
+    Usually all records of a group are in one log partition. So each task computes the rows of the partitions that it
+    reads. If the topic's partition count was changed, a group can have records in several partitions. Spark's driver
+    then loads these partitions together, as one broker would. To find these partitions, the first table needs an
+    additional pass over the log. The new coordinator needs no additional pass if ``partitions`` is given. The data
+    source ``consumer_offsets`` (source.py) always loads each partition alone.
     """
 
     def __init__(
@@ -140,6 +146,7 @@ class Tables:
         return self._read("records", self._logs)
 
     def _table(self, table: str) -> DataFrame:
+        """Return a table that is made from loaded groups."""
         from kafkagroups.spark.options import schema_ddl
 
         shared_logs, shared_groups = self._shared
@@ -154,21 +161,22 @@ class Tables:
 
     @cached_property
     def _shared(self) -> tuple[list[Log], Groups | None]:
-        """Return the logs that share a group with another log, and the groups that one load of these logs gives.
+        """The logs that share a group with another log, and the groups after these logs were loaded together.
 
         The groups are None if no logs share a group.
         """
-        if len(self._logs) == 1 or _is_home_enough(self._dialect, self._partitions):
+        if len(self._logs) == 1 or _uses_home_partitions(self._dialect, self._partitions):
             return [], None
         with task_errors():
             ids = self._read("ids", self._logs).select("group", "partition").collect()
-        shared = _logs_with_shared_groups(self._logs, [(group, number) for group, number in ids])
-        if not shared:
+        shared_logs = _find_logs_with_shared_groups(self._logs, [(group, number) for group, number in ids])
+        if not shared_logs:
             return [], None
         engine = choose_engine_for(self._engine, self._logs)
-        return shared, load_logs(shared, self._dialect, partitions=self._partitions, engine=engine)
+        return shared_logs, load_logs(shared_logs, self._dialect, partitions=self._partitions, engine=engine)
 
     def _read(self, table: str, logs: list[Log]) -> DataFrame:
+        """Return a table of these logs. The data source loads each log alone."""
         reader = self.session.read.format("consumer_offsets").option("table", table).option("engine", self._engine)
         reader = reader.option("coordinator", self._dialect.coordinator).option("kafka", self._dialect.kafka)
         if self._partitions:
@@ -197,23 +205,24 @@ def load_groups(
     path, coordinator, kafka, partitions, engine, session, max_batch_bytes
         As in :func:`load`.
     until : int, optional
-        Only batches whose base offset is below this offset are read, each as a whole. The log must have one partition.
+        Only batches whose base offset is below this offset are read. A batch is read as a whole. The path must be one
+        partition.
     until_time : int, optional
-        Only batches before the first batch with a record after this time (ms since 1970) are read.
+        Reading stops in each partition before the first batch with a timestamp after this time (ms since the epoch).
     master : str, optional
-        The master of a new session, if none exists and ``session`` is not given.
+        The URL of Spark's master for a new session. Used only if no session exists and ``session`` is not given.
 
     Returns
     -------
     Groups
-        The groups of the whole log, on the driver.
+        The groups of the whole topic, in the process that called this function.
 
     Raises
     ------
     UsageError
         As in :func:`load`.
     """
-    from kafkagroups.spark.tasks import distribute, freeze_objects
+    from kafkagroups.spark.tasks import distribute, exclude_objects_from_gc
 
     logs, dialect = _open_logs(
         path, coordinator, kafka, partitions, until, engine=engine, max_batch_bytes=max_batch_bytes
@@ -231,35 +240,41 @@ def load_groups(
         return load_logs(task_logs, dialect, str(path), partitions=partitions, stop=stop, engine=chosen_engine)
 
     def run_task(task_logs: list[Log]) -> list[Groups]:
-        loaded = [load_together([log]) for log in task_logs]
-        freeze_objects()
-        return loaded
+        task_loads = [load_together([log]) for log in task_logs]
+        exclude_objects_from_gc()
+        return task_loads
 
     with task_errors():
-        loaded = context.parallelize(tasks, len(tasks)).flatMap(run_task).collect()
-    shared: list[Log] = []
-    if not _is_home_enough(dialect, partitions):
-        ids = [(group, number) for groups in loaded for group, numbers in groups.named.items() for number in numbers]
-        shared = _logs_with_shared_groups(logs, ids)
-    if shared:
-        shared_numbers = {log.partition for log in shared}
-        loaded = [groups for groups in loaded if not shared_numbers & groups.partitions.keys()]
-        loaded.append(load_together(shared))
-    return join_groups(loaded, str(path), partitions)
+        loads = context.parallelize(tasks, len(tasks)).flatMap(run_task).collect()
+    shared_logs: list[Log] = []
+    if not _uses_home_partitions(dialect, partitions):
+        ids = [(group, number) for groups in loads for group, numbers in groups.named.items() for number in numbers]
+        shared_logs = _find_logs_with_shared_groups(logs, ids)
+    if shared_logs:
+        shared_numbers = {log.partition for log in shared_logs}
+        loads = [groups for groups in loads if not shared_numbers & groups.partitions.keys()]
+        loads.append(load_together(shared_logs))
+    return join_groups(loads, str(path), partitions)
 
 
-def _is_home_enough(dialect: Dialect, partitions: int | None) -> bool:
-    """Return whether a group is answered from its home partition alone, so that no task needs another partition."""
+def _uses_home_partitions(dialect: Dialect, partitions: int | None) -> bool:
+    """Return whether the records of a group count only in the group's home partition.
+
+    If so, each log partition can be loaded alone.
+    """
     return dialect.coordinator == "new" and partitions is not None
 
 
-def _logs_with_shared_groups(logs: list[Log], ids: Iterable[tuple[str, int | None]]) -> list[Log]:
+def _find_logs_with_shared_groups(logs: list[Log], ids: Iterable[tuple[str, int | None]]) -> list[Log]:
     """Return the logs that share a group with another log.
 
-    `ids` has a pair for each group and each log with records of the group: the group id and the log's partition number.
+    `ids` contains pairs of a group id and the number of a log partition that has records of this group.
     """
-    numbers_of: dict[str, set[int | None]] = {}
+    numbers_by_group: dict[str, set[int | None]] = {}
     for group, number in ids:
-        numbers_of.setdefault(group, set()).add(number)
-    shared_numbers = {number for numbers in numbers_of.values() if len(numbers) > 1 for number in numbers}
+        numbers_by_group.setdefault(group, set()).add(number)
+    shared_numbers: set[int | None] = set()
+    for numbers in numbers_by_group.values():
+        if len(numbers) > 1:
+            shared_numbers |= numbers
     return [log for log in logs if log.partition in shared_numbers]

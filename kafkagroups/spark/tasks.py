@@ -1,4 +1,4 @@
-"""Spark tasks: distribution of logs, and what a worker does once after its first task."""
+"""Spark tasks: the distribution of logs over tasks, and what a worker process does once after its first task."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 def distribute(sized_items: Iterable[tuple[int, T]], max_lists: int) -> list[list[T]]:
-    """Distribute (size, item) pairs over at most `max_lists` lists of about the same total size.
+    """Distribute items over at most `max_lists` lists of about the same total size.
 
-    There is always at least one list. Items are taken from the largest to the smallest. Each item goes to the list that
-    has the smallest total at that moment.
+    `sized_items` are pairs of a size and an item. The result has at least one list. Items are taken from the largest to
+    the smallest. Each item is added to the list that has the smallest total size at that moment.
     """
     ordered = sorted(sized_items, key=lambda sized_item: -sized_item[0])
     lists: list[list[T]] = [[] for _ in range(max(1, min(max_lists, len(ordered))))]
@@ -23,16 +23,17 @@ def distribute(sized_items: Iterable[tuple[int, T]], max_lists: int) -> list[lis
     for size, item in ordered:
         total, number = heappop(totals)
         lists[number].append(item)
-        # An empty log has a cost, too. Without the 1, all empty logs would go to the same list.
+        # Without the 1, all items of size 0 (empty logs) would be added to the same list.
         heappush(totals, (total + size + 1, number))
     return lists
 
 
 @cache
-def freeze_objects() -> None:
-    """Exclude the objects that a worker has imported and compiled from garbage collection, once per worker.
+def exclude_objects_from_gc() -> None:
+    """Exclude all objects that exist now from garbage collection. Only the first call in a worker process does this.
 
-    PySpark collects garbage after every task. Without this call, each collection would visit all of these objects.
+    PySpark collects garbage after every task. Without this exclusion, each collection would check all objects that the
+    worker has imported and compiled.
     """
     gc.collect()
     gc.freeze()

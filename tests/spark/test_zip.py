@@ -10,7 +10,7 @@ import zipfile
 import pytest
 
 from kafkagroups.kernels import compiled
-from kafkagroups.spark.session import _zipped_package
+from kafkagroups.spark.session import _zip_package
 
 PROGRAM = """
 import json
@@ -25,7 +25,7 @@ print(json.dumps([compiled.__file__, compiled.SOURCES_HASH, crc, hits]))
 
 @pytest.fixture
 def package(tmp_path):
-    return shutil.copy(_zipped_package(), tmp_path / "kafkagroups.zip")
+    return shutil.copy(_zip_package(), tmp_path / "kafkagroups.zip")
 
 
 def run(package, home):

@@ -3,7 +3,7 @@
 A fold state is the state of one log partition after the compiled engine has read some batches. layout.py describes its
 arrays and its terms: entry, extras, tombstone, name, arena, node, slot.
 
-An array grows when it is full. Before the arrays of keys grow, unused keys are dropped if at least half of the keys are
+An array grows when it is full. Before the arrays grow, unused keys are dropped if at least half of the keys are
 unused. A key (group, topic, partition) is unused if it has no committed offset and no pending commit. So the memory
 depends on the number of used keys, not on the size of the log.
 """
@@ -21,6 +21,7 @@ from kafkagroups.kernels.layout import BLOCK_ROWS
 
 Array = np.ndarray[Any, Any]
 _CACHE_LINE_BYTES = 64
+_ENTRY_BYTES = 64
 FIRST_KEYS = 4096
 FIRST_PRODUCERS = 64
 FIRST_NAMES = 2048
@@ -31,8 +32,8 @@ FIRST_RECORD_POSITIONS = 4096
 BYTES_PER_FIRST_KEY = 1024
 MAX_FIRST_KEYS = (1 << 15) - 1
 """For a large log, the initial number of keys is one per BYTES_PER_FIRST_KEY bytes of the log, up to MAX_FIRST_KEYS."""
-GROWTH = 4
-"""Growth factor of the keys, the names and the arena when they are full."""
+GROWTH_FACTOR = 4
+"""How many times longer the arrays of keys, the names and the arena become when they are full."""
 BYTES_PER_KEY = 512
 MAX_LIKELY_KEYS = 1 << 22
 """When the arrays of keys grow, they get space for at least one key per BYTES_PER_KEY bytes of the log, up to
@@ -54,9 +55,9 @@ class FoldArrays:
         self.counts[layout.FREE_NODE] = -1
         self._likely_keys = min(log_size // BYTES_PER_KEY, MAX_LIKELY_KEYS)
         likely_first_keys = min(log_size // BYTES_PER_FIRST_KEY, MAX_FIRST_KEYS)
-        # The hash tables need a power of two.
+        # The size of a hash table must be a power of two.
         key_count = 1 << max(FIRST_KEYS, likely_first_keys).bit_length()
-        entry_bytes, self.arena, tombstones = _allocate(64 * key_count, FIRST_ARENA_BYTES, 8 * key_count)
+        entry_bytes, self.arena, tombstones = _allocate(_ENTRY_BYTES * key_count, FIRST_ARENA_BYTES, 8 * key_count)
         self.entries = entry_bytes.view(np.int64).reshape(key_count, 8)
         self.tombstones = tombstones.view(np.int64)
         self.extras = np.zeros((key_count, 4), np.int64)
@@ -69,7 +70,8 @@ class FoldArrays:
         self.record_positions = np.empty((FIRST_RECORD_POSITIONS, 5), np.int64)
         self.block = np.empty((BLOCK_ROWS, 8), np.int64)
 
-    def tables(self) -> layout.Tables:
+    def as_tables(self) -> layout.Tables:
+        """Return the arrays as one argument for the kernels."""
         return layout.Tables(*(getattr(self, name) for name in layout.Tables._fields))
 
     def grow(self, batch_size: int, record_count: int) -> None:
@@ -82,8 +84,8 @@ class FoldArrays:
             self._drop_unused()
         key_count = int(self.counts[layout.ENTRIES]) + new_keys
         if key_count > len(self.entries):
-            capacity = max(GROWTH * len(self.entries), 2 * key_count, self._likely_keys)
-            entries = _allocate(64 * capacity)[0].view(np.int64).reshape(capacity, 8)
+            capacity = max(GROWTH_FACTOR * len(self.entries), 2 * key_count, self._likely_keys)
+            entries = _allocate(_ENTRY_BYTES * capacity)[0].view(np.int64).reshape(capacity, 8)
             entries[: len(self.entries)] = self.entries
             self.entries = entries
             self.extras = lengthen(self.extras, capacity)
@@ -91,10 +93,10 @@ class FoldArrays:
         if 2 * key_count > len(self.slots):
             self._rehash(key_count)
         if self._lacks_names(new_keys):
-            self.names = lengthen(self.names, GROWTH * (len(self.names) + new_keys))
+            self.names = lengthen(self.names, GROWTH_FACTOR * (len(self.names) + new_keys))
             self._rehash_names()
         if self._lacks_bytes(batch_size):
-            capacity = max(GROWTH * len(self.arena), 2 * (int(self.counts[layout.ARENA_BYTES]) + batch_size))
+            capacity = max(GROWTH_FACTOR * len(self.arena), 2 * (int(self.counts[layout.ARENA_BYTES]) + batch_size))
             self.arena = lengthen(self.arena, capacity)
         if self.counts[layout.NODES] + new_keys > len(self.nodes):
             capacity = 2 * max(len(self.nodes), int(self.counts[layout.NODES]) + new_keys)
@@ -137,7 +139,7 @@ class FoldArrays:
         transactions.keep_pending_keys(self.nodes, self.producers, is_kept)
         if 2 * is_kept.sum() > count and 2 * self.counts[layout.UNUSED_BYTES] < self.counts[layout.ARENA_BYTES]:
             return
-        groups, group_of_name = self.groups()
+        groups, group_of_name = self.make_groups()
         table.keep_one_key_of_each_group(self.entries, count, groups, group_of_name, is_kept)
         new_entries = np.cumsum(is_kept) - 1
         kept_count = int(is_kept.sum())
@@ -168,7 +170,7 @@ class FoldArrays:
             row = transactions.find_or_add_producer(producer_id, self.counts, self.producers)
             self.producers[row, layout.FIRST_NODE] = node
 
-    def groups(self) -> tuple[Array, Array]:
+    def make_groups(self) -> tuple[Array, Array]:
         """Return the array `groups` (columns: layout.py), and an array with the number of the group of each name."""
         entry_count, name_count = self.counts[[layout.ENTRIES, layout.NAMES]].tolist()
         group_of_name = np.empty(name_count, np.int64)

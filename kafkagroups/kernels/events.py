@@ -49,7 +49,8 @@ def find_commit_events(data: Any, id_bytes: Any, id_slots: Any, has_event: Any, 
             record_start, offset_delta, key_start, key_size, _, value_size = find_record_parts(
                 data, record_start, batch_end
             )
-            # The load has checked all batches up to its stop (log/stop.py). So this record comes after the stop.
+            # The record is unusual or damaged. The load has checked all records before its stop (log/stop.py), so this
+            # record comes after the stop.
             if record_start < 0:
                 break
             if key_size < 4:
@@ -57,7 +58,7 @@ def find_commit_events(data: Any, id_bytes: Any, id_slots: Any, has_event: Any, 
             record_type = load_int16(data, key_start)
             group_start = key_start + 4
             group_size = load_int16(data, key_start + 2)
-            is_offset_record = record_type <= 1
+            is_offset_record = record_type <= 1  # Types 0 and 1.
             is_offset_tombstone = is_offset_record and value_size < 0
             if group_size < 0 or group_size > key_size - 4 or is_offset_tombstone:
                 continue

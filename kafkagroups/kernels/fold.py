@@ -356,8 +356,8 @@ def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
         offset = block[row, OFFSET]
         value_size = block[row, VALUE_SIZE]
         if value_size < 0 and (producer_id == NO_TRANSACTION or not is_classic):
-            # This tombstone deletes the committed offset immediately. Only the classic coordinator waits for the marker
-            # if a tombstone is in a transaction.
+            # This tombstone deletes the committed offset. Only in the classic coordinator, a tombstone in a transaction
+            # does not: it deletes the pending commit of its producer instead.
             entries[entry, RECORD_OFFSET] = -1
             tables.tombstones[entry] = offset
             continue

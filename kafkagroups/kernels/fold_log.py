@@ -21,7 +21,7 @@ from kafkagroups.groups.fold import create_shard, resume_shard
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.kernels import events, layout
 from kafkagroups.kernels.scan import hash_bytes
-from kafkagroups.kernels.shards import FoldedShardOffsets, replay_fold
+from kafkagroups.kernels.shards import FoldedShardOffsets, fill_shard
 from kafkagroups.kernels.state import FoldState
 from kafkagroups.kernels.unpack import as_array, decompress_segment
 from kafkagroups.log.segments import Log
@@ -73,11 +73,11 @@ def fold_if_possible(
         shard.loaded.next_offset = counts[layout.NEXT_OFFSET]
     first_offset = 0 if base is None else base.loaded.next_offset
     try:
-        replay_fold(shard, offsets, list(state.other_records), partial(find_commits, log), first_offset)
+        fill_shard(shard, offsets, list(state.other_records), partial(find_commits, log), first_offset)
     except (LoadFailed, BadBytes):
         # The readable engine loads the log again, because its shard has the exact content at the failure.
         return None
-    state.forget_records()
+    state.release_other_records()
     return shard
 
 

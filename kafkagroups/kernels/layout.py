@@ -7,15 +7,17 @@ topic and a partition, as in the key of an offset record. A fold state has these
 slots       hash table of the keys, with open addressing. A slot is an int64: 31 bits of the key's hash (the tag), and
             the number of the key's entry. A free slot is -1
 entries     8 int64 for each key, in one cache line of the CPU. An entry is a row of this array
-extras      4 more int64 for each entry. They are seldom read, so they are not in the cache line of the entry
+extras      4 more int64 for each entry. The extras are seldom read, so they are not in the cache line of the entry
 tombstones  1 int64 for each entry: the Kafka offset of the key's newest tombstone; -1 if the key has no tombstone
 names       2 int64 for each name. A name is a key without its partition, so it is a group and a topic
 name_slots  hash table of the names. A slot is an int64 as in `slots`, with the number of a name
-arena       1 uint8 for each byte: the bytes of the names, and the metadata of commits
-nodes       8 int64 for each node. A node is one pending commit. The nodes of a producer are a linked list, which begins
-            with the newest commit
+arena       the bytes (uint8) of the names and of the metadata of commits
+nodes       8 int64 for each node. A node is one pending commit, or one tombstone in a transaction. The nodes of a
+            producer are a linked list, which begins with the newest node
 node_extras 4 more int64 for each node, with the columns of `extras`
 producers   hash table of the producers with open transactions. A row has 3 int64
+counts      how many rows of these arrays are used, and other counts
+rules       how the coordinator reads records, and where reading stops
 
 A text reference is an int64 that says where bytes are in the arena: `start << SIZE_BITS | size`. `start` is a position
 in the arena, and `size` is a number of bytes. The bytes of a name are: the size of the group id (int16), the group id,
@@ -51,8 +53,8 @@ NEXT_NODE, ENTRY = range(2)
 """The first two columns of a node: the number of the next node in the list (-1: this node is the last one), and the
 number of the key's entry.
 
-ENTRY is `~entry` for a tombstone that waits for its transaction marker. The other columns of a node are those of an
-entry.
+For a tombstone in a transaction of the classic coordinator, ENTRY is `~entry` (a negative number). This node cancels
+the older pending commits of the key in the same list. The other columns of a node are those of an entry.
 """
 LIST_PRODUCER, FIRST_NODE, IS_USED = range(3)
 """The columns of a row of `producers`: the producer id, the number of the first node in the producer's list (-1: the
@@ -118,7 +120,7 @@ record.
 """
 
 GROUP_START, GROUP_SIZE, GROUP_NEWEST_VALUE, LIVE_KEYS = range(4)
-"""The columns of `groups`, an array with a row for each group. It is made when a fold state is read.
+"""The columns of `groups`, an array with a row for each group. The array is made when the folded offsets are read.
 
 GROUP_START and GROUP_SIZE: the position and the number of the bytes of the group id in the arena. GROUP_NEWEST_VALUE:
 the Kafka offset of the group's newest offset record that has a value (-1: the group has only tombstones). LIVE_KEYS:

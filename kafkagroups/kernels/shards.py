@@ -31,7 +31,7 @@ of these groups, in the order of the log."""
 
 
 class FoldedShardOffsets:
-    """The offsets of a shard. They stay in the arrays of a fold state until a property of this class is first read."""
+    """The offsets of a shard, in the arrays of a fold state. Offsets are decoded when they are first read."""
 
     def __init__(self, state: FoldState) -> None:
         self.state = state
@@ -48,7 +48,7 @@ class FoldedShardOffsets:
 
     @cached_property
     def _committed_and_newest_values(self) -> tuple[dict[str, FoldedOffsets], dict[str, int]]:
-        return self.state.committed()
+        return self.state.collect_committed()
 
     @cached_property
     def pending(self) -> Mapping[int, Mapping[str, PartitionOffsets]]:
@@ -68,7 +68,7 @@ class _Step(NamedTuple):
     group_id: str
 
 
-def replay_fold(
+def fill_shard(
     shard: Shard,
     offsets: FoldedShardOffsets,
     other_records: Sequence[OtherRecord],
@@ -93,7 +93,7 @@ def replay_fold(
 
 
 def _replay_classic(shard: ClassicShard, other_records: Sequence[OtherRecord]) -> None:
-    """Replay the other records. The cache creates the groups that have only commits later (loading/caches.py)."""
+    """Replay the other records. Groups that have only commits are created later, in the cache (loading/caches.py)."""
     for other_record in other_records:
         if other_record.plain_group_id is None:
             record, group_id = shard.decode(_to_log_record(other_record))

@@ -52,19 +52,14 @@ class FoldState(FoldArrays):
     def __init__(self, dialect: Dialect, stop: Stop = NO_STOP, log_size: int = 0) -> None:
         """Make an empty state for a log of about `log_size` bytes."""
         is_classic = dialect.coordinator == "classic"
-        # The order is that of the constants of `rules` in layout.py, from IS_CLASSIC to NEEDS_MARKER.
-        self.rules = np.array(
-            [
-                is_classic,
-                dialect.offset_values,
-                dialect.type0_values,
-                not is_classic and dialect.version >= (4, 1),
-                *_find_last_offset_and_time(stop),
-                True,
-                is_classic and not dialect.since(2, 0, 1),
-            ],
-            np.int64,
-        )
+        self.rules = np.zeros(8, np.int64)
+        self.rules[layout.IS_CLASSIC] = is_classic
+        self.rules[layout.MAX_OFFSET_VERSION] = dialect.offset_values
+        self.rules[layout.MAX_TYPE0_VERSION] = dialect.type0_values
+        self.rules[layout.HAS_TOPIC_IDS] = not is_classic and dialect.version >= (4, 1)
+        self.rules[[layout.LAST_OFFSET, layout.LAST_TIME]] = _find_last_offset_and_time(stop)
+        self.rules[layout.CHECKS_CRC] = True
+        self.rules[layout.NEEDS_MARKER] = is_classic and not dialect.since(2, 0, 1)
         super().__init__(log_size)
         self._max_group_version = dialect.group_values
         self.other_records = OtherRecords(self._max_group_version)
@@ -76,7 +71,7 @@ class FoldState(FoldArrays):
 
     @classmethod
     def restore(cls, dialect: Dialect, saved_arrays: Mapping[str, Array]) -> FoldState:
-        """Return the state that `arrays_to_save` returned as arrays. It can fold the batches that follow in the log."""
+        """Return the state whose arrays `arrays_to_save` has returned."""
         state = cls(dialect)
         state.set_arrays(saved_arrays)
         return state
@@ -100,21 +95,21 @@ class FoldState(FoldArrays):
         kept_bytes = 0
         read_bytes = 0
         is_last = False
-        has_only_zeros = False
+        ends_with_zeros = False
         while not (is_last or self.is_stopped):
             count = file.readinto(piece[kept_bytes:]) or 0
             read_bytes += count
             is_last = not count
             data = as_array(piece[: kept_bytes + count])
-            if has_only_zeros:  # The previous pieces ended with zeros, as a preallocated segment does.
+            if ends_with_zeros:  # After the zeros at the end of a preallocated segment, no other bytes may follow.
                 if data.any():
                     return False
                 continue
             status, position = self._fold_piece(data, is_last=is_last)
             if status == HAND_OVER:
                 return False
-            has_only_zeros = status == OK and position < len(data)
-            kept_bytes = 0 if has_only_zeros else len(data) - position
+            ends_with_zeros = status == OK and position < len(data)
+            kept_bytes = 0 if ends_with_zeros else len(data) - position
             if kept_bytes == len(piece):
                 piece = np.empty(2 * kept_bytes, np.uint8)
             piece[:kept_bytes] = data[len(data) - kept_bytes :]
@@ -131,7 +126,7 @@ class FoldState(FoldArrays):
         status = NO_SPACE
         while status in (NO_SPACE, COMPRESSED, PAUSED) and not self.is_stopped:
             status, position = fold.fold_segment(
-                data, position, REPORT_BYTES, is_last, self.tables(), self.record_positions, self.block
+                data, position, REPORT_BYTES, is_last, self.as_tables(), self.record_positions, self.block
             )
             self.other_records.add(data, self.record_positions[: self.counts[layout.OTHER_RECORDS]])
             self.counts[layout.OTHER_RECORDS] = 0
@@ -146,19 +141,19 @@ class FoldState(FoldArrays):
         self.is_stopped = self.is_stopped or status == STOPPED
         return status, position
 
-    def forget_records(self) -> None:
+    def release_other_records(self) -> None:
         """Release the memory of the records that are not offset records, after they were replayed."""
         self.other_records = OtherRecords(self._max_group_version)
 
-    def committed(self) -> tuple[dict[str, FoldedOffsets], dict[str, int]]:
+    def collect_committed(self) -> tuple[dict[str, FoldedOffsets], dict[str, int]]:
         """Return the committed offsets of each group, and the newest value of each group.
 
         The newest value is the Kafka offset of the group's newest offset record that is not a tombstone. It is -1 if
         the group has only tombstones. The second mapping contains every group that has offset records.
         """
         entry_count = int(self.counts[layout.ENTRIES])
-        groups, group_of_name = self.groups()
-        # `ends` begins with the start of each group in `sorted_entries`. `sort_live_keys` moves it to the group's end.
+        groups, group_of_name = self.make_groups()
+        # At first, `ends` contains the start of each group. `sort_live_keys` then moves each start to the group's end.
         ends = np.cumsum(groups[:, LIVE_KEYS]) - groups[:, LIVE_KEYS]
         sorted_entries = np.empty(int(groups[:, LIVE_KEYS].sum()), np.int64)
         sort_live_keys(self.entries, entry_count, group_of_name, ends, sorted_entries)

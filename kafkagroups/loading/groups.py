@@ -68,15 +68,15 @@ class Groups(Mapping[str, AnyGroup]):
 
     @property
     def kafka_rules(self) -> str | None:
-        """None if loads with version `kafka` were compared with a real broker of this version.
+        """None if loads of version `kafka` were compared with a real broker of this version.
 
-        Otherwise, the nearest compared version with the same rules. If no such version exists, the version `kafka`.
+        Otherwise, the nearest version that has the same rules and was compared. If there is no such version, `kafka`.
         """
         return dialect(self.coordinator, self.kafka).rules_of
 
     @property
     def failed(self) -> dict[int | None, str]:
-        """By partition: the reason why the partition's load would fail on a broker. Other partitions are missing."""
+        """By partition number: the reason why a broker's load would fail. Partitions that load well are left out."""
         return {partition: loaded.error for partition, loaded in self.partitions.items() if loaded.error}
 
     @property

@@ -2,7 +2,7 @@
 
 The dump tool and the formatters of the console consumer put the members into a hash map, and print them in the order
 of this map. If such a tool crashes, it prints nothing more.
-Source: GroupMetadata.loadGroup, add (tags 1.0.1 to 3.7.0), and the output of 2.8.2's tool for crafted logs.
+Source: GroupMetadata.loadGroup and GroupMetadata.add (tags 1.0.1 to 3.7.0); output of 2.8.2's tool for crafted logs.
 """
 
 from __future__ import annotations

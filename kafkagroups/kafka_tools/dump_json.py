@@ -4,7 +4,7 @@ The dump tool is kafka-dump-log.sh (dump_log.py). In the record of a classic con
 subscriptions and assignments of the members as JSON. If the tool cannot read a subscription or assignment, it prints
 the bytes instead. The tool leaves out unknown tagged fields. If it cannot read a record, it prints an error and
 continues with the next record.
-Source: DumpLogSegments.OffsetsMessageParser (3.8.0, 3.9.0), CoordinatorRecordMessageParser (4.3.1), and the dump tool's
+Source: DumpLogSegments.OffsetsMessageParser (3.8.0, 3.9.0); CoordinatorRecordMessageParser (4.3.1); the dump tool's
 output for crafted logs.
 """
 

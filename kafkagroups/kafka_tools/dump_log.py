@@ -15,7 +15,7 @@ with the first version that has a change:
     3.3     the first line of a file is "Log starting offset: …" instead of "Starting offset: …"
     3.8     key and value are printed as Kafka's JSON (dump_json.py); before 3.8, as another text (dump_text.py)
 
-Source: DumpLogSegments (tags 0.10.2.2 to 3.9.0, class files of 4.0.2 to 4.3.1), and the tools' captured output.
+Source: DumpLogSegments (tags 0.10.2.2 to 3.9.0, class files of 4.0.2 to 4.3.1); the tools' captured output.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ The tool ignores the last bytes of a file if they are not more than this number.
 def dump(log: Log, out: TextIO, kafka: Version) -> None:
     """Write what the tool prints for the segments of a log. `kafka` is the version of the tool.
 
-    Raises ToolCrashed where the tool crashes, and BatchTooLarge before a batch beyond the log's limit. Raises
-    UsageError if the version is older than `OLDEST`.
+    Raises ToolCrashed where the tool crashes. Raises BatchTooLarge before a batch that needs more memory than the log's
+    limit (`max_batch_bytes`) allows. Raises UsageError if the version is older than `OLDEST`.
     """
     if kafka < OLDEST:
         raise UsageError("the dump tool's text is supported from Kafka 0.10.2 on")
-    # Since 3.8, the tool reads records with the serializers of the new coordinator.
+    # Since 3.8, the tool reads records with the rules of the new coordinator.
     dialect = build_dialect("new" if kafka >= (3, 8) else "classic", kafka, ".".join(map(str, kafka)))
     for segment in log.segments:
         out.write(f"Dumping {segment}\n")
@@ -78,8 +78,8 @@ def _read_batches(data: bytes, segment: str, max_batch_bytes: int) -> Iterator[B
 
     `max_batch_bytes` is the limit of a decompressed batch.
 
-    The tool does not check checksums. At an incomplete batch, it stops without an error. Raises ToolCrashed at a batch
-    with an impossible size or magic, because the tool crashes there.
+    The tool does not check checksums. At an incomplete batch, the tool ends the segment without an error. Raises
+    ToolCrashed at a batch with an impossible size or magic, because the tool crashes there.
     """
     for frame in find_frames(data):
         if frame.state is FrameState.INCOMPLETE or frame.size <= _BYTES_UP_TO_MAGIC:

@@ -9,11 +9,11 @@ The dump tool is kafka-dump-log.sh (dump_log.py). The first column is the first 
              key: group_metadata::group=GROUP                            payload: the same JSON as in 1.0
 
 The tool crashes at a record that it cannot read. For the value of a tombstone, it prints `<DELETE>` since 2.4.1. Before
-2.4.1, it prints neither the key nor the value of a tombstone. Members are in the order of a Scala HashMap. User data,
-the bytes that an assignor adds to an assignment, is printed as one hexadecimal number. If the group's protocol type is
-not "consumer", the whole assignment is printed as one hexadecimal number.
-Source: DumpLogSegments.OffsetsMessageParser (0.10.2.2, 1.0.1, 2.4.0), GroupMetadataManager.parseOffsets and
-parseGroupMetadata (2.8.2), and the sources of classic_member_order.py.
+2.4.1, it prints nothing for the key and the value of a tombstone. Members are in the order of a Scala HashMap. User
+data, the bytes that an assignor adds to an assignment, is printed as one hexadecimal number. If the group's protocol
+type is not "consumer", the whole assignment is printed as one hexadecimal number.
+Source: DumpLogSegments.OffsetsMessageParser (0.10.2.2, 1.0.1, 2.4.0); GroupMetadataManager.parseOffsets (2.8.2);
+GroupMetadataManager.parseGroupMetadata (2.8.2); the sources of classic_member_order.py.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ FIRST_WITH_NEW_TEXT = (2, 4, 1)
 
 
 def format_key_and_value(log_record: LogRecord, kafka: Version, dialect: Dialect) -> str:
-    """Return the last part of a record's line, such as ` key: … payload: …`; "" if the tool prints neither.
+    """Return the last part of a record's line, such as ` key: … payload: …`.
+
+    Before 2.4.1, return "" for a tombstone, because the tool does not print its key and value.
 
     Raises InvalidRecord or ToolCrashed if the tool crashes at this record.
     """

@@ -1,9 +1,10 @@
 """The messages of Kafka 4.3.1's exceptions for a record that it cannot read.
 
 Kafka's reader of a field throws an exception that describes the problem. A second exception contains the message of
-this exception. It also names the part of the record (key or value) and the part's version. If the bytes end too early,
-the first exception is a BufferUnderflowException, whose message is null.
-Source: errors.jsonl (the messages of 4.3.1's GroupCoordinatorRecordSerde), ByteBufferAccessor.java, ByteUtils.java.
+the first exception, the part of the record (key or value) and the part's version. If the bytes end too early, the first
+exception is a BufferUnderflowException, whose message is null.
+Source (4.3.1): captured messages of GroupCoordinatorRecordSerde (errors.jsonl in tests); ByteBufferAccessor.java;
+ByteUtils.java.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ import re
 
 from kafkagroups.errors import InvalidRecord
 
-# The keys are the first elements of InvalidRecord.cause (errors.py). {0} and {1} are its other elements, the numbers.
-# {field} is the name of the field.
+# The message of the first exception, by the kind of problem. InvalidRecord.cause (errors.py) is a tuple that begins with
+# this kind. Numbers follow: {0} is the first number, {1} is the second. {field} is the name of the field.
 _MESSAGES = {
     "null": "non-nullable field {field} was serialized as null",
     "length": "string field {field} had invalid length {0}",
     "bytes": "Error reading byte array of {0} byte(s): only {1} byte(s) available",
     "count": "Tried to allocate a collection of size {0}, but there are only {1} bytes remaining.",
     "varint": "Varint is too long, the most significant bit in the 5th byte is set, converted value: {0:x}",
-    "negative": "{0}",
+    "negative": "{0}",  # The size of an unknown tag is negative. Java's message is only this size.
 }
 
 

@@ -14,8 +14,8 @@ is a time in ms since 1970:
 Kafka has two formatters: one for offset records and one for group records. Records of other types and control records
 are not printed. The value of a tombstone is printed as `NULL`, or as null in JSON. The console consumer crashes at a
 record that it cannot read. Kafka prints no line break after JSON, but here each record has its own line.
-Source: OffsetsMessageFormatter, GroupMetadataMessageFormatter and their output (tags 0.8.2.2 to 3.9.0, class files of
-4.0.2 to 4.3.1).
+Source: OffsetsMessageFormatter and GroupMetadataMessageFormatter (tags 0.8.2.2 to 3.9.0, class files of 4.0.2 to
+4.3.1); the output of both.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _format_group(group: str, value: GroupMetadataValue, value_version: int | No
         instance = f"groupInstanceId={format_option(member.group_instance_id)}, " if kafka >= (2, 3) else ""
         # A value of version 0 has no rebalance timeout, so Kafka uses the session timeout.
         rebalance_timeout = member.rebalance_timeout if value_version else member.session_timeout
-        suffix = ", " if kafka < (3,) else ""
+        suffix = ", " if kafka < (3,) else ""  # Before 3.0, a comma follows the last field, too.
         members.append(
             f"{member.member_id} -> MemberMetadata(memberId={member.member_id}, {instance}"
             f"clientId={member.client_id}, clientHost={member.client_host}, "

@@ -1,6 +1,7 @@
 """Texts of the JVM in Kafka's tools: Jackson's JSON, Scala's Option, Java's null.
 
-Jackson is the JSON library of Kafka. A Scala Option is a value that can be missing.
+Jackson is the JSON library of Kafka. A Scala Option is a value that can be missing. This module also contains the
+exception `ToolCrashed` for the crash of a tool.
 """
 
 from __future__ import annotations

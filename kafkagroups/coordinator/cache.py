@@ -78,7 +78,11 @@ class GroupCache:
 
     def get_or_create(self, group_id: str) -> ClassicGroup:
         """Return the group. If the group is not in the cache, add an Empty group. No record is written."""
-        return self.add_group(ClassicGroup(group_id, self.settings.version, self.clock.now_ms))
+        return self.add_group(self.build_group(group_id))
+
+    def build_group(self, group_id: str) -> ClassicGroup:
+        """Return a new Empty group. It is not in the cache yet."""
+        return ClassicGroup(group_id, self.settings.version, self.clock.now_ms)
 
     def add_group(self, group: ClassicGroup) -> ClassicGroup:
         """Add the group, unless the cache contains a group with this id. Return the group that is in the cache."""

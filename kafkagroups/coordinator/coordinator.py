@@ -22,6 +22,20 @@ from kafkagroups.coordinator.member_responses import answer_join, answer_sync
 from kafkagroups.coordinator.member_validation import MemberValidator
 from kafkagroups.coordinator.membership import MemberRequests
 from kafkagroups.coordinator.rebalance import Rebalances
+from kafkagroups.coordinator.request_fields import (
+    CLIENT_TEXT,
+    COMMITS,
+    LEAVING_MEMBERS,
+    NULLABLE_TEXT,
+    PARTITIONS,
+    PROTOCOLS,
+    RAW_BYTES,
+    TEXT,
+    ListOf,
+    MappingOf,
+    Nullable,
+    check_fields,
+)
 from kafkagroups.coordinator.request_validation import Authorizer, RequestValidator, allow_all
 from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.results import (
@@ -42,12 +56,16 @@ from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
 from kafkagroups.groups.classic_member import ClassicMember
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.groups.states import ClassicState
+from kafkagroups.records.wire import INT16, INT32, INT64
 
 logger = logging.getLogger("kafkagroups.coordinator")
 
 
 class GroupCoordinator:
     """One broker's classic group coordinator. Call `elect` for its partitions first, or use `start_broker`.
+
+    Every method raises UsageError, and changes nothing, if an argument has a value that no request can contain
+    (request_fields.py).
 
     Parameters
     ----------
@@ -104,6 +122,17 @@ class GroupCoordinator:
 
     # Members
 
+    @check_fields(
+        group_id=TEXT,
+        protocols=PROTOCOLS,
+        member_id=TEXT,
+        group_instance_id=Nullable(CLIENT_TEXT),
+        client_id=CLIENT_TEXT,
+        client_host=TEXT,
+        session_timeout_ms=INT32,
+        rebalance_timeout_ms=INT32,
+        protocol_type=TEXT,
+    )
     def join_group(
         self,
         group_id: str,
@@ -169,6 +198,15 @@ class GroupCoordinator:
             supports_skip_assignment=supports_skip_assignment is not False,
         )
 
+    @check_fields(
+        group_id=TEXT,
+        generation=INT32,
+        member_id=TEXT,
+        assignments=Nullable(MappingOf(TEXT, RAW_BYTES)),
+        group_instance_id=NULLABLE_TEXT,
+        protocol_type=NULLABLE_TEXT,
+        protocol=NULLABLE_TEXT,
+    )
     def sync_group(
         self,
         group_id: str,
@@ -212,6 +250,7 @@ class GroupCoordinator:
             protocol=protocol,
         )
 
+    @check_fields(group_id=TEXT, generation=INT32, member_id=TEXT, group_instance_id=NULLABLE_TEXT)
     def heartbeat(
         self, group_id: str, generation: int, member_id: str, *, group_instance_id: str | None = None
     ) -> Errors:
@@ -230,6 +269,7 @@ class GroupCoordinator:
         """
         return self.members.heartbeat(group_id, generation, member_id, group_instance_id)
 
+    @check_fields(group_id=TEXT, members=LEAVING_MEMBERS)
     def leave_group(self, group_id: str, members: Iterable[MemberIdentity | str]) -> LeaveGroupResult:
         """Remove members from the group.
 
@@ -252,6 +292,14 @@ class GroupCoordinator:
 
     # Offsets
 
+    @check_fields(
+        group_id=TEXT,
+        offsets=COMMITS,
+        generation=INT32,
+        member_id=TEXT,
+        group_instance_id=NULLABLE_TEXT,
+        retention_ms=INT64,
+    )
     def offset_commit(
         self,
         group_id: str,
@@ -291,6 +339,7 @@ class GroupCoordinator:
             retention_ms=retention_ms,
         )
 
+    @check_fields(group_id=TEXT, offsets=COMMITS)
     def offset_commit_to_zookeeper(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetCommit]
     ) -> ResponseFuture[CommitErrors]:
@@ -307,6 +356,16 @@ class GroupCoordinator:
         """
         return self.commits.commit_to_zookeeper(group_id, offsets)
 
+    @check_fields(
+        group_id=TEXT,
+        offsets=COMMITS,
+        transactional_id=TEXT,
+        producer_id=INT64,
+        producer_epoch=INT16,
+        generation=INT32,
+        member_id=TEXT,
+        group_instance_id=NULLABLE_TEXT,
+    )
     def txn_offset_commit(
         self,
         group_id: str,
@@ -352,6 +411,7 @@ class GroupCoordinator:
             supports_abortable_error=supports_abortable_error,
         )
 
+    @check_fields(producer_id=INT64, partitions=ListOf(INT32))
     def transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commits: bool) -> None:
         """Commit or abort the offsets that the producer's transaction contains, after its marker was written.
 
@@ -374,6 +434,7 @@ class GroupCoordinator:
         """
         self.commits.complete_transaction(producer_id, partitions, commits=commits)
 
+    @check_fields(group_id=TEXT, partitions=Nullable(PARTITIONS))
     def offset_fetch(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
     ) -> OffsetFetchResult:
@@ -399,6 +460,7 @@ class GroupCoordinator:
         """
         return self.fetches.fetch(group_id, partitions, require_stable=require_stable)
 
+    @check_fields(group_id=TEXT, partitions=PARTITIONS)
     def offset_fetch_from_zookeeper(self, group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchResult:
         """Return offsets that were committed with version 0 of OffsetCommit.
 
@@ -415,6 +477,7 @@ class GroupCoordinator:
 
     # Groups
 
+    @check_fields(group_ids=ListOf(TEXT))
     def describe_groups(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
         """Return the state and the members of each group. The state of a group that does not exist is "Dead".
 
@@ -424,6 +487,7 @@ class GroupCoordinator:
         """
         return [self.fetches.describe(group_id) for group_id in group_ids]
 
+    @check_fields(states=ListOf(TEXT), types=ListOf(TEXT))
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> tuple[Errors, list[ListedGroup]]:
@@ -450,6 +514,7 @@ class GroupCoordinator:
         """
         return self.fetches.list_groups(states, types)
 
+    @check_fields(group_ids=ListOf(TEXT))
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Errors]:
         """Delete Empty groups and their offsets (since Kafka 1.1).
 
@@ -465,6 +530,7 @@ class GroupCoordinator:
         """
         return self.deletions.delete_groups(group_ids)
 
+    @check_fields(group_id=TEXT, partitions=PARTITIONS)
     def offset_delete(self, group_id: str, partitions: Sequence[TopicPartition]) -> OffsetDeleteResult:
         """Delete offsets of a group (since Kafka 2.4, KIP-496).
 
@@ -483,6 +549,7 @@ class GroupCoordinator:
 
     # The broker
 
+    @check_fields(partitions=PARTITIONS)
     def partitions_deleted(self, partitions: Collection[TopicPartition]) -> int:
         """Delete all groups' offsets for these partitions, because the topics of the partitions were deleted.
 
@@ -498,10 +565,12 @@ class GroupCoordinator:
         """
         return self.deletions.delete_partitions(partitions)
 
+    @check_fields(first_ms=INT64)
     def start_expiration(self, first_ms: int = 0) -> None:
         """Delete expired offsets after `first_ms` ms, then every `settings.offsets_retention_check_interval_ms` ms."""
         self.deletions.start_expiration(first_ms)
 
+    @check_fields(group_id=TEXT)
     def find_coordinator(self, group_id: str) -> tuple[Errors, int]:
         """Return the partition of the offsets topic whose leader coordinates the group.
 
@@ -519,6 +588,7 @@ class GroupCoordinator:
         is_leader = partition in self.manager.owned
         return Errors.NONE if is_leader else Errors.COORDINATOR_NOT_AVAILABLE, partition
 
+    @check_fields(partition=INT32, epoch=INT32)
     def elect(self, partition: int, epoch: int = 0) -> None:
         """Make this broker the leader of a partition of the offsets topic, and load the groups of this partition.
 
@@ -527,6 +597,7 @@ class GroupCoordinator:
         """
         self.manager.load_partition(partition, epoch, self._start_group)
 
+    @check_fields(partition=INT32, epoch=Nullable(INT32))
     def resign(self, partition: int, epoch: int | None = None) -> None:
         """End this broker's leadership of the partition, because another broker is the leader now.
 

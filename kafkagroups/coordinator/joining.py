@@ -14,10 +14,12 @@ from kafkagroups.coordinator.error_codes import Errors
 from kafkagroups.coordinator.member_responses import build_join_result
 from kafkagroups.coordinator.member_validation import MemberValidator
 from kafkagroups.coordinator.rebalance import Rebalances
+from kafkagroups.coordinator.request_fields import TEXT, check_field
 from kafkagroups.coordinator.request_validation import RequestValidator
 from kafkagroups.coordinator.response_future import ResponseFuture
 from kafkagroups.coordinator.results import JoinGroupResult
 from kafkagroups.coordinator.static_members import StaticMembers
+from kafkagroups.errors import UsageError
 from kafkagroups.groups.classic_group import ClassicGroup
 from kafkagroups.groups.classic_member import ClassicMember
 from kafkagroups.groups.states import ClassicState
@@ -62,18 +64,25 @@ class JoinRequests:
         response: ResponseFuture[JoinGroupResult] = ResponseFuture()
         if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
             joining.group_instance_id = None
+        is_new = not joining.member_id
         group: ClassicGroup | None = None
         error = self.validator.check_request(group_id, "JOIN_GROUP", "READ")
         if error is Errors.NONE:
             error = self._check_session_timeout(joining)
         if error is Errors.NONE:
-            is_new = not joining.member_id
-            group = self.manager.get_or_create(group_id) if is_new else self.manager.get_group(group_id)
+            group = self.manager.get_group(group_id)
+            if is_new and group is None:
+                group = self.manager.build_group(group_id)
             error = Errors.UNKNOWN_MEMBER_ID if group is None else self._check_member(group, joining)
+        if error is Errors.NONE and group is not None and is_new:
+            joining.member_id = self._create_member_id(group, joining)
+        # `_create_member_id` may raise UsageError. The new group is therefore added only now.
+        if group is not None:
+            self.manager.add_group(group)
         if error is not Errors.NONE or group is None:
             hides_member_id = error in (Errors.GROUP_AUTHORIZATION_FAILED, Errors.GROUP_MAX_SIZE_REACHED)
             response.complete(self._build_error_result("" if hides_member_id else joining.member_id, error))
-        elif not joining.member_id:
+        elif is_new:
             self._join_new_member(
                 group,
                 joining,
@@ -125,6 +134,16 @@ class JoinRequests:
             return member_id in joined_ids or len(joined_ids) < self.settings.group_max_size
         return member_id in group.members or len(group.members) < self.settings.group_max_size
 
+    def _create_member_id(self, group: ClassicGroup, joining: ClassicMember) -> str:
+        """Return the id of a new member. Raises UsageError if `new_member_id` returns an id that no broker gives."""
+        instance_id = joining.group_instance_id
+        member_id = self.new_member_id(joining.client_id if instance_id is None else instance_id)
+        check_field("new_member_id", TEXT, member_id)
+        is_used = member_id in group.members or member_id in group.pending_members
+        if is_used or not member_id:
+            raise UsageError(f"expected an unused member id, found {member_id!r}", field="new_member_id")
+        return member_id
+
     def _join_new_member(
         self,
         group: ClassicGroup,
@@ -135,7 +154,6 @@ class JoinRequests:
         supports_skip_assignment: bool,
     ) -> None:
         instance_id = joining.group_instance_id
-        joining.member_id = self.new_member_id(joining.client_id if instance_id is None else instance_id)
         if instance_id is not None and instance_id in group.static_members:
             self.static_members.replace(
                 group, instance_id, joining, response, supports_skip_assignment=supports_skip_assignment

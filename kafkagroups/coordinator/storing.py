@@ -20,6 +20,7 @@ from kafkagroups.coordinator.sessions import Sessions
 from kafkagroups.groups.group_offsets import NOT_APPENDED
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
+from kafkagroups.log.frames import to_int64
 from kafkagroups.records.text import utf16_length
 
 TransactionVerifier = Callable[[str, int, int, int], Errors]
@@ -240,15 +241,16 @@ class CommitRequests:
         """Return the offset that a commit stores.
 
         Before 2.1 every offset has an expire timestamp. Since 2.1 an offset has an expire timestamp only if the client
-        sent a retention time. `retention_ms` is this retention time, in ms; -1 means that the client sent none.
+        sent a retention time. `retention_ms` is this retention time, in ms; -1 means that the client sent none. A sum
+        beyond 64 bits wraps around, as in Java.
         """
         now_ms = self.clock.now_ms
         timestamp_ms = now_ms if offset.timestamp == -1 else offset.timestamp
         if self.settings.is_at_least(2, 1):
-            expire_timestamp = None if retention_ms == -1 else now_ms + retention_ms
+            expire_timestamp = None if retention_ms == -1 else to_int64(now_ms + retention_ms)
             return _build_offset(offset, timestamp_ms, expire_timestamp)
         kept_ms = self.settings.offsets_retention_ms if retention_ms == -1 else retention_ms
-        return _build_offset(offset, now_ms, timestamp_ms + kept_ms)
+        return _build_offset(offset, now_ms, to_int64(timestamp_ms + kept_ms))
 
     def _build_pending_offset(self, offset: OffsetCommit) -> OffsetAndMetadata:
         """Return the offset that a commit in a transaction stores. Before 2.1 the offset has an expire timestamp."""

@@ -24,6 +24,7 @@ from kafkagroups.groups.map_orders import Version, hash_map_order, immutable_map
 from kafkagroups.groups.member import read_subscribed_topics
 from kafkagroups.groups.states import VALID_PREVIOUS_STATES, ClassicState
 from kafkagroups.records.group_metadata import GroupMetadataValue
+from kafkagroups.records.varint import signed32
 
 CONSUMER = "consumer"
 """The protocol type of groups of consumers. Other clients, such as Kafka Connect, use other protocol types."""
@@ -182,8 +183,11 @@ class ClassicGroup:
         return True
 
     def start_next_generation(self, now_ms: int) -> None:
-        """Start a new generation: enter CompletingRebalance if the group has members, otherwise Empty."""
-        self.generation += 1
+        """Start a new generation: enter CompletingRebalance if the group has members, otherwise Empty.
+
+        The generation after 2**31 - 1 is -2**31, as in Java.
+        """
+        self.generation = signed32(self.generation + 1)
         self.protocol = self.select_protocol() if self.members else None
         self.compute_subscribed_topics()
         state = ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY

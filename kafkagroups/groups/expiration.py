@@ -15,6 +15,7 @@ broker's retention time (offsets.retention.minutes) has passed:
 In any other group a rebalance is running, or the protocol type is not "consumer", or a subscription cannot be read.
 
 An offset with its own expire timestamp (OffsetCommit v2 to v4 with a retention time) expires at that time.
+A sum or a difference of times that exceeds 64 bits wraps around, as in Java.
 An offset does not expire if the partition has a pending commit outside a transaction. A pending commit in a transaction
 does not prevent the expiration before Kafka 4.0.
 Source: GroupMetadata.removeExpiredOffsets (3.9; tag 1.0.1); KIP-211.
@@ -25,6 +26,7 @@ from __future__ import annotations
 from kafkagroups.groups.classic_group import CONSUMER, ClassicGroup
 from kafkagroups.groups.offsets import OffsetAndMetadata, TopicPartition
 from kafkagroups.groups.states import ClassicState
+from kafkagroups.log.frames import to_int64
 
 
 def find_expired_offsets(group: ClassicGroup, now_ms: int, retention_ms: int) -> list[TopicPartition]:
@@ -47,9 +49,9 @@ def find_expired_offsets(group: ClassicGroup, now_ms: int, retention_ms: int) ->
         if offset.expire_timestamp is not None:
             return now_ms > offset.expire_timestamp if is_before_kip_211 else now_ms >= offset.expire_timestamp
         if is_before_kip_211:  # Kafka 1.x always writes an expire timestamp, so another version wrote this record.
-            return now_ms > offset.commit_timestamp + retention_ms
+            return now_ms > to_int64(offset.commit_timestamp + retention_ms)
         retention_begin_ms = offset.commit_timestamp if empty_since_ms is None else empty_since_ms
-        return now_ms - retention_begin_ms >= retention_ms
+        return to_int64(now_ms - retention_begin_ms) >= retention_ms
 
     protected_partitions = group.offsets.pending
     return [

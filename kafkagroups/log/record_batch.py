@@ -26,10 +26,11 @@ from collections.abc import Sequence
 
 from crc32c import crc32c
 
-from kafkagroups.errors import InvalidLog
+from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.log.batch import CODEC, LOG_APPEND_TIME, NO_PRODUCER_ID, Batch, LogRecord
 from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compress, decompress
 from kafkagroups.log.frames import LOG_OVERHEAD, MAX_INT64, MIN_INT64, to_int64
+from kafkagroups.records.wire import INT16, INT32, INT64
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size  # 61
@@ -39,6 +40,18 @@ CRC_FROM = 21
 """The CRC covers all bytes of a batch from this position on."""
 ATTRIBUTES_POSITION = 21
 """The position of the attributes in a batch."""
+_HEADER_TYPES = {
+    "base_offset": INT64,
+    "partition_leader_epoch": INT32,
+    "attributes": INT16,
+    "last_offset_delta": INT32,
+    "base_timestamp": INT64,
+    "max_timestamp": INT64,
+    "producer_id": INT64,
+    "producer_epoch": INT16,
+    "base_sequence": INT32,
+}
+"""The types of the header's numbers that a caller of `encode_batch` chooses."""
 VARINT_BYTES = 5
 """The largest number of bytes of a varint, which stores an int32."""
 VARLONG_BYTES = 10
@@ -250,6 +263,8 @@ def encode_batch(
     `attributes` are the bits of the batch, which contain the codec. If `base_offset` or `base_timestamp` is None, the
     first record's offset or timestamp is used. If `last_offset` is None, the last record's offset is used. If
     `max_timestamp` is None, the largest timestamp of the records is used. A batch without records needs all four.
+
+    Raises UsageError if a number does not fit into its field of the header.
     """
     if base_offset is None:
         base_offset = records[0].offset
@@ -259,6 +274,17 @@ def encode_batch(
         base_timestamp = records[0].timestamp
     if max_timestamp is None:
         max_timestamp = max(record.timestamp for record in records)
+    _check_header(
+        base_offset=base_offset,
+        partition_leader_epoch=partition_leader_epoch,
+        attributes=attributes,
+        last_offset_delta=last_offset - base_offset,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
     body = bytearray()
     for record in records:
         _write_record(body, record, base_offset, base_timestamp)
@@ -279,6 +305,15 @@ def encode_batch(
     magic = 2
     header = struct.pack(">qiibI", base_offset, length, partition_leader_epoch, magic, crc32c(after_crc))
     return header + after_crc
+
+
+def _check_header(**numbers: int) -> None:
+    """Raise UsageError if a number does not fit into its field of the header."""
+    for name, number in numbers.items():
+        try:
+            _HEADER_TYPES[name].check(number)
+        except UsageError as error:
+            raise error.prefix_field(name) from None
 
 
 def _write_record(out: bytearray, record: LogRecord, base_offset: int, base_timestamp: int) -> None:

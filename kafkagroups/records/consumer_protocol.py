@@ -13,10 +13,10 @@ from __future__ import annotations
 import struct
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from kafkagroups.errors import InvalidRecord
+from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.records.fields import Message, field, message
 from kafkagroups.records.structs import Struct, reader, writer
-from kafkagroups.records.wire import BYTES, INT32, STRING, Array
+from kafkagroups.records.wire import BYTES, INT16, INT32, STRING, Array
 
 HIGHEST_VERSION = 3
 """The highest version of subscriptions and assignments in Kafka 4.3.1."""
@@ -126,8 +126,14 @@ def decode_assignment(data: bytes) -> Embedded[ConsumerProtocolAssignment]:
 
 
 def encode_embedded(embedded: Embedded[Any]) -> bytes:
-    """Return the bytes of a subscription or an assignment, as Kafka's ConsumerProtocol writes them."""
-    out = bytearray(struct.pack(">h", embedded.version))
+    """Return the bytes of a subscription or an assignment, as Kafka's ConsumerProtocol writes them.
+
+    Raises UsageError if the version is negative or not an int16, or if a field cannot be written.
+    """
+    version = INT16.check(embedded.version)
+    if version < 0:
+        raise UsageError(f"expected a version of 0 or above, found {version}", field="version")
+    out = bytearray(struct.pack(">h", version))
     writer(type(embedded.message), min(embedded.version, HIGHEST_VERSION))(out, embedded.message)
     return bytes(out)
 

@@ -16,6 +16,7 @@ import struct
 from enum import Enum
 
 from kafkagroups.errors import InvalidRecord
+from kafkagroups.records.wire import INT32
 
 
 class ControlType(Enum):
@@ -60,8 +61,8 @@ def decode_end_transaction_marker(value: bytes | None) -> int:
 
 
 def encode_end_transaction_marker(coordinator_epoch: int) -> bytes:
-    """Return the value of a commit or abort marker."""
-    return struct.pack(">hi", 0, coordinator_epoch)
+    """Return the value of a commit or abort marker. Raises UsageError if the epoch is not an int32."""
+    return struct.pack(">hi", 0, INT32.check(coordinator_epoch))
 
 
 def _unpack(struct_format: str, data: bytes | None, field: str) -> tuple[int, int]:

@@ -36,6 +36,8 @@ from kafkagroups.records.wire_base import (
 MAX_STRING = 0x7FFF
 """The largest number of bytes in a string: the largest int16."""
 MAX_INT32 = 0x7FFFFFFF
+MAX_SHOWN_BITS = 256
+"""A message shows the digits of a number up to this size. Python refuses to print very large numbers."""
 MAX_ELEMENTS = 1_000_000
 """The largest number of elements in an array since Kafka 4.4."""
 UUID_BYTES = 16
@@ -74,12 +76,18 @@ class Int(Wire):
         return write
 
     def from_json(self, value: Any, message_format: MessageFormat) -> int:
+        return self.check(value)
+
+    def check(self, value: Any) -> int:
+        """Return a value that this type can hold. Raises UsageError for any other value."""
         if not isinstance(value, int) or isinstance(value, bool) or not self.minimum <= value <= self.maximum:
             raise self._make_range_error(value)
         return value
 
     def _make_range_error(self, value: Any) -> UsageError:
-        return UsageError(f"expected an {self.name} ({self.minimum} to {self.maximum}), found {value!r}")
+        is_huge = isinstance(value, int) and value.bit_length() > MAX_SHOWN_BITS
+        found = f"a number of {value.bit_length()} bits" if is_huge else repr(value)
+        return UsageError(f"expected an {self.name} ({self.minimum} to {self.maximum}), found {found}")
 
 
 class Uuid(Wire):

@@ -180,3 +180,14 @@ def test_paths_without_a_log_are_a_callers_mistake(tmp_path):
     for path in (tmp_path / "nowhere", tmp_path, picture):
         with pytest.raises(kg.UsageError, match=path.name):
             kg.open_log(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("base_offset", 2**63), ("last_offset", 2**31), ("attributes", 2**15), ("base_timestamp", -(2**63) - 1)],
+)
+def test_a_header_cannot_hold_every_number(name, number):
+    """A number that does not fit into the header of a batch is refused with the name of its field."""
+    field = "last_offset_delta" if name == "last_offset" else name
+    with pytest.raises(kg.UsageError, match=f"^{field}: expected an int"):
+        encode_batch([LogRecord(0, 5, b"k", b"v")], **{name: number})

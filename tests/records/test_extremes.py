@@ -16,6 +16,7 @@ from kafkagroups.records.consumer_protocol import (
     Embedded,
     encode_embedded,
 )
+from kafkagroups.records.control import encode_end_transaction_marker
 from tests.records.messages import NEWEST, filled, readable, sample
 
 MOST_BYTES = 32 * 1024
@@ -118,3 +119,17 @@ def measured(read, *args):
         return None, error, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("version", [-1, -(2**15), 2**15])
+def test_a_subscription_with_a_version_that_no_reader_accepts(version):
+    """A writer refuses the version with UsageError: it is negative, or it is no int16."""
+    with pytest.raises(kg.UsageError, match=r"expected a version of 0 or above|expected an int16"):
+        encode_embedded(Embedded(version, ConsumerProtocolSubscription(topics=("t",))))
+
+
+@pytest.mark.parametrize("epoch", [-(2**31) - 1, 2**31, None])
+def test_a_marker_with_an_epoch_that_is_no_int32(epoch):
+    """A writer refuses the epoch with UsageError."""
+    with pytest.raises(kg.UsageError, match="expected an int32"):
+        encode_end_transaction_marker(epoch)

@@ -1,0 +1,189 @@
+"""The fields of requests: which numbers and texts a client's request can contain.
+
+Each field of a request has a type of Kafka's request schemas. A caller of the coordinator can also pass values that do
+not fit, for example a producer epoch of 40,000. `check_fields` refuses such a value before the coordinator changes
+anything.
+
+    text                                UTF-8 of at most 32767 bytes. Half of a surrogate pair has no UTF-8
+    producer epoch                      int16
+    offset, producer id, timestamp,     int64
+    retention time
+    all other numbers                   int32
+    subscription, assignment            bytes
+
+Source: the request schemas of 3.9 (JoinGroupRequest.json, TxnOffsetCommitRequest.json, …).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from kafkagroups.coordinator.results import MemberIdentity, OffsetCommit
+from kafkagroups.errors import UsageError
+from kafkagroups.groups.offsets import TopicPartition
+from kafkagroups.records.wire import INT32, INT64, MAX_STRING
+
+MEMBER_ID_SUFFIX_BYTES = 37
+"""The bytes that a broker appends to a client id or an instance id to make a member id: a hyphen and a UUID."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class FieldType(Protocol):
+    """The type of a field. The integer types in records/wire.py are field types, too."""
+
+    def check(self, value: Any) -> Any:
+        """Return the value, or a list for an iterator. Raises UsageError if no request can contain the value."""
+
+
+def check_fields(**types: FieldType) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator for a method that handles a request: it checks arguments before the method runs.
+
+    The keywords are names of parameters, each with its type.
+    """
+
+    def decorate(method: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(method)
+
+        @functools.wraps(method)
+        def check_and_call(*args: P.args, **kwargs: P.kwargs) -> R:
+            call = signature.bind(*args, **kwargs)
+            for name, field_type in types.items():
+                if name in call.arguments:
+                    call.arguments[name] = check_field(name, field_type, call.arguments[name])
+            return method(*call.args, **call.kwargs)
+
+        return check_and_call
+
+    return decorate
+
+
+def check_field(name: str, field_type: FieldType, value: Any) -> Any:
+    """Return the value of a field, as `FieldType.check` does. The error names the field."""
+    try:
+        return field_type.check(value)
+    except UsageError as error:
+        raise error.prefix_field(name) from None
+
+
+@dataclass(frozen=True)
+class Text:
+    """A string of at most `max_bytes` bytes of UTF-8."""
+
+    max_bytes: int
+
+    def check(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise _refuse_type("a string", value)
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError as error:
+            message = f"expected text with an encoding in UTF-8, found half of a surrogate pair at index {error.start}"
+            raise UsageError(message) from None
+        if size > self.max_bytes:
+            raise UsageError(f"expected at most {self.max_bytes} bytes of UTF-8, found {size} bytes")
+        return value
+
+
+class RawBytes:
+    """Bytes of any length."""
+
+    def check(self, value: Any) -> bytes:
+        if not isinstance(value, bytes):
+            raise _refuse_type("bytes", value)
+        return value
+
+
+@dataclass(frozen=True)
+class Nullable:
+    """A value of the type `of`, or None."""
+
+    of: FieldType
+
+    def check(self, value: Any) -> Any:
+        return None if value is None else self.of.check(value)
+
+
+@dataclass(frozen=True)
+class ListOf:
+    """Any number of values of the type `of`."""
+
+    of: FieldType
+
+    def check(self, value: Iterable[Any]) -> list[Any]:
+        return [check_field(f"[{index}]", self.of, element) for index, element in enumerate(value)]
+
+
+@dataclass(frozen=True)
+class MappingOf:
+    """Keys and values of these types."""
+
+    key: FieldType
+    value: FieldType
+
+    def check(self, value: Mapping[Any, Any]) -> dict[Any, Any]:
+        for index, key in enumerate(value):
+            check_field(f"[key {index}]", self.key, key)
+        return {key: check_field(f"[{key}]", self.value, content) for key, content in value.items()}
+
+
+@dataclass(frozen=True)
+class ObjectOf:
+    """An object of the class `cls`. `attributes` has the type of each attribute."""
+
+    cls: type
+    attributes: Mapping[str, FieldType]
+
+    def check(self, value: Any) -> Any:
+        if not isinstance(value, self.cls):
+            raise _refuse_type(self.cls.__name__, value)
+        for name, attribute_type in self.attributes.items():
+            check_field(name, attribute_type, getattr(value, name))
+        return value
+
+
+class LeavingMember:
+    """A member of a LeaveGroup: a member id, or a MemberIdentity."""
+
+    def check(self, value: Any) -> str | MemberIdentity:
+        checked: str | MemberIdentity = (TEXT if isinstance(value, str) else _IDENTITY).check(value)
+        return checked
+
+
+class Protocols:
+    """Pairs of a protocol's name and the member's metadata. A broker fails if two pairs have the same name."""
+
+    def check(self, value: Iterable[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+        protocols: dict[str, bytes] = {}
+        for index, (name, metadata) in enumerate(value):
+            check_field(f"[{index}].name", TEXT, name)
+            check_field(f"[{index}].metadata", RAW_BYTES, metadata)
+            if name in protocols:
+                raise UsageError(f"expected each protocol once, found {name!r} again", field=f"[{index}].name")
+            protocols[name] = metadata
+        return list(protocols.items())
+
+
+def _refuse_type(expected: str, value: Any) -> UsageError:
+    return UsageError(f"expected {expected}, found a value of type {type(value).__name__}")
+
+
+TEXT = Text(MAX_STRING)
+CLIENT_TEXT = Text(MAX_STRING - MEMBER_ID_SUFFIX_BYTES)
+"""A client id or an instance id. The member id that begins with it is a text, too."""
+NULLABLE_TEXT = Nullable(TEXT)
+RAW_BYTES = RawBytes()
+PARTITION = ObjectOf(TopicPartition, {"topic": TEXT, "partition": INT32})
+PARTITIONS = ListOf(PARTITION)
+COMMITS = MappingOf(
+    PARTITION,
+    ObjectOf(OffsetCommit, {"offset": INT64, "metadata": NULLABLE_TEXT, "leader_epoch": INT32, "timestamp": INT64}),
+)
+LEAVING_MEMBERS = ListOf(LeavingMember())
+PROTOCOLS = Protocols()
+_IDENTITY = ObjectOf(MemberIdentity, {"member_id": TEXT, "group_instance_id": NULLABLE_TEXT})

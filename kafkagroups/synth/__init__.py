@@ -5,15 +5,17 @@ gets a new generation. Transactions of several groups overlap. A marker (a contr
 transaction without a marker hangs: it stays open forever. Every group is in the partition in which Kafka stores it. The
 same arguments give the same bytes.
 
-The width of a batch is its number of offset records. All group names have the same length, and all topic names have the
-same length. So batches of the same type and width differ only in a few values. For each type and width, one batch is
-encoded as a template. numpy copies the template and fills in the values.
+The width of a batch is its number of offset records. It is 1 for group records, and 0 for a marker. All group names
+have the same length, and all topic names have the same length. So batches of the same type and width differ only in a
+few values. For each type and width, one batch is encoded as a template. numpy copies the template and fills in the
+values.
 
     settings.py    the arguments of `write`          events.py     the batches of a partition, with markers
     names.py       group names and their partitions  templates.py  one encoded batch of each type and width
     requests.py    random requests                   files.py      the bytes of the batches, and the segments
 
-Simpler than Kafka, so that the counts that `write` returns are exact and both coordinators agree on them:
+Some things are simpler than in Kafka. So the counts that `write` returns are exact, and they are the same for the
+classic and the new coordinator:
 
 - A transaction is one batch of commits, and ends before the group sends another request.
 - Each hanging transaction has its own producer. A group with a hanging transaction writes no more tombstones.

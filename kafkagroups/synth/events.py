@@ -1,8 +1,9 @@
 """The batches of one partition in log order: commits, generations and transaction markers.
 
 An event is the description of one batch. A key is the number of a topic-partition that a group commits, from 0 to
-`settings.keys` - 1. The width of a batch is its number of offset records. A marker is the control record that ends a
-transaction. A modern group uses the new consumer protocol (KIP-848); it has epochs instead of generations.
+`settings.keys` - 1. The width of a batch is its number of offset records. It is 1 for group records, and 0 for a
+marker. A marker is the control record that ends a transaction. A modern group uses the new consumer protocol (KIP-848);
+it has epochs instead of generations. An offset is live if a coordinator answers with it after a load.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ EVENT = np.dtype(
 
 time: ms since the first request. producer: the producer id of the transaction. group: the number of the group.
 first_key: the key of the first record. The other records have the following keys; key 0 follows the last key.
-generation: the generation or epoch of the group. width: the width of the batch; 0 for a marker. batch_type: one of the
-constants in requests.py."""
+generation: the generation or epoch of the group. width: the width of the batch. batch_type: one of the constants in
+requests.py."""
 _FIRST_PRODUCER_ID = 1_000
 """The producer id of the first group."""
 _FIRST_HANGING_PRODUCER_ID = 10_000_000
@@ -47,7 +48,7 @@ _MAX_TXN_MS = 1000
 """A transaction takes less than this time in ms, and it ends before the group's next request."""
 _EMPTY_EVERY = 10
 """Every 10th generation of a classic group has no members, but never the first generation."""
-_MARKER_TIMES = 3
+_MARKER_TIMES_SEED = 3
 """A part of the random seed of the markers' times. The seeds in requests.py have other numbers."""
 
 
@@ -69,7 +70,7 @@ def build_events(settings: Settings, request_times: Array, requests: Array, part
     with_marker = np.flatnonzero(has_marker)  # The indexes of these requests.
     if not len(with_marker):
         return events
-    random = np.random.default_rng([settings.seed, _MARKER_TIMES, partition])
+    random = np.random.default_rng([settings.seed, _MARKER_TIMES_SEED, partition])
     markers = events[with_marker]
     markers["batch_type"] = requests["marker"][with_marker]
     markers["width"] = 0
@@ -84,6 +85,7 @@ def build_events(settings: Settings, request_times: Array, requests: Array, part
 
 def count_batch_records(settings: Settings, events: Array) -> Array:
     """For each event, return the number of records in its batch."""
+    # A marker has width 0, but it is one record.
     counts: Array = np.maximum(events["width"], 1).astype(np.int64)
     counts[events["batch_type"] == NEW_EPOCH] = settings.modern_records
     return counts
@@ -92,7 +94,7 @@ def count_batch_records(settings: Settings, events: Array) -> Array:
 def mark_live(settings: Settings, requests: Array, is_live: Array) -> None:
     """Set in `is_live` which offsets are live after these requests.
 
-    `is_live` has a row for each group and a column for each key.
+    `is_live` has a row for each group and a column for each key. `requests` has the type REQUEST of requests.py.
     """
     batch_type = requests["batch_type"]
     has_offset_records = batch_type <= TOMBSTONES

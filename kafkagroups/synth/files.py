@@ -1,7 +1,8 @@
 """The segments of a partition: batches are copied from templates and compressed.
 
-An event (events.py) describes one batch. The width of a batch is its number of offset records. A template
-(templates.py) is an encoded batch of one type and width, with placeholders for the values that differ between batches.
+An event (events.py) describes one batch. The width of a batch is its number of offset records. It is 1 for group
+records, and 0 for a marker. A template (templates.py) is an encoded batch of one type and width, with placeholders for
+the values that differ between batches.
 
 A column contains the values for one placeholder, one value for each batch: for example all base offsets. Some columns
 have several slots, because a batch contains several values: the n-th offset that a batch commits is in slot n of the

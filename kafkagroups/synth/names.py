@@ -53,6 +53,7 @@ def _choose_hot_names(settings: Settings) -> Array:
     is_hot_name = partition_of_name == partition_of_name[0]
     # Every group sends fewer requests than the group before it. The hot groups are spread evenly, so that busy and
     # quiet groups are among them.
+    # Element n is the number of hot groups among the first n groups.
     hot_counts = np.floor(np.arange(settings.groups + 1) * settings.hot)
     is_hot_group = hot_counts[1:] > hot_counts[:-1]
     hot_group_count = int(is_hot_group.sum())
@@ -65,7 +66,7 @@ def _choose_hot_names(settings: Settings) -> Array:
 def _take_names(is_suitable: Array, count: int, place: str) -> Array:
     """Return the numbers of the first `count` suitable names. `is_suitable` has a bool for each possible name.
 
-    Raises UsageError if there are not enough names. `place` is the place of the suitable names for the message.
+    Raises UsageError if there are not enough names. The message contains `place`: where the suitable names are.
     """
     suitable = np.flatnonzero(is_suitable)
     if len(suitable) < count:

@@ -34,9 +34,9 @@ follows the last key. width: the width of the batch. batch_type: the type of the
 ABORT_MARKER or NO_MARKER for a request with a transaction, and 0 for a request without a transaction."""
 _ROUND = 1 << 20
 """The largest number of requests that are generated in one round."""
-_TRANSACTIONAL_GROUPS = 1
-_MODERN_GROUPS = 2
-"""Parts of the random seeds of these choices. With different seeds, the choices are independent."""
+_TRANSACTIONAL_GROUPS_SEED = 1
+_MODERN_GROUPS_SEED = 2
+"""Parts of the random seeds with which these groups are chosen. With different seeds, the choices are independent."""
 _MIN_LARGE_WIDTH = 5
 """If the width varies, half of the batches have width 1, and the other batches have width 5 to MAX_VARIED_WIDTH."""
 
@@ -47,8 +47,8 @@ def draw_requests(settings: Settings) -> Array:
     group_chances = 1 / np.arange(1, settings.groups + 1) ** settings.skew
     group_chances /= group_chances.sum()
     # Each of these arrays contains a bool for each group.
-    is_transactional = _draw_groups(settings, _TRANSACTIONAL_GROUPS, settings.transactional)
-    is_modern = _draw_groups(settings, _MODERN_GROUPS, settings.modern)
+    is_transactional = _draw_groups(settings, _TRANSACTIONAL_GROUPS_SEED, settings.transactional)
+    is_modern = _draw_groups(settings, _MODERN_GROUPS_SEED, settings.modern)
     has_hanging = np.zeros(settings.groups, bool)
     tombstone_chance, generation_chance = _calculate_chances(settings)
     rounds = [np.empty(0, REQUEST)]
@@ -71,6 +71,7 @@ def draw_requests(settings: Settings) -> Array:
         requests["batch_type"] = batch_type
         has_group_records = (batch_type == GENERATION) | (batch_type == NEW_EPOCH)
         requests["width"] = np.where(has_group_records, 1, _draw_widths(settings, len(requests), random))
+        # If every batch contains all keys, every batch begins with key 0.
         if settings.width is None or settings.max_width < settings.keys:
             requests["first_key"] = random.integers(settings.keys, size=len(requests))
         if settings.transactional:
@@ -113,6 +114,7 @@ def _calculate_chances(settings: Settings) -> tuple[float, float]:
     generation_requests = settings.generation_fraction / records_per_generation
     commit_fraction = 1 - settings.tombstones - settings.generation_fraction
     other_requests = tombstone_requests + generation_requests
+    # This is 1 / (commit_fraction / records_per_commit + other_requests).
     records_per_request = records_per_commit / (commit_fraction + records_per_commit * other_requests)
     return float(tombstone_requests * records_per_request), float(generation_requests * records_per_request)
 
@@ -131,8 +133,8 @@ def _add_transactions(
     """Put the commits of transactional groups into transactions, and choose the markers of these transactions.
 
     `is_transactional` and `has_hanging` contain a bool for each group. Set `has_hanging` for each group whose
-    transaction hangs. After its hanging transaction, a group writes no tombstones, because the two coordinators treat a
-    tombstone of a pending offset differently.
+    transaction hangs. After its hanging transaction, a group writes no tombstones, because the classic and the new
+    coordinator treat a tombstone of a pending offset differently.
     """
     group = requests["group"]
     batch_type = requests["batch_type"]

@@ -14,7 +14,7 @@ from kafkagroups.log.segment_file import SEGMENT_BYTES
 WIDTH = 8
 """The default number of records in a batch of offsets."""
 MAX_GROUPS = 1_000_000
-"""The number of group names, which have six digits."""
+"""The limit of `groups`, because the name of a group has six digits."""
 MAX_KEYS = 10_000
 """The limit of `keys`, the number of topic-partitions that each group commits."""
 MAX_OFFSETS = 100_000_000
@@ -120,7 +120,7 @@ class Settings:
 
 def check_settings(settings: Settings) -> None:
     """Raise UsageError if a setting is out of range."""
-    partition_for("", settings.partitions)
+    partition_for("", settings.partitions)  # Its UsageError for 0 partitions is clearer than a range.
     _check_range("partitions", settings.partitions, 1, 2**31 - 1)
     _check_range("records", settings.records, 0, 2**40)
     _check_range("groups", settings.groups, 1, MAX_GROUPS)

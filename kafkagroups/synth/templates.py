@@ -2,7 +2,8 @@
 
 A variable is a value that differs between batches with the same template, such as the base offset. The template
 contains placeholders for the variables: numbers and names that occur nowhere else in the template. So a search finds
-the positions of the variables. The width is the number of offset records.
+the positions of the variables. The width of a batch is its number of offset records. It is 1 for group records, and 0
+for a marker.
 
 Each variable takes its values from a column of files.py, for example "offset". If a batch contains several values of a
 column, such as several offsets, each value has its own slot: value n is in slot n.
@@ -84,12 +85,13 @@ def build_template(batch_type: int, width: int, settings: Settings) -> Template:
     """Return the template of a batch type (a constant of requests.py) and a width."""
     attributes = 0
     producer = NO_PRODUCER_ID
-    epoch = -1  # Without a producer, a batch has neither a producer epoch nor a sequence number.
+    # A batch without a producer has no producer epoch and no sequence number. Both fields are then -1.
+    producer_epoch = -1
     sequence = -1
     if batch_type in (COMMIT_MARKER, ABORT_MARKER):
         attributes = TRANSACTIONAL | CONTROL
         producer = _PRODUCER
-        epoch = 0
+        producer_epoch = 0
         marker_type = ControlType.COMMIT if batch_type == COMMIT_MARKER else ControlType.ABORT
         pairs: list[tuple[bytes, bytes | None]] = [(encode_control_key(marker_type), encode_end_transaction_marker(0))]
     else:
@@ -97,12 +99,12 @@ def build_template(batch_type: int, width: int, settings: Settings) -> Template:
         if is_commit and batch_type & TXN_BIT:
             attributes = TRANSACTIONAL
             producer = _PRODUCER
-            epoch = 0
+            producer_epoch = 0
             sequence = 0
         pairs = [encode(record) for record in _build_records(batch_type, width, settings)]
     records = [LogRecord(_BASE_OFFSET + index, _TIME, key, value) for index, (key, value) in enumerate(pairs)]
     data = encode_batch(
-        records, attributes=attributes, producer_id=producer, producer_epoch=epoch, base_sequence=sequence
+        records, attributes=attributes, producer_id=producer, producer_epoch=producer_epoch, base_sequence=sequence
     )
     return Template(np.frombuffer(data, "u1"), tuple(_find_variables(data, width, settings)))
 

@@ -62,7 +62,7 @@ def start_broker(
     kafka
         The version whose rules apply: 1.0.1, 2.8.2 or 3.9.2.
     now_ms
-        The time on the broker's clock, in ms since the epoch.
+        The time on the broker's clock, in ms since 1970.
     topics
         The topics that exist, with the number of partitions of each topic. If `topics` is None, every topic exists.
     authorize
@@ -156,8 +156,8 @@ def read_partition_lines(broker: GroupCoordinator, group: str) -> Lines:
 def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[CommitErrors]:
     """Send a commit of the offsets in a batch to the broker, at the time of the batch's first record.
 
-    So the broker receives the commit that wrote the batch a second time. All records of the batch must belong to the
-    same group. Raises UsageError if the batch contains a record that is not a committed offset.
+    The batch is the result of an earlier commit, and the broker receives this commit again. All records of the batch
+    must belong to the same group. Raises UsageError if the batch contains a record that is not a committed offset.
     """
     offsets: dict[TopicPartition, OffsetCommit] = {}
     groups: set[str] = set()

@@ -168,10 +168,11 @@ def _find_known_mistake(
 ) -> str | None:
     """Return the sentence about the known mistake that explains the learner's wrong result, or None.
 
-    Each known mistake has a sentence and a wrong function. Only mistakes count whose function returns the learner's
-    result in the failed case. If there are several, choose the mistake whose function returns the learner's results in
-    the most cases. `results` contains the results of the learner's function, one for each case. `failed_case` contains
-    the arguments of the failed case, and `failed_result` is the result of the learner's function in this case.
+    Each known mistake has a sentence and a wrong function. A mistake is possible only if its function returns the
+    learner's result in the failed case. If several mistakes are possible, choose the mistake whose function returns the
+    learner's results in the most cases. `results` contains the results of the learner's function, one for each case.
+    `failed_case` contains the arguments of the failed case, and `failed_result` is the result of the learner's function
+    in this case.
     """
 
     def count_agreements(function: AnyFunction) -> int:

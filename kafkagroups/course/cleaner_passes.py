@@ -116,10 +116,10 @@ def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
 
     Notes
     -----
-    Source: data/harbour/cleaning, server-lines.txt.
+    Source: data/harbour/cleaning/server-lines.txt.
     """
     last_copy = Path(find_data(_SHOP_LOG.format("after-clean-2")))
-    # The time of pass 1 in ms since the epoch. Pass 2 began 11,451 ms later, and pass 3 began 17,528 ms later.
+    # The time of pass 1 in ms since 1970. Pass 2 began 11,451 ms later, and pass 3 began 17,528 ms later.
     first_pass_ms = 1_795_256_324_030
 
     before_1 = folder / "before-1"

@@ -33,8 +33,9 @@ _RESULTS = {
 }
 """What a pass can do with a record: for each result, a letter and the reason.
 
-A result consists of the class of the record and what happened to the record: "set" means that the delete horizon was
-set. A lower-case letter means that the record was removed.
+A result consists of the class of the record (see `classify_records`) and what happened to the record. "set" means that
+the pass stored a delete horizon. "waits" means that the delete horizon of a marker has not passed. "gone" means that
+the record was removed; the letter is then in lower case. "unchanged" means a record that the pass did not reach.
 """
 
 
@@ -137,7 +138,7 @@ def _describe_kept(record_class: str, horizon_before: int | None, horizon_after:
 def _read_horizons(log: Path) -> dict[int, int | None]:
     """Return the delete horizon of the batch of each record, by record offset.
 
-    A delete horizon is in ms since the epoch. None means that the batch has no delete horizon.
+    A delete horizon is in ms since 1970. None means that the batch has no delete horizon.
     """
     return {record.offset: batch.delete_horizon_ms for batch in open_log(log) for record in batch.records}
 

@@ -17,8 +17,8 @@ from kafkagroups.course.group_life import GroupLife
 from kafkagroups.course.scripts import (
     TWO_CONSUMERS,
     ScriptRequest,
+    describe_consumer_crash,
     describe_coordinator_crash,
-    list_changes_without,
     play_script,
     select_requests,
 )
@@ -60,7 +60,7 @@ def list_transitions(state: str) -> list[tuple[str, str]]:
 
 
 def draw_states(state: str) -> list[str]:
-    """Return a row with the five states, and a line for each possible transition. The state `state` is in brackets."""
+    """Return a row with the five states, and a line for each transition that can follow. `state` is in brackets."""
     # Kafka 1.0.1 calls the third state AwaitingSync.
     third_name = "AwaitingSync" if state == "AwaitingSync" else "CompletingRebalance"
     names = ["Empty", "PreparingRebalance", third_name, "Stable", "Dead"]
@@ -120,7 +120,7 @@ class GroupLifeStepper(Stepper):
         `step` is the index of the step, from 0. `process` is a consumer's name or "coordinator".
         """
         life = play_script(self.script[: step + 1], self.kafka)
-        return describe_coordinator_crash(life) if process == "coordinator" else list_changes_without(life, process)
+        return describe_coordinator_crash(life) if process == "coordinator" else describe_consumer_crash(life, process)
 
     def _offer_crashes(self, wanted_process: str = "") -> None:
         """Fill the list "what if" with the processes that can crash at the shown step, and choose one of them.

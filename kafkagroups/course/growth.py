@@ -48,8 +48,8 @@ def grow_replicas(
 ) -> Iterator[ReplicaSizes]:
     """Append the same synthetic records to two replicas, clean only one replica, and yield the sizes after each round.
 
-    The replicas are `folder`/never-cleaned and `folder`/cleaned. The timestamps of the batches differ by one
-    millisecond.
+    The replicas are `folder`/never-cleaned and `folder`/cleaned. Each batch is one millisecond later than
+    the batch before it.
 
     Parameters
     ----------

@@ -105,15 +105,18 @@ def _describe_effect(line: Line, events: list[_FateEvent], groups: Groups) -> st
         return "the group is deleted" if line.value is None or group is None else _count_members(group)
     if line.record_type != "offset":
         return "nothing"
-    replaced_by = _find_replaced_records(events)
+    replaced_records = _find_replaced_records(events)
     if line.value is None:
-        return f"deletes {_join_offsets(replaced_by)}" if replaced_by else "deletes nothing"
+        return f"deletes {_join_offsets(replaced_records)}" if replaced_records else "deletes nothing"
     verb = "waits for its marker" if _is_pending(line, groups) else "counts"
-    return verb + _describe_replaced(replaced_by)
+    return verb + _describe_replaced(replaced_records)
 
 
 def _find_replaced_records(events: list[_FateEvent]) -> dict[int, int]:
-    """Return the offset of each superseded or deleted record, with the offset of the record that caused this fate."""
+    """Return the superseded and deleted records.
+
+    The keys are the offsets of these records. Each value is the offset of the newer record that caused the fate.
+    """
     replacing_fates = (Fate.SUPERSEDED, Fate.DELETED)
     return {event.record_offset: event.cause_offset for event in events if event.fate in replacing_fates}
 
@@ -132,16 +135,16 @@ def _describe_marker(line: Line, events: list[_FateEvent]) -> str:
         return "no offset waits for this marker"
     if line.record_type == "abort":
         return f"{_join_offsets(transaction_offsets)} will never count"
-    replaced_by = _find_replaced_records(events)
+    replaced_records = _find_replaced_records(events)
     effects = []
-    winning_offsets = [offset for offset in transaction_offsets if offset not in replaced_by]
+    winning_offsets = [offset for offset in transaction_offsets if offset not in replaced_records]
     if winning_offsets:
         verb = "counts" if len(winning_offsets) == 1 else "count"
-        older_offsets = [offset for offset in replaced_by if offset not in transaction_offsets]
+        older_offsets = [offset for offset in replaced_records if offset not in transaction_offsets]
         effects.append(f"{_join_offsets(winning_offsets)} now {verb}{_describe_replaced(older_offsets)}")
     for offset in transaction_offsets:
-        if offset in replaced_by:
-            effects.append(f"{offset} does not count: {replaced_by[offset]} is newer")
+        if offset in replaced_records:
+            effects.append(f"{offset} does not count: {replaced_records[offset]} is newer")
     return "; ".join(effects)
 
 

@@ -127,8 +127,8 @@ def _make_record_line(batch: Batch, log_record: LogRecord) -> Line:
 def read_cleaned_lines(path: str | Path, active_offset: int) -> Lines:
     """Return the lines of the records that remain after one pass of the log cleaner.
 
-    The pass runs on a temporary copy, so the log itself does not change. The copy has at most two segments, which are
-    the files of a log. The last segment is the active segment, which the cleaner does not change.
+    The pass runs on a temporary copy, so the log itself does not change. A segment is one file of a log. The copy
+    has at most two segments. The last segment is the active segment, which the cleaner does not change.
 
     Parameters
     ----------

@@ -166,8 +166,8 @@ class PendingCommitStepper(Stepper):
     def _confirm(self, offset: int, error: Errors, description: str = "") -> None:
         """End the append of a commit with this error. The error NONE means that the append succeeded.
 
-        If the log refused the append, `description` describes the step, and `error` is NONE because the logs have
-        stored the error of the append.
+        If the log refused the append, `description` describes the step. `error` is then NONE, because the held answer
+        (`held_appends` in `HeldLogs`) already contains the error.
         """
         index = self.unconfirmed.index(offset)
         record_offset = self.logs.held_appends[index].offset

@@ -166,7 +166,7 @@ def _format_request(line: Json) -> str:
     waited_ms = (line["response_ms"] or line["ms"]) - line["ms"]
     different_codes = dict.fromkeys(_find_error_codes(line["response"]))
     errors = [Errors(code).name for code in different_codes]
-    # A shorter time does not mean that the broker delayed the response.
+    # After at most 200 ms, a response is normal: the broker did not delay it.
     delay_text = f", after {waited_ms} ms" if waited_ms > 200 else ""
     request = f"{line['ms']:>7} ms  {line['n']:>3} {line['client_id']:<10}{line['api']:<15}"
     return f"{request} → {', '.join(errors)}{delay_text}{_format_appends(line)}"

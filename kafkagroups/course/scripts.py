@@ -103,7 +103,7 @@ def send_script_request(life: GroupLife, request: ScriptRequest) -> None:
     getattr(life, request.method)(*request.arguments)
 
 
-def list_changes_without(life: GroupLife, name: str) -> list[str]:
+def describe_consumer_crash(life: GroupLife, name: str) -> list[str]:
     """Let the consumer `name` crash, and return every change of the group after the crash as lines of text.
 
     The other consumers continue to send requests.
@@ -179,7 +179,7 @@ def _is_settled(life: GroupLife, crashed_name: str) -> bool:
 
 
 def _send_next_request(life: GroupLife, consumer: Consumer, *, is_heartbeat_due: bool) -> None:
-    """Send the request that the consumer needs in its state. A consumer in a group sends only heartbeats."""
+    """Send the request that the consumer needs in its state. After its SyncGroup, it needs only heartbeats."""
     name = consumer.client_id
     if consumer.state is ConsumerState.JOINING:
         life.join(name)
@@ -237,7 +237,7 @@ def _list_losses(group_before: ClassicGroup | None, group_after: ClassicGroup | 
             losses.append("the rebalance")
         losses += [f"the member {member_id}" for member_id in group_before.members if member_id not in members]
         losses += [f"the member id {member_id}, which has not joined yet" for member_id in group_before.pending_members]
-        # A member of only the loaded group left the group after the last group record was written.
+        # If a member is only in the loaded group, it left the group after the last group record was written.
         losses += [f"the LeaveGroup of {member_id}" for member_id in sorted(members - set(group_before.members))]
     for consumer in life.consumers.values():
         if consumer.waiting_for:

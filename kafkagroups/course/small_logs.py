@@ -72,7 +72,8 @@ def load_small_log(letters: str, coordinator: str = "new", passes: int = 2) -> l
     """Return the committed offsets of group g for partition t-0 before and after passes of the log cleaner.
 
     The log is loaded before the first pass, and after each pass. The time between two passes is one hour, and
-    delete.retention.ms is one minute. So each pass removes the tombstones and markers that the previous pass marked.
+    delete.retention.ms is one minute. So each pass removes the tombstones and markers for which the previous pass set a
+    delete horizon (the time from which they may be removed).
 
     Parameters
     ----------
@@ -110,8 +111,8 @@ def encode_commit(group: str, offset: int | None) -> KeyAndValue:
     """Return the key and the value of a commit for partition t-0. If `offset` is None, return a tombstone."""
     commit_value = None if offset is None else OffsetCommitValue(offset, -1, "", START_MS)
     value_version = None if offset is None else 3
-    key_version = 1
-    key, value = encode(Record(key_version, OffsetCommitKey(group, "t", 0), commit_value, value_version))
+    record_type = 1  # A committed offset.
+    key, value = encode(Record(record_type, OffsetCommitKey(group, "t", 0), commit_value, value_version))
     assert key is not None
     return key, value
 

@@ -8,7 +8,7 @@ import kafkagroups as kg
 from kafkagroups import course
 from kafkagroups.course.exercises.catalog import EXERCISES
 from kafkagroups.course.group_life_stepper import TRANSITIONS, draw_states, list_transitions
-from kafkagroups.course.scripts import describe_coordinator_crash, list_changes_without
+from kafkagroups.course.scripts import describe_consumer_crash, describe_coordinator_crash
 from kafkagroups.groups.states import VALID_PREVIOUS_STATES
 from tests.course.test_widgets import bundle
 
@@ -107,7 +107,7 @@ def test_the_leader_dies_between_join_and_sync():
 
     The refused commit of step 12 does not restart the session: doCommitOffsets (3.9), CompletingRebalance.
     """
-    lines = "\n".join(list_changes_without(course.play_script(course.TWO_CONSUMERS[:12]), "billing-1"))
+    lines = "\n".join(describe_consumer_crash(course.play_script(course.TWO_CONSUMERS[:12]), "billing-1"))
     assert "55.0 s  a timeout; billing-1-1 is removed\n          PreparingRebalance, generation 2" in lines
     assert "Stable, generation 3, 1 member; written 4: billing, generation 3" in lines
 
@@ -118,7 +118,7 @@ def test_the_group_comes_to_rest_without_one_consumer(acts):
     for name in course.play_script(course.TWO_CONSUMERS[:acts]).consumers:
         life = course.play_script(course.TWO_CONSUMERS[:acts])
         dead = life.consumers[name].member_id
-        lines = list_changes_without(life, name)
+        lines = describe_consumer_crash(life, name)
         state, _, members = life.read_state()
         assert state in ("Stable", "Empty") and dead not in members, lines
 

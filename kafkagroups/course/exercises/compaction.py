@@ -105,6 +105,7 @@ def removed_by(passes, retention):
             return number
     return None"""
 
+# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="survivors",

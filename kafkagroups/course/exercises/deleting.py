@@ -105,6 +105,7 @@ def tombstones(state, generation, offsets, to_delete):
         batch.append("group")
     return batch"""
 
+# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="tombstones",

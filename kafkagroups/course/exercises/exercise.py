@@ -26,9 +26,9 @@ class Exercise:
     cases
         One tuple of arguments for each call of the learner's function. If the answer is a value, there are no cases.
     known_mistakes
-        The keys are sentences that explain a mistake to the learner. The value of a sentence is a wrong answer: a
-        function or a value, as `correct`. If the learner's function returns a wrong result in a case, `course.check`
-        looks for a known mistake with the same result, and prints its sentence.
+        The keys are sentences for the learner. Most sentences say the correct rule. The value of a sentence is the
+        wrong answer that breaks the rule: a function or a value, as `correct`. If the learner's function returns a
+        wrong result in a case, `course.check` looks for a known mistake with the same result, and prints its sentence.
     find_mistake
         Only for an exercise with several correct values: a function that receives the learner's value, which has the
         type of `correct`. The function returns a sentence that explains the mistake, or None if the value is correct.

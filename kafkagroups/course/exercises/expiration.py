@@ -1,4 +1,4 @@
-"""Exercise of lesson 07: which offsets of a group expire, with wrong rules of learners.
+"""Exercise of lesson 07: which offsets of a group expire.
 
 The coordinator deletes an offset when its retention has passed, except if another rule keeps the offset. In this
 exercise, a time is the number of a day, and the retention is a number of days.
@@ -138,7 +138,7 @@ def _make_wrong_function(
     return expired
 
 
-# Wrong rules of learners, for `find_start`.
+# Functions for `find_start` that contain mistakes of learners.
 
 
 def _start_at_commit(group: ExpiringGroup, commit_day: int) -> int:
@@ -149,7 +149,7 @@ def _start_at_state_start(group: ExpiringGroup, commit_day: int) -> int:
     return group.state_start if group.type else commit_day
 
 
-# Wrong rules of learners, for `keeps_topic`.
+# Functions for `keeps_topic` that contain mistakes of learners.
 
 
 def _keep_nothing_if_stable(group: ExpiringGroup, topic: str) -> bool:
@@ -196,6 +196,7 @@ def expired(group, now, retention):
             due.append(name)
     return due"""
 
+# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXPIRED_EXERCISE = Exercise(
     name="expired",
     correct=_list_expired,
@@ -204,7 +205,8 @@ EXPIRED_EXERCISE = Exercise(
         "When does the retention start? For an Empty group with a type: at group.state_start. Otherwise at the commit.",
         "A group that has a type and is not Empty keeps all offsets. There is one exception: a Stable consumer group "
         "keeps only the offsets of topics that its members read.",
-        "If `until` is not None, ignore the retention: the offset expires if now >= until. First apply hint 2.",
+        "An offset that hint 2 keeps does not expire. If `until` of another offset is not None, ignore the retention: "
+        "the offset expires if now >= until.",
     ),
     # Each case is a group, the day `now`, and the retention.
     cases=(

@@ -32,7 +32,7 @@ def _make_broker() -> GroupCoordinator:
 # Exercise `who_answers`: which error does a broker return for an OffsetFetch? The functions return the error's name.
 # `group` is a group id. `owned` contains the partitions of the offsets topic whose groups the broker coordinates.
 # `loading` contains the partitions of the offsets topic that the broker still loads.
-# `_find_fetch_error` is correct. The functions after it contain mistakes of learners.
+# `_find_fetch_error` is correct. The functions after it contain mistakes of learners, or are helpers.
 
 WhoAnswers = Callable[[str, Collection[int], Collection[int]], str]
 """A function for `who_answers`: its arguments are `group`, `owned` and `loading`."""
@@ -86,7 +86,7 @@ def _refuse_every_group_while_loading(group: str, owned: Collection[int], loadin
 # waits for the replicas or for the end of its transaction. `asked` is a list of the requested partitions, or "all".
 # `stable` is the value of requireStable in the request. If it is true, the answer for a partition with a pending commit
 # is the error UNSTABLE_OFFSET_COMMIT.
-# `_fetch_offsets` is correct. The functions after it contain mistakes of learners.
+# `_fetch_offsets` is correct. The functions after it contain mistakes of learners, or are helpers.
 
 GetOffsets = Callable[[CommittedOffsets, Collection[str], str | Sequence[str], bool], FetchedOffsets]
 """A function for `get_offsets`: its arguments are `committed`, `pending`, `asked` and `stable`."""
@@ -221,6 +221,7 @@ def end_of_epoch(epochs, log_end, epoch):
 
 _COMMITTED = {"orders-0": 50, "orders-1": 51}
 
+# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="who_answers",

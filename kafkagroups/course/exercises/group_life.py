@@ -26,7 +26,7 @@ JoinEnd = tuple[int, list[str]]
 
 # Exercise `select_protocol`: which protocol do the members choose? Each member votes for one candidate. The candidates
 # are the protocols that every member supports.
-# `_select_protocol` is correct. The functions after it contain mistakes of learners.
+# `_select_protocol` is correct. The functions after it contain mistakes of learners, or are helpers.
 
 
 def _select_protocol(members: ProtocolLists) -> str:
@@ -79,7 +79,7 @@ def _return_vote_count(members: ProtocolLists) -> int:
 
 
 # Exercise `join_over`: when does the join phase end, and which members are removed then?
-# `_find_join_end` is correct. The functions after it contain mistakes of learners.
+# `_find_join_end` is correct. The functions after it contain mistakes of learners, or are helpers.
 
 
 def _find_join_end(members: Members) -> JoinEnd:
@@ -165,6 +165,7 @@ def join_over(members):
             removed.append(name)
     return end, removed"""
 
+# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="select_protocol",

@@ -237,6 +237,7 @@ def _make_marker_line(record_offset: int, record_type: str, producer: int = 7) -
     return Line(record_offset, record_type, producer=producer)
 
 
+# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="replay",

@@ -96,6 +96,7 @@ _CRC_IS_RIGHT_SOLUTION = """\
 def crc_is_right(batch):
     return int.from_bytes(batch[17:21], "big") == crc32c(batch[21:])"""
 
+# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="read_varint",

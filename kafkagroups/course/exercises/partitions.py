@@ -10,7 +10,7 @@ from kafkagroups.records.text import java_hash
 
 # Exercise `hash_of`: which hash does Java compute for a text? Java computes the hash from the UTF-16 units of the text.
 # Units are numbers of 16 bits. A character has one or two units.
-# `java_hash` is correct. The functions below contain mistakes of learners.
+# `java_hash` is correct. The functions below contain mistakes of learners, or are helpers.
 
 
 def _hash_units(units: Iterable[int]) -> int:
@@ -76,6 +76,7 @@ def partition_of(group, partitions):
         return 0                                   # Java's int cannot represent its absolute value
     return abs(value) % partitions"""
 
+# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="hash_of",

@@ -189,6 +189,7 @@ def decode_commit(key, value):
         return group, topic, partition, None
     return group, topic, partition, int.from_bytes(value[2:10], "big", signed=True)"""
 
+# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="next_record",

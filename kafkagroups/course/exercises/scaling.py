@@ -23,7 +23,7 @@ _MAX_LETTERS = 4
 
 # Exercise `merge`: what are the newest lines of two parts of a log? `left` and `right` are the newest lines of one part
 # each. The older part can be `left` or `right`. In the lesson, the position of a line is named `at`.
-# `_merge_parts` is correct. The functions after it contain mistakes of learners.
+# `_merge_parts` is correct. The functions after it contain mistakes of learners, or are helpers.
 
 
 def _merge_parts(left: NewestLines, right: NewestLines) -> NewestLines:
@@ -154,6 +154,7 @@ def milliseconds(small, large, records):
 _A = ("a", "orders-0")
 _B = ("b", "orders-0")
 
+# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="merge",

@@ -68,7 +68,7 @@ def _make_wrong_commit_error(**wrong_errors: str) -> Callable[[str], str]:
 
 
 # Exercise `in_flight`: which offsets of a partition are cached and pending after these events?
-# `_track_commits` is correct. The functions after it contain mistakes of learners.
+# `_track_commits` is correct. The functions after it contain mistakes of learners, or are helpers.
 
 
 def _track_commits(events: Events) -> CachedAndPending:
@@ -170,6 +170,7 @@ def in_flight(events):
             pending = None                         # remove only the entry of this commit
     return cached, pending"""
 
+# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="fits",

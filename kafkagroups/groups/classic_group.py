@@ -148,7 +148,8 @@ class ClassicGroup:
         if self.leader == member_id:
             self.leader = next((follower.member_id for follower in self.ordered_members()), None)
         self.pending_sync.discard(member_id)
-        # Up to 2.8 a pending member id stays pending if its member is refused because the group is full.
+        # This method also removes a pending member id whose member is refused because the group is full (joining.py).
+        # Up to 2.8 Kafka keeps the pending member id in this case.
         if self.kafka >= (3, 0):
             self.remove_pending_member(member_id)
 

@@ -1,5 +1,7 @@
 """The classic coordinator's shard: what each record of a partition changes.
 
+A shard is what one partition's log contains, as one coordinator reads it (shard.py). A tombstone is a record without a
+value. A marker is the control record that ends a transaction. Until then the offsets in the transaction are pending.
 Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older rules).
 """
 
@@ -25,7 +27,7 @@ from kafkagroups.records.serde import Record
 def keeps_offsets_apart(dialect: Dialect) -> bool:
     """Return whether this Kafka version has one cache for the offsets of all partitions, separate from the groups.
 
-    In these versions, a load that fails also adds its offsets to the cache.
+    This is the rule before 0.10.1. A load that fails then adds its offsets to the cache, too.
     """
     return not dialect.since(0, 10, 1)
 
@@ -58,7 +60,7 @@ class ClassicShard(Shard):
                 continue
             for index, log_record in enumerate(batch.records):
                 observer.start_record(index)
-                record, group_id = self.decode(log_record, batch.file)
+                record, group_id = self.decode_record(log_record, batch.file)
                 if isinstance(record.key, OFFSET_KEYS):
                     self._replay_offset(offsets, batch, log_record.offset, record, group_id)
                 elif isinstance(record.key, GroupMetadataKey):

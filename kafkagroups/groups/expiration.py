@@ -16,8 +16,8 @@ In any other group a rebalance is running, or the protocol type is not "consumer
 
 An offset with its own expire timestamp (OffsetCommit v2 to v4 with a retention time) expires at that time.
 A sum or a difference of times that exceeds 64 bits wraps around, as in Java.
-An offset does not expire if the partition has a pending commit outside a transaction. A pending commit in a transaction
-does not prevent the expiration before Kafka 4.0.
+An offset does not expire if the partition has a pending commit outside a transaction. Before Kafka 4.0 a pending commit
+in a transaction does not prevent the expiration.
 Source: GroupMetadata.removeExpiredOffsets (3.9; tag 1.0.1); KIP-211.
 """
 

@@ -26,8 +26,9 @@ group of any type, and a value of type 2 replaces a group of any type.
 
 Simpler than Kafka: nobody appends to the log during the load, so there is no high watermark and no coordinator epoch.
 Nothing runs after the load: sessions, expiration and group.max.size belong to a running broker.
-Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older rules),
-CoordinatorLoaderImpl, OffsetMetadataManager.replay, GroupMetadataManager.replay (trunk of October 2024).
+Source: for the classic coordinator, GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older
+rules); for the new coordinator, CoordinatorLoaderImpl, OffsetMetadataManager.replay and GroupMetadataManager.replay
+(trunk of October 2024).
 """
 
 from __future__ import annotations
@@ -117,9 +118,9 @@ def resume_shard(base: Shard, log: Log, offsets: ShardOffsets) -> Shard:
 def _count_new_batches(
     batches: Iterable[Batch], shard: Shard, first_offset: int | None, count_bytes: CountBytes, observer: Observer
 ) -> Iterator[Batch]:
-    """Count the batches with records at or above `first_offset` in `shard.loaded`, and yield these batches.
+    """Yield the batches with records at or above `first_offset`, and count these batches in `shard.loaded`.
 
-    If `first_offset` is None, all batches are counted and yielded.
+    If `first_offset` is None, all batches are yielded and counted.
     """
     for batch in batches:
         count_bytes(batch.size)

@@ -73,7 +73,7 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
 
     Raises LoadFailed if the coordinator refuses the record. A group is Stable if the record contains members,
     otherwise Empty. Before 0.10.1 every group is Stable.
-    Source: GroupMetadata.loadGroup (3.9), GroupMetadataManager.replay (4.3).
+    Source: GroupMetadata.loadGroup (3.9); GroupMetadataManager.replay (4.3).
     """
     assert isinstance(record.key, GroupMetadataKey) and isinstance(record.value, GroupMetadataValue)
     group_id = record.key.group

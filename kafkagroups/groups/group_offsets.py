@@ -27,7 +27,7 @@ from kafkagroups.groups.map_orders import Version, hash_map_order, topic_partiti
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 
 NOT_APPENDED = -1
-"""The value of a commit's `record_offset` and `batch_offset` until its append is answered."""
+"""The value of a commit's `batch_offset` until its append is answered. Its `record_offset` keeps this value."""
 
 
 class NotAppended(Exception):
@@ -67,7 +67,8 @@ class GroupOffsets:
     def complete(self, partition: TopicPartition, pending_offset: OffsetAndMetadata, batch_offset: int) -> None:
         """Commit a pending offset after its append, unless a newer offset is committed.
 
-        `batch_offset` is the first offset of the batch that contains the commit.
+        `batch_offset` is the first offset of the batch that contains the commit. If the partition has no pending offset
+        any longer, nothing is committed.
         """
         if partition in self.pending:
             self._commit_if_newer(partition, _with_batch_offset(pending_offset, batch_offset))

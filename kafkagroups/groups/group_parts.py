@@ -25,7 +25,7 @@ class GroupParts(NamedTuple):
     pending: dict[int, PartitionOffsets]
 
     def decode_group(self) -> AnyGroup:
-        """Return the group without a copy, so the caller must not change the group. Its offsets may be missing."""
+        """Return the group itself, not a copy. The caller must not change it. Its offsets may be missing."""
         return self.group.decode() if isinstance(self.group, GroupRecord) else self.group
 
     def build(self) -> AnyGroup:

@@ -3,7 +3,8 @@
 Each map has buckets. The hash of a key decides the key's bucket, and the map is iterated bucket by bucket.
 
 - Scala's mutable HashMap contains the classic coordinator's members. A new map has 16 buckets. The number of buckets is
-  doubled if the number of entries exceeds three quarters of the number of buckets (Scala 2.13: reaches three quarters).
+  doubled if the number of entries exceeds three quarters of the number of buckets. In Scala 2.13 the number is doubled
+  as soon as the entries reach three quarters.
 - Up to Scala 2.12 the buckets are iterated from the last to the first. In a bucket, the newest entry is first.
 - In Scala 2.13 the buckets are iterated from the first to the last. In a bucket, the smallest hash is first. Kafka's
   own builds use Scala 2.13 since 2.6.
@@ -26,17 +27,17 @@ from kafkagroups.records.text import java_hash
 Key = TypeVar("Key")
 
 Version = tuple[int, ...]
-SCALA_2_13 = (2, 6)
+FIRST_WITH_SCALA_2_13 = (2, 6)
 """The first Kafka version whose default build uses Scala 2.13."""
 _UINT32 = 0xFFFFFFFF
 """A mask that keeps the lower 32 bits of a number."""
 _INITIAL_BUCKETS = 16
 _TRIE_BITS = 5
 """The number of hash bits that one level of Scala's immutable HashMap uses."""
-_SCALA_FACTOR = 0x9E3775CD
-"""The factor with which Scala 2.12 scrambles a hash."""
+_SCALA_2_12_FACTOR = 0x9E3775CD
+"""The factor with which Scala up to 2.12 scrambles the hashes of the mutable HashMap."""
 _TIMELINE_FACTOR = -7046029254386353131
-"""The factor with which Kafka's BaseHashTable scrambles a hash."""
+"""The factor with which Kafka's TimelineHashMap scrambles a hash."""
 
 
 def hash_map_order(keys: Iterable[Key], kafka: Version, hash_of: Callable[[Any], int] = java_hash) -> list[Key]:
@@ -45,7 +46,7 @@ def hash_map_order(keys: Iterable[Key], kafka: Version, hash_of: Callable[[Any],
     `kafka` is the broker's version: it decides the Scala version. `hash_of` returns Java's hash of a key.
     """
     hashes = {key: hash_of(key) for key in keys}
-    return _order_in_2_13(hashes) if kafka >= SCALA_2_13 else _order_up_to_2_12(hashes)
+    return _order_in_2_13(hashes) if kafka >= FIRST_WITH_SCALA_2_13 else _order_up_to_2_12(hashes)
 
 
 def topic_partition_hash(partition: tuple[str, int]) -> int:
@@ -57,29 +58,30 @@ def topic_partition_hash(partition: tuple[str, int]) -> int:
 def immutable_map_order(keys: Iterable[str], kafka: Version) -> list[str]:
     """Return the iteration order of the immutable Map that Scala's `groupBy` builds from a mutable map.
 
-    Up to Scala 2.12 a map of at most four keys keeps the order of the mutable map. In 2.13 the map is a tree. On each
-    level of the tree, five bits of the scrambled hash choose the branch. On each level, keys come before branches.
+    Up to Scala 2.12 an immutable map of at most four keys keeps the order of the mutable map. The order of more keys is
+    not reproduced, because the members of a group rarely vote for more than four protocols.
+
+    In Scala 2.13 the map is a tree. Each node of the tree has 32 slots. Five bits of the scrambled hash choose the slot
+    of a key. If several keys have the same slot, the slot contains a subtree, where the next five bits decide. The
+    iteration of a node begins with the keys that have a slot of their own. Then it continues with the subtrees.
     Source: Iterable.groupBy, immutable.HashMap.
     """
     ordered_keys = hash_map_order(keys, kafka)
-    if kafka < SCALA_2_13:
+    if kafka < FIRST_WITH_SCALA_2_13:
         return ordered_keys
-    return _trie_order({key: _scramble(key) for key in ordered_keys}, 0)
+    return _trie_order({key: _immutable_map_hash(key) for key in ordered_keys}, 0)
 
 
 def _trie_order(hashes: dict[str, int], shift: int) -> list[str]:
-    """Return the order of the keys below one node of the tree.
-
-    The five hash bits from bit `shift` on choose the branch of a key. A branch with one key is the key itself.
-    """
-    branches: dict[int, list[str]] = {}
+    """Return the order of the keys below one node of the tree. Five hash bits, from bit `shift` on, choose the slot."""
+    slots: dict[int, list[str]] = {}
     for key, code in hashes.items():
-        branches.setdefault((code >> shift) & (2**_TRIE_BITS - 1), []).append(key)
+        slots.setdefault((code >> shift) & (2**_TRIE_BITS - 1), []).append(key)
     single_keys = []
     keys_of_subtrees = []
     is_last_level = shift + _TRIE_BITS >= 32
-    for index in sorted(branches):
-        keys = branches[index]
+    for index in sorted(slots):
+        keys = slots[index]
         if len(keys) == 1:
             single_keys += keys
         elif is_last_level:
@@ -89,8 +91,8 @@ def _trie_order(hashes: dict[str, int], shift: int) -> list[str]:
     return single_keys + keys_of_subtrees
 
 
-def _scramble(key: str) -> int:
-    """Return the hash of a key in Scala 2.13's immutable HashMap (scala.collection.Hashing.improve)."""
+def _immutable_map_hash(key: str) -> int:
+    """Return the scrambled hash of a key in Scala 2.13's immutable HashMap (scala.collection.Hashing.improve)."""
     code = java_hash(key)
     code = (code + ~(code << 9)) & _UINT32
     code ^= code >> 14
@@ -101,11 +103,11 @@ def _scramble(key: str) -> int:
 def _order_up_to_2_12(hashes: dict[Key, int]) -> list[Key]:
     buckets: list[list[Key]] = [[] for _ in range(_INITIAL_BUCKETS)]
     for count, key in enumerate(hashes, 1):
-        buckets[_bucket_index(hashes[key], len(buckets))].insert(0, key)
+        buckets[_bucket_index_up_to_2_12(hashes[key], len(buckets))].insert(0, key)
         if count > len(buckets) * 3 // 4:
             doubled: list[list[Key]] = [[] for _ in range(2 * len(buckets))]
             for moved_key in _iterate_backwards(buckets):
-                doubled[_bucket_index(hashes[moved_key], len(doubled))].insert(0, moved_key)
+                doubled[_bucket_index_up_to_2_12(hashes[moved_key], len(doubled))].insert(0, moved_key)
             buckets = doubled
     return _iterate_backwards(buckets)
 
@@ -114,11 +116,11 @@ def _iterate_backwards(buckets: list[list[Key]]) -> list[Key]:
     return [key for bucket in reversed(buckets) for key in bucket]
 
 
-def _bucket_index(code: int, bucket_count: int) -> int:
-    """Return the bucket's index: the upper bits of the hash, scrambled as in Scala 2.12 (HashUtils.improve)."""
-    scrambled = (code * _SCALA_FACTOR) & _UINT32
+def _bucket_index_up_to_2_12(code: int, bucket_count: int) -> int:
+    """Return the index of a key's bucket: the upper bits of the scrambled hash (HashUtils.improve)."""
+    scrambled = (code * _SCALA_2_12_FACTOR) & _UINT32
     reversed_bytes = int.from_bytes(scrambled.to_bytes(4, "little"), "big")
-    scrambled = (reversed_bytes * _SCALA_FACTOR) & _UINT32
+    scrambled = (reversed_bytes * _SCALA_2_12_FACTOR) & _UINT32
     rotated = ((scrambled >> 4) | (scrambled << 28)) & _UINT32
     index_bits = bucket_count.bit_length() - 1
     return rotated >> (32 - index_bits)
@@ -149,7 +151,7 @@ def java_map_order(keys: Iterable[str]) -> list[str]:
 
 
 def _spread(code: int) -> int:
-    """Mix the upper bits of a hash into its lower bits, as Java's HashMap and Scala 2.13 do. Return the new hash."""
+    """Return the hash of a key in Java's HashMap and Scala 2.13's mutable HashMap. `code` is Java's hash of the key."""
     code &= _UINT32
     return code ^ (code >> 16)
 

@@ -66,7 +66,7 @@ def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> 
     `subscriptions` contains pairs of a member id and the bytes of the member's subscription.
     The coordinator reads the subscriptions in the given order, with the layout of version 0. If the bytes of a
     subscription end too early, the coordinator stops reading and loads the group. Any other problem fails the load.
-    Source: computeSubscribedTopics of GroupMetadata (2.7 to 3.9) and ClassicGroup (4.3.1).
+    Source: GroupMetadata.computeSubscribedTopics (2.7 to 3.9); ClassicGroup.computeSubscribedTopics (4.3.1).
     """
     for member_id, data in subscriptions:
         if len(data) < _VERSION_BYTES:
@@ -74,6 +74,7 @@ def find_unreadable_subscription(subscriptions: Iterable[tuple[str, bytes]]) -> 
         try:
             _read_oldest_layout(data, _VERSION_BYTES)
         except InvalidRecord as error:
+            # `InvalidRecord.cause` (errors.py) is empty if the bytes end too early.
             ends_too_early = not error.cause
             return None if ends_too_early else f"the subscription of {member_id} cannot be read: {error}"
     return None

@@ -12,11 +12,12 @@ record types. Each record replaces the previous record with the same key:
                                                        member's epoch and state
     other records            4, 16     9, 15   23      23: the topology                  23: deletes the topology
 
-A record with a value creates the group if the group does not exist. A tombstone is ignored if its group or member does
-not exist. A simple group (a group that only an offset commit created) becomes a consumer or streams group. In all other
-cases, the load fails if the record's type of group differs from the existing group's type. The load also fails if a
-tombstone comes too early, for example if a deleted group still has members. Until a record sets the epochs of a group,
-they are 1 (before 4.3: 0). Until a record sets the epoch of a member, it is 0.
+A record with a value creates the group if the group does not exist. A tombstone is ignored if its group does not exist
+or its member does not exist. Some releases refuse these records instead. A simple group (a group that only an offset
+commit created) becomes a consumer or streams group. In all other cases, the load fails if the record's type of group
+differs from the existing group's type. The load also fails if a tombstone comes too early, for example if a deleted
+group still has members. Until a record sets the epochs of a group, they are 1 (before 4.3: 0). Until a record sets the
+epoch of a member, it is 0.
 
 records/refusals.py lists the records that only some releases refuse. modern_checks.py checks single values. owners.py
 checks the owners of partitions and tasks.
@@ -33,7 +34,7 @@ from typing import Any, cast
 
 from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.modern_checks import check_value
-from kafkagroups.groups.modern_group import LEFT_EPOCH, ModernGroup, ModernMember
+from kafkagroups.groups.modern_group import DELETED_EPOCH, ModernGroup, ModernMember
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_keys import MemberIdKey
 from kafkagroups.records.refusals import CONSUMER_RECORD_WITHOUT_MEMBER, SHARE_RECORD_WITHOUT_MEMBER
@@ -58,7 +59,7 @@ def create_group(group_id: str, partition: int | None, type: str, dialect: Diale
     )
 
 
-def replay(group: ModernGroup, record: Record) -> bool:
+def apply_record(group: ModernGroup, record: Record) -> bool:
     """Apply a record to a group of the record's type. Return False if the record deletes the group.
 
     Raises LoadFailed if Kafka's coordinator refuses the record.
@@ -76,7 +77,7 @@ def replay(group: ModernGroup, record: Record) -> bool:
         case 6 | 12 | 20:
             if value is None and group.targets:
                 raise LoadFailed(f"{group} has a target assignment for {len(group.targets)} members")
-            group.assignment_epoch = LEFT_EPOCH if value is None else value.assignment_epoch
+            group.assignment_epoch = DELETED_EPOCH if value is None else value.assignment_epoch
         case 7 | 13 | 21:
             if value is None:
                 group.targets.pop(member_id, None)
@@ -99,7 +100,7 @@ def _replay_group(group: ModernGroup, value: Any) -> bool:
         raise LoadFailed(f"a tombstone deletes {group}, which has {len(group.members)} members")
     if group.targets and group.type != "streams":
         raise LoadFailed(f"a tombstone deletes {group}, which has a target assignment for {len(group.targets)} members")
-    if group.assignment_epoch != LEFT_EPOCH:
+    if group.assignment_epoch != DELETED_EPOCH:
         raise LoadFailed(f"a tombstone deletes {group} before its target assignment was deleted")
     return False
 
@@ -113,7 +114,7 @@ def _replay_member(group: ModernGroup, member_id: str, value: Any) -> None:
     if previous is None:
         _refuse_unknown_member(group, member_id)
         return
-    if previous.member_epoch != LEFT_EPOCH:
+    if previous.member_epoch != DELETED_EPOCH:
         raise LoadFailed(f"a tombstone deletes member {member_id!r} of {group} before its assignment was deleted")
     if member_id in group.targets:
         raise LoadFailed(f"a tombstone deletes member {member_id!r} of {group} before its target was deleted")
@@ -129,7 +130,7 @@ def _replay_assignment(group: ModernGroup, member_id: str, value: Any) -> None:
         member = replace(previous or ModernMember(member_id), assignment=value, member_epoch=value.member_epoch)
         _put_member(group, replace(member, state=value.state))
     elif previous is not None:
-        _put_member(group, replace(previous, assignment=None, member_epoch=LEFT_EPOCH))
+        _put_member(group, replace(previous, assignment=None, member_epoch=DELETED_EPOCH))
 
 
 def _refuse_unknown_member(group: ModernGroup, member_id: str) -> None:

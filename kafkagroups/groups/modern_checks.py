@@ -1,6 +1,8 @@
 """Checks of single values of consumer, share and streams groups that can fail a load.
 
-Source: GroupMetadataManager.replay of 3.9.2 to 4.4.0, TopicMetadata (up to 4.0), TasksTupleWithEpochs (4.2.0).
+modern.py lists the numbers of the record types. A task is a unit of work in a streams group. A subtopology is a part of
+the group's topology.
+Source: GroupMetadataManager.replay (3.9.2 to 4.4.0); TopicMetadata (up to 4.0); TasksTupleWithEpochs (4.2.0).
 """
 
 from __future__ import annotations
@@ -22,9 +24,8 @@ from kafkagroups.records.refusals import (
 from kafkagroups.records.versions import Version
 from kafkagroups.records.wire import UUID
 
-_TASKS = ("active_tasks", "standby_tasks", "warmup_tasks")
-
-_REVOKED_TASKS = tuple(f"{name}_pending_revocation" for name in _TASKS)
+_TASK_LISTS = ("active_tasks", "standby_tasks", "warmup_tasks")
+_REVOKED_TASK_LISTS = tuple(f"{name}_pending_revocation" for name in _TASK_LISTS)
 
 
 class UniqueField(NamedTuple):
@@ -47,8 +48,8 @@ UNIQUE_FIELDS: dict[int, UniqueField] = {
     15: UniqueField("topic_id", DOUBLE_ENTRY, ("initializing_topics", "initialized_topics")),
     17: UniqueField("key", DOUBLE_ENTRY, ("last_assignment_configs",)),
     19: UniqueField("key", DOUBLE_ENTRY, ("client_tags",)),
-    21: UniqueField("subtopology_id", DOUBLE_ENTRY, _TASKS),
-    22: UniqueField("subtopology_id", DOUBLE_ASSIGNED_SUBTOPOLOGY, _TASKS + _REVOKED_TASKS),
+    21: UniqueField("subtopology_id", DOUBLE_ENTRY, _TASK_LISTS),
+    22: UniqueField("subtopology_id", DOUBLE_ASSIGNED_SUBTOPOLOGY, _TASK_LISTS + _REVOKED_TASK_LISTS),
     23: UniqueField("subtopology_id", DOUBLE_ENTRY, ("subtopologies",)),
 }
 """The unique field of each record type."""
@@ -63,8 +64,8 @@ def check_value(group: str, record_type: int, value: Any, kafka: Version) -> Non
     if unique is not None and unique.refusal.applies_to(kafka):
         _check_unique(group, value, unique)
     if record_type == 22 and ASSIGNMENT_EPOCH_COUNT.applies_to(kafka):
-        _check_epochs(group, value.active_tasks)
-        _check_epochs(group, value.active_tasks_pending_revocation)
+        _check_epoch_counts(group, value.active_tasks)
+        _check_epoch_counts(group, value.active_tasks_pending_revocation)
     if record_type in (6, 12, 20) and NEGATIVE_ASSIGNMENT_EPOCH.applies_to(kafka):
         _check_assignment_epoch(group, value.assignment_epoch, value.assignment_timestamp)
     if record_type == 23 and NEGATIVE_TOPOLOGY_EPOCH.applies_to(kafka) and value.epoch < 0:
@@ -72,7 +73,7 @@ def check_value(group: str, record_type: int, value: Any, kafka: Version) -> Non
     if record_type in (4, 9) and INCOMPLETE_TOPIC.applies_to(kafka):
         for topic in value.topics:
             if topic.topic_id == UUID.default or not topic.topic_name or topic.num_partitions < 0:
-                raise LoadFailed(f"{group}: topic {topic.topic_name!r} has no id, name or partition count")
+                raise LoadFailed(f"{group}: topic {topic.topic_name!r} must have an id, a name and a partition count")
 
 
 def _check_unique(group: str, value: Any, unique: UniqueField) -> None:
@@ -90,7 +91,7 @@ def _check_assignment_epoch(group: str, epoch: int, timestamp: int) -> None:
         raise LoadFailed(f"{group} has assignment timestamp {timestamp}: expected 0 or above")
 
 
-def _check_epochs(group: str, active_tasks: Sequence[Any]) -> None:
+def _check_epoch_counts(group: str, active_tasks: Sequence[Any]) -> None:
     for tasks in active_tasks:
         if tasks.assignment_epochs and len(tasks.assignment_epochs) != len(tasks.partitions):
             raise LoadFailed(

@@ -19,8 +19,8 @@ from kafkagroups.records.consumer_group import ConsumerGroupMemberMetadataValue
 from kafkagroups.records.streams_group import StreamsGroupMemberMetadataValue, StreamsGroupTopologyValue
 from kafkagroups.records.versions import NEWEST
 
-LEFT_EPOCH = -1
-"""The epoch of a member without an assignment, and of a group without targets, after a tombstone deleted them."""
+DELETED_EPOCH = -1
+"""The epoch of a member whose assignment was deleted by a tombstone, and of a group whose targets were deleted."""
 
 
 class ModernState(Enum):
@@ -65,7 +65,7 @@ class ModernMember:
     def uses_classic_protocol(self) -> bool:
         """Whether this member of a consumer group uses the classic protocol (JoinGroup instead of the new heartbeat).
 
-        For a member that uses the new protocol, the record says explicitly that `classic_member_metadata` is null.
+        If the member uses the new protocol, the field `classic_member_metadata` of its record is null.
         """
         return (
             isinstance(self.metadata, ConsumerGroupMemberMetadataValue)

@@ -1,5 +1,7 @@
 """The new coordinator's shard: what each record of a partition changes.
 
+A shard is what one partition's log contains, as one coordinator reads it (shard.py). A tombstone is a record without a
+value. The offsets in a transaction are pending until the transaction ends.
 Source: CoordinatorLoaderImpl, OffsetMetadataManager.replay, GroupMetadataManager.replay (4.0.2 to 4.3.1).
 """
 
@@ -11,7 +13,7 @@ from dataclasses import dataclass
 from kafkagroups.errors import LoadFailed
 from kafkagroups.groups.group import Group, GroupRecord, build_group
 from kafkagroups.groups.log_records import OFFSET_KEYS, OFFSET_VALUES, get_topic_partition, read_control_type
-from kafkagroups.groups.modern import GROUP_TYPES, create_group, replay
+from kafkagroups.groups.modern import GROUP_TYPES, apply_record, create_group
 from kafkagroups.groups.modern_group import AnyGroup, ModernGroup
 from kafkagroups.groups.observer import NO_OBSERVER, Observer
 from kafkagroups.groups.offsets import Offsets, build_offset_and_metadata
@@ -31,10 +33,10 @@ from kafkagroups.records.refusals import (
 from kafkagroups.records.serde import Record
 
 GROUP_CREATING_TYPES = (3, 5, 10, 11)
-"""The record types that always create their group: group records and member records.
+"""The records of consumer and share groups that always create their group: group records and member records.
 
-Some releases refuse the other types if the group does not exist (REFUSALS_WITHOUT_GROUP). Later releases create the
-group at a record of any type.
+Some releases refuse the other records of these groups if the group does not exist (REFUSALS_WITHOUT_GROUP). In later
+releases, and in streams groups, a record of any type creates the group.
 """
 REFUSALS_WITHOUT_GROUP = {"consumer": CONSUMER_RECORD_WITHOUT_GROUP, "share": SHARE_RECORD_WITHOUT_GROUP}
 """For each group type: the refusal (records/refusals.py) of a record whose group does not exist."""
@@ -59,7 +61,7 @@ class NewShard(Shard):
                 continue
             for index, log_record in enumerate(batch.records):
                 observer.start_record(index)
-                record, group_id = self.decode(log_record, batch.file)
+                record, group_id = self.decode_record(log_record, batch.file)
                 if isinstance(record.key, OFFSET_KEYS):
                     self._replay_offset(offsets, batch.producer_id, log_record.offset, record, group_id)
                 elif isinstance(record.key, GroupMetadataKey | GroupIdKey):
@@ -122,7 +124,7 @@ class NewShard(Shard):
         if not isinstance(group, ModernGroup):
             group = create_group(group_id, self.partition, group_type, self.dialect)
             self.groups[group_id] = group
-        if not replay(group, record):
+        if not apply_record(group, record):
             del self.groups[group_id]
 
     def _can_convert(self, group_type: str, group: AnyGroup) -> bool:

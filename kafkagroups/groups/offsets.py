@@ -11,7 +11,7 @@ two coordinators differ, so classic_shard.py and new_shard.py call these methods
                              only the pending offset of the
                              tombstone's producer
 
-Source: GroupMetadataManager.scala doLoadGroupsAndOffsets (3.9), OffsetMetadataManager.java replay (4.3.1).
+Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9); OffsetMetadataManager.replay (4.3.1).
 """
 
 from __future__ import annotations

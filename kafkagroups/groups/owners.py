@@ -1,4 +1,4 @@
-"""The owner of each partition and each task in a group: a second owner fails the load.
+"""The owner of each partition and each task in a group. In some releases a second owner fails the load.
 
 Partitions belong to members of consumer groups. Tasks are the units of work in a streams group, and belong to the
 processes of its members. A record with a member's assignment replaces the member's previous assignment. The coordinator
@@ -7,14 +7,14 @@ partitions or tasks. records/refusals.py lists the releases that refuse a second
 
     with SECOND_OWNER          A partition has at most one owner. The load fails if the coordinator removes a member
                                that is not the owner.
-    without SECOND_OWNER       A member with a higher epoch replaces the owner. A member that is not the owner is
-                               removed without an error.
+    without SECOND_OWNER       A member with a higher epoch replaces the owner. With any other epoch the load fails. A
+                               member that is not the owner is removed without an error.
     with SECOND_TASK_OWNER     An active task has at most one process. The load fails if the coordinator removes a
                                process that does not have the task. Standby and warm-up tasks may have several
                                processes.
     without SECOND_TASK_OWNER  Tasks are not checked.
 
-Source: ConsumerGroup.addPartitionEpochs and removePartitionEpochs (3.9.2, 4.0.1, 4.0.2, 4.4.0),
+Source: ConsumerGroup.addPartitionEpochs and removePartitionEpochs (3.9.2, 4.0.1, 4.0.2, 4.4.0);
 StreamsGroup.addTaskProcessId and removeTaskProcessIds (4.1.1).
 """
 

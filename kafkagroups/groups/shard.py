@@ -80,7 +80,7 @@ class Shard(ABC):
     def replay_group(self, offset: int, record: Record, group_id: str) -> None:
         """Apply a record that is not an offset record. `offset` is the record's offset in the log."""
 
-    def decode(self, log_record: LogRecord, file: str | None = None) -> tuple[Record, str]:
+    def decode_record(self, log_record: LogRecord, file: str | None = None) -> tuple[Record, str]:
         """Return the decoded record and its group id, or "" for an unknown record type.
 
         The group id is added to `seen_group_ids`. `file` is the path of the segment, for the error message.

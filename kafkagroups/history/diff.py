@@ -1,6 +1,6 @@
 """The differences between two loads (`diff`): of two logs, two moments, or two coordinators.
 
-The differences in a broker's answers are found:
+The loads are compared by the answers of a broker:
 
 - A group differs if its type, state, protocol type, protocol or members differ, or if only one load has the group.
 - An offset differs if its offset, metadata or leader epoch differs.
@@ -26,8 +26,9 @@ _PENDING_FIELDS = ("producer_id", "offset", "metadata")
 def compare(first: Groups, second: Groups) -> dict[str, dict[str, Any]]:
     """Return the differences between two loads: `{"groups": {…}, "offsets": {…}, "pending": {…}}`.
 
-    "groups" has a pair for each group id. "offsets" and "pending" have a pair for each group id and topic partition. A
-    pair is a list of two values, as in `load --json`: the value in the first load, and the value in the second load.
+    "groups" has a pair for each group id that differs. "offsets" and "pending" have, for each group id, a pair for each
+    topic partition that differs. A pair is a list: the value in the first load, then the value in the second load. The
+    values have the form of `load --json`.
     """
     groups = {}
     offsets = {}

@@ -70,13 +70,13 @@ def explain_group(
     logs: Iterable[Log],
     dialect: Dialect,
     group: str,
-    offset: TopicPartition | None = None,
+    topic_partition: TopicPartition | None = None,
     *,
     path: str = "",
     partitions: int | None = None,
     stop: Stop = NO_STOP,
 ) -> Explanation:
-    """Load logs and return the history of a group, or of the group's offset for one topic partition (`offset`).
+    """Load logs and return the history of a group, or of the group's offset for one topic partition.
 
     `path` is only used in messages. `partitions` is the partition count of the offsets topic, as in `kafkagroups.load`.
     `stop` says where reading ends (log/stop.py).
@@ -86,14 +86,14 @@ def explain_group(
     fates.settle(groups.groups, groups.orphans, groups.failed)
     found_group = groups.get(group)
     answer: Any = None
-    if offset is None:
+    if topic_partition is None:
         history = list(fates)
         if found_group is not None:
             answer = group_json(found_group)
     else:
-        history = fates.records_of(offset)
-        if found_group is not None and offset in found_group.offsets:
-            answer = offset_json(found_group.offsets[offset])
+        history = fates.records_of(topic_partition)
+        if found_group is not None and topic_partition in found_group.offsets:
+            answer = offset_json(found_group.offsets[topic_partition])
     waiting = [entry for entry in history if entry.fate is Fate.PENDING]
     next_offsets = {number: loaded.next_offset for number, loaded in groups.partitions.items()}
     error = _describe_failures(groups.failed, {entry.partition for entry in fates})

@@ -99,7 +99,7 @@ class Fates(Observer):
         for entry, _ in entries:
             entry.file = batch.file
             entry.producer_id = None if batch.producer_id == NO_PRODUCER_ID else batch.producer_id
-            # A marker has no group. `set_fate` keeps the marker if it ends a transaction with the wanted group.
+            # A marker has no group. `set_fate` keeps the marker if its transaction has records of the wanted group.
             if self.wanted_group is None or entry.group == self.wanted_group:
                 self._keep(entry)
             self._batch_entries.append(entry)
@@ -216,10 +216,10 @@ class Fates(Observer):
                 self.decide(newest_values.pop(key), fate, by, has_same_key=has_same_key)
 
     def decide(self, entry: RecordFate, fate: Fate, by: int, *, has_same_key: bool = True) -> None:
-        """Set the fate of a record. A later record can still change the fate.
+        """Set the fate of a record. The fate can change again, for example from WINS to SUPERSEDED.
 
-        `by` is the offset of the later record that decides the fate. `has_same_key` says whether this later record has
-        the same key. If so, the log cleaner removes the earlier record.
+        `by` is the offset of the record that decides the fate. `has_same_key` says whether both records have the same
+        key, so that the log cleaner removes the earlier record. Only the subclass `Stats` (stats.py) uses this.
         """
         entry.fate = fate
         entry.by = by

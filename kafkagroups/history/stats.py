@@ -5,7 +5,7 @@
 - The bytes of a batch on disk, including its header, are divided among its records in proportion to the records' sizes.
   So the bytes of all rows add up to the bytes of the partition.
 - A row counts the records of one group, topic, record type or partition. Markers, unknown record types and empty
-  batches belong to no group. These records are counted in a row named null.
+  batches belong to no group. A row named null counts them.
 
 The last stable offset is the first offset of the oldest open transaction. Consumers with `read_committed` and the log
 cleaner stop at this offset. The cleaner also never cleans the active segment, i.e. the last segment. `freed_bytes`
@@ -77,7 +77,7 @@ class PartitionStats(Count):
 
     `segments` and `batches` are counts. The timestamps are the smallest and the largest timestamp of the records; None
     if no record has a timestamp. `next_offset` is the offset after the last batch. `uncleanable_bytes` counts the bytes
-    that the cleaner may not clean now. `freed_bytes` estimates how many of the other bytes a pass of the cleaner would
+    that the cleaner cannot clean now. `freed_bytes` estimates how many of the other bytes a pass of the cleaner would
     free. `written_by` names the Kafka versions that can have written the records.
     """
 
@@ -116,10 +116,11 @@ def count_logs(
 class Stats(Fates):
     """The statistics of logs. An entry is the RecordFate of one record.
 
-    `by` is one of ROW_KINDS. `rows` has a Count for each group, topic, record type or partition, as `by` says. The key
-    None of `rows` means no group or topic. `partitions` has a PartitionStats for each partition. `problems` describe
-    the partitions that are damaged or whose load fails. To use this class, load logs with this observer. Then call
-    `settle`, then `finish`. To save memory, the observer keeps only the entries of records that may still be live.
+    `by` is one of ROW_KINDS. `rows` has a Count for each group, topic, record type or partition, as `by` says. The row
+    None counts the records that have no such value, for example markers. `partitions` has a PartitionStats for each
+    partition. `problems` describe the partitions that are damaged or whose load fails. To use this class, load logs
+    with this observer. Then call `settle`, then `finish`. To save memory, the observer keeps only the entries of
+    records that may still be live.
     """
 
     def __init__(self, dialect: Dialect, by: str = "group") -> None:
@@ -137,10 +138,10 @@ class Stats(Fates):
         self._segment_bases: dict[int | None, list[int]] = {}
         """The base offsets of each partition's segments, in the same order."""
         self._replaced_bytes: dict[int | None, Counter[tuple[str, int]]] = {}
-        """The number of bytes of records whose key has a newer record, for each partition.
+        """For each partition, the number of bytes of older records: a newer record has the same key.
 
-        A key of the counter is a pair: the segment file of the older record, and the base offset of the newer record's
-        segment.
+        The Counter has a number for each pair of the older record's segment file and the base offset of the newer
+        record's segment.
         """
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kafkagroups.errors import BadBytes
-from kafkagroups.groups.map_orders import SCALA_2_13
+from kafkagroups.groups.map_orders import FIRST_WITH_SCALA_2_13
 from kafkagroups.kafka_tools.classic_member_order import order_members_as_tool
 from kafkagroups.kafka_tools.dump_json import drop_unknown_tags
 from kafkagroups.kafka_tools.jvm import ToolCrashed, Version, format_json, format_nullable, format_option
@@ -121,7 +121,7 @@ def _format_group(group: str, value: GroupMetadataValue, value_version: int | No
             f"sessionTimeoutMs={member.session_timeout}, rebalanceTimeoutMs={rebalance_timeout}, "
             f"supportedProtocols=List({format_nullable(value.protocol)}){suffix})"
         )
-    map_name = "HashMap" if kafka >= SCALA_2_13 else "Map"
+    map_name = "HashMap" if kafka >= FIRST_WITH_SCALA_2_13 else "Map"
     member_map = f"{map_name}({', '.join(members)})"
     if kafka < (0, 11):
         type_text = protocol_type if kafka >= (0, 10, 1) else value.protocol_type

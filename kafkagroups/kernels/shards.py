@@ -96,7 +96,7 @@ def _replay_classic(shard: ClassicShard, other_records: Sequence[OtherRecord]) -
     """Replay the other records. Groups that have only commits are created later, in the cache (loading/caches.py)."""
     for other_record in other_records:
         if other_record.plain_group_id is None:
-            record, group_id = shard.decode(_to_log_record(other_record))
+            record, group_id = shard.decode_record(_to_log_record(other_record))
             shard.replay_group(other_record.offset, record, group_id)
             continue
         _replay_plain(shard, other_record.plain_group_id, other_record)
@@ -119,7 +119,7 @@ def _replay_new(
         if other_record.plain_group_id is not None:
             steps.append(_Step(other_record.offset, other_record, other_record.plain_group_id))
         else:
-            steps.append(_Step(other_record.offset, *shard.decode(_to_log_record(other_record))))
+            steps.append(_Step(other_record.offset, *shard.decode_record(_to_log_record(other_record))))
     # A record of a consumer, share or streams group has another effect if an earlier commit has created a group with
     # this id. So the commits of these groups are replayed between the other records, in the order of the log.
     modern_ids = {

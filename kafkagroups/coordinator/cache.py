@@ -122,7 +122,7 @@ class GroupCache:
 
         The call is ignored if this broker already owns the partition, or if `epoch` is older than the partition's
         newest coordinator epoch. If the load fails, the broker owns the partition anyway, as in Kafka. The cache then
-        contains the same groups as a broker's cache after the same error (`ClassicCache.add`).
+        contains the same groups as a broker's cache after the same error (`ClassicCache.add` in loading/caches.py).
         """
         if not self._accept_epoch(partition, epoch) or partition in self.owned:
             return

@@ -62,7 +62,7 @@ logger = logging.getLogger("kafkagroups.coordinator")
 
 
 class GroupCoordinator:
-    """One broker's classic group coordinator. Call `elect` for its partitions first, or use `start_broker`.
+    """One broker's classic group coordinator. Call `elect` for its partitions first, or use `start_broker` (start.py).
 
     Every method raises UsageError, and changes nothing, if an argument has a value that no request can contain
     (request_fields.py).
@@ -86,8 +86,8 @@ class GroupCoordinator:
         operation.
     verify
         A function that replaces the transaction coordinator: it returns NONE if a transaction includes a partition of
-        the offsets topic, otherwise an error. The function is called only with the rules of Kafka 3.6 or later, because
-        older brokers do not verify transactions.
+        the offsets topic, otherwise an error. If `settings.kafka` is older than 3.6, the function is not called,
+        because older brokers do not verify transactions.
     zookeeper
         The offsets that OffsetCommit requests of version 0 have stored in ZooKeeper. The keys are (group id, topic,
         partition). None: no offsets are stored yet.
@@ -391,8 +391,8 @@ class GroupCoordinator:
         -------
         ResponseFuture[CommitErrors]
             The errors of `offset_commit`. If the commit contains no member (generation -1, member id ""), the member is
-            not checked. Since Kafka 3.6 also an error of `verify` if the transaction does not exist or is not open, for
-            example INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE.
+            not checked. Since Kafka 3.6 the error can also come from `verify`: if the transaction does not exist or is
+            not open, for example INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE.
 
         Notes
         -----

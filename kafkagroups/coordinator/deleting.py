@@ -1,8 +1,9 @@
 """DeleteGroups, OffsetDelete, and the deletion of offsets that expire or lose their topic.
 
 A tombstone is a record without a value. It deletes the earlier records with the same key. A deletion appends one batch
-of tombstones for each group (GroupMetadataManager.cleanupGroupMetadata).
-Source: GroupCoordinator.handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions (3.9).
+of tombstones for each group.
+Source: GroupCoordinator.handleDeleteGroups, handleDeleteOffsets, handleDeletedPartitions (3.9);
+GroupMetadataManager.cleanupGroupMetadata (3.9).
 """
 
 from __future__ import annotations

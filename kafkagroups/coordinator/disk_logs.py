@@ -39,7 +39,7 @@ class DiskLogs:
         The codec of appended batches. Transaction markers are never compressed.
     fences_producers
         Whether an append is refused if its producer epoch is older than the producer's newest epoch in the partition.
-        `open_logs` sets this to `Settings.fences_producers`.
+        `open_logs` (start.py) sets this to `Settings.fences_producers`.
     max_message_bytes
         The size of the largest accepted batch, in bytes. A larger batch is refused with MESSAGE_TOO_LARGE.
     segment_bytes
@@ -93,8 +93,8 @@ class DiskLogs:
     ) -> int:
         """Append the marker of a transaction, the record that ends the transaction. Return the marker's offset.
 
-        `commits` says whether the marker commits or aborts the transaction. `timestamp` is in ms since the epoch.
-        `epoch` is the epoch of the transaction coordinator.
+        `commits` says whether the marker commits or aborts the transaction. `timestamp` is in ms since 1970. `epoch` is
+        the epoch of the transaction coordinator, which the marker's value contains. It is not the producer's epoch.
         """
         key = encode_control_key(ControlType.COMMIT if commits else ControlType.ABORT)
         batch = NewBatch(

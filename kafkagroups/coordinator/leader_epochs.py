@@ -34,7 +34,8 @@ def offset_for_leader_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epo
     Returns
     -------
     tuple[int, int]
-        The leader epoch, and the offset after its last record. (-1, -1) if `epoch` is -1 or above the log's epochs.
+        The leader epoch, and the offset after its last record. (-1, -1) if `epoch` is -1 or above the log's epochs. If
+        all epochs in the log are above `epoch`: `epoch` and the first offset of the log's first epoch.
 
     Examples
     --------

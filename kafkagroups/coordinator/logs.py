@@ -1,7 +1,7 @@
 """The interface of the log that a coordinator appends to, and a log that delays its answers.
 
 A broker answers an append when all replicas have the batch (acks=all), or when the append has failed. The answer is
-therefore passed to a callback, now or later. The class in disk_logs.py writes files.
+therefore passed to a callback, now or later. `DiskLogs` (disk_logs.py) writes the batches to files.
 Source: ReplicaManager.appendRecords (3.9).
 """
 

@@ -1,7 +1,8 @@
 """The operations on cache and log: store, fetch and delete group records and offsets.
 
-A change that must survive a crash is first appended to the log and then made in the cache. Each change therefore has
-three steps: a commit is stored as pending, the batch is appended, and a callback completes or drops the change.
+A change that must survive a crash is first appended to the log and then made in the cache. A commit therefore has three
+steps: its offsets are stored as pending, the batch is appended, and a callback completes or drops the pending offsets.
+A tombstone is a record without a value: it deletes the earlier records with the same key.
 All records of a group are in one partition, and only one thread changes the group (in Kafka, the thread that has the
 group's lock). The order of the records is therefore the order of the changes.
 Source: GroupMetadataManager.scala (3.9; tag 1.0.1 where the version matters).
@@ -71,8 +72,8 @@ class GroupMetadataManager(GroupCache):
         """Store a commit as pending, append its records as one batch, and call `complete` when the append is answered.
 
         If the append succeeds, the offsets become committed offsets in the cache. In a transaction, they stay pending
-        until the marker is written. `producer_id` is -1 if the commit is not in a transaction. `complete` receives an
-        error for each partition:
+        until the transaction's marker is written. `producer_id` is -1 if the commit is not in a transaction. `complete`
+        receives an error for each partition:
 
         - OFFSET_METADATA_TOO_LARGE if the metadata exceeds the limit, counted in UTF-16 units. The other offsets are
           written.

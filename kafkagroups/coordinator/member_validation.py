@@ -2,8 +2,8 @@
 
 A static member has an instance id, which the client sets (KIP-345). A dynamic member has no instance id. A member is
 fenced if another member has its instance id.
-Source: GroupCoordinator.validateCurrentMember, validateOffsetCommit (3.9); doCommitOffsets, doTxnCommitOffsets (2.8.2,
-1.0.1).
+Source: GroupCoordinator.validateCurrentMember, validateOffsetCommit (3.9); doCommitOffsets, doTxnCommitOffsets (tags
+2.8.2 and 1.0.1).
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class MemberValidator:
         """Return NONE if the request comes from a member of the group, otherwise the error.
 
         The error is FENCED_INSTANCE_ID if another member has the instance id. The error is UNKNOWN_MEMBER_ID if no
-        member has the member id or the instance id. Up to 2.8 an unused instance id is an error only in JoinGroup.
+        member has the member id, and also if no member has the instance id. Up to 2.8 an unused instance id is an error
+        only in JoinGroup.
         """
         if instance_id is not None:
             if _is_fenced(group, member_id, instance_id):
@@ -79,8 +80,10 @@ class MemberValidator:
         """Return NONE if the transactional commit is accepted, otherwise the error.
 
         A transactional commit does not have to contain a member (generation below 0, member id ""). If the commit
-        contains a member, the member is checked since 2.5 (KIP-447). Before 2.5 the member is ignored. However, a
-        commit without a producer (`producer_id` -1) is checked like a commit of a client that is not a member.
+        contains a member, the member is checked since 2.5 (KIP-447).
+
+        Before 2.5 the member is ignored. A commit with a producer is accepted. A commit without a producer
+        (`producer_id` -1) is checked like a commit of a client that is not a member.
         """
         if group.state is ClassicState.DEAD:
             return self.choose_dead_group_error()

@@ -124,7 +124,7 @@ class MemberRequests:
 def _check_protocol(group: ClassicGroup, protocol_type: str | None, protocol: str | None) -> Errors:
     """Return an error if the member's protocol is not the group's protocol, or if the members must join again.
 
-    Since KIP-559 a SyncGroup contains the protocol type and the protocol. None: the request does not contain the field.
+    Since KIP-559 a SyncGroup contains the protocol type and the protocol. A field that is not in the request is None.
     """
     has_other_type = protocol_type is not None and protocol_type != group.protocol_type
     has_other_protocol = protocol is not None and protocol != group.protocol

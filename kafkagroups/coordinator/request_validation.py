@@ -1,6 +1,6 @@
 """The checks before every request: authorization, the group id, and the group's partition.
 
-    the client may not use the group or topic    GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
+    the client is not authorized                 GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED
     the group id is invalid                      INVALID_GROUP_ID
     the coordinator is not running               COORDINATOR_NOT_AVAILABLE
     the group's partition is being loaded        COORDINATOR_LOAD_IN_PROGRESS
@@ -84,7 +84,7 @@ class RequestValidator:
         return Errors.NONE if self.manager.is_local(group_id) else Errors.NOT_COORDINATOR
 
     def find_refused_partitions(self, partitions: Iterable[TopicPartition]) -> CommitErrors:
-        """Return an error for each partition that does not exist or that the client may not read.
+        """Return an error for each partition that does not exist, or that the client is not authorized to read.
 
         Up to 1.1 Kafka checks whether the topic exists, but does not check the partition number.
         """

@@ -36,7 +36,7 @@ class Sessions:
         """Remove the member, unless the member is already removed or waits for a response.
 
         A member that waits for a response sends no heartbeats, but its connection is open, so the member counts as
-        alive. A new member is removed even while it waits. Its timer limits this wait (NEW_MEMBER_JOIN_TIMEOUT_MS).
+        alive. A new member is removed even while it waits. Its timer limits this wait (rebalance.py).
         """
         is_removed = group.state is ClassicState.DEAD or group.members.get(member.member_id) is not member
         is_alive = member.is_waiting and not member.is_new

@@ -3,8 +3,8 @@
 The checks are: may the client commit, do the topics exist, is the client a member of the group? After the checks the
 manager (manager.py) appends the offsets to the log and stores the offsets in the cache. Only version 0 of OffsetCommit
 stores offsets in ZooKeeper.
-Source: KafkaApis.handleOffsetCommitRequest, handleTxnOffsetCommitRequest, GroupCoordinator.handleCommitOffsets,
-handleTxnCommitOffsets (3.9; tags 2.8.2 and 1.0.1).
+Source: KafkaApis.handleOffsetCommitRequest, handleTxnOffsetCommitRequest (3.9; tags 2.8.2 and 1.0.1);
+GroupCoordinator.handleCommitOffsets, handleTxnCommitOffsets (3.9; tags 2.8.2 and 1.0.1).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def verify_all(transactional_id: str, producer_id: int, producer_epoch: int, par
 class CommitRequests:
     """The commits of all groups.
 
-    `verify` replaces the transaction coordinator. The function is called only with the rules of Kafka 3.6 or later,
-    because older brokers do not verify transactions.
+    `verify` replaces the transaction coordinator. If the coordinator follows the rules of a Kafka version before 3.6,
+    the function is not called, because these brokers do not verify transactions.
     """
 
     def __init__(

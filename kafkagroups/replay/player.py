@@ -1,8 +1,9 @@
 """The replay of a recorded conversation: its requests and restarts, at their recorded times.
 
-Timers that are due run before the next request. The decisions of other parts of the broker come from the recording:
-the ids of transactional producers, the time of each transaction marker, the topics, and the ids of new members. No
-request says when the broker deleted expired offsets. The replay reads this time from the recorded appends to the log.
+Timers that are due run before the next request. The recording decides what a request does not contain: the ids of
+transactional producers, the time of each transaction marker (the record that ends a transaction), the topics, and the
+ids of new members. No request says when the broker deleted expired offsets. The replay reads this time from the
+recorded appends to the log.
 
 Simpler than Kafka: if a client closes its connection, only the responses to this client are lost.
 """

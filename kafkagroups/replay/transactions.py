@@ -44,7 +44,7 @@ class Transactions:
     def init_producer_id(self, request: Json, response: Json) -> None:
         """Handle an InitProducerId: store the producer id and its new epoch, with an empty transaction.
 
-        If the previous transaction is still open, it is aborted by a marker in the recording.
+        If the previous transaction is still open, the recording contains a marker that aborts it.
         """
         transaction = Transaction(response["producerId"], response["producerEpoch"])
         if response["errorCode"] == Errors.NONE and request["transactionalId"] is not None:
@@ -55,6 +55,7 @@ class Transactions:
         transaction = self.by_id.get(request["transactionalId"])
         if response["errorCode"] == Errors.NONE and transaction:
             if transaction.is_ending:
+                # The client has sent EndTxn, so a broker accepts the offsets only in the next transaction.
                 transaction.partitions.clear()
             transaction.is_ending = False
             transaction.partitions.add(self.partition_for(request["groupId"]))

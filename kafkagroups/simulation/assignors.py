@@ -10,8 +10,7 @@ The members are ordered as in Kafka: first static members by instance id, then d
 `range_assignor` and `round_robin_assignor` return the same assignment as Kafka. `sticky_assignor` returns an assignment
 that is as even as Kafka's. If several assignments are equally even, Kafka may choose another assignment.
 Simpler than Kafka: the racks of brokers and clients have no influence.
-Source: RangeAssignor.java, RoundRobinAssignor.java, AbstractPartitionAssignor.MemberInfo, AbstractStickyAssignor.java,
-all of 3.9.
+Source: RangeAssignor, RoundRobinAssignor, AbstractPartitionAssignor.MemberInfo, AbstractStickyAssignor (all in 3.9).
 """
 
 from __future__ import annotations
@@ -45,7 +44,10 @@ Its first argument is the members. Its second argument is the partition count of
 
 
 def range_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
-    """Assign consecutive partitions of each topic to each member. `topics` has the partition count of each topic."""
+    """Assign consecutive partitions of each topic to each member. `topics` has the partition count of each topic.
+
+    The readers of a topic are the ids of the members that subscribe to the topic.
+    """
     ordered_members = _order_members(members)
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
     for topic in sorted(topics, key=_java_sort_key):
@@ -64,7 +66,7 @@ def round_robin_assignor(members: Iterable[Subscriber], topics: Mapping[str, int
     ordered_members = _order_members(members)
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
     turns = cycle(ordered_members)
-    for partition in _list_partitions(ordered_members, topics):
+    for partition in _list_subscribed_partitions(ordered_members, topics):
         reader = next(member for member in turns if partition.topic in member.topics)
         assigned[reader.member_id].append(partition)
     return assigned
@@ -81,7 +83,7 @@ def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) ->
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
     readers = {
         partition: [member.member_id for member in ordered_members if partition.topic in member.topics]
-        for partition in _list_partitions(ordered_members, topics)
+        for partition in _list_subscribed_partitions(ordered_members, topics)
     }
     owner: dict[TopicPartition, str] = {}
     for member in ordered_members:
@@ -89,7 +91,7 @@ def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) ->
             if member.member_id in readers.get(partition, ()):
                 owner.setdefault(partition, member.member_id)
 
-    def find_smallest_reader(partition: TopicPartition) -> str:
+    def find_least_loaded_reader(partition: TopicPartition) -> str:
         """Return the id of the member with the fewest partitions, among the members that subscribe to the topic."""
         return min(readers[partition], key=lambda reader: len(assigned[reader]))
 
@@ -98,19 +100,19 @@ def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) ->
             assigned[owner[partition]].append(partition)
     for partition in readers:
         if partition not in owner:
-            owner[partition] = find_smallest_reader(partition)
+            owner[partition] = find_least_loaded_reader(partition)
             assigned[owner[partition]].append(partition)
     while True:
         # The gain of a move is the old owner's number of partitions minus the new owner's number of partitions. A move
         # makes the result more even only if its gain is 2 or more. Make the move with the largest gain first.
         gains = {
-            partition: len(assigned[owner[partition]]) - len(assigned[find_smallest_reader(partition)])
+            partition: len(assigned[owner[partition]]) - len(assigned[find_least_loaded_reader(partition)])
             for partition in readers
         }
         moved = max(gains, key=lambda partition: (gains[partition], len(assigned[owner[partition]])), default=None)
         if moved is None or gains[moved] < 2:
             break
-        new_owner = find_smallest_reader(moved)
+        new_owner = find_least_loaded_reader(moved)
         assigned[owner[moved]].remove(moved)
         assigned[new_owner].append(moved)
         owner[moved] = new_owner
@@ -133,7 +135,7 @@ def _order_members(members: Iterable[Subscriber]) -> list[Subscriber]:
     return sorted(members, key=sort_key)
 
 
-def _list_partitions(members: Iterable[Subscriber], topics: Mapping[str, int]) -> list[TopicPartition]:
+def _list_subscribed_partitions(members: Iterable[Subscriber], topics: Mapping[str, int]) -> list[TopicPartition]:
     subscribed = {topic for member in members for topic in member.topics if topic in topics}
     return [
         TopicPartition(topic, number)

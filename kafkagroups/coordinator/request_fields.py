@@ -4,7 +4,8 @@ Each field of a request has a type of Kafka's request schemas. A caller of the c
 not fit, for example a producer epoch of 40,000. `check_fields` refuses such a value before the coordinator changes
 anything.
 
-    text                                UTF-8 of at most 32767 bytes. Half of a surrogate pair has no UTF-8
+    text                                at most 32767 bytes in UTF-8. Half of a surrogate pair is refused, because it
+                                        cannot be written in UTF-8
     producer epoch                      int16
     offset, producer id, timestamp,     int64
     retention time
@@ -28,7 +29,7 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.records.wire import INT32, INT64, MAX_STRING
 
 MEMBER_ID_SUFFIX_BYTES = 37
-"""The bytes that a broker appends to a client id or an instance id to make a member id: a hyphen and a UUID."""
+"""The number of bytes that a broker appends to a client id or an instance id for a member id: a hyphen and a UUID."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,7 +39,7 @@ class FieldType(Protocol):
     """The type of a field. The integer types in records/wire.py are field types, too."""
 
     def check(self, value: Any) -> Any:
-        """Return the value, or a list for an iterator. Raises UsageError if no request can contain the value."""
+        """Return the value. An iterator becomes a list. Raises UsageError if no request can contain the value."""
 
 
 def check_fields(**types: FieldType) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -155,7 +156,7 @@ class LeavingMember:
         return checked
 
 
-class Protocols:
+class ProtocolList:
     """Pairs of a protocol's name and the member's metadata. A broker fails if two pairs have the same name."""
 
     def check(self, value: Iterable[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
@@ -175,7 +176,7 @@ def _refuse_type(expected: str, value: Any) -> UsageError:
 
 TEXT = Text(MAX_STRING)
 CLIENT_TEXT = Text(MAX_STRING - MEMBER_ID_SUFFIX_BYTES)
-"""A client id or an instance id. The member id that begins with it is a text, too."""
+"""A client id or an instance id. It is short enough that the member id that begins with it is a TEXT."""
 NULLABLE_TEXT = Nullable(TEXT)
 RAW_BYTES = RawBytes()
 PARTITION = ObjectOf(TopicPartition, {"topic": TEXT, "partition": INT32})
@@ -185,5 +186,5 @@ COMMITS = MappingOf(
     ObjectOf(OffsetCommit, {"offset": INT64, "metadata": NULLABLE_TEXT, "leader_epoch": INT32, "timestamp": INT64}),
 )
 LEAVING_MEMBERS = ListOf(LeavingMember())
-PROTOCOLS = Protocols()
+PROTOCOLS = ProtocolList()
 _IDENTITY = ObjectOf(MemberIdentity, {"member_id": TEXT, "group_instance_id": NULLABLE_TEXT})

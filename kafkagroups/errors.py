@@ -79,10 +79,10 @@ class BadBytes(KafkagroupsError):
         self.field = field
 
     def __str__(self) -> str:
-        return _locate(self.reason, self.file, self.offset, self.position, self.field)
+        return _format_error(self.reason, self.file, self.offset, self.position, self.field)
 
 
-def _locate(reason: str, file: str | None, offset: int | None, position: int | None, field: str | None) -> str:
+def _format_error(reason: str, file: str | None, offset: int | None, position: int | None, field: str | None) -> str:
     """Return the text of an error: its location (file, Kafka offset, byte position, field), then its reason."""
     labeled_values = (("", file), ("offset ", offset), ("byte ", position), ("", field))
     location = ", ".join(f"{label}{value}" for label, value in labeled_values if value is not None)
@@ -108,7 +108,7 @@ class Deviation:
     reason: str
 
     def __str__(self) -> str:
-        return _locate(self.reason, None, None, self.position, self.field)
+        return _format_error(self.reason, None, None, self.position, self.field)
 
 
 class InvalidRecord(BadBytes):

@@ -13,8 +13,8 @@ import re
 
 from kafkagroups.errors import InvalidRecord
 
-# The message of the first exception, by the kind of problem. InvalidRecord.cause (errors.py) is a tuple that begins with
-# this kind. Numbers follow: {0} is the first number, {1} is the second. {field} is the name of the field.
+# The message of the first exception, by the kind of problem. InvalidRecord.cause (errors.py) is a tuple that begins
+# with this kind. Numbers follow: {0} is the first number, {1} is the second. {field} is the name of the field.
 _MESSAGES = {
     "null": "non-nullable field {field} was serialized as null",
     "length": "string field {field} had invalid length {0}",

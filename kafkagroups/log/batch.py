@@ -28,8 +28,8 @@ NO_TIMESTAMP = -1
 
 MAX_RECORDS = 2**20
 RECORD_BYTES = 256
-"""A compressed batch may have MAX_RECORDS records, or one per RECORD_BYTES bytes of the limit if these are more. Each
-record needs about RECORD_BYTES bytes of memory, no matter how short it is."""
+"""These numbers limit the records of a compressed batch: it may have MAX_RECORDS records, or `max_batch_bytes` /
+RECORD_BYTES records if this is more. Even a short record needs about RECORD_BYTES bytes of memory."""
 
 
 class LogRecord(NamedTuple):
@@ -69,7 +69,7 @@ class Batch:
 
     In magic 2, `payload` contains the bytes of the records, which are compressed with the codec in `attributes`. In
     magic 0 and 1, `payload` is the whole message. The functions `decompress_content` and `parse_records` return the
-    `content` and the `records` of a batch. `max_batch_bytes` is the limit of the decompressed content.
+    `content` and the `records` of a batch. `max_batch_bytes` is the limit of the decompressed content, in bytes.
 
     Magic 0 and 1 do not have the fields producer_id, producer_epoch, base_sequence, base_timestamp and
     partition_leader_epoch. These fields are then -1.
@@ -139,7 +139,7 @@ class Batch:
         try:
             return self.decompress_content(self)
         except InvalidLog as error:
-            raise self._locate(error) from None
+            raise self._add_location(error) from None
 
     @cached_property
     def records(self) -> tuple[LogRecord, ...]:
@@ -147,12 +147,12 @@ class Batch:
         try:
             return self.parse_records(self)
         except InvalidLog as error:
-            raise self._locate(error) from None
+            raise self._add_location(error) from None
 
     def check_size(self) -> None:
         """Raise BatchTooLarge if the records need more memory than `max_batch_bytes` allows.
 
-        If the records cannot be decompressed for another reason, the reader of the records gets the error.
+        If the records cannot be decompressed for another reason, nothing is raised here: `records` raises that error.
         """
         if not self.attributes & CODEC or self.count <= 0:
             return
@@ -164,14 +164,14 @@ class Batch:
         except InvalidLog:
             pass
 
-    def refuse_record_count(self, count: int) -> BatchTooLarge:
+    def make_record_count_error(self, count: int) -> BatchTooLarge:
         """Return the error of a compressed batch that has `count` records, more than `max_records`."""
         return BatchTooLarge(
             f"this compressed batch has {count} records, more than {self.max_records}; to read it, raise "
             "--max-batch-bytes (max_batch_bytes in Python and Spark)"
         )
 
-    def _locate(self, error: InvalidLog) -> InvalidLog:
+    def _add_location(self, error: InvalidLog) -> InvalidLog:
         """Add the batch's location to an error. Return the same error."""
         error.file = self.file
         error.position = self.position

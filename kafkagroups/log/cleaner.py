@@ -19,15 +19,16 @@ segment (the last segment of the log). The next pass begins after the last offse
   newest epoch of an active producer, and the producer has no data in this epoch. The last batch below the first
   uncleanable offset always stays.
 - Bytes: a batch that loses no record is copied byte for byte. A rewritten batch keeps its offsets, producer, sequence,
-  leader epoch, codec and timestamp type. The base timestamp of a rewritten batch is the delete horizon, or the
-  timestamp of the first record. An empty batch has no codec, no delete horizon and no base timestamp.
+  leader epoch, codec and timestamp type. The base timestamp of a rewritten batch is the delete horizon. If the batch
+  has no delete horizon, it is the timestamp of the first record. An empty batch has no codec, no delete horizon and no
+  base timestamp.
 - Old formats: messages of magic 0 and 1 (before Kafka 0.11) become batches of magic 2. The base offset of such a batch
   is the offset of the first record that stays.
 - Records without a key are removed. Records after the last offset of the map stay, except aborted data.
 
 Simpler than Kafka: there are no index files, so the size limits of index files do not apply. A segment is not split,
 even if the difference between its offsets does not fit into an int32.
-Source: Cleaner.java, LogToClean.java, MemoryRecords.filterTo (4.3.1).
+Source (4.3.1): Cleaner.java; LogToClean.java; MemoryRecords.filterTo.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ class CleanerConfig:
     first_dirty
         The Kafka offset where the dirty part begins. None means the start of the log.
     first_uncleanable
-        The Kafka offset where the dirty part ends. None means the highest offset that Kafka allows (`read_log`).
+        The Kafka offset where the dirty part ends. None means the highest offset that Kafka allows
+        (`read_log`, log_to_clean.py).
     segment_bytes
         The largest number of bytes of the segments that become one segment.
     map_entries

@@ -9,7 +9,7 @@ block.
 
 A few bytes can be the compressed form of gigabytes. So `decompress` has a limit: it never uses much more memory than
 twice the limit.
-Source: Compression.java, Lz4BlockInputStream.java (4.3.1), snappy-java's SnappyInputStream.
+Source: Compression.java (4.3.1); Lz4BlockInputStream.java (4.3.1); snappy-java's SnappyInputStream.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MiB), and these batches have at most a few MiB when they are decompressed."""
 
 
 class CompressionType(IntEnum):
-    """The lowest three bits of a batch's attributes."""
+    """A codec. Its number is in the lowest three bits of a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -47,20 +47,20 @@ _LZ4_UNCOMPRESSED_BIT = 0x80000000
 _LZ4_BLOCK_BYTES = 64 * 1024
 """The number of uncompressed bytes in each lz4 block that Kafka writes."""
 _LZ4_HEADER = bytes.fromhex("04224d18604082")
-"""The header of an lz4 frame with independent blocks of 64 KiB. Neither a block nor the content has a checksum."""
+"""The header of an lz4 frame with independent blocks of 64 KiB. The blocks and the content have no checksums."""
 _GZIP_MAGIC = b"\x1f\x8b"
 """The first bytes of a gzip member."""
 _GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
 """The header of a gzip member (one compressed stream) with no name, no time and an unknown operating system."""
-_GZIP_MAGIC = b"\x1f\x8b"
 _FIRST_PIECE_BYTES = 4096
 """The number of compressed bytes with which the decompression of a gzip member begins."""
 _LIKELY_RATIO = 8
-"""The first buffer for decompressed bytes has this many bytes for each compressed byte."""
+"""The first buffer for decompressed bytes has this many bytes for each compressed byte, and _EXTRA_BYTES more."""
+_EXTRA_BYTES = 4096
 _BUFFER_GROWTH = 4
 """Growth factor of a buffer that is too small for the decompressed bytes."""
 _END_MARK = os.urandom(16)
-"""The bytes after the end of such a buffer. They change if the decompressed bytes do not fit into the buffer."""
+"""The bytes after the end of a buffer. They change if the decompressed bytes do not fit into the buffer."""
 _int32 = struct.Struct(">i")
 _uint32_le = struct.Struct("<I")
 
@@ -93,7 +93,7 @@ def decompress(codec: CompressionType, data: bytes, max_bytes: int = MAX_BATCH_B
     return data
 
 
-def refuse_size(max_bytes: int) -> BatchTooLarge:
+def make_size_error(max_bytes: int) -> BatchTooLarge:
     """Return the error of data that has more than `max_bytes` bytes when it is decompressed."""
     return BatchTooLarge(
         f"this batch has more than {max_bytes} bytes when it is decompressed; to read it, raise --max-batch-bytes "
@@ -140,10 +140,10 @@ def _decompress_into_buffer(codec: ModuleType, data: bytes, max_bytes: int) -> b
     cramjam writes into a buffer, and fails if the buffer is too small. So the buffer starts small, and grows up to
     `max_bytes`.
     """
-    size = min(_LIKELY_RATIO * len(data) + _FIRST_PIECE_BYTES, max_bytes)
+    size = min(_LIKELY_RATIO * len(data) + _EXTRA_BYTES, max_bytes)
     while (content := _decompress_if_it_fits(codec, data, size)) is None:
         if size == max_bytes:
-            raise refuse_size(max_bytes)
+            raise make_size_error(max_bytes)
         size = min(_BUFFER_GROWTH * size, max_bytes)
     return content
 
@@ -177,7 +177,7 @@ def _decompress_gzip(data: bytes, max_bytes: int) -> bytes:
 def _decompress_gzip_member(data: bytes, position: int, out: bytearray, max_bytes: int) -> int:
     """Decompress the member at a position, append its content to `out`, and return the position after the member.
 
-    zlib copies the bytes that it was given after the end of a member. So it is given small pieces first: otherwise
+    If zlib gets more bytes than the member has, it copies the other bytes. So the first pieces are small. Otherwise,
     many small members would take quadratic time.
     """
     member = zlib.decompressobj(16 + zlib.MAX_WBITS)  # In zlib, adding 16 means data with a gzip header.
@@ -190,7 +190,7 @@ def _decompress_gzip_member(data: bytes, position: int, out: bytearray, max_byte
         piece_bytes *= 2
         out += member.decompress(piece, max_bytes + 1 - len(out))
         if len(out) > max_bytes:
-            raise refuse_size(max_bytes)
+            raise make_size_error(max_bytes)
     return position - len(member.unused_data)
 
 
@@ -216,10 +216,10 @@ def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
 def _decompress_snappy_block(block: bytes, bytes_left: int, max_bytes: int) -> bytes:
     """Decompress a raw block. It begins with its decompressed size, which is checked before memory is allocated.
 
-    `bytes_left` is what the other blocks have left of `max_bytes`.
+    The other blocks have already used a part of `max_bytes`, and `bytes_left` is the rest.
     """
     if cramjam.snappy.decompress_raw_len(block) > bytes_left:
-        raise refuse_size(max_bytes)
+        raise make_size_error(max_bytes)
     return bytes(cramjam.snappy.decompress_raw(block))
 
 
@@ -264,4 +264,4 @@ def _decompress_lz4_blocks(data: bytes, max_bytes: int) -> bytes:
             written = cramjam.lz4.decompress_block_into(block, buffer, output_len=max_block_bytes)
             out += memoryview(buffer)[:written]
         if len(out) > max_bytes:
-            raise refuse_size(max_bytes)
+            raise make_size_error(max_bytes)

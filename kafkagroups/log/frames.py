@@ -10,7 +10,7 @@ Kafka offset of the message, or of the last message in a compressed wrapper. Thi
 batches.py does.
 
 In this module, a position is an index into the data, in bytes. An offset is a Kafka offset.
-Source: FileLogInputStream.java, ByteBufferLogInputStream.java, Records.java (4.3.1).
+Source (4.3.1): FileLogInputStream.java; ByteBufferLogInputStream.java; Records.java.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def to_int64(value: int) -> int:
 def find_frames(data: BytesLike, position: int = 0, *, any_magic: bool = False) -> Iterator[Frame]:
     """Yield the frames of a segment's bytes from a position on.
 
-    The iteration ends at the first frame that is not whole, so only the last frame can be of this kind. If `any_magic`
+    The iteration ends after the first frame that is not whole. If `any_magic`
     is True, every magic is accepted, as in Kafka's reader of the messages inside a compressed wrapper.
     """
     while position < len(data):
@@ -169,8 +169,8 @@ def read_frames(file: RawIOBase, position: int = 0) -> Iterator[tuple[Frame, byt
     """Yield the frames of a file as `find_frames` does, each with its bytes. The file is read in pieces.
 
     `position` is the current position in the file, in bytes from its start. The positions in the frames count from the
-    start of the file, too. The file is not mapped into memory, because the operating system ends a process if another
-    process truncates a file that it has mapped.
+    start of the file, too. The file is not mapped into memory. If another process truncated a mapped file, the system
+    would end the process that reads it.
     """
     data = b""
     bytes_to_read = _PIECE_BYTES

@@ -2,7 +2,7 @@
 
 A pass is one run of the cleaner over a log (cleaner.py). The dirty part of a log has not been cleaned by earlier
 passes. The base offset of a segment is the Kafka offset in its file name. All offsets in this module are Kafka offsets.
-Source: LogToClean.java, LogCleanerManager.java, Cleaner.groupSegmentsBySize (4.3.1).
+Source (4.3.1): LogToClean.java; LogCleanerManager.java; Cleaner.groupSegmentsBySize.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, r
     """Read the whole log. Return its segments and producers, and the offsets that the pass cleans.
 
     If `first_dirty` is None or outside the log, the whole log is dirty. If `first_uncleanable` is None, the pass stops
-    at the active segment or at the first open transaction, whichever comes first. In the result, `first_uncleanable` is
-    the base offset of the segment that contains this limit.
+    at the active segment or at the first open transaction, whichever comes first. A segment is cleaned as a whole or
+    not at all. So in the result, `first_uncleanable` is the base offset of the segment that contains this offset.
 
     Damaged bytes end the log, as in a broker's recovery. The damaged segment is then the active segment. `report` is
     called after each batch. Raises UsageError if a file cannot be read.

@@ -11,7 +11,7 @@ messages, the inner messages. The offset of a wrapper is the offset of its last 
 In a wrapper of magic 0, the inner messages contain their offsets in the log. In a wrapper of magic 1, the inner
 messages contain their offsets minus the offset of the first inner message. If a wrapper of magic 1 has log append time,
 all inner messages have the timestamp of the wrapper.
-Source: LegacyRecord.java, AbstractLegacyRecordBatch.java (4.3.1).
+Source: LegacyRecord.java (4.3.1); AbstractLegacyRecordBatch.java (4.3.1).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _length = struct.Struct(">i")
 
 
 def parse_batch(data: bytes, position: int, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Batch:
-    """Return the batch of `data`, which is one message or wrapper. It begins at `position` in the file `file`."""
+    """Return the batch of `data`, which is one message or wrapper. `position` is where it begins in `file`."""
     offset, _, crc, magic, attributes = _header.unpack_from(data)
     batch = Batch(
         magic=magic,
@@ -90,7 +90,7 @@ def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
     for message in _parse_message_set(batch.content):
         messages.append(message)
         if len(messages) > batch.max_records:
-            raise batch.refuse_record_count(len(messages))
+            raise batch.make_record_count_error(len(messages))
     if not messages:
         raise InvalidLog("the compressed wrapper contains no message")
     first_offset = 0

@@ -4,13 +4,13 @@ The dirty part of a log has not been cleaned yet (cleaner.py). This part ends be
 map contains the keys of all records in the dirty part, except the records in control batches and in aborted
 transactions. The map stores each key as an MD5 hash of 16 bytes.
 
-The map is full when it contains `capacity` keys. A full map does not cover the rest of the dirty part. Like Kafka,
-`put` checks this before each record, even if the record's key is already in the map. So the last offset of a full map
+The map is full when it contains `capacity` keys. A full map does not cover the rest of the dirty part. Like Kafka, a
+full map refuses each further record, even if the record's key is already in the map. So the last offset of a full map
 can be in the middle of a batch.
 
 Simpler than Kafka: the map is a dict instead of a hash table in one byte buffer. An entry takes about 170 bytes. In
 Kafka, an entry takes 24 bytes.
-Source: SkimpyOffsetMap.java, Cleaner.buildOffsetMap (4.3.1).
+Source: SkimpyOffsetMap.java (4.3.1); Cleaner.buildOffsetMap (4.3.1).
 """
 
 from __future__ import annotations

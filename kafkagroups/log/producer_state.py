@@ -7,7 +7,7 @@ type COMMIT or ABORT. A producer is active if its last batch is recent (`find_ac
 Simpler than Kafka: sequence numbers are not checked, because followers of a partition do not check them either. A
 broker's recovery skips a control batch that the cleaner has emptied. Here, such a batch sets the epoch of its producer.
 The result is the same, because the cleaner keeps an empty control batch only if it has the producer's newest epoch.
-Source: ProducerStateManager.java, ProducerAppendInfo.java, ProducerStateEntry.java (4.3.1).
+Source (4.3.1): ProducerStateManager.java; ProducerAppendInfo.java; ProducerStateEntry.java.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ def find_last_stable_offset(states: ProducerStates, log_end: int) -> int:
 
 
 def find_active_producers(states: ProducerStates, oldest_ms: int | None) -> dict[int, ProducerState]:
-    """Return the active producers, by producer id: those whose newest batch is not older than a time.
+    """Return the active producers, by producer id: those whose newest batch is not older than `oldest_ms`.
 
-    `oldest_ms` is this time, in ms since 1970. If `oldest_ms` is None, all producers are active. In a broker, a
+    `oldest_ms` is a time in ms since 1970. If `oldest_ms` is None, all producers are active. In a broker, a
     producer with an open transaction is always active. Here, this makes no difference, because a pass of the cleaner
     does not clean the batches of an open transaction.
     """

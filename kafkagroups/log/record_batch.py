@@ -15,8 +15,9 @@ A batch consists of these fields:
 Varints and varlongs are integers of variable length. They are zigzag-encoded: 0, -1, 1, -2, … are stored as 0, 1, 2,
 3, … The CRC does not cover the fields before it: baseOffset, batchLength, partitionLeaderEpoch and magic. If bit 6 is
 set, baseTimestamp is the delete horizon, the time at which the log cleaner may remove the batch's tombstones. The
-timestamp of a record is always baseTimestamp + timestampDelta.
-Source: DefaultRecordBatch.java, DefaultRecord.java (4.3.1).
+timestamp of a record is baseTimestamp + timestampDelta, also if baseTimestamp is the delete horizon. If bit 3 is set,
+the timestamp of all records is maxTimestamp instead.
+Source: DefaultRecordBatch.java (4.3.1); DefaultRecord.java (4.3.1).
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ VARLONG_BYTES = 10
 
 
 def parse_batch(data: bytes, position: int, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Batch:
-    """Return the batch of `data`, which has at least a whole header. It begins at `position` in the file `file`."""
+    """Return the batch of `data`, which has at least a whole header. `position` is where it begins in `file`."""
     (
         base_offset,
         _,
@@ -100,9 +101,12 @@ def parse_batch(data: bytes, position: int, file: str | None = None, max_batch_b
 
 
 def decompress_content(batch: Batch) -> bytes:
-    """Return the bytes of a batch's records. Raises InvalidLog if they cannot be decompressed or are too many."""
+    """Return the bytes of a batch's records.
+
+    Raises InvalidLog if they cannot be decompressed, or if the compressed batch has too many records or bytes.
+    """
     if batch.attributes & CODEC and batch.count > batch.max_records:
-        raise batch.refuse_record_count(batch.count)
+        raise batch.make_record_count_error(batch.count)
     return decompress(batch.compression, batch.payload, batch.max_batch_bytes)
 
 

@@ -3,8 +3,8 @@
 The docstring of cleaner.py lists the rules. A tombstone is a record without a value. The cleaner may remove the
 tombstones of a batch at the delete horizon, a time in the batch's header. A marker is the control record that ends a
 transaction. A marker is unused if earlier passes have removed the data of the transaction (cleaned_transactions.py).
-Aborted data and unused markers can be discarded.
-Source: Cleaner.cleanInto, MemoryRecords.filterTo (4.3.1).
+The filter discards aborted data immediately, and unused markers from the delete horizon on.
+Source: Cleaner.cleanInto (4.3.1); MemoryRecords.filterTo (4.3.1).
 """
 
 from __future__ import annotations

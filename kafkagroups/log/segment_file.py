@@ -56,7 +56,7 @@ class SegmentFile(RawIOBase):
     """A byte range of a segment's file, open for reading.
 
     `inode` identifies the file: if another file replaces it under the same name, the new file has another inode.
-    `size` is the position where the range ends: the end of `byte_range`, or the end of the file if it comes earlier.
+    `end` is the position where the range ends: the end of `byte_range`, or the end of the file if this is earlier.
     `position` is the position of the next byte that is read.
     """
 
@@ -64,9 +64,9 @@ class SegmentFile(RawIOBase):
         super().__init__()
         status = os.fstat(file.fileno())
         self.inode = status.st_ino
-        self.size = status.st_size if byte_range.end is None else min(status.st_size, byte_range.end)
+        self.end = status.st_size if byte_range.end is None else min(status.st_size, byte_range.end)
         self._file = file
-        self._end = byte_range.end
+        self._range_end = byte_range.end
         self.move_to(byte_range.start)
 
     def move_to(self, position: int) -> None:
@@ -78,15 +78,15 @@ class SegmentFile(RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         target = memoryview(buffer)
-        if self._end is not None:
-            bytes_left = max(0, self._end - self.position)
+        if self._range_end is not None:
+            bytes_left = max(0, self._range_end - self.position)
             target = target[:bytes_left]
         byte_count = self._file.readinto(target) or 0
         self.position += byte_count
         return byte_count
 
     def readall(self) -> bytes:
-        bytes_left = -1 if self._end is None else max(0, self._end - self.position)  # -1 means all bytes.
+        bytes_left = -1 if self._range_end is None else max(0, self._range_end - self.position)  # -1 means all bytes.
         data = self._file.read(bytes_left)
         self.position += len(data)
         return data

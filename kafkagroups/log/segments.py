@@ -6,7 +6,7 @@ Zeros after the last batch are not damage: a broker can reserve space in a segme
 removes records, so offsets can have gaps, and a segment can begin far above its base offset.
 
 In this module, an offset is a Kafka offset. A position is a `Position` (position.py): how far a log was read.
-Source: FileLogInputStream.java, ByteBufferLogInputStream.java, LogSegment.recover, LogLoader (4.3.1).
+Source (4.3.1): FileLogInputStream.java; ByteBufferLogInputStream.java; LogSegment.recover; LogLoader.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kafkagroups.log.segment_file import (
 )
 
 PARTITION_FOLDER = re.compile(r"__consumer_offsets-([0-9]+)")
-NO_LOG_FOUND = "neither a segment nor a folder __consumer_offsets-N with a segment"
+NO_LOG_FOUND = "expected a segment or a folder __consumer_offsets-N with a segment, found none"
 """The reason in the error for a folder without a log."""
 
 
@@ -188,7 +188,7 @@ class Log:
         with open_segment(segment, self.folder, self.ranges.get(segment, WHOLE_FILE)) as file:
             if position is not None:
                 is_same_file = position.segment == segment and position.inode == file.inode
-                if is_same_file and position.byte <= file.size:
+                if is_same_file and position.byte <= file.end:
                     file.move_to(position.byte)
             for frame, data in read_frames(file, file.position):
                 yield frame, data, file.inode

@@ -6,7 +6,7 @@ The name of the new segment is the base offset of its first batch.
 
 `recover` repairs a log like a broker that starts after a crash. It cuts the log at the first damaged or incomplete
 batch, and removes the later segments.
-Source: LogSegment.shouldRoll, LogSegment.recover, LogLoader.java, UnifiedLog.roll (4.3.1).
+Source (4.3.1): LogSegment.shouldRoll; LogSegment.recover; LogLoader.java; UnifiedLog.roll.
 
 Simpler than Kafka: there are no index files and no producer snapshots, because a broker can create them from the
 segments. Segments are not rolled by time, and files are not synchronized with the disk (fsync).

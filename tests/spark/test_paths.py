@@ -90,8 +90,8 @@ def test_a_segment_is_named_without_password_and_query(store):
     ("key", "said"),
     [
         ("backups/broker%202", "s3://me@log/backups/broker%202: no such file or folder"),
-        ("backups", "backups: neither a segment nor a folder __consumer_offsets-N with a segment"),
-        ("backups/broker%201/__consumer_offsets-999", "neither a segment nor a folder"),
+        ("backups", "backups: expected a segment or a folder __consumer_offsets-N with a segment, found none"),
+        ("backups/broker%201/__consumer_offsets-999", "expected a segment or a folder"),
         ("backups/broker%201/__consumer_offsets-999/partition.metadata", "expected a .log file or a folder"),
     ],
 )

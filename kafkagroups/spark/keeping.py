@@ -29,7 +29,6 @@ from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
-from kafkagroups.spark.options import LOCATED_BATCHES, schema_ddl
 from kafkagroups.spark.session import register, session as get_session, task_errors
 
 if TYPE_CHECKING:
@@ -81,6 +80,8 @@ def keep(
     InvalidLog
         The bytes of the snapshot in the folder are damaged.
     """
+    from kafkagroups.spark.options import LOCATED_BATCHES, schema_ddl
+
     dialect = dialects.dialect(coordinator, kafka)
     directory = Path(folder).absolute()
     files.prepare_folder(directory)

@@ -1,9 +1,9 @@
-"""The messages of Kafka 4.3.1's exceptions for a record that it cannot read.
+"""The messages of the exceptions of Kafka 4.3.1 and 4.4.0 for a record that they cannot read.
 
 Kafka's reader of a field throws an exception that describes the problem. A second exception contains the message of
 the first exception, the part of the record (key or value) and the part's version. If the bytes end too early, the first
 exception is a BufferUnderflowException, whose message is null.
-Source (4.3.1): captured messages of GroupCoordinatorRecordSerde (errors.jsonl in tests); ByteBufferAccessor.java;
+Source (4.3.1): captured messages of GroupCoordinatorRecordSerde (errors.jsonl and limits.jsonl in tests); ByteBufferAccessor.java;
 ByteUtils.java.
 """
 
@@ -20,6 +20,11 @@ _MESSAGES = {
     "length": "string field {field} had invalid length {0}",
     "bytes": "Error reading byte array of {0} byte(s): only {1} byte(s) available",
     "count": "Tried to allocate a collection of size {0}, but there are only {1} bytes remaining.",
+    # The next four messages are Kafka 4.4.0's. Older releases have no such limits.
+    "elements": "Tried to read a collection of size {0}, which exceeds the maximum allowed size of {1}.",
+    "tags": "Tried to read {0} tagged fields, but there are only {1} bytes remaining.",
+    "too many tags": "Tried to read {0} tagged fields, which exceeds the maximum allowed count of {1}.",
+    "negative tags": "Invalid negative number of tagged fields {0}",
     "varint": "Varint is too long, the most significant bit in the 5th byte is set, converted value: {0:x}",
     "negative": "{0}",  # The size of an unknown tag is negative. Java's message is only this size.
 }

@@ -145,9 +145,13 @@ def _check_tag_count(count: int, bytes_left: int, position: int) -> None:
     `bytes_left` is the number of bytes after the count.
     """
     max_count = min(bytes_left, MAX_TAGS)
-    if not 0 <= count <= max_count:
-        error = InvalidRecord(f"expected at most {max_count} tagged fields, found {count}", position=position)
+    error = InvalidRecord(f"expected at most {max_count} tagged fields, found {count}", position=position)
+    if count < 0:
+        raise error.with_cause("negative tags", count)
+    if count > bytes_left:
         raise error.with_cause("tags", count, bytes_left)
+    if count > MAX_TAGS:
+        raise error.with_cause("too many tags", count, MAX_TAGS)
 
 
 def _make_tag_size_error(tag: int, size: int, bytes_left: int, position: int) -> InvalidRecord:

@@ -252,7 +252,7 @@ class Array(Wire):
                 raise make_length_error("an array", count, bytes_left, position).with_cause("count", count, bytes_left)
             if count > max_count:
                 reason = f"expected an array of at most {max_count} elements, found {count}"
-                raise InvalidRecord(reason, position=position).with_cause("elements", count)
+                raise InvalidRecord(reason, position=position).with_cause("elements", count, max_count)
             elements = []
             position = start
             try:

@@ -7,6 +7,7 @@ import pytest
 
 import kafkagroups as kg
 from kafkagroups.anatomy.written_by import describe_writers, writers_of
+from kafkagroups.kafka_tools.error_messages import format_kafka_error
 from tests.captured import captured, rows
 from tests.cases import case
 
@@ -75,6 +76,18 @@ def test_4_4_0_limits_arrays_and_tags(name):
             if LONG or not is_accepted["4.3.1"] or len(value) < LONG_VALUE_BYTES:
                 assert _reads(key, value, OLD) == is_accepted["4.3.1"]
     assert differing
+
+
+@pytest.mark.parametrize("name", ["limits.jsonl", "reader_differences.jsonl"])
+def test_a_refusal_has_the_message_of_4_4_0(name):
+    """The dump tool's text for a record that 4.4.0 refuses contains the message of 4.4.0's exception."""
+    for row in rows("v440", f"v440/{name}"):
+        if "key_hex" in row and "error" in row["4.4.0"]:
+            with case(row["id"]):
+                key, value = record_bytes(row)
+                with pytest.raises(kg.InvalidRecord) as refusal:
+                    kg.decode(key, value, NEW)
+                assert format_kafka_error(refusal.value, key, value) == row["4.4.0"]["error"]["message"]
 
 
 def _reads(key, value, rules):

@@ -30,7 +30,7 @@ class NewBatch:
     records
         The key and the value of each record. The value None makes a tombstone.
     timestamp
-        The time of all records, in ms since the epoch.
+        The time of all records, in ms since 1970.
     base_sequence, producer_id, producer_epoch, attributes
         The fields with these names in Kafka's batch header. The defaults are those of a batch without a producer.
     """

@@ -73,7 +73,7 @@ class LeaveGroupResult:
 class OffsetCommit:
     """An offset to commit.
 
-    `leader_epoch` -1 means that the commit has no leader epoch. `timestamp` is in ms since the epoch; -1 means the
+    `leader_epoch` -1 means that the commit has no leader epoch. `timestamp` is in ms since 1970; -1 means the
     coordinator's current time. Only OffsetCommit version 1 can contain another timestamp. The metadata None is stored
     as "".
     """

@@ -79,7 +79,7 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
     group_id = record.key.group
     value = record.value
     if not dialect.since(0, 10, 1) and (value.protocol is None or value.leader is None):
-        raise LoadFailed(f"Kafka {dialect.kafka} refuses a group record without protocol or leader", offset)
+        raise LoadFailed(f"Kafka {dialect.kafka} expects a protocol and a leader in every group record", offset)
     is_stable = bool(value.members) or not dialect.since(0, 10, 1)
     # From 0.10.1 to 1.0.0 a group without members has no protocol type, because Kafka sets the type of the group when
     # it adds a member (as the loop below does).

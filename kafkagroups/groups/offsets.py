@@ -43,10 +43,10 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
-    """A committed or pending offset as a coordinator stores it. Times are in ms since the epoch.
+    """A committed or pending offset as a coordinator stores it. Times are in ms since 1970.
 
-    `offset` is the offset that the client committed. If the record has no leader epoch, `leader_epoch` is -1. If the
-    record has no expire timestamp or no topic id, the field is None. `record_offset` is the offset of the commit record
+    `offset` is the offset that the client committed. If the record has no leader epoch, `leader_epoch` is -1. An
+    expire timestamp or topic id that is not in the record is None. `record_offset` is the offset of the commit record
     in the log. `batch_offset` is the offset of the first record in the same batch. A load with the new coordinator's
     rules sets `batch_offset` to `record_offset`, because the new coordinator does not compare batches.
     """

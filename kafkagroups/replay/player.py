@@ -83,7 +83,7 @@ class Player:
                 self.clock.advance_to(self.start_ms + line["up_ms"])
                 self.coordinator = self._start_broker()
             elif line.get("event") == "append":
-                self._advance(line["ms"] - 1)
+                self._advance(line["ms"] - 1)  # Timers that are due at the time of the append run after it.
                 self._play_append(line)
         self._advance(max((line["ms"] for line in self.lines), default=0))
         self.logs.close()

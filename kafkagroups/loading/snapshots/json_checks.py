@@ -130,9 +130,8 @@ read_int8 = number_from(-(1 << 7), (1 << 7) - 1)
 read_int32 = number_from(-(1 << 31), (1 << 31) - 1)
 read_int64 = number_from(-(1 << 63), (1 << 63) - 1)
 read_count = number_from(0, (1 << 63) - 1)
-read_offset = number_from(-(1 << 70), 1 << 70)
-"""A reader of Kafka offsets. An offset can be greater than an int64, because it is the sum of a base offset and a
-delta, or the 20 digits in a file's name."""
+read_offset = number_from(-(1 << 63), 10**20 - 1)
+"""A reader of the Kafka offset where a log starts or ends. It can be the 20 digits in a file's name."""
 
 
 def read_text(value: Any) -> str:

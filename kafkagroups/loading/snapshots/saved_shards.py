@@ -200,7 +200,8 @@ _ROW = (
     read_int32,
     optional(read_int64),
     optional(_read_topic_id),
-    read_offset,
-    read_offset,
+    read_int64,
+    read_int64,
 )
+"""The readers of a row: the fields of TopicPartition, and then those of OffsetAndMetadata."""
 _read_row_list = list_of(_read_row)

@@ -85,7 +85,7 @@ def _find_new_part(log: Log, first_offset: int | None) -> tuple[Log | None, Dama
             elif first_offset is None or end > first_offset:
                 ranges[segment] = ByteRange(batch.frame.position, batch.frame.end)
     except InvalidLog as error:
-        damage = log.describe_damage(error, max(end, start_offset))
+        damage = log.describe_damage(error, end)
     if first_offset is not None and end < first_offset and not damage:
         raise UsageError(
             f"{log.path}: the log ends at offset {end}; a snapshot taken at offset {first_offset} is of another log"

@@ -1,0 +1,335 @@
+"""A damaged snapshot is refused in one clear line, or it resumes and answers what a load answers.
+
+A forged snapshot has the right checksums, so its answer can be wrong. It is refused, or used like any other snapshot.
+"""
+
+import copy
+import itertools
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.cli.load import to_json
+from kafkagroups.loading.snapshots import Snapshot, take_snapshot
+from kafkagroups.log.segments import log_of_buffers
+from tests.captured import captured
+from tests.cases import case
+from tests.kernels.random_logs import random_log
+from tests.kernels.same import shape
+from tests.snapshots import forged
+
+LONG = os.environ.get("KG_PROFILE") == "long"
+ROUNDS = 3_000 if LONG else 80
+"""How many random changes a test makes in each snapshot."""
+SEGMENT = f"{0:020}.log"
+KINDS = [(topic, engine) for topic in ("all types", "random") for engine in ("python", "compiled")]
+
+
+class Saved(NamedTuple):
+    """A snapshot of the first half of a topic; the whole topic is there now.
+
+    `files` has the bytes of the snapshot's files. `wanted` is what a load of the whole topic answers.
+    """
+
+    topic: Path
+    folder: Path
+    files: dict[str, bytes]
+    wanted: tuple
+
+    def restore(self):
+        """Write the files of the snapshot as they were."""
+        shutil.rmtree(self.folder)
+        self.folder.mkdir()
+        for name, data in self.files.items():
+            (self.folder / name).write_bytes(data)
+
+    def resume(self):
+        """Return the groups after a resume, or None if the snapshot is refused in one line that names it."""
+        try:
+            return Snapshot.read(self.folder).advance(self.topic).groups(str(self.topic))
+        except (kg.UsageError, kg.InvalidLog) as error:
+            assert str(error).startswith(str(self.folder)) and "\n" not in str(error) and len(str(error)) < 1000
+            return None
+
+    def check(self):
+        """Check that the changed snapshot is refused, or gives the right answer. Return whether it is refused."""
+        groups = self.resume()
+        assert groups is None or shape(groups) == self.wanted
+        return groups is None
+
+
+def logs_of(name):
+    """Return the bytes of each partition of a topic, and its coordinator.
+
+    The topic "all types" has groups of all types. The random logs have pending commits, damage and failing loads.
+    """
+    if name == "all types":
+        folders = sorted((captured("runs") / "runs/4.3.1-next/log").iterdir())
+        return [b"".join(file.read_bytes() for file in sorted(folder.glob("*.log"))) for folder in folders], "new"
+    logs = (random_log(seed, 60) for seed in itertools.count())
+    return list(itertools.islice((data for data in logs if offsets_ascend(data)), 12)), "classic"
+
+
+def offsets_ascend(data):
+    """Return whether a snapshot can advance by offsets: no damage has changed the offset of a batch."""
+    bases = [batch.base_offset for batch in log_of_buffers([(SEGMENT, data)], 3)]
+    return len(bases) > 5 and bases == sorted(bases)
+
+
+@pytest.fixture(scope="module")
+def save(tmp_path_factory):
+    """Return a function that returns the snapshot of a kind: the name of a topic, and an engine."""
+    saved = {}
+
+    def save_kind(kind):
+        if kind not in saved:
+            folder = tmp_path_factory.mktemp("kind")
+            logs, coordinator = logs_of(kind[0])
+            for part in (0.5, 1):
+                for number, data in enumerate(logs):
+                    path = folder / f"topic/__consumer_offsets-{number}"
+                    path.mkdir(parents=True, exist_ok=True)
+                    (path / SEGMENT).write_bytes(data[: int(len(data) * part)])
+                if part < 1:
+                    take_snapshot(folder / "topic", coordinator, engine=kind[1]).save(folder / "state")
+            files = {file.name: file.read_bytes() for file in (folder / "state").iterdir()}
+            wanted = shape(kg.load(folder / "topic", coordinator))
+            saved[kind] = Saved(folder / "topic", folder / "state", files, wanted)
+        saved[kind].restore()
+        return saved[kind]
+
+    return save_kind
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_snapshot_itself_resumes(kind, save):
+    """Without damage, each snapshot resumes with the answer of a load. The states are varied."""
+    saved = save(kind)
+    assert not saved.check()
+    contents = [forged.read_state(saved.folder, int(number))[0] for number in partitions(saved.folder)]
+    arrays = [content for content in contents if content["arrays"]]
+    assert len(arrays) > 2 if kind[1] == "compiled" else not arrays
+    types = {group["type"] for content in contents for group in content["shard"]["groups"]}
+    if kind == ("random", "python"):
+        assert any(content["shard"]["failure"] for content in contents)
+        assert any(content["shard"]["offsets"]["pending"] for content in contents)
+    elif kind[0] == "all types":
+        assert {"consumer", "share", "streams"} <= types
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_changed_and_missing_bytes(kind, save):
+    """Any byte is changed, or a file is cut or lengthened at any byte."""
+    saved = save(kind)
+    rnd = random.Random(str(kind))
+    for _ in range(ROUNDS):
+        name = rnd.choice([*saved.files, "snapshot.json"])
+        data = bytearray(saved.files[name])
+        position = rnd.randrange(len(data))
+        change = rnd.choice(("flip", "flip", "cut", "lengthen"))
+        if change == "flip":
+            data[position] ^= 1 << rnd.randrange(8)
+        elif change == "cut":
+            del data[position:]
+        else:
+            data[position:position] = rnd.randbytes(rnd.choice((1, 8, 64)))
+        with case((name, change, position)):
+            (saved.folder / name).write_bytes(data)
+            assert saved.check() or name == "snapshot.json"
+            (saved.folder / name).write_bytes(saved.files[name])
+
+
+def test_every_byte_of_a_small_snapshot(tmp_path):
+    """One bit of each byte of a small snapshot is changed, and each file is cut at each eighth byte."""
+    topic = tmp_path / "__consumer_offsets-9"
+    shutil.copytree("data/harbour/3.9.2/__consumer_offsets-9", topic)
+    (segment,) = topic.glob("*.log")
+    data = segment.read_bytes()
+    segment.write_bytes(data[:1000])
+    take_snapshot(topic, "classic").save(tmp_path / "state")
+    segment.write_bytes(data)
+    files = {file.name: file.read_bytes() for file in (tmp_path / "state").iterdir()}
+    saved = Saved(topic, tmp_path / "state", files, shape(kg.load(topic, "classic")))
+    assert not saved.check()
+    accepted = 0
+    for name, content in files.items():
+        for position in range(len(content)):
+            bit = 1 << position % 8
+            flipped = content[:position] + bytes([content[position] ^ bit]) + content[position + 1 :]
+            for changed in (flipped, content[:position]) if LONG or position % 8 == 0 else (flipped,):
+                with case((name, position, len(changed))):
+                    (saved.folder / name).write_bytes(changed)
+                    accepted += not saved.check()
+        (saved.folder / name).write_bytes(content)
+    assert accepted < 20  # A space in snapshot.json has no meaning.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_swapped_files(kind, save):
+    """A state file has the bytes of another partition, of another save, or of another snapshot of the same log."""
+    saved = save(kind)
+    other = save((kind[0], "compiled" if kind[1] == "python" else "python"))
+    states = [name for name in saved.files if name != "snapshot.json"]
+    for name, other_name in itertools.permutations(states, 2):
+        with case((name, other_name)):
+            (saved.folder / name).write_bytes(saved.files[other_name])
+            assert saved.check()
+            (saved.folder / name).write_bytes(saved.files[name])
+    swapped = [name for name in states if other.files[name] != saved.files[name]]
+    assert swapped
+    for name in swapped:
+        (saved.folder / name).write_bytes(other.files[name])
+        assert saved.check()
+        (saved.folder / name).write_bytes(saved.files[name])
+    Snapshot.read(saved.folder).advance(saved.topic).save(saved.folder)
+    (saved.folder / "snapshot.json").write_bytes(saved.files["snapshot.json"])
+    assert saved.check()
+
+
+@pytest.mark.parametrize("name", ["snapshot.json", "0.1.state"])
+def test_special_files(name, save):
+    """A file that is missing, a folder, a FIFO, a device or a link to nothing is refused and never waited for."""
+    saved = save(("random", "python"))
+    path = saved.folder / name
+    for change in (
+        lambda: None,
+        path.mkdir,
+        lambda: os.mkfifo(path),
+        lambda: path.symlink_to("/dev/zero"),
+        lambda: path.symlink_to("nothing"),
+    ):
+        path.unlink()
+        change()
+        assert saved.check()
+        saved.restore()
+    with open(path, "wb") as file:
+        file.truncate(1 << 40)
+    assert saved.check()
+
+
+def partitions(folder):
+    return forged.read_manifest(folder)["partitions"]
+
+
+VALUES = [
+    *(None, True, False, 0, -1, 1, 7, 1 << 31, -(1 << 31) - 1, 1 << 63, -(1 << 63), 1 << 70, 10**30, 0.5, 1e300),
+    *(
+        float("inf"),
+        float("nan"),
+        "",
+        "x",
+        "5",
+        "null",
+        "ü\u0000\u202e\n",
+        "\ud800",
+        "x" * 5000,
+        "AAAAAAAAAAAAAAAAAAAAAA",
+    ),
+    *([], [[]], [None], {}, {"": 0}, [0, 0], ["x", 0], [0] * 10, {"type": "classic"}),
+]
+
+
+def places(value, path=()):
+    """Yield the path of each value inside a JSON value."""
+    if path:
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, content in items:
+        yield from places(content, (*path, key))
+
+
+def change(rnd, content):
+    """Return a copy of a JSON value with one change: a value, a missing key, an unknown key, a repeated element."""
+    content = copy.deepcopy(content)
+    *path, key = rnd.choice(list(places(content)))
+    parent = content
+    for step in path:
+        parent = parent[step]
+    kind = rnd.choice(("replace", "replace", "replace", "delete", "add", "number"))
+    if kind == "number" and type(parent[key]) is int:
+        parent[key] = rnd.choice((parent[key] + 1, -parent[key], parent[key] << rnd.choice((8, 31, 40)), ~parent[key]))
+    elif kind == "delete":
+        del parent[key]
+    elif kind == "add" and isinstance(parent, dict):
+        parent[rnd.choice(("unknown", "\u202e", "0", ""))] = parent[key]
+    elif kind == "add":
+        parent.append(copy.deepcopy(parent[rnd.randrange(len(parent))]))
+    else:
+        parent[key] = copy.deepcopy(rnd.choice(VALUES))
+    return content, (*path, key)
+
+
+def use(saved):
+    """Use a forged snapshot like any other, if it is not refused. Return whether it is refused."""
+    groups = saved.resume()
+    if groups is None:
+        return True
+    json.dumps(to_json(groups))
+    "".join(groups.problems).encode()
+    groups.offsets_frame()
+    Snapshot.read(saved.folder).groups()
+    Snapshot.read(saved.folder).advance(saved.topic).save(saved.folder)
+    assert shape(Snapshot.read(saved.folder).groups(str(saved.topic))) == shape(groups)
+    return False
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_forged_states(kind, save):
+    """One value of a state is changed, and the checksums fit. No exception is raised except a refusal."""
+    saved = save(kind)
+    rnd = random.Random(str(kind))
+    refused = 0
+    states = {number: forged.read_state(saved.folder, int(number)) for number in partitions(saved.folder)}
+    for _ in range(ROUNDS):
+        number = rnd.choice(list(states))
+        content, arrays = states[number]
+        changed, path = change(rnd, content)
+        with case((number, path)):
+            if path[0] == "arrays" and rnd.random() < 0.5:
+                line, rest = json.dumps(changed), saved.files[f"{number}.1.state"].partition(b"\n")[2]
+                forged.write_bytes(saved.folder, int(number), line.encode() + b"\n" + rest)
+            else:
+                forged.write_state(saved.folder, int(number), changed, arrays)
+            refused += use(saved)
+            saved.restore()
+    assert ROUNDS * 0.3 < refused < ROUNDS
+
+
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_a_forged_manifest(kind, save):
+    """One value of snapshot.json is changed, and the checksum fits. No exception is raised except a refusal."""
+    saved = save(kind)
+    rnd = random.Random(str(kind))
+    content = forged.read_manifest(saved.folder)
+    for _ in range(ROUNDS):
+        changed, path = change(rnd, content)
+        with case(path):
+            forged.write_manifest(saved.folder, changed)
+            use(saved)
+            saved.restore()
+
+
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_json_that_is_no_json(kind, save):
+    """The bytes of a state are not JSON, or JSON that a parser does not like, and the checksum fits."""
+    saved = save(kind)
+    line = saved.files["0.1.state"].partition(b"\n")[0]
+    for data in (
+        *(b"", b"\n", b"{", b"null", b"[]", b"{}", b"\xff", b"\xef\xbb\xbf{}", b"\x00", b"\xfe\xff\x00{\x00}"),
+        *(b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 50_000, b"9" * 5000, b"1e999999", b'"\\ud800"'),
+        line.replace(b'"partition":0', b'"partition":' + b"1" * 5000),
+        line.replace(b'"kafka"', b'"kafka":"4.3.1","kafka"'),
+        b"cos\nsystem\n(S'echo'\ntR.",
+        b"PK\x03\x04" + bytes(100),
+    ):
+        forged.write_bytes(saved.folder, 0, data)
+        use(saved)
+        (saved.folder / "snapshot.json").write_bytes(data)
+        use(saved)
+        saved.restore()

@@ -239,9 +239,11 @@ def places(value, path=()):
     """Yield the path of each value inside a JSON value."""
     if path:
         yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, content in items:
-        yield from places(content, (*path, key))
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    if isinstance(value, dict):
+        for key, content in value.items():
+            yield from places(content, (*path, key))
 
 
 def change(rnd, content):
@@ -292,8 +294,8 @@ def test_forged_states(kind, save):
         changed, path = change(rnd, content)
         with case((number, path)):
             if path[0] == "arrays" and rnd.random() < 0.5:
-                line, rest = json.dumps(changed), saved.files[f"{number}.1.state"].partition(b"\n")[2]
-                forged.write_bytes(saved.folder, int(number), line.encode() + b"\n" + rest)
+                rest = saved.files[f"{number}.1.state"].partition(b"\n")[2]
+                forged.write_bytes(saved.folder, int(number), json.dumps(changed).encode() + b"\n" + rest)
             else:
                 forged.write_state(saved.folder, int(number), changed, arrays)
             refused += use(saved)

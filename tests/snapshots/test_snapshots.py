@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 import kafkagroups as kg
 from kafkagroups import synth
@@ -14,6 +15,7 @@ from kafkagroups.loading import snapshots
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.load import load_logs
 from kafkagroups.loading.snapshots.states import advance_shard
+from kafkagroups.log.frames import find_frames
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.dialects import dialect
 from tests.captured import captured
@@ -145,6 +147,35 @@ def test_another_log_is_refused(tmp_path):
     for engine in ("python", "compiled"):
         with pytest.raises(kg.UsageError, match="another log"):
             snapshots.take_snapshot(long, engine=engine).advance(short)
+
+
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+@pytest.mark.parametrize(
+    ("position", "change"),
+    [(40, b"\0"), (16, b"\x09"), (8, b"\0\0\0\1"), (8, b"\x7f\0\0\0"), (61, b"\1")],
+    ids=["checksum", "magic", "too small", "too large", "record"],
+)
+def test_errors_after_a_resume_have_the_position_in_the_file(position, change, engine, tmp_path):
+    """A batch after the snapshot is damaged, in the segment where the snapshot ends. The message is that of a load."""
+    topic = tmp_path / "__consumer_offsets-9"
+    topic.mkdir()
+    (segment,) = Path("data/harbour/3.9.2/__consumer_offsets-9").glob("*.log")
+    data = segment.read_bytes()
+    frames = list(find_frames(data))
+    first = frames[2].base_offset
+    names = {NAME: (0, frames[2].position), f"{first:020}.log": (frames[2].position, len(data))}
+    for name, (start, end) in names.items():
+        (topic / name).write_bytes(data[start : min(end, frames[4].position)])
+    snapshots.take_snapshot(topic, "classic", engine=engine).save(tmp_path / "state")
+    batch = bytearray(data[frames[5].position : frames[5].end])
+    batch[position : position + len(change)] = change
+    if position == 61:  # A record of a wrong size, under the right checksum.
+        batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    whole = data[: frames[5].position] + bytes(batch) + data[frames[5].end :]
+    (topic / f"{first:020}.log").write_bytes(whole[frames[2].position :])
+    (problem,) = snapshots.Snapshot.read(tmp_path / "state").advance(topic).groups(str(topic)).problems
+    assert f"{first:020}.log" in problem and f"byte {frames[5].position - frames[2].position}: " in problem
+    assert [problem] == kg.load(topic, "classic").problems
 
 
 def test_what_lies_on_disk(tmp_path):

@@ -47,7 +47,7 @@ def parse_json(data: bytes) -> Any:
 
 def describe(value: Any) -> str:
     """Return a short text of a JSON value for a message."""
-    return reprlib.repr(value)
+    return "null" if value is None else reprlib.repr(value)
 
 
 def read_object(value: Any, schema: Schema) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from stat import S_ISREG
-from typing import BinaryIO
 
 from kafkagroups.errors import InvalidLog, UsageError
 
@@ -17,7 +17,7 @@ MAX_REASON = 300
 
 
 @contextmanager
-def open_file(path: Path, content: str) -> Iterator[BinaryIO]:
+def open_file(path: Path, content: str) -> Iterator[BufferedReader]:
     """Open a file of a snapshot to read it. `content` is what the file contains, as a noun for messages.
 
     Raise UsageError if the file cannot be opened or read. If the caller raises InvalidLog, raise InvalidLog with the

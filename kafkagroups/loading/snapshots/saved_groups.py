@@ -62,7 +62,7 @@ _CLASSIC_GROUP: Schema = {
 
 
 def _read_numbered(read: Reader[Any]) -> Reader[dict[int, Any]]:
-    """Return a reader of a list of (number, value) pairs. The numbers are those of partitions or tasks."""
+    """Return a reader of a list of [number, value] pairs. The numbers are those of partitions or tasks."""
 
     def read_pair(value: Any) -> tuple[int, Any]:
         if not isinstance(value, list) or len(value) != 2:
@@ -83,7 +83,7 @@ _OWNERS: Schema = {
 
 
 class _ModernTypes(NamedTuple):
-    """The record types with the values of a group's members: the member, its assignment and its target assignment."""
+    """The types of the records that describe a member of a group, its assignment, and its target assignment."""
 
     member: int
     assignment: int
@@ -131,6 +131,7 @@ def _member_to_json(member: Member) -> dict[str, Any]:
 
 @cache
 def _modern_schema(group_type: str, dialect: Dialect) -> Schema:
+    """Return the schema of a consumer, share or streams group. Only a streams group has a topology."""
     types = _MODERN_TYPES[group_type]
     member: Schema = {
         "member_id": read_text,

@@ -1,21 +1,22 @@
 """The file of one partition in a snapshot: one line of JSON, and then the bytes of arrays.
 
-The JSON contains the shard (saved_shards.py), the names of the coordinator, the Kafka version and the partition, and
-the type and the shape of each array. The arrays follow in the same order, without bytes between them. Their numbers are
-little-endian, as in numpy's files. Only shards of the compiled engine have arrays (kernels/saved.py).
+The JSON contains the coordinator, the Kafka version, the partition, the shard (saved_shards.py), and the type and the
+shape of each array. The arrays follow in the same order, without bytes between them. Their numbers are little-endian.
+Only shards of the compiled engine have arrays (kernels/saved.py).
 
-The snapshot contains the size and the checksum of each file. So a file that was damaged, or replaced by the file of
-another snapshot, is refused before it is parsed. A file with the right checksum can still come from elsewhere. So
-everything in it is checked before it is used, and reading it creates only numbers, texts and value objects.
+`snapshot.json` (files.py) contains the size and the checksum of each file. A file that was damaged, or replaced by a
+file of another snapshot, is refused before it is parsed. Anyone can write a file with the right checksum. Therefore
+everything in the file is checked before it is used, and nothing in it can run code.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from io import BufferedReader
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crc32c import crc32c
 
@@ -119,10 +120,10 @@ def read_state(folder: Path, saved: SavedState, partition: int | None, dialect: 
         return shard
 
 
-def _read_rest(file: BinaryIO, size: int) -> bytearray:
+def _read_rest(file: BufferedReader, size: int) -> bytearray:
     """Return the last `size` bytes of a file, in memory that arrays can use."""
     data = bytearray(size)
-    if file.readinto(data) < size:  # type: ignore[attr-defined]  # A file that is open to read has this method.
+    if file.readinto(data) < size:
         raise InvalidLog("the file became shorter while it was read")
     return data
 

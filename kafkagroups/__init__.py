@@ -18,6 +18,8 @@ One log:
 `partition_for` returns the partition that stores a group.
 """
 
+# The first import is `interrupts`: from then on, Ctrl-C ends the command without a traceback.
+from kafkagroups import interrupts  # noqa: F401
 from kafkagroups.anatomy.annotate import annotate, decode, deviations
 from kafkagroups.anatomy.spans import Span
 from kafkagroups.api import compact, diff, explain, load, stats

@@ -17,6 +17,7 @@ import os
 import sys
 from importlib import metadata
 
+from kafkagroups import interrupts
 from kafkagroups.cli import (
     compact,
     decode,
@@ -33,6 +34,7 @@ from kafkagroups.cli import (
     stats,
     synth,
 )
+from kafkagroups.cli.output import print_error_line
 from kafkagroups.errors import KafkagroupsError, UsageError
 
 COMMANDS = (decode, encode, partition, dump, load, explain, diff, stats, compact, pull, synth, replay, doctor)
@@ -43,7 +45,6 @@ def main(argv: list[str] | None = None) -> int:
 
     `argv` contains the arguments after the program's name. None means the arguments of this process.
     """
-    parser = _build_parser()
     for stream in (sys.stdout, sys.stderr):
         if stream is None:  # The shell started this process with a closed stdout or stderr.
             return 1
@@ -54,7 +55,8 @@ def main(argv: list[str] | None = None) -> int:
         # Python decodes arguments as the locale says. Decode them again, so that they are UTF-8 in every locale.
         argv = [os.fsencode(argument).decode("utf-8", "replace") for argument in sys.argv[1:]]
     try:
-        args = parser.parse_args(argv)
+        interrupts.raise_at_ctrl_c()
+        args = _build_parser().parse_args(argv)
         status: int = args.run(args)
         sys.stdout.flush()
         return status
@@ -68,12 +70,16 @@ def main(argv: list[str] | None = None) -> int:
         _discard_output()
         return 0
     except OSError as error:
-        options.print_error(f"the output cannot be written: {error.strerror}")
+        # Errors of files that a command reads are UsageErrors. An error without a file name comes from stdout.
+        subject = "the output cannot be written" if error.filename is None else error.filename
+        options.print_error(f"{subject}: {error.strerror or error}")
         _discard_output()
         return 1
     except KeyboardInterrupt:
         options.print_error("interrupted")
-        return 130
+        return interrupts.EXIT_CODE
+    finally:
+        interrupts.exit_at_ctrl_c()  # Python's own end can take time, for example while threads end.
 
 
 def _build_parser() -> argparse.ArgumentParser:
@@ -106,5 +112,5 @@ class _Parser(argparse.ArgumentParser):
     """A parser that prints its errors in one line."""
 
     def error(self, message: str) -> None:  # type: ignore[override]  # In argparse, the return type is NoReturn.
-        print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
+        print_error_line(f"{self.prog}: {message} (see {self.prog} --help)")
         raise SystemExit(2)

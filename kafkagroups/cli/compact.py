@@ -9,8 +9,9 @@ from dataclasses import asdict
 
 from kafkagroups.api import compact
 from kafkagroups.cli import options
+from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import progress_bar
-from kafkagroups.cli.tables import escape, print_table
+from kafkagroups.cli.tables import print_table
 from kafkagroups.log.cleaner import Compaction
 from kafkagroups.log.offset_map import DEFAULT_CAPACITY
 
@@ -55,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
     ):
         # With SUPPRESS, an option that the user does not give is not in `args`, so `compact` uses its own default.
-        parser.add_argument(flag, type=int, metavar="N", default=argparse.SUPPRESS, help=help_text)
+        parser.add_argument(flag, type=options.parse_number, metavar="N", default=argparse.SUPPRESS, help=help_text)
     options.add_max_batch_bytes(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
@@ -78,17 +79,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_text(args: argparse.Namespace, compaction: Compaction) -> None:
-    print(escape(f"{args.path} after one pass of the cleaner, in {args.out}"))
+    print_line(f"{args.path} after one pass of the cleaner, in {args.out}")
     columns = ("segments", "batches", "records", "bytes")
     before = [getattr(compaction.before, column) for column in columns]
     after = [getattr(compaction.after, column) for column in columns]
     removed = [count_before - count_after for count_before, count_after in zip(before, after, strict=True)]
     print_table(("", *columns), [("before", *before), ("after", *after), ("removed", *removed)])
     if not compaction.groups:
-        print("Nothing was cleaned: every record is in the active segment or after the start of an open transaction.")
+        print_line(
+            "Nothing was cleaned: every record is in the active segment or after the start of an open transaction."
+        )
         return
     for merged_segments in compaction.groups:  # The pass made one segment of each group of segments.
         if len(merged_segments) > 1:
-            print(f"Segments {', '.join(map(str, merged_segments))} were merged.")
+            print_line(f"Segments {', '.join(map(str, merged_segments))} were merged.")
     next_dirty = compaction.next_dirty_offset
-    print(f"The next dirty offset is {next_dirty}: run a second pass with --first-dirty {next_dirty}.")
+    print_line(f"The next dirty offset is {next_dirty}: run a second pass with --first-dirty {next_dirty}.")

@@ -8,6 +8,7 @@ from typing import Any
 
 from kafkagroups.anatomy.annotate import annotate, decode
 from kafkagroups.cli import options
+from kafkagroups.cli.output import print_line
 from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.records.dialects import Dialect
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(to_json(record, dialect)))
         return 0
     tombstone = ", a tombstone: the value is null" if value is None else ""
-    print(f"{record.name}, record type {record.type}{tombstone}")
+    print_line(f"{record.name}, record type {record.type}{tombstone}")
     _print_bytes(key, value, dialect)
     return 0
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from kafkagroups.api import diff, load
 from kafkagroups.cli import options
+from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import spinner
-from kafkagroups.cli.tables import escape, print_table
+from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import UsageError
 from kafkagroups.loading.groups import Groups
 
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--since",
-        type=int,
+        type=options.parse_number,
         metavar="N",
         help="compare two moments of one log: a is the state before the first batch whose base offset is N or more",
     )
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--until",
-        type=int,
+        type=options.parse_number,
         metavar="N",
         help="load only batches whose base offset is below N; with --since or --since-time, N limits only b",
     )
@@ -109,14 +110,14 @@ def _load_sides(args: argparse.Namespace) -> tuple[Groups, Groups]:
 
 def _print_sides(groups_a: Groups, groups_b: Groups, *, compares_moments: bool) -> None:
     moment = ", the earlier moment" if compares_moments else ""
-    print(escape(f"a: {groups_a.path}{moment}, {groups_a.coordinator} coordinator of Kafka {groups_a.kafka}"))
-    print(escape(f"b: {groups_b.path}, {groups_b.coordinator} coordinator of Kafka {groups_b.kafka}"))
+    print_line(f"a: {groups_a.path}{moment}, {groups_a.coordinator} coordinator of Kafka {groups_a.kafka}")
+    print_line(f"b: {groups_b.path}, {groups_b.coordinator} coordinator of Kafka {groups_b.kafka}")
 
 
 def _print_differences(differences: dict[str, dict[str, Any]]) -> None:
     """Print the result of `diff`. Each difference is a pair: the value of a and the value of b. None means no value."""
     if not any(differences.values()):
-        print("No group, no offset and no pending commit differs.")
+        print_line("No group, no offset and no pending commit differs.")
     if differences["groups"]:
         rows = [(group_id, *map(_format_group, pair)) for group_id, pair in differences["groups"].items()]
         print_table(("group", "a", "b"), rows)
@@ -135,7 +136,7 @@ def _format_group(group: dict[str, object] | None) -> str:
         return "-"
     members = group["members"]
     assert isinstance(members, list)
-    return escape(f"{group['type']} {group['state']} {group['protocol'] or ''} {len(members)} members")
+    return f"{group['type']} {group['state']} {group['protocol'] or ''} {len(members)} members"
 
 
 def _format_commit(commit: object) -> str:
@@ -145,4 +146,4 @@ def _format_commit(commit: object) -> str:
     if isinstance(commit, list):
         return ", ".join(f"{pending['offset']} (producer {pending['producer_id']})" for pending in commit)
     assert isinstance(commit, dict)
-    return escape(f"{commit['offset']} {commit['metadata']}".strip())
+    return f"{commit['offset']} {commit['metadata']}".strip()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kafkagroups.cli import options
-from kafkagroups.cli.tables import escape
+from kafkagroups.cli.output import ToolOutput, print_line
 from kafkagroups.errors import BadBytes, BatchTooLarge, UsageError
 from kafkagroups.groups.log_records import find_group_id
 from kafkagroups.kafka_tools import dump_log, formatters
@@ -26,6 +26,7 @@ from kafkagroups.records.record_json import key_to_json, value_to_json
 from kafkagroups.records.record_types import RECORD_TYPES
 from kafkagroups.records.serde import Record, decode
 from kafkagroups.records.versions import Version, parse_release
+from kafkagroups.whole_numbers import parse_whole_number
 
 NEWEST_TOOL = "4.3.1"
 """The newest Kafka version whose tools `--format` reproduces."""
@@ -50,15 +51,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("text", "dump-log", "formatter"),
         default="text",
         help="text: readable (the default); dump-log: the output of kafka-dump-log.sh; "
-        "formatter: the output of the console consumer",
+        "formatter: the output of the console consumer; only on a terminal are control characters escaped",
     )
     parser.add_argument(
         "--kafka",
         metavar="VERSION",
         help=f"the Kafka version that reads and prints the records (default: {NEWEST_TOOL})",
     )
-    parser.add_argument("--from", dest="first", type=int, metavar="N", help="only records whose offset is N or more")
-    parser.add_argument("--until", type=int, metavar="N", help=options.UNTIL_HELP)
+    parser.add_argument(
+        "--from", dest="first", type=options.parse_number, metavar="N", help="only records whose offset is N or more"
+    )
+    parser.add_argument("--until", type=options.parse_number, metavar="N", help=options.UNTIL_HELP)
     options.add_until_time(parser)
     parser.add_argument("--group", metavar="G", help="only records of this group")
     parser.add_argument(
@@ -92,12 +95,8 @@ def run(args: argparse.Namespace) -> int:
             for log in logs:
                 if args.format == "text":
                     _print_log(log, args, dialect, wanted_type, errors)
-                elif args.format == "dump-log":
-                    _print_as_tool(log, tool_version, errors)
                 else:
-                    for line in formatters.format_lines(log, tool_version):
-                        print(line)
-                    _add_damage(log, errors)
+                    _print_as_tool(log, args.format, tool_version, errors)
         except UsageError as error:
             options.print_error(error)
             status = 2
@@ -112,10 +111,19 @@ def run(args: argparse.Namespace) -> int:
     return max(status, int(bool(errors)))
 
 
-def _print_as_tool(log: Log, tool_version: Version, errors: list[str]) -> None:
-    """Print the text of Kafka's dump tool. A batch beyond --max-batch-bytes ends the text, and is an error."""
+def _print_as_tool(log: Log, tool: str, tool_version: Version, errors: list[str]) -> None:
+    """Print the text of one of Kafka's own tools. `tool` is the value of --format.
+
+    Append a message to `errors` if the text ends because of damaged bytes or because of --max-batch-bytes.
+    """
+    out = ToolOutput(sys.stdout)
+    if tool == "formatter":
+        for line in formatters.format_lines(log, tool_version):
+            out.write(f"{line}\n")
+        _add_damage(log, errors)
+        return
     try:
-        dump_log.dump(log, sys.stdout, tool_version)
+        dump_log.dump(log, out, tool_version)
     except BatchTooLarge as error:
         errors.append(str(error))
 
@@ -128,8 +136,8 @@ def _parse_type(text: str | None) -> int | None:
     if text in numbers:
         return numbers[text]
     try:
-        return int(text)
-    except ValueError:
+        return parse_whole_number(text)
+    except UsageError:
         raise UsageError(f"--type: expected a number or one of {', '.join(numbers)}, found {text!r}") from None
 
 
@@ -153,7 +161,7 @@ def _print_log(
             errors.append(str(error))
             continue
         for line in lines:
-            print(line)
+            print_line(line)
     has_limit = args.until is not None or args.until_time is not None
     if has_limit and not args.json:
         options.print_cut({log.partition: next_offset})
@@ -262,7 +270,7 @@ def _format_text(log: Log, batch: Batch, log_record: LogRecord, decoded: _Decode
     record = decoded.record
     if decoded.error:
         hex_bytes = f"key {_to_hex(log_record.key)}, value {_to_hex(log_record.value)}"
-        return f"  {log_record.offset}  cannot be decoded: {escape(decoded.error)}: {hex_bytes}"
+        return f"  {log_record.offset}  cannot be decoded: {decoded.error}: {hex_bytes}"
     if record is None:
         return f"  {log_record.offset}  marker: {decoded.control_type}"
     key = key_to_json(record)
@@ -276,4 +284,4 @@ def _format_text(log: Log, batch: Batch, log_record: LogRecord, decoded: _Decode
         value_text = f"v{value['version']} " + json.dumps(value["data"], ensure_ascii=False)
     else:
         value_text = value["hex"]
-    return escape(f"  {log_record.offset}  {record.name}  {key_text}  {value_text}")
+    return f"  {log_record.offset}  {record.name}  {key_text}  {value_text}"

@@ -12,8 +12,9 @@ from typing import Any
 
 from kafkagroups.api import explain
 from kafkagroups.cli import options
+from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import spinner
-from kafkagroups.cli.tables import escape, print_table
+from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.explain import Explanation
@@ -39,10 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_paths(parser)
     parser.add_argument("--group", metavar="G", required=True, help="the group id")
     parser.add_argument("--topic", metavar="T", help="only the group's offset for this topic; needs --partition")
-    parser.add_argument("--partition", type=int, metavar="P", help="the topic's partition; needs --topic")
+    parser.add_argument(
+        "--partition", type=options.parse_number, metavar="P", help="the topic's partition; needs --topic"
+    )
     options.add_coordinator(parser)
     options.add_partitions(parser)
-    parser.add_argument("--until", type=int, metavar="N", help=options.UNTIL_HELP)
+    parser.add_argument("--until", type=options.parse_number, metavar="N", help=options.UNTIL_HELP)
     options.add_until_time(parser)
     parser.add_argument(
         "--all",
@@ -105,18 +108,16 @@ def _print_text(path: str, explanation: Explanation, args: argparse.Namespace) -
         partition = partition_for(explanation.group, args.partitions or DEFAULT_PARTITIONS)
         location = f"group {explanation.group} is stored in partition {partition}"
         condition = "" if args.partitions else f" if the topic has {DEFAULT_PARTITIONS} partitions (see --partitions)"
-        print(escape(f"No record of {subject} in {path}; {location}{condition}."))
+        print_line(f"No record of {subject} in {path}; {location}{condition}.")
         if explanation.error is not None:
-            print(escape(f"{broker} fails to load {explanation.error}."))
+            print_line(f"{broker} fails to load {explanation.error}.")
         return
     _print_history(explanation, shows_all=args.all)
     _print_answer(explanation, subject, broker, is_offset=bool(args.topic))
     for entry in explanation.waiting:
-        print(
-            escape(
-                f"{entry.key}: record {entry.offset} is pending until producer {entry.producer_id}'s transaction ends. "
-                "To a request for stable offsets, a broker answers UNSTABLE_OFFSET_COMMIT."
-            )
+        print_line(
+            f"{entry.key}: record {entry.offset} is pending until producer {entry.producer_id}'s transaction ends. "
+            "To a request for stable offsets, a broker answers UNSTABLE_OFFSET_COMMIT."
         )
 
 
@@ -146,27 +147,27 @@ def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
             shown_columns.append(index)
     print_table([columns[index] for index in shown_columns], [[row[index] for index in shown_columns] for row in rows])
     if len(shown_entries) < len(explanation.history):
-        print(
+        print_line(
             f"{len(shown_entries)} of {len(explanation.history)} records: the last {LAST_RECORDS}, and the commits "
             "that set an offset back (▼). --all shows all records."
         )
     elif backward_ids:
-        print("▼: this commit set the offset back.")
+        print_line("▼: this commit set the offset back.")
 
 
 def _print_answer(explanation: Explanation, subject: str, broker: str, *, is_offset: bool) -> None:
     """Print what a broker answers about the subject, which is a group or an offset (`is_offset`)."""
     failure = "" if explanation.error is None else f"; it fails to load {explanation.error}"
     if explanation.answer is None:
-        print(escape(f"{broker} answers nothing about {subject}{failure}."))
+        print_line(f"{broker} answers nothing about {subject}{failure}.")
     elif is_offset:
         answer = explanation.answer
         metadata = f", with the metadata {answer['metadata']!r}" if answer["metadata"] else ""
-        print(escape(f"{broker} answers {answer['offset']} for {subject}{metadata}{failure}."))
+        print_line(f"{broker} answers {answer['offset']} for {subject}{metadata}{failure}.")
     else:
         state = explanation.answer["state"]
         offset_count = len(explanation.answer["offsets"])
-        print(escape(f"{broker} answers that {subject} is {state}, with {offset_count} offsets{failure}."))
+        print_line(f"{broker} answers that {subject} is {state}, with {offset_count} offsets{failure}.")
 
 
 def _find_backward_commits(history: list[RecordFate]) -> set[int]:

@@ -12,8 +12,9 @@ from typing import Any
 
 from kafkagroups.api import load
 from kafkagroups.cli import options
+from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import progress_bar, spinner
-from kafkagroups.cli.tables import escape, print_table
+from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import InvalidLog, UsageError
 from kafkagroups.loading.engines import ENGINES
 from kafkagroups.loading.groups import Groups
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_paths(parser, "; each PATH is loaded independently")
     options.add_coordinator(parser)
     options.add_partitions(parser)
-    parser.add_argument("--until", type=int, metavar="N", help=options.UNTIL_HELP)
+    parser.add_argument("--until", type=options.parse_number, metavar="N", help=options.UNTIL_HELP)
     options.add_until_time(parser)
     parser.add_argument(
         "--engine",
@@ -124,7 +125,7 @@ def _write_parquet(args: argparse.Namespace, dialect: Dialect) -> int:
         print(json.dumps({"path": path, "to": args.to, "rows": written.rows}))
     else:
         for table, row_count in written.rows.items():
-            print(escape(f"{args.to}/{table}: {row_count} rows"))
+            print_line(f"{args.to}/{table}: {row_count} rows")
     sys.stdout.flush()
     for line in written.problems:
         options.print_error(line)
@@ -194,8 +195,8 @@ def _print_groups(groups: Groups) -> None:
     records = sum(partition.records for partition in partitions)
     batches = sum(partition.batches for partition in partitions)
     counted_partitions = "1 partition" if len(partitions) == 1 else f"{len(partitions)} partitions"
-    print(escape(f"{groups.path}: {records} records in {batches} batches of {counted_partitions},"))
-    print(f"loaded as the {groups.coordinator} coordinator of Kafka {groups.kafka} loads them.")
+    print_line(f"{groups.path}: {records} records in {batches} batches of {counted_partitions},")
+    print_line(f"loaded as the {groups.coordinator} coordinator of Kafka {groups.kafka} loads them.")
     rows = []
     for group_id in sorted(groups):
         group = group_json(groups[group_id])
@@ -217,4 +218,4 @@ def _print_groups(groups: Groups) -> None:
         ("Groups that have records in a partition that does not store them", groups.elsewhere),
     ):
         if group_ids:
-            print(escape(f"{title}: {', '.join(sorted(group_ids))}."))
+            print_line(f"{title}: {', '.join(sorted(group_ids))}.")

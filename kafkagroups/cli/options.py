@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kafkagroups.cli.tables import escape
+from kafkagroups.cli.output import print_error_line, print_line
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.records.dialects import DEFAULT_KAFKA, Dialect, dialect
 from kafkagroups.records.versions import parse_release
+from kafkagroups.whole_numbers import parse_whole_number
 
 PATH_HELP = "a partition directory, a .log file, or a folder of partition directories"
 UNTIL_HELP = "read only whole batches whose base offset is below N; the log must have one partition"
@@ -38,14 +39,16 @@ def add_coordinator(parser: argparse.ArgumentParser) -> None:
 
 def add_partitions(parser: argparse.ArgumentParser) -> None:
     """Add --partitions."""
-    parser.add_argument("--partitions", type=int, metavar="N", help="the partition count of __consumer_offsets")
+    parser.add_argument(
+        "--partitions", type=parse_number, metavar="N", help="the partition count of __consumer_offsets"
+    )
 
 
 def add_max_batch_bytes(parser: argparse.ArgumentParser) -> None:
     """Add --max-batch-bytes."""
     parser.add_argument(
         "--max-batch-bytes",
-        type=int,
+        type=parse_number,
         metavar="N",
         default=MAX_BATCH_BYTES,
         help=f"the limit of one decompressed batch in bytes ({MAX_BATCH_BYTES}); a larger batch ends the log",
@@ -122,8 +125,8 @@ def error_lines(error: UsageError | InvalidRecord) -> list[str]:
 
 
 def print_error(message: object) -> None:
-    """Print a message on stderr in one line, with control characters escaped."""
-    print(escape(f"kafkagroups: {message}"), file=sys.stderr)
+    """Print a message on stderr in one line."""
+    print_error_line(f"kafkagroups: {message}")
 
 
 def print_cut(next_offsets: Mapping[int | None, int]) -> None:
@@ -136,7 +139,7 @@ def print_cut(next_offsets: Mapping[int | None, int]) -> None:
         f"{offset}" if partition is None else f"{offset} in partition {partition}"
         for partition, offset in next_offsets.items()
     )
-    print(f"The first offset after the cut is {', '.join(offsets)}.")
+    print_line(f"The first offset after the cut is {', '.join(offsets)}.")
 
 
 def parse_hex(text: object, name: str) -> bytes | None:
@@ -154,10 +157,18 @@ def parse_hex(text: object, name: str) -> bytes | None:
     raise UsageError(f"{name}: expected an even number of hex digits, found {text!r}")
 
 
+def parse_number(text: str) -> int:
+    """Return the whole number that the text of an option contains."""
+    try:
+        return parse_whole_number(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def parse_time(text: str) -> int:
     """Return a time in ms since 1970. The text is this number, or a time in ISO 8601 (UTC, if it has no time zone)."""
-    if re.fullmatch(r"-?\d+", text):
-        return int(text)
+    if re.fullmatch(r"[-+]?[0-9]+", text):
+        return parse_number(text)
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

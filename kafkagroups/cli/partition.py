@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
-from kafkagroups.cli.tables import escape
+from kafkagroups.cli import options
+from kafkagroups.cli.output import print_line
 from kafkagroups.log.partitioning import partition_for
 
 NAME = "partition"
@@ -20,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("groups", metavar="GROUP", nargs="+", help="a group id")
     parser.add_argument(
         "--partitions",
-        type=int,
+        type=options.parse_number,
         default=50,
         metavar="N",
         help="the partition count of __consumer_offsets, offsets.topic.num.partitions (default: 50)",
@@ -34,5 +35,5 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps({"group": group, "partition": partition}))
         else:
-            print(f"{partition:>4}  {escape(group)}")
+            print_line(f"{partition:>4}  {group}")
     return 0

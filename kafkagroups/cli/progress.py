@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from kafkagroups.cli.tables import escape
+from kafkagroups.cli.output import escape
 
 LARGE_LOG = 4 * 1024 * 1024
 """A bar is shown only if at least this number of bytes is read. Smaller logs take too little time."""
@@ -26,8 +26,10 @@ def spinner(path: str) -> Iterator[None]:
         yield
         return
     from rich.console import Console
+    from rich.text import Text
 
-    with Console(stderr=True).status(escape(f"reading {path} …")):
+    # A Text is shown as it is. In a str, rich would read [bold] as markup.
+    with Console(stderr=True).status(Text(escape(f"reading {path} …"))):
         yield
 
 

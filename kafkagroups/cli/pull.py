@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from kafkagroups.cli import options
+from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import progress_bar
 from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import UsageError
@@ -130,4 +131,4 @@ def _print_text(out: str, pulled: PullResult) -> None:
     print_table(("partition", "first", "next", "bytes"), rows)
     total_bytes = sum(part.bytes for part in parts.values())
     empty_count = len(parts) - len(rows)
-    print(f"{total_bytes} bytes of {len(parts)} partitions, {empty_count} of them empty, in {out}")
+    print_line(f"{total_bytes} bytes of {len(parts)} partitions, {empty_count} of them empty, in {out}")

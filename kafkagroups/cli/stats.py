@@ -13,8 +13,9 @@ from typing import Any
 
 from kafkagroups.api import stats
 from kafkagroups.cli import options
+from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import spinner
-from kafkagroups.cli.tables import escape, print_table
+from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import UsageError
 from kafkagroups.history.stats import LOAD_RATE, ROW_KINDS, Count, PartitionStats, Stats
 from kafkagroups.records.dialects import Dialect
@@ -40,7 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one row for each group, topic, type or partition (default: group)",
     )
     parser.add_argument(
-        "--top", type=int, metavar="N", help=f"only the N largest rows (default: {DEFAULT_ROWS}; with --json: all rows)"
+        "--top",
+        type=options.parse_number,
+        metavar="N",
+        help=f"only the N largest rows (default: {DEFAULT_ROWS}; with --json: all rows)",
     )
     options.add_coordinator(parser)
     options.add_partitions(parser)
@@ -119,33 +123,33 @@ def _print_text(path: str, statistics: Stats, top: int | None, dialect: Dialect)
     )
     partition_count = len(partitions)
     if max(partition_count, len(rows)) > max_rows:
-        print(
+        print_line(
             f"Only the {max_rows} largest of {partition_count} partitions and {len(rows)} rows are shown; "
             "--top N shows the N largest."
         )
-    print(f"A record is live if a Kafka {dialect.kafka} broker ({dialect.coordinator} coordinator) answers from it.")
+    print_line(
+        f"A record is live if a Kafka {dialect.kafka} broker ({dialect.coordinator} coordinator) answers from it."
+    )
     for number, partition in partitions.items():
         for transaction in partition.open_transactions:
             # Only the oldest open transaction limits consumers and the cleaner.
             is_oldest = transaction is partition.open_transactions[0]
             consequence = "; read_committed consumers and the cleaner stop there" if is_oldest else ""
-            print(
-                escape(
-                    f"partition {_format_number(number)}: producer {transaction.producer_id} has an open transaction "
-                    f"since {options.format_time(transaction.since_ms)}, offset {transaction.first_offset} "
-                    f"({', '.join(transaction.groups)}){consequence}"
-                )
+            print_line(
+                f"partition {_format_number(number)}: producer {transaction.producer_id} has an open transaction "
+                f"since {options.format_time(transaction.since_ms)}, offset {transaction.first_offset} "
+                f"({', '.join(transaction.groups)}){consequence}"
             )
     record_count = sum(partition.records for partition in partitions.values())
     total_bytes = sum(partition.bytes for partition in partitions.values())
     uncleanable_bytes = sum(partition.uncleanable_bytes for partition in partitions.values())
     freed_bytes = sum(partition.freed_bytes for partition in partitions.values())
-    print(
+    print_line(
         f"{path}: the cleaner cannot clean {uncleanable_bytes} of {total_bytes} bytes "
         "(active segment, open transactions)."
     )
-    print(f"One pass over the other bytes would free about {freed_bytes} bytes.")
-    print(
+    print_line(f"One pass over the other bytes would free about {freed_bytes} bytes.")
+    print_line(
         f"A broker needs about {record_count / LOAD_RATE:.1f} s to load {record_count} records "
         f"(at {LOAD_RATE / 1e6:.1f} million records per second, measured on two cores)."
     )

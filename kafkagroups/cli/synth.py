@@ -9,10 +9,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from kafkagroups.cli import options
+from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import progress_bar
-from kafkagroups.cli.tables import escape, print_table
+from kafkagroups.cli.tables import print_table
+from kafkagroups.errors import UsageError
 from kafkagroups.log.compression import CompressionType
 from kafkagroups.synth import write
+from kafkagroups.whole_numbers import parse_whole_number
 
 NAME = "synth"
 HELP = "write a synthetic topic of any size, as segments that a broker can load"
@@ -45,9 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         section.add_argument(flag, type=parse, metavar=metavar, default=argparse.SUPPRESS, help=help_text, **others)
 
     groups = parser.add_argument_group("groups")
-    add(groups, "--partitions", int, "P", "the partition count of the topic (default: 50)")
-    add(groups, "--groups", int, "G", "the number of groups (default: 1000)")
-    add(groups, "--keys", int, "N", "the number of topic-partitions that each group commits (default: 8)")
+    add(groups, "--partitions", options.parse_number, "P", "the partition count of the topic (default: 50)")
+    add(groups, "--groups", options.parse_number, "G", "the number of groups (default: 1000)")
+    add(
+        groups,
+        "--keys",
+        options.parse_number,
+        "N",
+        "the number of topic-partitions that each group commits (default: 8)",
+    )
     help_text = "the n-th group commits in proportion to 1/n^F; with 0, all groups are equally busy (default: 1)"
     add(groups, "--skew", float, "F", help_text)
     help_text = "fraction of the groups that are stored in one partition, the hot partition (default: no hot partition)"
@@ -55,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(groups, "--transactional", float, "F", "fraction of the groups that commit in transactions (default: 0)")
     help_text = "fraction of the groups that use the new consumer protocol, KIP-848 (default: 0)"
     add(groups, "--modern", float, "F", help_text)
-    add(groups, "--members", int, "N", "the number of members of each group (default: 3)")
+    add(groups, "--members", options.parse_number, "N", "the number of members of each group (default: 3)")
     add(groups, "--prefix", str, "TEXT", "the start of all group and topic names (default: no prefix)")
 
     records = parser.add_argument_group("records")
@@ -73,8 +83,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     files = parser.add_argument_group("files")
     codec_names = ", ".join(codec.name.lower() for codec in CompressionType)
     add(files, "--codec", str, "C", f"the compression codec: {codec_names} (default: none)")
-    add(files, "--segment-bytes", int, "N", "the largest size of a segment in bytes (default: 104857600)")
-    add(files, "--seed", int, "S", "the seed of the random choices (default: 0)")
+    add(
+        files,
+        "--segment-bytes",
+        options.parse_number,
+        "N",
+        "the largest size of a segment in bytes (default: 104857600)",
+    )
+    add(files, "--seed", options.parse_number, "S", "the seed of the random choices (default: 0)")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
@@ -98,9 +114,9 @@ def parse_count(text: str) -> int:
     suffix = text[-1:]
     try:
         if suffix not in factors:
-            return int(text)
+            return parse_whole_number(text)
         return round(float(text[:-1]) * factors[suffix])
-    except (ValueError, OverflowError):
+    except (UsageError, ValueError, OverflowError):
         raise argparse.ArgumentTypeError(f"expected a number such as 1000, 200k or 1M, found {text!r}") from None
 
 
@@ -109,8 +125,8 @@ def _parse_width(text: str) -> int | None:
     if text == "varied":
         return None
     try:
-        return int(text)
-    except ValueError:
+        return parse_whole_number(text)
+    except UsageError:
         raise argparse.ArgumentTypeError(f"expected a number or the word varied, found {text!r}") from None
 
 
@@ -121,8 +137,8 @@ def _print_text(out: str, written: dict[str, Any]) -> None:
     print_table(("partition", *columns), rows)
     record_count = sum(counts["records"] for counts in partitions.values())
     byte_count = sum(counts["bytes"] for counts in partitions.values())
-    print(f"{record_count} records, {byte_count} bytes in {len(partitions)} partitions", end=" ")
-    print(escape(f"of {written['groups']} groups with {written['live_offsets']} live offsets, in {out}"))
+    counts_text = f"{record_count} records, {byte_count} bytes in {len(partitions)} partitions"
+    print_line(f"{counts_text} of {written['groups']} groups with {written['live_offsets']} live offsets, in {out}")
     transactions = written["transactions"]
     if any(transactions.values()):
-        print("transactions:", ", ".join(f"{number} {outcome}" for outcome, number in transactions.items()))
+        print_line("transactions: " + ", ".join(f"{number} {outcome}" for outcome, number in transactions.items()))

@@ -10,8 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""The characters that are escaped: control characters, line separators and unpaired surrogates."""
+from kafkagroups.cli.output import escape
 
 _UNBREAKABLE = re.compile(r"[-0-9:.% ]*")
 """The text of a number, a percentage or a time. A column that contains only such texts is never wrapped."""
@@ -21,11 +20,6 @@ MIN_WRAPPED_WIDTH = 12
 
 WIDTH_IN_FILE = 200
 """The width of a table in a file or a pipe, in characters."""
-
-
-def escape(text: str) -> str:
-    """Return the text with control characters escaped, so that a group's name cannot begin a new line."""
-    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

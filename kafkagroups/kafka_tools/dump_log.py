@@ -23,7 +23,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import TextIO
+from typing import Protocol
 
 from kafkagroups.errors import BadBytes, UsageError
 from kafkagroups.kafka_tools import dump_json, dump_text
@@ -46,7 +46,14 @@ _BYTES_UP_TO_MAGIC = 17
 The tool ignores the last bytes of a file if they are not more than this number."""
 
 
-def dump(log: Log, out: TextIO, kafka: Version) -> None:
+class Output(Protocol):
+    """Where `dump` writes its text: a text file, for example."""
+
+    def write(self, text: str, /) -> object:
+        """Write a text. At most one line break is in the text, at its end."""
+
+
+def dump(log: Log, out: Output, kafka: Version) -> None:
     """Write what the tool prints for the segments of a log. `kafka` is the version of the tool.
 
     Raises ToolCrashed where the tool crashes. Raises BatchTooLarge before a batch that needs more memory than the log's
@@ -89,7 +96,7 @@ def _read_batches(data: bytes, segment: str, max_batch_bytes: int) -> Iterator[B
         yield parse_batch(frame, data[frame.position : frame.end], segment, max_batch_bytes)
 
 
-def _dump_batch(batch: Batch, out: TextIO, kafka: Version, dialect: Dialect) -> None:
+def _dump_batch(batch: Batch, out: Output, kafka: Version, dialect: Dialect) -> None:
     try:
         if batch.compression is CompressionType.ZSTD and kafka < (2, 1):
             raise ToolCrashed(f"{batch.file}, byte {batch.position}: zstd is supported from Kafka 2.1 on")

@@ -12,6 +12,7 @@ create a missing topic when they receive a Metadata request.
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -113,7 +114,7 @@ def _build_config(bootstrap: str, security: Security) -> dict[str, Any]:
     servers = bootstrap.split(",")
     for server in servers:
         host, _, port = server.rpartition(":")
-        is_port = port.isascii() and port.isdigit() and 0 < int(port) < 65536
+        is_port = re.fullmatch("[0-9]{1,5}", port) and 0 < int(port) < 65536
         if not host or not is_port:
             raise UsageError(f"bootstrap: expected HOST:PORT of a broker, found {server!r}")
     uses_sasl = security.protocol.startswith("SASL")

@@ -15,6 +15,7 @@ from kafkagroups.loading.engines import ENGINES
 from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.records.dialects import dialect
 from kafkagroups.tables.columns import Column, arrow_schema, columns_of
+from kafkagroups.whole_numbers import parse_whole_number
 
 FORMAT = "consumer_offsets"
 """The name of the data source."""
@@ -123,6 +124,10 @@ def check_schema(options: Options, schema: StructType) -> None:
 
 def _parse_count(option: str, text: str) -> int:
     """Return the value of an option that is a number above 0."""
-    if not text.isdecimal() or int(text) < 1:
+    try:
+        count = parse_whole_number(text)
+    except UsageError as error:
+        raise UsageError(f"option {option}: {error}") from None
+    if count < 1:
         raise UsageError(f"option {option}: expected a number above 0, found {text!r}")
-    return int(text)
+    return count

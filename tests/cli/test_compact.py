@@ -56,7 +56,7 @@ def test_a_log_with_nothing_dirty_is_copied(path, tmp_path, capsys):
         (["--first-uncleanable", "-1"], "first_uncleanable: expected a number from 0 to"),
         (["--producer-expiration-ms", "-2"], "producer_expiration_ms: expected a number from -1 to"),
         (["--now-ms", str(2**63)], "now_ms: expected a number"),
-        (["--now-ms", "soon"], "invalid int value"),
+        (["--now-ms", "soon"], "expected a whole number"),
         (["--upside-down"], "unrecognized"),
     ],
 )

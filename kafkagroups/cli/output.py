@@ -1,0 +1,62 @@
+"""Text for people on stdout and stderr. Characters that could change a terminal's display are escaped.
+
+Names and metadata in a log can contain any character. Control characters begin a terminal's commands, and format
+characters such as U+202E reverse the text after them. JSON needs no escaping here, because `json.dumps` escapes every
+character that is not ASCII.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+from unicodedata import category
+
+_ESCAPED_CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode's categories of control characters, format characters, halves of surrogate pairs, and separators of lines
+and paragraphs."""
+
+
+def escape(text: str) -> str:
+    r"""Return the text with control and format characters escaped, as Python's `repr` does.
+
+    >>> escape("a\nb")
+    'a\\nb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(_escape_character(character) for character in text)
+
+
+def _escape_character(character: str) -> str:
+    if category(character) not in _ESCAPED_CATEGORIES:
+        return character
+    return character.encode("unicode_escape").decode()
+
+
+def print_line(text: str) -> None:
+    """Print one line for people on stdout."""
+    print(escape(text))
+
+
+def print_error_line(text: str) -> None:
+    """Print one line for people on stderr."""
+    print(escape(text), file=sys.stderr)
+
+
+class ToolOutput:
+    """The output of the formats that equal the text of Kafka's own tools.
+
+    In a file or a pipe, the text is byte for byte that of the tool. On a terminal, each written text is escaped, except
+    the line break at its end.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._is_terminal = stream.isatty()
+
+    def write(self, text: str, /) -> None:
+        """Write a text that contains at most one line break, at its end."""
+        if self._is_terminal:
+            line = text.removesuffix("\n")
+            text = escape(line) + text[len(line) :]
+        self._stream.write(text)

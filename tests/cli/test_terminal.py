@@ -1,0 +1,241 @@
+"""What people see: names from a log cannot change a terminal's display, and every mistake is one line."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+import kafkagroups as kg
+from kafkagroups.cli.output import escape
+from kafkagroups.log.batch import LogRecord
+from kafkagroups.log.record_batch import encode_batch
+
+ROOT = Path(__file__).parents[2]
+LOG = ROOT / "data" / "harbour" / "3.9.2" / "__consumer_offsets-9"
+UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+HOSTILE = "\x1b[31m\x9b2J\x07\u202egnp\u2066\u200f\u2028\ufeff\U000e0041\ud800end"
+"""Terminal commands, their one-character forms (C1), marks of direction, invisible characters, half a surrogate."""
+STORED = HOSTILE.replace("\ud800", "?")
+"""The same name in a log. Kafka's writer stores half of a surrogate pair as a question mark."""
+
+
+def unsafe_characters(text):
+    return {character for character in text if unicodedata.category(character) in UNSAFE} - {"\n"}
+
+
+@pytest.fixture
+def hostile_log(tmp_path):
+    """A log whose group, topic, metadata, member and folder have the hostile name, with an open transaction."""
+    key = {"type": "1", "data": {"group": STORED, "topic": STORED, "partition": 0}}
+    commit = {"offset": 5, "leaderEpoch": -1, "metadata": STORED, "commitTimestamp": 9}
+    member = {
+        "memberId": STORED,
+        "groupInstanceId": STORED,
+        "clientId": STORED,
+        "clientHost": STORED,
+        "rebalanceTimeout": 1,
+        "sessionTimeout": 1,
+        "subscription": "",
+        "assignment": "",
+    }
+    group = {
+        "protocolType": STORED,
+        "generation": 1,
+        "protocol": STORED,
+        "leader": STORED,
+        "currentStateTimestamp": 1,
+        "members": [member],
+    }
+    rows = [
+        {"key": key, "value": {"version": "3", "data": commit}},
+        {"key": {"type": "2", "data": {"group": STORED}}, "value": {"version": "3", "data": group}},
+        {"key": {"type": "77", "hex": "004d" + STORED.encode().hex()}, "value": {"hex": ""}},
+    ]
+    records = [LogRecord(number, 5, *kg.encode(kg.from_json(row))) for number, row in enumerate(rows)]
+    folder = tmp_path / f"x{STORED}" / "__consumer_offsets-3"
+    folder.mkdir(parents=True)
+    pending = encode_batch([records[0]._replace(offset=3)], producer_id=7, producer_epoch=0, attributes=0x10)
+    (folder / f"{0:020}.log").write_bytes(encode_batch(records) + pending)
+    return folder
+
+
+def add_unreadable_record(folder):
+    """Append a record whose key has a wrong length, so that a load fails there."""
+    unreadable = LogRecord(4, 5, b"\0\1\7\7" + STORED.encode(), b"")
+    (folder / f"{4:020}.log").write_bytes(encode_batch([unreadable]))
+
+
+def test_every_control_and_format_character_is_escaped():
+    """All characters of Unicode that print nothing but change what is shown around them; other characters stay."""
+    everything = [chr(number) for number in range(sys.maxunicode + 1)]
+    changed = {character for character in everything if escape(character) != character}
+    assert changed == {character for character in everything if unicodedata.category(character) in UNSAFE}
+    assert escape("grüße 日本\u3000🐟") == "grüße 日本\u3000🐟"
+    assert escape("a\u202eb\x9b\n") == "a\\u202eb\\x9b\\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["load"],
+        ["load", "--coordinator", "classic"],
+        ["dump"],
+        ["explain", "--group", STORED],
+        ["explain", "--group", STORED, "--topic", STORED, "--partition", "0"],
+        ["explain", "--group", "nobody" + HOSTILE],
+        ["stats"],
+        ["stats", "--by", "topic"],
+        ["diff", "--since", "1"],
+        ["diff", "--coordinators"],
+    ],
+    ids=" ".join,
+)
+def test_names_in_a_log_are_harmless(run, hostile_log, command):
+    """Tables, lines and messages of every command that reads a log."""
+    _, out, err = run(command[0], hostile_log, *command[1:])
+    assert "\\u202e" in out and err == ""
+    add_unreadable_record(hostile_log)
+    _, more_out, more_err = run(command[0], hostile_log, *command[1:])
+    assert "\\u202e" in more_err
+    assert not unsafe_characters(out + more_out + more_err)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["partition", HOSTILE],
+        ["load", HOSTILE],
+        ["dump", LOG, "--type", HOSTILE],
+        ["load", LOG, "--kafka", HOSTILE],
+        ["load", LOG, "--engine", HOSTILE],
+        ["load", LOG, "--until-time", HOSTILE],
+        ["load", LOG, f"--{HOSTILE}"],
+        ["stats", LOG, "--top", HOSTILE],
+        ["synth", "--out", "unused", "--records", HOSTILE],
+        ["pull", "--out", "unused", "--bootstrap", HOSTILE],
+        ["decode", HOSTILE],
+        [HOSTILE],
+    ],
+    ids=lambda arguments: " ".join(map(str, arguments[:3])).encode("ascii", "ignore").decode(),
+)
+def test_arguments_in_messages_are_harmless(run, arguments):
+    """The error names the wrong argument, and does not send it to the terminal as it is."""
+    _, out, err = run(*arguments)
+    assert "\\u202e" in out + err and not unsafe_characters(out + err)
+    assert err.count("\n") <= 1
+
+
+@pytest.mark.parametrize("tool", ["dump-log", "formatter"])
+def test_the_text_of_kafkas_tools_is_exact_except_on_a_terminal(run, hostile_log, monkeypatch, tool):
+    """In a pipe, the bytes are those of the tool. On a terminal, each line is escaped."""
+    command = ["dump", hostile_log, "--format", tool, "--kafka", "2.8.2"]
+    _, exact, _ = run(*command)
+    assert STORED in exact
+    monkeypatch.setattr("_pytest.capture.EncodedFile.isatty", lambda file: True)
+    monkeypatch.setattr("_pytest.capture.CaptureIO.isatty", lambda file: True, raising=False)
+    _, shown, _ = run(*command)
+    assert not unsafe_characters(shown)
+    assert shown.split("\n") == [escape(line) for line in exact.split("\n")]
+
+
+def test_all_text_is_printed_by_one_module():
+    """In `cli`, `print` is called directly only for JSON. All other text goes through cli/output.py."""
+    for path in sorted((ROOT / "kafkagroups" / "cli").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if path.name == "output.py" or not isinstance(node, ast.Call) or ast.unparse(node.func) != "print":
+                continue
+            assert ast.unparse(node.args[0]).startswith("json.dumps("), f"{path.name}, line {node.lineno}"
+
+
+LONG = "9" * 4301
+"""A number that Python refuses to read: its limit is 4,300 digits."""
+
+
+@pytest.mark.parametrize("number", ["9" * 21, LONG, f"-{LONG}", "1_000", "١٢", "", "1e3"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["load", LOG, "--until"],
+        ["load", LOG, "--until-time"],
+        ["load", LOG, "--partitions"],
+        ["load", LOG, "--max-batch-bytes"],
+        ["load", LOG, "--kafka"],
+        ["explain", LOG, "--group", "g", "--topic", "t", "--partition"],
+        ["stats", LOG, "--top"],
+        ["dump", LOG, "--from"],
+        ["dump", LOG, "--type"],
+        ["diff", LOG, "--since"],
+        ["compact", LOG, "--out", "unused", "--now-ms"],
+        ["partition", "g", "--partitions"],
+        ["synth", "--out", "unused", "--width"],
+        ["pull", "--out", "unused", "--partitions"],
+    ],
+    ids=lambda value: " ".join(map(str, value[2:])) if isinstance(value, list) else None,
+)
+def test_an_option_that_is_no_number_is_one_line(run, command, number):
+    """A number has up to 20 digits from 0 to 9. Other texts are an error of one line."""
+    status, out, err = run(
+        *command[:-1], f"{command[-1]}={number}", *(["--bootstrap=b:1"] if "pull" in command else [])
+    )
+    assert (status, out, err.count("\n")) == (2, "", 1)
+
+
+def test_a_port_of_thousands_of_digits(run):
+    pytest.importorskip("kafka", reason="no kafka-python")
+    status, _, err = run("pull", "--out", "unused", "--bootstrap", f"broker:{LONG}")
+    assert status == 2 and err.startswith("kafkagroups: bootstrap: expected HOST:PORT")
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt)
+"""
+
+
+@pytest.mark.parametrize("start", ["script", "python -m"])
+@pytest.mark.parametrize("module", ["kafkagroups.api", "kafkagroups.cli", "kafkagroups.cli.synth", "kafkagroups.synth"])
+def test_ctrl_c_while_the_command_starts(tmp_path, module, start):
+    """Ctrl-C during the imports ends the command with exit code 130 and without a traceback."""
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTED_IMPORT.format(module=module))
+    script = tmp_path / "kafkagroups"
+    script.write_text("import sys\nfrom kafkagroups.cli import main\nsys.exit(main())\n")
+    command = [str(script)] if start == "script" else ["-m", "kafkagroups"]
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    ended = subprocess.run(
+        [sys.executable, *command, "partition", "g"], env=environment, cwd=ROOT, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+def test_ctrl_c_while_a_command_runs(tmp_path):
+    """Ctrl-C in a command is one line and exit code 130."""
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTED_IMPORT.format(module="rich.table"))
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "kafkagroups", "stats", LOG], env=environment, cwd=ROOT, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stderr) == (130, "kafkagroups: interrupted\n")
+
+
+def test_a_program_that_imports_the_package_keeps_its_own_ctrl_c(tmp_path):
+    """Only the command changes what Ctrl-C does."""
+    code = "import signal, kafkagroups; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert ended.stdout == "True\n"
+
+
+def test_json_needs_no_escaping(run, hostile_log):
+    """`--json` contains the exact names, as ASCII."""
+    _, out, _ = run("load", hostile_log, "--json")
+    assert out.isascii() and STORED in json.loads(out)["groups"]

@@ -3,8 +3,8 @@
 Kafka's reader of a field throws an exception that describes the problem. A second exception contains the message of
 the first exception, the part of the record (key or value) and the part's version. If the bytes end too early, the first
 exception is a BufferUnderflowException, whose message is null.
-Source (4.3.1): captured messages of GroupCoordinatorRecordSerde (errors.jsonl and limits.jsonl in tests); ByteBufferAccessor.java;
-ByteUtils.java.
+Source: captured messages of GroupCoordinatorRecordSerde (errors.jsonl of 4.3.1, limits.jsonl of 4.4.0, in tests);
+ByteBufferAccessor.java (4.3.1); ByteUtils.java (4.3.1).
 """
 
 from __future__ import annotations

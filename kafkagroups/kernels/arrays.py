@@ -18,6 +18,7 @@ import numpy as np
 from kafkagroups.kernels import layout, table, transactions
 from kafkagroups.kernels.group_keys import find_groups
 from kafkagroups.kernels.layout import BLOCK_ROWS
+from kafkagroups.kernels.secret import process_secret
 
 Array = np.ndarray[Any, Any]
 _CACHE_LINE_BYTES = 64
@@ -67,6 +68,7 @@ class FoldArrays:
         self.nodes = np.zeros((FIRST_NODES, 8), np.int64)
         self.node_extras = np.zeros((FIRST_NODES, 4), np.int64)
         self.producers = np.zeros((FIRST_PRODUCERS, 3), np.int64)
+        self.secret = process_secret()
         self.record_positions = np.empty((FIRST_RECORD_POSITIONS, 5), np.int64)
         self.block = np.empty((BLOCK_ROWS, 8), np.int64)
 
@@ -126,7 +128,7 @@ class FoldArrays:
     def _rehash_names(self) -> None:
         """Make a new hash table of the names."""
         self.name_slots = _create_slots(1 << (2 * len(self.names) - 1).bit_length())
-        table.rehash_names(self.names, self.counts[layout.NAMES], self.arena, self.name_slots)
+        table.rehash_names(self.names, self.counts[layout.NAMES], self.arena, self.name_slots, self.secret)
 
     def _drop_unused(self) -> None:
         """Drop unused keys and unused bytes of the arena, if at least half of the keys or half of the bytes are unused.
@@ -136,7 +138,8 @@ class FoldArrays:
         """
         count = int(self.counts[layout.ENTRIES])
         is_kept = self.entries[:count, layout.RECORD_OFFSET] >= 0
-        transactions.keep_pending_keys(self.nodes, self.producers, is_kept)
+        producers = self.list_producers()
+        transactions.keep_pending_keys(self.nodes, producers, is_kept)
         if 2 * is_kept.sum() > count and 2 * self.counts[layout.UNUSED_BYTES] < self.counts[layout.ARENA_BYTES]:
             return
         groups, group_of_name = self.make_groups()
@@ -151,7 +154,7 @@ class FoldArrays:
         self.counts[[layout.NAMES, layout.ARENA_BYTES]] = table.copy_key_texts(
             self.entries, kept_count, self.names, new_name_numbers, new_names, self.arena, new_arena
         )
-        transactions.move_pending_commits(self.nodes, self.producers, new_entries, self.arena, new_arena, self.counts)
+        transactions.move_pending_commits(self.nodes, producers, new_entries, self.arena, new_arena, self.counts)
         self.names = new_names
         self.arena = new_arena
         self.counts[layout.ENTRIES] = kept_count
@@ -161,28 +164,35 @@ class FoldArrays:
 
     def _drop_producers(self) -> None:
         """Drop producers that have no pending commits, and make space for several times the remaining producers."""
+        self._rehash_producers(self.list_producers())
+
+    def list_producers(self) -> Array:
+        """Return the rows of the producers that have pending commits, in the order of the producer ids."""
         is_used = self.producers[:, layout.IS_USED] != 0
         has_pending_commits = self.producers[:, layout.FIRST_NODE] >= 0
-        kept_rows = self.producers[is_used & has_pending_commits]
-        self.producers = np.zeros((max(FIRST_PRODUCERS, 1 << (8 * len(kept_rows)).bit_length()), 3), np.int64)
+        rows = self.producers[is_used & has_pending_commits]
+        return rows[np.argsort(rows[:, layout.LIST_PRODUCER])]
+
+    def _rehash_producers(self, rows: Array) -> None:
+        """Make a new hash table of producers from these rows, with space for several times as many producers."""
+        self.producers = np.zeros((max(FIRST_PRODUCERS, 1 << (8 * len(rows)).bit_length()), 3), np.int64)
         self.counts[layout.PRODUCERS] = 0
-        for producer_id, node, _ in kept_rows.tolist():
-            row = transactions.find_or_add_producer(producer_id, self.counts, self.producers)
-            self.producers[row, layout.FIRST_NODE] = node
+        transactions.rehash_producers(rows, self.counts, self.producers, self.secret)
 
     def make_groups(self) -> tuple[Array, Array]:
         """Return the array `groups` (columns: layout.py), and an array with the number of the group of each name."""
-        entry_count, name_count = self.counts[[layout.ENTRIES, layout.NAMES]].tolist()
+        name_count = int(self.counts[layout.NAMES])
         group_of_name = np.empty(name_count, np.int64)
         groups = np.empty((name_count, 4), np.int64)
         slots = np.full(1 << (2 * name_count + 1).bit_length(), -1, np.int64)
-        group_count = find_groups(
-            self.entries, entry_count, self.names, name_count, self.arena, slots, groups, group_of_name
-        )
+        group_count = find_groups(self.tables(), slots, groups, group_of_name)
         return groups[:group_count], group_of_name
 
     def arrays_to_save(self) -> dict[str, Array]:
-        """Return the used rows of the arrays by name, from which `FoldState.restore` makes the same state."""
+        """Return the used rows of the arrays by name, from which `FoldState.restore` makes the same state.
+
+        The array `producers` contains only the producers that have pending commits. It is not a hash table.
+        """
         count_columns = dict.fromkeys(("entries", "extras", "tombstones"), layout.ENTRIES)
         count_columns |= {
             "names": layout.NAMES,
@@ -191,14 +201,15 @@ class FoldArrays:
             "node_extras": layout.NODES,
         }
         used_rows = {name: getattr(self, name)[: self.counts[column]] for name, column in count_columns.items()}
-        return {**used_rows, "counts": self.counts, "producers": self.producers}
+        return {**used_rows, "counts": self.counts, "producers": self.list_producers()}
 
     def set_arrays(self, saved_arrays: Mapping[str, Array]) -> None:
-        """Use arrays that `arrays_to_save` returned, and make the hash tables of keys and names again."""
+        """Use arrays that `arrays_to_save` returned, and make the hash tables again."""
         for name, array in saved_arrays.items():
             setattr(self, name, array)
         self._rehash_names()
         self._rehash(len(self.entries))
+        self._rehash_producers(self.producers)
 
 
 def _create_slots(slot_count: int) -> Array:

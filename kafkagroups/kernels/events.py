@@ -21,7 +21,7 @@ ID_POSITION, ID_SIZE = range(2)
 
 
 @kernel
-def find_commit_events(data: Any, id_bytes: Any, id_slots: Any, has_event: Any, events: Any) -> int:
+def find_commit_events(data: Any, id_bytes: Any, id_slots: Any, has_event: Any, events: Any, secret: Any) -> int:
     """Fill `events` with the events in a segment, and return the number of events.
 
     A row of `events` has the Kafka offset of the commit's record, and the slot of the group's id.
@@ -30,6 +30,7 @@ def find_commit_events(data: Any, id_bytes: Any, id_slots: Any, has_event: Any, 
     contains the bytes of all group ids, one after another. `id_slots` is a hash table of the ids. A row of this table
     is a slot. It has the position of an id in `id_bytes`, and the id's size in bytes (-1: the slot is free).
     `has_event` has an element for each slot: 1 if an event of the group was found after the group's last group record.
+    `secret` is the secret of the process (secret.py).
     """
     position = 0
     end = len(data)
@@ -62,7 +63,7 @@ def find_commit_events(data: Any, id_bytes: Any, id_slots: Any, has_event: Any, 
             is_offset_tombstone = is_offset_record and value_size < 0
             if group_size < 0 or group_size > key_size - 4 or is_offset_tombstone:
                 continue
-            slot = hash_bytes(data, group_start, group_size) & mask
+            slot = hash_bytes(data, group_start, group_size, secret) & mask
             while id_slots[slot, ID_SIZE] >= 0:
                 if id_slots[slot, ID_SIZE] == group_size and same_bytes(
                     data, group_start, id_bytes, id_slots[slot, ID_POSITION], group_size

@@ -244,7 +244,7 @@ def fold_segment(
                 if is_same_name and same_bytes(data, previous_name_start, data, name_start, name_size):
                     block[block_rows, NAME_SIZE] = -name_size
                 else:
-                    name_hash = hash_bytes(data, name_start, name_size)
+                    name_hash = hash_bytes(data, name_start, name_size, tables.secret)
                     block[block_rows, NAME_SIZE] = name_size
                     previous_name_size = name_size
                 block[block_rows, NAME_START] = name_start

@@ -21,6 +21,7 @@ from kafkagroups.groups.fold import create_shard, resume_shard
 from kafkagroups.groups.shard import CountBytes, Shard, ignore_bytes
 from kafkagroups.kernels import events, layout
 from kafkagroups.kernels.scan import hash_bytes
+from kafkagroups.kernels.secret import process_secret
 from kafkagroups.kernels.shards import FoldedShardOffsets, fill_shard
 from kafkagroups.kernels.state import FoldState
 from kafkagroups.kernels.unpack import as_array, decompress_segment
@@ -123,13 +124,14 @@ def find_commits(log: Log, group_ids: Collection[str]) -> list[tuple[int, str]]:
     The commits are in the order of the log. The compiled engine must have folded the log before.
     """
     slots = np.full((1 << (2 * len(group_ids) + 1).bit_length(), 2), -1, np.int64)
+    secret = process_secret()
     id_bytes = bytearray()
     id_by_slot = {}
     for group_id in group_ids:
         encoded_id = group_id.encode()
         # A group id can be empty, but numpy cannot make an array from 0 bytes.
         id_array = np.frombuffer(encoded_id or b"\0", np.uint8)
-        slot = int(hash_bytes(id_array, 0, len(encoded_id))) & len(slots) - 1
+        slot = int(hash_bytes(id_array, 0, len(encoded_id), secret)) & len(slots) - 1
         while slots[slot, events.ID_SIZE] >= 0:
             slot = slot + 1 & len(slots) - 1
         slots[slot] = (len(id_bytes), len(encoded_id))
@@ -141,6 +143,6 @@ def find_commits(log: Log, group_ids: Collection[str]) -> list[tuple[int, str]]:
         for data in decompress_segment(as_array(log.read(segment)), log.max_batch_bytes):
             # An offset record has more than 20 bytes, so the array has space for all events.
             found_events = np.empty((len(data) // 20 + 1, 2), np.int64)
-            count = events.find_commit_events(data, as_array(id_bytes), slots, has_event, found_events)
+            count = events.find_commit_events(data, as_array(id_bytes), slots, has_event, found_events, secret)
             commits += [(offset, id_by_slot[slot]) for offset, slot in found_events[:count].tolist()]
     return commits

@@ -10,12 +10,14 @@ from typing import Any
 
 from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.layout import (
+    ENTRIES,
     GROUP_NEWEST_VALUE,
     GROUP_SIZE,
     GROUP_START,
     LIVE_KEYS,
     NAME_AND_PARTITION,
     NAME_TEXT,
+    NAMES,
     NEWEST_VALUE,
     PARTITION_BITS,
     RECORD_OFFSET,
@@ -25,22 +27,23 @@ from kafkagroups.kernels.scan import hash_bytes, load_int16, same_bytes
 
 
 @kernel
-def find_groups(
-    entries: Any, entry_count: int, names: Any, name_count: int, arena: Any, slots: Any, groups: Any, group_of_name: Any
-) -> int:
+def find_groups(tables: Any, slots: Any, groups: Any, group_of_name: Any) -> int:
     """Fill `groups` (columns: layout.py) and `group_of_name`, and return the number of groups.
 
-    `group_of_name` receives, for each name, the number of the group's row in `groups`. `entry_count` and `name_count`
-    are the numbers of used rows. `slots` is working memory for a hash table of the groups. The caller has filled this
-    table with -1, which means that a slot is free.
+    `group_of_name` receives, for each name, the number of the group's row in `groups`. `tables` are the arrays of the
+    fold state. `slots` is working memory for a hash table of the groups. The caller has filled this table with -1,
+    which means that a slot is free.
     """
+    entries = tables.entries
+    names = tables.names
+    arena = tables.arena
     group_count = 0
     mask = len(slots) - 1
-    for name in range(name_count):
+    for name in range(tables.counts[NAMES]):
         group_start = names[name, NAME_TEXT] >> SIZE_BITS
         group_size = load_int16(arena, group_start)
         group_start += 2
-        slot = hash_bytes(arena, group_start, group_size) & mask
+        slot = hash_bytes(arena, group_start, group_size, tables.secret) & mask
         while slots[slot] >= 0:
             group = slots[slot]
             if groups[group, GROUP_SIZE] == group_size and same_bytes(
@@ -58,7 +61,7 @@ def find_groups(
             groups[group, LIVE_KEYS] = 0
             group_count += 1
         group_of_name[name] = group
-    for entry in range(entry_count):
+    for entry in range(tables.counts[ENTRIES]):
         group = group_of_name[entries[entry, NAME_AND_PARTITION] >> PARTITION_BITS]
         if entries[entry, NEWEST_VALUE] > groups[group, GROUP_NEWEST_VALUE]:
             groups[group, GROUP_NEWEST_VALUE] = entries[entry, NEWEST_VALUE]

@@ -18,6 +18,7 @@ node_extras 4 more int64 for each node, with the columns of `extras`
 producers   hash table of the producers with open transactions. A row has 3 int64
 counts      how many rows of these arrays are used, and other counts
 rules       how the coordinator reads records, and where reading stops
+secret      2 uint64, which are part of every hash (secret.py)
 
 A text reference is an int64 that says where bytes are in the arena: `start << SIZE_BITS | size`. `start` is a position
 in the arena, and `size` is a number of bytes. The bytes of a name are: the size of the group id (int16), the group id,
@@ -188,3 +189,4 @@ class Tables(NamedTuple):
     nodes: Any
     node_extras: Any
     producers: Any
+    secret: Any

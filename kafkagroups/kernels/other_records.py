@@ -28,6 +28,7 @@ from kafkagroups.kernels.layout import (
 )
 from kafkagroups.kernels.plain_groups import MAX_MEMBERS, is_plain_group
 from kafkagroups.kernels.scan import hash_bytes, load_int16, same_bytes
+from kafkagroups.kernels.secret import process_secret
 
 _NUMBER, _OFFSET, _KEY_SIZE, _VALUE_SIZE, _POSITION, _CAPACITY, _IS_PLAIN, _IS_CLOSED = range(8)
 """The columns of a row. A row is one record.
@@ -71,6 +72,7 @@ class OtherRecords:
         self._rows = np.empty((64, 8), np.int64)
         self._slots = np.full(256, -1, np.int64)
         self._arena = np.empty(1 << 14, np.uint8)
+        self._secret = process_secret()
 
     def add(self, data: Array, positions: Array) -> None:
         """Add records. `data` contains bytes of a segment.
@@ -84,14 +86,22 @@ class OtherRecords:
             self._rows = lengthen(self._rows, 2 * max_rows)
         if 2 * (self._counts[_GROUP_COUNT] + len(positions)) > len(self._slots):
             self._slots = np.full(1 << (4 * max_rows).bit_length(), -1, np.int64)
-            _rehash(self._counts, self._rows, self._slots, self._arena)
+            _rehash(self._counts, self._rows, self._slots, self._arena, self._secret)
         record_bytes = positions[:, OTHER_KEY_SIZE].sum() + np.maximum(positions[:, OTHER_VALUE_SIZE], 0).sum()
         # A row gets at most twice the bytes of its record (_keep_records).
         max_bytes = int(self._counts[_BYTE_COUNT]) + 2 * int(record_bytes)
         if max_bytes > len(self._arena):
             self._arena = lengthen(self._arena, 2 * max_bytes)
         _keep_records(
-            data, positions, self._max_group_version, self._members, self._counts, self._rows, self._slots, self._arena
+            data,
+            positions,
+            self._max_group_version,
+            self._members,
+            self._counts,
+            self._rows,
+            self._slots,
+            self._arena,
+            self._secret,
         )
 
     def __iter__(self) -> Iterator[OtherRecord]:
@@ -107,7 +117,15 @@ class OtherRecords:
 
 @kernel
 def _keep_records(
-    data: Any, positions: Any, max_group_version: int, members: Any, counts: Any, rows: Any, slots: Any, arena: Any
+    data: Any,
+    positions: Any,
+    max_group_version: int,
+    members: Any,
+    counts: Any,
+    rows: Any,
+    slots: Any,
+    arena: Any,
+    secret: Any,
 ) -> None:
     """Add records: put each record into a new row, or replace the previous plain record of its group.
 
@@ -126,7 +144,7 @@ def _keep_records(
         row = np.int64(-1)
         # A group id is in a key after the record type and the size of the id (int16 each).
         if key_size >= 4 and 0 <= load_int16(data, key_start + 2) <= key_size - 4:
-            slot = _find_slot(data, key_start, rows, slots, arena)
+            slot = _find_slot(data, key_start, rows, slots, arena, secret)
             row = slots[slot]
         elif not is_plain:
             counts[_CLOSED_BEFORE] = counts[_RECORD_COUNT]
@@ -162,11 +180,11 @@ def _keep_records(
 
 
 @kernel
-def _find_slot(data: Any, key_start: int, rows: Any, slots: Any, arena: Any) -> int:
+def _find_slot(data: Any, key_start: int, rows: Any, slots: Any, arena: Any, secret: Any) -> int:
     """Return the number of the slot of the group whose id is in the key at `key_start`; a free slot for a new group."""
     mask = len(slots) - 1
     group_size = load_int16(data, key_start + 2)
-    slot = hash_bytes(data, key_start + 4, group_size) & mask
+    slot = hash_bytes(data, key_start + 4, group_size, secret) & mask
     while slots[slot] >= 0:
         row_key_start = rows[slots[slot], _POSITION]
         if load_int16(arena, row_key_start + 2) == group_size and same_bytes(
@@ -178,9 +196,9 @@ def _find_slot(data: Any, key_start: int, rows: Any, slots: Any, arena: Any) -> 
 
 
 @kernel
-def _rehash(counts: Any, rows: Any, slots: Any, arena: Any) -> None:
+def _rehash(counts: Any, rows: Any, slots: Any, arena: Any, secret: Any) -> None:
     """Add the newest row of each group to `slots`, an empty hash table."""
     for row in range(counts[_ROW_COUNT]):
         key_start = rows[row, _POSITION]
         if rows[row, _KEY_SIZE] >= 4 and 0 <= load_int16(arena, key_start + 2) <= rows[row, _KEY_SIZE] - 4:
-            slots[_find_slot(arena, key_start, rows, slots, arena)] = row
+            slots[_find_slot(arena, key_start, rows, slots, arena, secret)] = row

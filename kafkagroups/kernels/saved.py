@@ -27,10 +27,11 @@ import numpy as np
 from kafkagroups.errors import InvalidLog
 from kafkagroups.groups.group import GroupRecord
 from kafkagroups.groups.shard import LoadedPartition, Shard
-from kafkagroups.kernels import layout, transactions
-from kafkagroups.kernels.arrays import FIRST_PRODUCERS, Array
+from kafkagroups.kernels import layout
+from kafkagroups.kernels.arrays import Array
 from kafkagroups.kernels.plain_groups import MAX_MEMBERS
 from kafkagroups.kernels.saved_checks import are_plain_groups, are_valid_names, list_pending_commits
+from kafkagroups.kernels.secret import process_secret
 from kafkagroups.kernels.shards import FoldedShardOffsets
 from kafkagroups.kernels.state import FoldState
 from kafkagroups.records.dialects import Dialect
@@ -113,7 +114,7 @@ def _make_fold_arrays(loaded: LoadedPartition, saved_arrays: Mapping[str, Array]
     _expect((starts[order][1:] >= ends[order][:-1]).all(), "the names and the metadata not to overlap in the arena")
 
     counts = np.zeros(len(layout.COUNTS), np.int64)
-    producers = _link_nodes(nodes, saved_arrays["producers"], counts)
+    producers = _link_nodes(nodes, saved_arrays["producers"])
     rows = {layout.ENTRIES: entries, layout.NAMES: names, layout.ARENA_BYTES: arena, layout.NODES: nodes}
     for count, array in rows.items():
         counts[count] = len(array)
@@ -155,7 +156,10 @@ def _check_names(text_references: Array, arena: Array) -> None:
     topic_sizes = _read_int16(arena, starts + 2 + group_sizes)
     _expect((topic_sizes == name_sizes - 4 - group_sizes).all(), "each topic to end at the end of its name")
     slots = np.full(1 << (2 * len(text_references) + 1).bit_length(), -1, np.int64)
-    _expect(are_valid_names(text_references, arena, slots), "each name to be valid UTF-8 and to occur once")
+    _expect(
+        are_valid_names(text_references, arena, slots, process_secret()),
+        "each name to be valid UTF-8 and to occur once",
+    )
 
 
 def _read_int16(arena: Array, positions: Array) -> Array:
@@ -164,8 +168,8 @@ def _read_int16(arena: Array, positions: Array) -> Array:
     return high_bytes << 8 | arena[positions + 1]
 
 
-def _link_nodes(nodes: Array, saved_producers: Array, counts: Array) -> Array:
-    """Link the nodes of each producer to a list, and return the hash table of the producers."""
+def _link_nodes(nodes: Array, saved_producers: Array) -> Array:
+    """Link the nodes of each producer to a list, and return the rows of the producers (layout.py)."""
     producer_ids = saved_producers[:, 0]
     list_sizes = saved_producers[:, 1]
     _expect(len(np.unique(producer_ids)) == len(producer_ids), "each producer to have one row")
@@ -173,11 +177,7 @@ def _link_nodes(nodes: Array, saved_producers: Array, counts: Array) -> Array:
     ends = _sum_sizes(list_sizes, len(nodes), "each node to belong to one producer")
     nodes[:, layout.NEXT_NODE] = np.arange(1, len(nodes) + 1)
     nodes[ends - 1, layout.NEXT_NODE] = -1
-    producers = np.zeros((max(FIRST_PRODUCERS, 1 << (8 * len(ends)).bit_length()), 3), np.int64)
-    for producer_id, first_node in zip(producer_ids.tolist(), (ends - list_sizes).tolist(), strict=True):
-        row = transactions.find_or_add_producer(producer_id, counts, producers)
-        producers[row, layout.FIRST_NODE] = first_node
-    return producers
+    return np.stack([producer_ids, ends - list_sizes, np.ones_like(ends)], axis=1)
 
 
 def _read_group_records(

@@ -39,11 +39,11 @@ def list_pending_commits(producers: Any, nodes: Any, saved_producers: Any, node_
 
 
 @kernel
-def are_valid_names(text_references: Any, arena: Any, slots: Any) -> bool:
+def are_valid_names(text_references: Any, arena: Any, slots: Any, secret: Any) -> bool:
     """Return whether each name is valid UTF-8 and occurs once.
 
     The sizes inside the names must be correct. `slots` is working memory for a hash table of the names; the caller has
-    filled it with -1.
+    filled it with -1. `secret` is the secret of the process (secret.py).
     """
     mask = len(slots) - 1
     for name in range(len(text_references)):
@@ -54,7 +54,7 @@ def are_valid_names(text_references: Any, arena: Any, slots: Any) -> bool:
             return False
         if not is_java_text(arena, start + 4 + group_size, size - 4 - group_size):
             return False
-        slot = hash_bytes(arena, start, size) & mask
+        slot = hash_bytes(arena, start, size, secret) & mask
         while slots[slot] >= 0:
             other_name = text_references[slots[slot]]
             other_start = other_name >> SIZE_BITS

@@ -81,25 +81,25 @@ def read_uvarint(data: Any, start: int, end: int) -> tuple[int, int]:
 
 
 @inlined
-def hash_long_bytes(data: Any, start: int, size: int) -> int:
-    """Return a 64-bit hash of bytes. `size` must be at least 8.
+def hash_long_bytes(data: Any, start: int, size: int, secret: Any) -> int:
+    """Return a 64-bit hash of bytes. `size` must be at least 8. `secret` is the secret of the process (secret.py).
 
     The hash is a sum of products, one for each 16 bytes. No product depends on another product, so the CPU computes
-    several products in parallel. Two neighbouring products at the end may use the same bytes. The constants are odd
-    numbers with well-mixed bits; their values have no other meaning.
+    several products in parallel. Two neighbouring products at the end may use the same bytes. The secret is a part of
+    both factors, so nobody can predict a product. The constants are odd numbers with well-mixed bits; their values have
+    no other meaning.
     """
     hashed = np.uint64(size)
-    salt = np.uint64(0x9E3779B97F4A7C15)
+    salt = secret[0]
+    other_salt = secret[1]
     position = start
     last_position = start + size - 8
     while position + 8 < last_position:
-        hashed += xor_product_halves(
-            load64(data, position) ^ salt, load64(data, position + 8) ^ np.uint64(0xD6E8FEB86659FD93)
-        )
+        hashed += xor_product_halves(load64(data, position) ^ salt, load64(data, position + 8) ^ other_salt)
         salt += np.uint64(0x9E3779B97F4A7C15)
         position += 16
     hashed += xor_product_halves(
-        load64(data, min(position, last_position)) ^ salt, load64(data, last_position) ^ np.uint64(0xD6E8FEB86659FD93)
+        load64(data, min(position, last_position)) ^ salt, load64(data, last_position) ^ other_salt
     )
     hashed ^= hashed >> np.uint64(32)
     hashed *= np.uint64(0xD6E8FEB86659FD93)
@@ -122,18 +122,25 @@ def same_long_bytes(data: Any, start: int, other_data: Any, other_start: int, si
 
 
 @inlined
-def hash_bytes(data: Any, start: int, size: int) -> int:
-    """Return a 64-bit hash of any number of bytes."""
-    return hash_long_bytes(data, start, size) if size >= 8 else _hash_few_bytes(data, start, size)
+def hash_bytes(data: Any, start: int, size: int, secret: Any) -> int:
+    """Return a 64-bit hash of any number of bytes. `secret` is the secret of the process (secret.py)."""
+    return hash_long_bytes(data, start, size, secret) if size >= 8 else _hash_few_bytes(data, start, size, secret)
 
 
 @kernel
-def _hash_few_bytes(data: Any, start: int, size: int) -> int:
-    """Return a hash of less than 8 bytes (FNV-1a, with one more mixing step)."""
-    hashed = np.uint64(14695981039346656037)
+def _hash_few_bytes(data: Any, start: int, size: int, secret: Any) -> int:
+    """Return a hash of less than 8 bytes."""
+    number = np.uint64(0)
     for position in range(start, start + size):
-        hashed = (hashed ^ np.uint64(data[position])) * np.uint64(1099511628211)
-    return np.int64(hashed ^ hashed >> np.uint64(32))
+        number = number << np.uint64(8) | np.uint64(data[position])
+    # The size distinguishes numbers that begin with zeros.
+    return hash_number(number | np.uint64(size) << np.uint64(56), secret)
+
+
+@inlined
+def hash_number(number: int, secret: Any) -> int:
+    """Return a 64-bit hash of an uint64. `secret` is the secret of the process (secret.py)."""
+    return np.int64(xor_product_halves(number ^ secret[0], secret[1]))
 
 
 @inlined

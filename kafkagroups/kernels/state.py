@@ -180,8 +180,7 @@ class FoldState(FoldArrays):
     def decode_pending(self) -> dict[int, dict[str, PartitionOffsets]]:
         """Return the pending commits, by producer id and then by group."""
         pending: dict[int, dict[str, PartitionOffsets]] = {}
-        for producer_id, first_node, is_used in self.producers.tolist():
-            node = first_node if is_used else -1
+        for producer_id, node, _ in self.list_producers().tolist():
             # The list begins with the newest commit. Only the newest commit of each key is pending.
             seen_entries = set()
             while node >= 0:

@@ -115,7 +115,7 @@ def _find_or_add_name(data: Any, name_start: int, name_size: int, tables: Any) -
     names = tables.names
     slots = tables.name_slots
     arena = tables.arena
-    name_hash = hash_bytes(data, name_start, name_size)
+    name_hash = hash_bytes(data, name_start, name_size, tables.secret)
     slot = name_hash & len(slots) - 1
     while slots[slot] >= 0:
         if slots[slot] >> TAG_SHIFT == _slot_tag(name_hash):
@@ -178,12 +178,12 @@ def _hash_entry_key(key: int, names: Any) -> int:
 
 
 @kernel
-def rehash_names(names: Any, count: int, arena: Any, slots: Any) -> None:
+def rehash_names(names: Any, count: int, arena: Any, slots: Any, secret: Any) -> None:
     """Add the first `count` names to `slots`, an empty hash table, and store the hash of each name in `names`."""
     mask = len(slots) - 1
     for name in range(count):
         reference = names[name, NAME_TEXT]
-        name_hash = hash_bytes(arena, reference >> SIZE_BITS, reference & SIZE_MASK)
+        name_hash = hash_bytes(arena, reference >> SIZE_BITS, reference & SIZE_MASK, secret)
         slot = name_hash & mask
         while slots[slot] >= 0:
             slot = slot + 1 & mask

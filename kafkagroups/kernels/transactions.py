@@ -35,6 +35,7 @@ from kafkagroups.kernels.layout import (
     TOPIC_ID_END,
     UNUSED_BYTES,
 )
+from kafkagroups.kernels.scan import hash_number
 from kafkagroups.kernels.table import copy_text
 
 
@@ -47,7 +48,7 @@ def add_node(producer_id: int, is_tombstone: bool, tables: Any) -> int:
     counts = tables.counts
     nodes = tables.nodes
     producers = tables.producers
-    row = find_or_add_producer(producer_id, counts, producers)
+    row = find_or_add_producer(producer_id, counts, producers, tables.secret)
     if is_tombstone and producers[row, FIRST_NODE] < 0:
         return -1
     node = counts[FREE_NODE]
@@ -62,11 +63,10 @@ def add_node(producer_id: int, is_tombstone: bool, tables: Any) -> int:
 
 
 @kernel
-def find_or_add_producer(producer_id: int, counts: Any, producers: Any) -> int:
+def find_or_add_producer(producer_id: int, counts: Any, producers: Any, secret: Any) -> int:
     """Return the number of a producer's row in `producers`; add the row if the producer is new."""
     mask = len(producers) - 1
-    hashed = (np.uint64(producer_id) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(33)) & np.uint64(mask)
-    row = np.int64(hashed)
+    row = hash_number(np.uint64(producer_id), secret) & mask
     while producers[row, IS_USED]:
         if producers[row, LIST_PRODUCER] == producer_id:
             return row
@@ -76,6 +76,14 @@ def find_or_add_producer(producer_id: int, counts: Any, producers: Any) -> int:
     producers[row, IS_USED] = 1
     counts[PRODUCERS] += 1
     return row
+
+
+@kernel
+def rehash_producers(rows: Any, counts: Any, producers: Any, secret: Any) -> None:
+    """Add the producers in `rows`, each with its first node, to `producers`, an empty hash table."""
+    for number in range(len(rows)):
+        row = find_or_add_producer(rows[number, LIST_PRODUCER], counts, producers, secret)
+        producers[row, FIRST_NODE] = rows[number, FIRST_NODE]
 
 
 @kernel
@@ -90,7 +98,7 @@ def end_transaction(producer_id: int, is_commit: bool, tables: Any) -> None:
     extras = tables.extras
     nodes = tables.nodes
     producers = tables.producers
-    row = find_or_add_producer(producer_id, counts, producers)
+    row = find_or_add_producer(producer_id, counts, producers, tables.secret)
     node = producers[row, FIRST_NODE]
     producers[row, FIRST_NODE] = -1
     counts[MARKERS] += 1

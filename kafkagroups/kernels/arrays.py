@@ -185,7 +185,7 @@ class FoldArrays:
         group_of_name = np.empty(name_count, np.int64)
         groups = np.empty((name_count, 4), np.int64)
         slots = np.full(1 << (2 * name_count + 1).bit_length(), -1, np.int64)
-        group_count = find_groups(self.tables(), slots, groups, group_of_name)
+        group_count = find_groups(self.as_tables(), slots, groups, group_of_name)
         return groups[:group_count], group_of_name
 
     def arrays_to_save(self) -> dict[str, Array]:

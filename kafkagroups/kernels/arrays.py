@@ -3,9 +3,9 @@
 A fold state is the state of one log partition after the compiled engine has read some batches. layout.py describes its
 arrays and its terms: entry, extras, tombstone, name, arena, node, slot.
 
-An array grows when it is full. Before the arrays grow, unused keys are dropped if at least half of the keys are
-unused. A key (group, topic, partition) is unused if it has no committed offset and no pending commit. So the memory
-depends on the number of used keys, not on the size of the log.
+An array grows when it is full. Before the arrays grow, unused keys and unused bytes are dropped if at least half of the
+keys, or at least half of the bytes in the arena, are unused. A key (group, topic, partition) is used if it has a
+committed offset or a pending commit. So the memory depends on the number of used keys, not on the size of the log.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ FIRST_NAMES = 2048
 FIRST_NODES = 2048
 FIRST_ARENA_BYTES = 1 << 18
 FIRST_RECORD_POSITIONS = 4096
-"""The smallest initial numbers of rows, and the initial size of the arena in bytes."""
+"""How many rows the new arrays have at least, and how many bytes the new arena has."""
 BYTES_PER_FIRST_KEY = 1024
 MAX_FIRST_KEYS = (1 << 15) - 1
-"""For a large log, the initial number of keys is one per BYTES_PER_FIRST_KEY bytes of the log, up to MAX_FIRST_KEYS."""
+"""For a large log, the new arrays have space for one key per BYTES_PER_FIRST_KEY bytes of the log, up to
+MAX_FIRST_KEYS."""
 GROWTH_FACTOR = 4
 """How many times longer the arrays of keys, the names and the arena become when they are full."""
 BYTES_PER_KEY = 512
@@ -48,7 +49,7 @@ class FoldArrays:
     records that are not offset records. `block` contains offset records that were read but not folded yet.
     """
 
-    rules: Array  # FoldState, the subclass, sets this array.
+    rules: Array  # The subclass FoldState (state.py) sets this array.
 
     def __init__(self, log_size: int) -> None:
         """Make the initial arrays for a log of about `log_size` bytes."""
@@ -189,7 +190,7 @@ class FoldArrays:
         return groups[:group_count], group_of_name
 
     def arrays_to_save(self) -> dict[str, Array]:
-        """Return the used rows of the arrays by name, from which `FoldState.restore` makes the same state.
+        """Return by name the used rows of the arrays. `FoldState.restore` makes the same state from them.
 
         The array `producers` contains only the producers that have pending commits. It is not a hash table.
         """

@@ -15,11 +15,11 @@ from kafkagroups.kernels.arrays import Array
 from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.folded_offsets import OffsetArrays
 from kafkagroups.kernels.intrinsics import copy_bytes
-from kafkagroups.kernels.scan import is_java_text, load_int16
+from kafkagroups.kernels.scan import is_valid_utf8, load_int16
 
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8)
 ID_SIZE = 22
-"""The number of letters in the text of a topic id (a UUID in base64)."""
+"""The number of characters in the text of a topic id (a UUID in base64)."""
 _GROUP, _GROUP_SIZE, _TOPIC, _TOPIC_SIZE, _PARTITION, _METADATA, _METADATA_SIZE = range(7)
 """The columns of `positions`, an array with a row for each committed offset.
 
@@ -42,8 +42,8 @@ class Texts(NamedTuple):
 class OffsetColumns:
     """Committed offsets as columns. Most methods return the column that has the method's name.
 
-    A column has a row for each number in `entries`, which are numbers of rows in `arrays.entries`. `positions` is
-    computed if it is None.
+    `entries` contains numbers of rows in `arrays.entries`. A column has one row for each of them, in the same order.
+    `positions` is the array with the columns _GROUP to _METADATA_SIZE; if it is None, it is computed.
     """
 
     def __init__(self, arrays: OffsetArrays, entries: Array, positions: Array | None = None) -> None:
@@ -85,7 +85,7 @@ class OffsetColumns:
 
     def metadata(self) -> Texts | None:
         """Return the metadata, or None if any metadata is not valid UTF-8. In that case, use `metadata_bytes`."""
-        return self._texts(_METADATA) if _are_java_texts(self._arrays.arena, self._positions) else None
+        return self._texts(_METADATA) if _is_metadata_valid(self._arrays.arena, self._positions) else None
 
     def metadata_bytes(self) -> list[bytes]:
         """Return the metadata of each row as bytes, unchanged from the record."""
@@ -110,19 +110,19 @@ class OffsetColumns:
         ids = np.ascontiguousarray(self._extras[has_id, layout.TOPIC_ID_START : layout.TOPIC_ID_END + 1]).view(np.uint8)
         texts = np.empty((len(ids), ID_SIZE), np.uint8)
         _write_ids(ids, _BASE64, texts)
-        return Texts(_sum_sizes(has_id * ID_SIZE), texts.reshape(-1))
+        return Texts(_find_ends(has_id * ID_SIZE), texts.reshape(-1))
 
     def record_offset(self) -> Array:
         return self._rows[:, layout.RECORD_OFFSET]
 
     def _texts(self, column: int) -> Texts:
-        ends = _sum_sizes(self._positions[:, column + 1])
+        ends = _find_ends(self._positions[:, column + 1])
         content = np.empty(ends[-1], np.uint8)
         _copy_texts(self._arrays.arena, self._positions, column, content)
         return Texts(ends, content)
 
 
-def _sum_sizes(sizes: Array) -> Array:
+def _find_ends(sizes: Array) -> Array:
     """Return `ends` of Texts for texts of these sizes in bytes."""
     ends = np.zeros(len(sizes) + 1, np.int32)
     np.cumsum(sizes, out=ends[1:])
@@ -157,10 +157,10 @@ def _copy_texts(arena: Any, positions: Any, column: int, content: Any) -> None:
 
 
 @kernel
-def _are_java_texts(arena: Any, positions: Any) -> bool:
-    """Return whether all metadata is valid UTF-8, so that a Java String preserves it."""
+def _is_metadata_valid(arena: Any, positions: Any) -> bool:
+    """Return whether all metadata is valid UTF-8."""
     for row in range(len(positions)):
-        if not is_java_text(arena, positions[row, _METADATA], positions[row, _METADATA_SIZE]):
+        if not is_valid_utf8(arena, positions[row, _METADATA], positions[row, _METADATA_SIZE]):
             return False
     return True
 

@@ -4,11 +4,11 @@ A function with the decorator `kernel` or `inlined` is called a kernel. Kernels 
 lock), so threads run in parallel. Kernels also run without numba's reference counts (`_nrt`), because counting would
 cost more time than the work itself. So kernels cannot allocate memory: every array that a kernel needs is an argument.
 
-The machine code is cached in the first of these folders that is writable:
+If the environment variable NUMBA_CACHE_DIR is set, the machine code is cached only in the folder that it names.
+Otherwise, the machine code is cached in the first of these folders that is writable:
 
-1. the folder in the environment variable NUMBA_CACHE_DIR, if it is set (then no other folder is tried),
-2. the folder `__pycache__` of this package,
-3. the user's cache folder. Spark's executors use this folder, because they receive the package as a zip.
+1. the folder `__pycache__` of this package,
+2. the user's cache folder. Spark's executors use this folder, because they receive the package as a zip.
 
 If the source of a kernel has changed, its cached machine code must not be used. Numba stores a stamp of the source with
 the machine code, and compares the stamp when it reads the cache. Numba's own stamp describes only the file of the
@@ -72,9 +72,9 @@ CacheImpl._locator_classes.insert(0, MachineCodeLocator)
 
 @cache
 def _cache_folder() -> str | None:
-    """Return the first writable folder of the list in the module's docstring.
+    """Return the folder for the machine code, as the module's docstring explains.
 
-    None means that no folder is writable. The kernels are then compiled at every start.
+    None means that no possible folder is writable. The kernels are then compiled at every start.
     """
     user_cache = AppDirs("kafkagroups", appauthor=False).user_cache_dir
     versioned_name = f"kernels-{SOURCES_HASH[:16]}"

@@ -61,9 +61,9 @@ of the time. Three lanes take little more time than one lane."""
 
 
 def _make_shift_tables(zero_bytes: int) -> np.ndarray[Any, Any]:
-    """Return 4 tables, one for each byte of a checksum: what the byte becomes after more zero bytes.
+    """Return 4 tables, one for each byte of a checksum, that add `zero_bytes` zero bytes to the checksum's data.
 
-    `zero_bytes` is the number of these zero bytes.
+    A table has, for each value of the byte, what this byte adds to the new checksum.
     """
     tables = np.arange(256, dtype=np.uint32) << (8 * np.arange(4, dtype=np.uint32))[:, None]
     for _ in range(zero_bytes):
@@ -77,7 +77,7 @@ _SHIFT_TWO_LANES = _make_shift_tables(2 * LANE_BYTES)
 
 @inlined
 def _shift(crc: Any, tables: Any) -> Any:
-    """Return what a checksum becomes after more zero bytes. `tables` is the result of `_make_shift_tables`."""
+    """Return the checksum of the same data with zero bytes after it. `tables` is the result of `_make_shift_tables`."""
     low = crc & np.uint64(0xFFFF)
     high = crc >> np.uint64(16)
     byte_mask = np.uint64(0xFF)
@@ -102,7 +102,7 @@ def crc32c_by_instruction(data: Any, start: int, end: int) -> int:
             crc = add_to_crc32c(crc, load64(data, lane_position))
             second_crc = add_to_crc32c(second_crc, load64(data, lane_position + LANE_BYTES))
             third_crc = add_to_crc32c(third_crc, load64(data, lane_position + 2 * LANE_BYTES))
-        # The first checksum must include the bytes of two more lanes, and the second checksum those of one more lane.
+        # Two lanes come after the first lane, and one lane after the second. `_shift` adds them as zero bytes.
         crc = np.uint64(_shift(crc, _SHIFT_TWO_LANES) ^ _shift(second_crc, _SHIFT_ONE_LANE)) ^ third_crc
         position += 3 * LANE_BYTES
     while position + 8 <= end:

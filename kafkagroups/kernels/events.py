@@ -1,8 +1,8 @@
 """Kernel that reads a log a second time, to find the commits that may create groups.
 
 The new coordinator creates a group when it reads a commit of a group that does not exist. That can happen at the first
-commit of the group. It can also happen at the first commit after any group record, because a group record can remove
-the group. These commits are called events. The caller decides at each event whether the group exists.
+commit of the group. It can also happen at the first commit after each group record of the group, because this record
+can remove the group. These commits are called events. The caller decides at each event whether the group exists.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Kernel that folds a segment: finds the newest commit of each key, and applies markers to pending commits.
 
 To fold a batch means to apply its records to the state of the log partition. layout.py describes the arrays of this
-state (slots, entries, names, nodes) and the other terms. The rules are those of groups/offsets.py. The two coordinators
-differ where `IS_CLASSIC` is used.
+state (slots, entries, names, nodes) and the other terms. The rules are those of groups/offsets.py. The classic and
+the new coordinator have different rules where `IS_CLASSIC` is used.
 
 The kernel checks each batch, and puts its offset records (key types 0 and 1) into a block, one record per row. The
 kernel folds the block when the block is full, and before a transaction marker. To fold a row, the kernel reads the slot
@@ -99,7 +99,7 @@ from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSI
 
 
 @kernel
-def fold_segment(
+def fold_batches(
     data: Any, start: int, max_bytes: int, is_last: bool, tables: Any, other_records: Any, block: Any
 ) -> tuple[int, int]:
     """Fold about `max_bytes` bytes of a segment. Return a status and the position in `data` of the next byte to read.
@@ -108,14 +108,15 @@ def fold_segment(
     true if `data` contains the last bytes of the segment. `other_records` receives the positions of the records that
     are not offset records (columns: layout.py). `block` is working memory for the block.
 
-    The status says what the caller must do before it calls the kernel again at the returned position:
+    After these statuses, the caller must call the kernel again:
 
-    - PAUSED: nothing. The pause lets the caller report the progress.
-    - NO_SPACE: grow the arrays.
-    - COMPRESSED: decompress and fold the compressed batches, and continue after these batches.
-    - NEEDS_MORE_BYTES: read more bytes of the segment. This status is returned only if `is_last` is false.
+    - PAUSED: the caller can report the progress before the call.
+    - NO_SPACE: the caller must first grow the arrays.
+    - COMPRESSED: the caller must first decompress and fold the compressed batches. The next call begins after them.
+    - NEEDS_MORE_BYTES: the caller must first read more bytes. This status is returned only if `is_last` is false.
 
-    If the status is OK and the position is before the end of `data`, all bytes from this position on are zero.
+    The other statuses are OK, STOPPED and HAND_OVER (layout.py). If the status is OK and the position is before the end
+    of `data`, all bytes from this position on are zero.
     """
     rules = tables.rules
     counts = tables.counts
@@ -125,8 +126,9 @@ def fold_segment(
     position = start
     end = len(data)
     status = OK
-    # The used rows of the block, and how many arena bytes and producers folding these rows adds at most.
+    # The number of used rows of the block.
     block_rows = 0
+    # Folding these rows adds at most this many bytes to the arena, and this many producers.
     block_bytes = 0
     block_producers = 0
     # The position, the size and the hash of the name of the previous row.
@@ -299,8 +301,8 @@ def _compute_limits(tables: Any, other_records: Any) -> tuple[int, int, int, int
 def _has_space(new_bytes: int, record_count: int, new_producers: int, counts: Any, limits: Any) -> bool:
     """Return whether the arrays have space for the block and one more batch, whatever the batch contains.
 
-    `new_bytes` is the size of the batch and of the batches in the block. `record_count` is the number of records in the
-    batch. `new_producers` is the largest number of producers that the block can add. `limits` is the result of
+    `new_bytes` is the total size of this batch and of the batches in the block. `record_count` is the number of records
+    in the batch. `new_producers` is the largest number of producers that the block can add. `limits` is the result of
     `_compute_limits`.
     """
     max_entries, max_arena_bytes, max_nodes, max_producers, max_other_records, max_names = limits
@@ -320,7 +322,8 @@ def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
     """Fold the first `row_count` rows of the block, and return a status: OK or HAND_OVER.
 
     Each step of the loop works on three rows. It loads the entry of row `slot_row` into the CPU's cache. It loads the
-    name of row `name_row`, which is PREFETCH_DISTANCE rows earlier. It folds row `row`, which is earlier again.
+    name of row `name_row`, which is PREFETCH_DISTANCE rows earlier. It folds row `row`, which is PREFETCH_DISTANCE
+    rows before `name_row`.
     """
     rules = tables.rules
     slots = tables.slots
@@ -356,8 +359,8 @@ def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
         offset = block[row, OFFSET]
         value_size = block[row, VALUE_SIZE]
         if value_size < 0 and (producer_id == NO_TRANSACTION or not is_classic):
-            # This tombstone deletes the committed offset. Only in the classic coordinator, a tombstone in a transaction
-            # does not: it deletes the pending commit of its producer instead.
+            # In the classic coordinator, a tombstone in a transaction deletes the pending commit of its producer. Every
+            # other tombstone deletes the committed offset.
             entries[entry, RECORD_OFFSET] = -1
             tables.tombstones[entry] = offset
             continue

@@ -106,7 +106,7 @@ def _read_segments(log: Log, state: FoldState, count_bytes: CountBytes) -> bool:
             count_bytes(position - reported_position)
             reported_position = position
 
-        if log.content:
+        if log.content:  # The segments are buffers, not files of this machine.
             if not state.fold_segment(as_array(log.read(segment)), report):
                 return False
             continue

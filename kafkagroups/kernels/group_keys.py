@@ -1,4 +1,4 @@
-"""Kernels that find the group of each key, and sort the keys with a committed offset by group.
+"""Kernels that find the group of each name, and sort the keys with a committed offset by group.
 
 A key is a group, a topic and a partition. A name is a key without its partition. An entry is the row of a key in the
 array `entries`. layout.py describes the arrays.

@@ -4,6 +4,7 @@ An intrinsic is a function that kernels (compiled.py) can call. Its Python code 
 This code returns the types of the call, and a function `generate` that writes LLVM instructions into the kernel.
 
 An intrinsic does not check whether a position is inside its array. The kernel that calls the intrinsic must check this.
+Only `prefetch` accepts every position.
 """
 
 from __future__ import annotations
@@ -61,10 +62,7 @@ def load_big_endian(typing: Any, data: Any, position: Any, bits: Any) -> Any:
 
 @intrinsic
 def prefetch(typing: Any, data: Any, position: Any) -> Any:
-    """Start to load the memory at a position of an array into the CPU's cache.
-
-    The position may be outside the array.
-    """
+    """Start to load the memory at a position into the CPU's cache. The position may be outside the array."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = builder.bitcast(_address(context, builder, signature, arguments), _I8.as_pointer())

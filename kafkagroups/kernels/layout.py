@@ -104,7 +104,7 @@ record's key and value in the bytes of the segment. OTHER_VALUE_SIZE is -1 for a
     IS_CLASSIC,
     MAX_OFFSET_VERSION,
     MAX_TYPE0_VERSION,
-    HAS_TOPIC_IDS,
+    KEEPS_TOPIC_IDS,
     LAST_OFFSET,
     LAST_TIME,
     CHECKS_CRC,
@@ -113,7 +113,7 @@ record's key and value in the bytes of the segment. OTHER_VALUE_SIZE is -1 for a
 """The elements of the array `rules`: how the coordinator of a Kafka version reads, and where reading stops.
 
 IS_CLASSIC: 1 for the classic coordinator, 0 for the new coordinator. MAX_OFFSET_VERSION and MAX_TYPE0_VERSION: the
-newest value version that the coordinator reads, for offset records of type 1 and of type 0. HAS_TOPIC_IDS: 1 if the
+newest value version that the coordinator reads, for offset records of type 1 and of type 0. KEEPS_TOPIC_IDS: 1 if the
 coordinator keeps the topic id of a commit. LAST_OFFSET and LAST_TIME (ms since the epoch): the highest base offset and
 the highest timestamp before the stop (log/stop.py). Without a stop they are the highest int64, so no batch is above
 them. CHECKS_CRC: 1 if checksums are compared. NEEDS_MARKER: 1 if the load fails when a control batch contains no
@@ -150,7 +150,7 @@ BLOCK_ROWS = 512
 """The number of rows in a block. The rows are folded together, so that the CPU can load memory for several rows at the
 same time."""
 PREFETCH_DISTANCE = 12
-"""The CPU starts to load the memory for a row this number of rows before the row is folded."""
+"""Kernels let the CPU start to load a slot, an entry or a name this many rows before they read it."""
 
 LAST_OFFSET_DELTA_POSITION = 23
 MAX_TIMESTAMP_POSITION = 35

@@ -162,7 +162,7 @@ def _keep_records(
                 counts[_GROUP_COUNT] += slots[slot] < 0
                 slots[slot] = row
         if rows[row, _CAPACITY] < size:
-            # The row moves to the end of the arena. If a row moves again, it gets more space than it needs now.
+            # The row moves to the end of the arena. A row that moves again gets more space than its record needs.
             capacity = min(2 * size, size + rows[row, _CAPACITY])
             rows[row, _POSITION] = counts[_BYTE_COUNT]
             rows[row, _CAPACITY] = capacity

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkagroups.kernels.compiled import inlined, kernel
-from kafkagroups.kernels.scan import is_java_text, load_int16, load_int32, same_bytes
+from kafkagroups.kernels.scan import is_valid_utf8, load_int16, load_int32, same_bytes
 
 MAX_MEMBERS = 64
 """The largest number of members in a plain record. The limit is low, because each member id is compared with all other
@@ -57,14 +57,14 @@ def is_plain_group(
     rows; MEMBER_ID and INSTANCE_ID are its columns.
 
     A value contains: version (2 bytes), protocol type, generation (4 bytes), protocol, leader, from version 2 on a
-    timestamp (8 bytes), and the members after their number (4 bytes). A member contains: member id, from version 3 on
-    the instance id, client id, client host, from version 1 on the rebalance timeout (4 bytes), session timeout (4
+    timestamp (8 bytes), the number of members (4 bytes), and the members. A member contains: member id, from version 3
+    on the instance id, client id, client host, from version 1 on the rebalance timeout (4 bytes), session timeout (4
     bytes), subscription, assignment.
     """
     if key_size < 4:
         return False
     group_size = load_int16(data, key_start + 2)
-    if group_size < 0 or group_size > key_size - 4 or not is_java_text(data, key_start + 4, group_size):
+    if group_size < 0 or group_size > key_size - 4 or not is_valid_utf8(data, key_start + 4, group_size):
         return False
     if value_size < 0:
         return True

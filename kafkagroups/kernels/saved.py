@@ -1,8 +1,9 @@
 """Returns the arrays of a shard for a snapshot. Checks saved arrays, and fills a shard from them.
 
-A shard is the state of one partition (groups/shard.py). The compiled engine has its offsets in a fold state; layout.py
-describes the arrays of this state and the terms entry, name, node, arena and text reference. A snapshot does not
-contain the hash tables, because the order of their rows depends on the process. These arrays are saved:
+A shard is the state of one partition (groups/shard.py). The compiled engine keeps the offsets of a shard in a fold
+state; layout.py describes the arrays of this state and the terms entry, name, node, arena and text reference. A
+snapshot does not contain the hash tables, because the order of their rows depends on the process. These arrays are
+saved:
 
 entries, extras, tombstones   as in layout.py, without unused rows
 names                         the text reference of each name
@@ -174,7 +175,7 @@ def _link_nodes(nodes: Array, saved_producers: Array) -> Array:
     list_sizes = saved_producers[:, 1]
     _expect(len(np.unique(producer_ids)) == len(producer_ids), "each producer to have one row")
     _expect((list_sizes > 0).all(), "each producer to have a pending commit")
-    ends = _sum_sizes(list_sizes, len(nodes), "each node to belong to one producer")
+    ends = _check_and_sum(list_sizes, len(nodes), "each node to belong to one producer")
     nodes[:, layout.NEXT_NODE] = np.arange(1, len(nodes) + 1)
     nodes[ends - 1, layout.NEXT_NODE] = -1
     return np.stack([producer_ids, ends - list_sizes, np.ones_like(ends)], axis=1)
@@ -184,7 +185,7 @@ def _read_group_records(
     rows: Array, record_bytes: Array, partition: int | None, dialect: Dialect
 ) -> dict[str, GroupRecord]:
     """Return the group records by group id. Raise InvalidLog if one of them is not plain (plain_groups.py)."""
-    ends = _sum_sizes(rows[:, 1:].reshape(-1), len(record_bytes), "each byte to belong to one group record")
+    ends = _check_and_sum(rows[:, 1:].reshape(-1), len(record_bytes), "each byte to belong to one group record")
     members = np.empty((MAX_MEMBERS, 2), np.int64)
     are_plain = are_plain_groups(record_bytes, rows, dialect.group_values, members)
     _expect(are_plain, "each group record to be one that the coordinator can read")
@@ -199,7 +200,7 @@ def _read_group_records(
     return records
 
 
-def _sum_sizes(sizes: Array, total: int, expectation: str) -> Array:
+def _check_and_sum(sizes: Array, total: int, expectation: str) -> Array:
     """Return the cumulative sums of sizes. Raise InvalidLog if a size is negative or the last sum is not `total`."""
     _expect(((sizes >= 0) & (sizes <= total)).all(), expectation)
     ends = np.cumsum(sizes)

@@ -10,7 +10,7 @@ from typing import Any
 from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.layout import FIRST_NODE, IS_USED, LIST_PRODUCER, NEXT_NODE, SIZE_BITS, SIZE_MASK
 from kafkagroups.kernels.plain_groups import is_plain_group
-from kafkagroups.kernels.scan import hash_bytes, is_java_text, load_int16, same_bytes
+from kafkagroups.kernels.scan import hash_bytes, is_valid_utf8, load_int16, same_bytes
 
 
 @kernel
@@ -50,9 +50,9 @@ def are_valid_names(text_references: Any, arena: Any, slots: Any, secret: Any) -
         start = text_references[name] >> SIZE_BITS
         size = text_references[name] & SIZE_MASK
         group_size = load_int16(arena, start)
-        if not is_java_text(arena, start + 2, group_size):
+        if not is_valid_utf8(arena, start + 2, group_size):
             return False
-        if not is_java_text(arena, start + 4 + group_size, size - 4 - group_size):
+        if not is_valid_utf8(arena, start + 4 + group_size, size - 4 - group_size):
             return False
         slot = hash_bytes(arena, start, size, secret) & mask
         while slots[slot] >= 0:
@@ -67,10 +67,11 @@ def are_valid_names(text_references: Any, arena: Any, slots: Any, secret: Any) -
 
 @kernel
 def are_plain_groups(record_bytes: Any, rows: Any, max_version: int, members: Any) -> bool:
-    """Return whether all saved group records are plain (plain_groups.py), and none of them is a tombstone.
+    """Return whether all saved group records are plain (plain_groups.py).
 
-    `rows` and `record_bytes` are the arrays `group_records` and `group_record_bytes` (saved.py). The sizes in `rows`
-    must not be larger than `record_bytes`. `max_version` and `members` are those of `is_plain_group`.
+    `rows` and `record_bytes` are the arrays `group_records` and `group_record_bytes` (saved.py). The caller must have
+    checked that no size in `rows` is negative, and that the sum of all sizes is the size of `record_bytes`.
+    `max_version` and `members` are those of `is_plain_group`.
     """
     start = 0
     for row in range(len(rows)):

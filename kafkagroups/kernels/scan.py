@@ -85,9 +85,9 @@ def hash_long_bytes(data: Any, start: int, size: int, secret: Any) -> int:
     """Return a 64-bit hash of bytes. `size` must be at least 8. `secret` is the secret of the process (secret.py).
 
     The hash is a sum of products, one for each 16 bytes. No product depends on another product, so the CPU computes
-    several products in parallel. Two neighbouring products at the end may use the same bytes. The secret is a part of
-    both factors, so nobody can predict a product. The constants are odd numbers with well-mixed bits; their values have
-    no other meaning.
+    several products in parallel. The last product always includes the last 8 bytes, so some bytes can be used twice.
+    The secret is a part of both factors, so nobody can predict a product. The constants are odd numbers with well-mixed
+    bits; their values have no other meaning.
     """
     hashed = np.uint64(size)
     salt = secret[0]
@@ -129,7 +129,7 @@ def hash_bytes(data: Any, start: int, size: int, secret: Any) -> int:
 
 @kernel
 def _hash_few_bytes(data: Any, start: int, size: int, secret: Any) -> int:
-    """Return a hash of less than 8 bytes."""
+    """Return a hash of fewer than 8 bytes."""
     number = np.uint64(0)
     for position in range(start, start + size):
         number = number << np.uint64(8) | np.uint64(data[position])
@@ -139,7 +139,7 @@ def _hash_few_bytes(data: Any, start: int, size: int, secret: Any) -> int:
 
 @inlined
 def hash_number(number: int, secret: Any) -> int:
-    """Return a 64-bit hash of an uint64. `secret` is the secret of the process (secret.py)."""
+    """Return a 64-bit hash of a uint64. `secret` is the secret of the process (secret.py)."""
     return np.int64(xor_product_halves(number ^ secret[0], secret[1]))
 
 
@@ -217,10 +217,11 @@ def group_and_topic_size(data: Any, key_start: int, key_size: int) -> int:
 
 
 @kernel
-def is_java_text(data: Any, start: int, size: int) -> bool:
+def is_valid_utf8(data: Any, start: int, size: int) -> bool:
     """Return whether the bytes are valid UTF-8.
 
-    A Java String preserves valid UTF-8. Different byte sequences that are not valid could become the same Java String.
+    Kafka compares texts as Java Strings. A kernel may compare the bytes instead only if they are valid UTF-8, because
+    different bytes that are not valid can become the same Java String.
     """
     position = start
     end = start + size

@@ -78,8 +78,8 @@ def fill_shard(
     """Set the offsets of a shard, and replay the other records of the log.
 
     `other_records` are the records that are not offset records (other_records.py). `first_offset` is the Kafka offset
-    where the log begins. The shard already contains older records. Raise LoadFailed or BadBytes if the broker's load
-    would fail.
+    from which on the log was read now. A shard that is advanced already contains the older records. Raise LoadFailed or
+    BadBytes if the broker's load would fail.
     """
     shard.offsets = offsets
     shard.seen_group_ids.update(dict.fromkeys(offsets.newest_values))
@@ -130,7 +130,7 @@ def _replay_new(
     if commits:
         steps += [_Step(offset, None, group_id) for offset, group_id in commits if offset < shard.loaded.next_offset]
         steps.sort(key=lambda step: step.offset)
-    # For each group, the Kafka offset of the last record that left the group removed.
+    # By group id: the Kafka offset of the last group record after which the group did not exist.
     removal_offsets: dict[str, int] = {}
     for offset, record, group_id in steps:
         if record is None:

@@ -56,7 +56,7 @@ class FoldState(FoldArrays):
         self.rules[layout.IS_CLASSIC] = is_classic
         self.rules[layout.MAX_OFFSET_VERSION] = dialect.offset_values
         self.rules[layout.MAX_TYPE0_VERSION] = dialect.type0_values
-        self.rules[layout.HAS_TOPIC_IDS] = not is_classic and dialect.version >= (4, 1)
+        self.rules[layout.KEEPS_TOPIC_IDS] = not is_classic and dialect.version >= (4, 1)
         self.rules[[layout.LAST_OFFSET, layout.LAST_TIME]] = _find_last_offset_and_time(stop)
         self.rules[layout.CHECKS_CRC] = True
         self.rules[layout.NEEDS_MARKER] = is_classic and not dialect.since(2, 0, 1)
@@ -125,7 +125,7 @@ class FoldState(FoldArrays):
         position = 0
         status = NO_SPACE
         while status in (NO_SPACE, COMPRESSED, PAUSED) and not self.is_stopped:
-            status, position = fold.fold_segment(
+            status, position = fold.fold_batches(
                 data, position, REPORT_BYTES, is_last, self.as_tables(), self.record_positions, self.block
             )
             self.other_records.add(data, self.record_positions[: self.counts[layout.OTHER_RECORDS]])

@@ -35,7 +35,7 @@ from kafkagroups.kernels.layout import (
     SIZE_MASK,
     TAG_SHIFT,
 )
-from kafkagroups.kernels.scan import hash_bytes, is_java_text, load_int16, load_int32, same_bytes
+from kafkagroups.kernels.scan import hash_bytes, is_valid_utf8, load_int16, load_int32, same_bytes
 
 SLOT_DISTANCE = 9
 """The distance from a used slot to the slot that is tried next. A cache line of the CPU contains 8 slots. If one slot
@@ -127,7 +127,7 @@ def _find_or_add_name(data: Any, name_start: int, name_size: int, tables: Any) -
         slot = slot + 1 & len(slots) - 1
     group_size = load_int16(data, name_start)
     topic_start = name_start + 2 + group_size
-    if not is_java_text(data, name_start + 2, group_size) or not is_java_text(
+    if not is_valid_utf8(data, name_start + 2, group_size) or not is_valid_utf8(
         data, topic_start + 2, load_int16(data, topic_start)
     ):
         return -1

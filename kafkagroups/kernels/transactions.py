@@ -1,8 +1,8 @@
 """Kernels of pending commits: each producer has a list of pending commits, which a marker commits or aborts.
 
-A pending commit is an offset record of an open transaction. A node is a row of the array `nodes` and stores one pending
-commit. An entry is the row of a key (group, topic and partition) in the array `entries`. layout.py describes the
-arrays, and groups/offsets.py has the rules.
+A pending commit is an offset record of an open transaction. A node is a row of the array `nodes`. It stores one pending
+commit, or one tombstone in a transaction. An entry is the row of a key (group, topic and partition) in the array
+`entries`. layout.py describes the arrays, and groups/offsets.py has the rules.
 """
 
 from __future__ import annotations

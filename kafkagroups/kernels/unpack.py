@@ -24,11 +24,12 @@ _CODEC_POSITION = ATTRIBUTES_POSITION + 1
 
 
 def decompress_run(data: Array, position: int, max_batch_bytes: int) -> tuple[Array | None, int]:
-    """Decompress consecutive batches of a segment, from the batch at `position` to the last compressed batch.
+    """Decompress consecutive batches of a segment, from `position` to the next batch without compression.
 
-    Return an array with the bytes of the uncompressed batches, and the position in `data` after the last batch that was
-    read. The uncompressed batches have new checksums. The array is None if a batch has a wrong checksum, cannot be
-    decompressed, or has more than `max_batch_bytes` bytes when it is decompressed.
+    Stop earlier after about RUN_BYTES bytes. Return an array with the bytes of the uncompressed batches, and the
+    position in `data` after the last batch that was read. The uncompressed batches have new checksums. The array is
+    None if a batch has a wrong checksum, cannot be decompressed, or has more than `max_batch_bytes` bytes when it is
+    decompressed.
     """
     batches = bytearray()
     max_content_bytes = min(max_batch_bytes, _MAX_CONTENT_BYTES)

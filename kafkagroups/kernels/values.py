@@ -21,7 +21,7 @@ from kafkagroups.kernels.layout import (
     HAND_OVER,
     HAS_EXPIRE,
     HAS_TOPIC_ID,
-    HAS_TOPIC_IDS,
+    KEEPS_TOPIC_IDS,
     METADATA,
     OK,
     SIZE_BITS,
@@ -91,7 +91,7 @@ def read_offset_value(
             # 19 bytes: the number of tagged fields, the tag, the size of the topic id, and its 16 bytes.
             if position + 19 > end or data[position + 1] != 0 or data[position + 2] != 16:
                 return HAND_OVER
-            if tables.rules[HAS_TOPIC_IDS]:
+            if tables.rules[KEEPS_TOPIC_IDS]:
                 target_extras[row, TOPIC_ID_START] = load64(data, position + 3)
                 target_extras[row, TOPIC_ID_END] = load64(data, position + 11)
                 # A topic id of 16 zero bytes means that there is no topic id.

@@ -5,6 +5,9 @@ One record:
 - `decode` and `encode` convert a record's bytes to a dataclass and back.
 - `to_json` and `from_json` convert the dataclass to Kafka's JSON and back.
 - `annotate` explains every byte, and `deviations` finds non-canonical encodings.
+- `decode_subscription` and `decode_assignment` decode the bytes that a classic consumer group stores for a member.
+- `dialect` returns the rules by which the coordinator of a Kafka version reads records.
+- `value_version` returns the version of the value that a Kafka version writes.
 
 One log:
 

@@ -79,7 +79,9 @@ def main(argv: list[str] | None = None) -> int:
         options.print_error("interrupted")
         return interrupts.EXIT_CODE
     finally:
-        interrupts.exit_at_ctrl_c()  # Python's own end can take time, for example while threads end.
+        # From here on, Ctrl-C ends the process without a traceback. Python can need time to end, for example to wait for
+        # threads.
+        interrupts.exit_at_ctrl_c()
 
 
 def _build_parser() -> argparse.ArgumentParser:

@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
         (
             "--first-dirty",
-            "the first offset that no earlier pass has cleaned (default: the start of the log, also if N is outside "
-            "the log)",
+            "the first offset that no earlier pass has cleaned (default: the start of the log; an N outside the log "
+            "means the same)",
         ),
         (
             "--first-uncleanable",
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    # The other options have the names of the parameters of `compact`.
+    # All options except these four have the names of parameters of `compact`.
     config = {name: value for name, value in vars(args).items() if name not in ("path", "out", "json", "run")}
     with progress_bar() as progress:
         compaction = compact(args.path, args.out, progress=progress, **config)
@@ -85,12 +85,12 @@ def _print_text(args: argparse.Namespace, compaction: Compaction) -> None:
     after = [getattr(compaction.after, column) for column in columns]
     removed = [count_before - count_after for count_before, count_after in zip(before, after, strict=True)]
     print_table(("", *columns), [("before", *before), ("after", *after), ("removed", *removed)])
-    if not compaction.groups:
+    if not compaction.groups:  # Each group consists of the segments that the pass has merged into one.
         print_line(
             "Nothing was cleaned: every record is in the active segment or after the start of an open transaction."
         )
         return
-    for merged_segments in compaction.groups:  # The pass made one segment of each group of segments.
+    for merged_segments in compaction.groups:
         if len(merged_segments) > 1:
             print_line(f"Segments {', '.join(map(str, merged_segments))} were merged.")
     next_dirty = compaction.next_dirty_offset

@@ -28,8 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "value", metavar="VALUEHEX", nargs="?", help="the bytes of the value in hex; leave it out for a tombstone"
     )
-    parser.add_argument("--jsonl", action="store_true", help='read lines {"key_hex":…,"value_hex":…} from stdin')
-    parser.add_argument("--json", action="store_true", help="print the record in the JSON of --jsonl")
+    parser.add_argument(
+        "--jsonl",
+        action="store_true",
+        help='decode each line {"key_hex":…,"value_hex":…} of stdin, and print it as a line of JSON',
+    )
+    parser.add_argument("--json", action="store_true", help="print the record as one line of JSON, as --jsonl does")
     parser.add_argument("--strict", action="store_true", help="refuse every encoding that Kafka reads but never writes")
     options.add_coordinator(parser)
 

@@ -91,7 +91,7 @@ def _load_sides(args: argparse.Namespace) -> tuple[Groups, Groups]:
         )
     dialect = options.choose_dialect(args.coordinator, args.kafka)
     path_a = args.paths[0]
-    path_b = args.paths[-1]
+    path_b = args.paths[-1]  # The same path, if there is only one.
     limits = {
         "partitions": args.partitions,
         "until": args.until,

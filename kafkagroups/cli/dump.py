@@ -1,6 +1,7 @@
 """The command `dump`: every batch and record of a log, as text, as JSON, or as Kafka's own tools print them.
 
-A control record (marker) ends a transaction. Its type is COMMIT or ABORT.
+A marker is a control record that ends a transaction. Its type is COMMIT or ABORT. Control records of other types end no
+transaction.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ examples:
   kafkagroups dump LOG --from 20 --until 40 --type OffsetCommit
   kafkagroups dump LOG --format dump-log --kafka 1.0.1
       the output of that version's kafka-dump-log.sh --offsets-decoder --print-data-log --deep-iteration
-      (from 0.10.2 on)
+      (0.10.2 or newer)
   kafkagroups dump LOG --format formatter --kafka 2.8.2
       the output of kafka-console-consumer.sh with OffsetsMessageFormatter and GroupMetadataMessageFormatter"""
 
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("text", "dump-log", "formatter"),
         default="text",
         help="text: readable (the default); dump-log: the output of kafka-dump-log.sh; "
-        "formatter: the output of the console consumer; only on a terminal are control characters escaped",
+        "formatter: the output of the console consumer; control characters are escaped only on a terminal",
     )
     parser.add_argument(
         "--kafka",
@@ -71,7 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="one line of JSON per record, without the line about the end of --until or --until-time",
+        help="one line of JSON per record, without the last line of text, which names the first offset after --until or "
+        "--until-time",
     )
 
 
@@ -210,8 +212,9 @@ def _decode_record(batch: Batch, log_record: LogRecord, dialect: Dialect) -> _De
         if not batch.is_control:
             return _Decoded(record=decode(log_record.key, log_record.value, dialect))
         control_type = decode_control_key(log_record.key)
-        ends_transaction = control_type in (ControlType.COMMIT, ControlType.ABORT)
-        return _Decoded(control_type=control_type.name.lower() if ends_transaction else control_type.name)
+        # In the output, only the names of markers are in lower case.
+        is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
+        return _Decoded(control_type=control_type.name.lower() if is_marker else control_type.name)
     except BadBytes as error:
         error.file = batch.file
         error.offset = log_record.offset
@@ -251,7 +254,7 @@ def _to_hex(data: bytes | None) -> str | None:
 
 def _format_batch(log: Log, batch: Batch) -> str:
     properties = [f"magic {batch.magic}"]
-    if batch.attributes & CODEC:
+    if batch.attributes & CODEC:  # These bits are 0 if the batch is not compressed.
         properties = [f"magic {batch.magic} {batch.compression.name.lower()}"]
     if batch.producer_id >= 0:
         properties.append(f"producer {batch.producer_id}/{batch.producer_epoch}")

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.jsonl:
         raise UsageError("encode reads records from stdin: add --jsonl")
     if args.kafka is not None:
-        parse_writer(args.kafka)
+        parse_writer(args.kafka)  # Raises UsageError for a wrong version, before the first line is read.
     return options.convert_lines(functools.partial(_encode_row, kafka=args.kafka))
 
 

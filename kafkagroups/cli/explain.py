@@ -203,6 +203,7 @@ def _select_records(history: list[RecordFate], backward_ids: set[int]) -> list[R
 
 
 def _format_row(entry: RecordFate, *, is_backward: bool) -> tuple[object, ...]:
+    """Return the cells of a record, in the order of the columns in _print_history."""
     type_name: object = "-" if entry.type is None else entry.type
     if entry.type in RECORD_TYPES:
         type_name = RECORD_TYPES[entry.type].name
@@ -217,7 +218,7 @@ def _format_row(entry: RecordFate, *, is_backward: bool) -> tuple[object, ...]:
         type_name,
         entry.key or entry.member_id or "",
         committed,
-        entry.note or "",
+        entry.note or "",  # The metadata of a commit, or the type of a marker.
         "" if entry.producer_id is None else entry.producer_id,
         entry.fate.value,
         "" if entry.by is None else entry.by,

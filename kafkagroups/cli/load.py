@@ -135,7 +135,8 @@ def _write_parquet(args: argparse.Namespace, dialect: Dialect) -> int:
 def _resume_snapshot(path: str, dialect: Dialect, args: argparse.Namespace) -> Groups:
     """Update the snapshot with the new batches of the log, save it, and return its groups.
 
-    A snapshot stores the result of a load, and the offset up to which each partition was read.
+    A snapshot stores the state of each partition before the last step of a load, and the offset up to which the
+    partition was read.
     """
     from kafkagroups.loading.snapshots import Snapshot, files
 
@@ -215,7 +216,7 @@ def _print_groups(groups: Groups) -> None:
         print_table(("group", "topic-partition", "offset", "metadata", "record"), offset_rows)
     for title, group_ids in (
         ("Groups that the coordinator does not have, but whose offsets it keeps in memory", groups.orphans),
-        ("Groups that have records in a partition that does not store them", groups.elsewhere),
+        ("Groups with records in a partition that does not answer requests for the group", groups.elsewhere),
     ):
         if group_ids:
             print_line(f"{title}: {', '.join(sorted(group_ids))}.")

@@ -18,7 +18,7 @@ from kafkagroups.records.versions import parse_release
 from kafkagroups.whole_numbers import parse_whole_number
 
 PATH_HELP = "a partition directory, a .log file, or a folder of partition directories"
-UNTIL_HELP = "read only whole batches whose base offset is below N; the log must have one partition"
+UNTIL_HELP = "read only the batches whose base offset is below N, each as a whole; the log must have one partition"
 
 
 def add_paths(parser: argparse.ArgumentParser, help_suffix: str = "") -> None:
@@ -51,7 +51,8 @@ def add_max_batch_bytes(parser: argparse.ArgumentParser) -> None:
         type=parse_number,
         metavar="N",
         default=MAX_BATCH_BYTES,
-        help=f"the limit of one decompressed batch in bytes ({MAX_BATCH_BYTES}); a larger batch ends the log",
+        help=f"the largest size of a decompressed batch in bytes (default: {MAX_BATCH_BYTES}); the log ends at a "
+        "larger batch, as it ends at damaged bytes",
     )
 
 
@@ -61,7 +62,8 @@ def add_until_time(parser: argparse.ArgumentParser) -> None:
         "--until-time",
         type=parse_time,
         metavar="T",
-        help="stop before the first batch with a record after the time T: ms since 1970, or ISO 8601 in UTC",
+        help="stop before the first batch with a record whose timestamp is after T; T is in ms since 1970, or in ISO 8601 "
+        "(UTC, if it has no time zone)",
     )
 
 
@@ -78,7 +80,9 @@ def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
     if rules.rules_of is not None:
         uses_other_version = parse_release(rules.rules_of) != rules.version
         origin = f"are those of {rules.rules_of}" if uses_other_version else "were read in Kafka's source"
-        print_error(f"Kafka {rules.kafka} was not compared with a broker: its rules {origin}")
+        print_error(
+            f"Kafka {rules.kafka}: this package was not compared with a broker of this version; the rules {origin}"
+        )
     return rules
 
 
@@ -132,7 +136,7 @@ def print_error(message: object) -> None:
 def print_cut(next_offsets: Mapping[int | None, int]) -> None:
     """Print where --until or --until-time has cut the log.
 
-    `next_offsets` contains the first offset of each partition that was not read. The partition is None if the log's
+    `next_offsets` contains, for each partition, the first offset that was not read. The partition is None if the log's
     folder is not named like a partition.
     """
     offsets = (

@@ -35,7 +35,7 @@ def spinner(path: str) -> Iterator[None]:
 
 @contextmanager
 def progress_bar(unit: str = "bytes", min_total: int = LARGE_LOG) -> Iterator[Report | None]:
-    """Yield a function that shows progress bars, one for each step, or None if stderr is not a terminal.
+    """Yield a function that shows one progress bar for each step. If stderr is not a terminal, yield None.
 
     `unit` is the name of the unit that the bars count, such as bytes. A step with a total below `min_total` units has
     no bar. The bars disappear at the end of the `with` block.
@@ -59,7 +59,7 @@ def progress_bar(unit: str = "bytes", min_total: int = LARGE_LOG) -> Iterator[Re
 
         def report(step: str, done: int, total: int, /) -> None:
             nonlocal last_shown
-            # Changes below 1% are not shown, because drawing takes time.
+            # Changes below 1% are not shown, because drawing takes time. A new step starts again at a smaller `done`.
             is_small_change = 0 < done - last_shown < total // 100
             if total < min_total or is_small_change:
                 return

@@ -114,7 +114,7 @@ def parse_numbers(text: str) -> list[int]:
 
 
 def _read_password(file: str | None) -> str | None:
-    """Return the SASL password: the first line of the file, or without a file, the environment variable."""
+    """Return the SASL password: the first line of the file. Without a file, return the environment variable."""
     if file is None:
         return os.environ.get("KAFKAGROUPS_PASSWORD")
     try:

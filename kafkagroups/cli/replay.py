@@ -38,6 +38,6 @@ def run(args: argparse.Namespace) -> int:
     header, lines = read_conversation(args.conversation)
     player = Player(header, lines, args.out, args.kafka)
     create_folder(Path(args.out))
-    for line in player.play():
-        print(json.dumps(line))
+    for output in player.play():  # A request and its answer, or an append that no request caused.
+        print(json.dumps(output))
     return 0

@@ -128,7 +128,8 @@ def _print_text(path: str, statistics: Stats, top: int | None, dialect: Dialect)
             "--top N shows the N largest."
         )
     print_line(
-        f"A record is live if a Kafka {dialect.kafka} broker ({dialect.coordinator} coordinator) answers from it."
+        f"A record is live if a Kafka {dialect.kafka} broker ({dialect.coordinator} coordinator) answers from it, "
+        "or if its transaction is open."
     )
     for number, partition in partitions.items():
         for transaction in partition.open_transactions:
@@ -164,7 +165,10 @@ def _format_row(name: object, count: Count, by: str) -> tuple[object, ...]:
 
 
 def _format_row_name(name: object, by: str) -> object:
-    """Return the first cell of a row. `name` is a group, topic, record type or partition, as `by` says."""
+    """Return the first cell of a row. `name` is a group, topic, record type or partition, as `by` says.
+
+    The name None means the records without a group, topic or type, such as markers.
+    """
     if name is None:
         return "(markers, unknown)" if by != "topic" else "(no offset)"
     if by == "type" and isinstance(name, int) and name in RECORD_TYPES:

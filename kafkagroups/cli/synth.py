@@ -73,7 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(records, "--width", _parse_width, "N", help_text)
     add(records, "--tombstones", float, "F", "fraction of the records that are tombstones (default: 0.02)")
     help_text = (
-        "fraction of the records that belong to new generations (default: 0, or 0.01 with --modern; without F: 0.01)"
+        "fraction of the records that belong to new generations (default: 0, or 0.01 with --modern); --generations "
+        "without F means 0.01"
     )
     add(records, "--generations", float, "F", help_text, nargs="?", const=0.01)
     add(records, "--metadata", float, "F", "fraction of the commits that have a metadata string (default: 0)")
@@ -95,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    # The other options have the names of the settings of `write`.
+    # All options except these four have the names of settings of `write`.
     settings = {name: value for name, value in vars(args).items() if name not in ("out", "records", "json", "run")}
     with progress_bar("records", min_total=LARGE_TOPIC) as report:
         progress = partial(report, "writing") if report else None

@@ -4,7 +4,7 @@ The connection uses the Python package kafka-python (`pip install '.[live]'`), b
 to the leader of its partitions. If the leader moves or its broker is down, the request is sent again after a wait. An
 error that a user can fix is a UsageError of one line: for example, kafka-python is not installed, no broker responds,
 the topic does not exist, or the user has no permission.
-Source: MetadataRequest.json (4.3.1); kafka.net.manager, kafka.net.connection (kafka-python 3.0).
+Source: MetadataRequest.json (4.3.1); kafka.net.manager (kafka-python 3.0); kafka.net.connection (kafka-python 3.0).
 
 Simpler than other clients: only one request is sent at a time. Brokers before 0.11 are not supported, because they
 create a missing topic when they receive a Metadata request.
@@ -32,8 +32,8 @@ UNKNOWN_TOPIC_OR_PARTITION = 3
 NO_LEADER = -1
 """Kafka's broker id for the leader of a partition that has no leader."""
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
-"""The largest response that is accepted. It must fit the largest batch, because a broker sends the first batch of a
-response as a whole, even if the request asks for fewer bytes."""
+"""The largest response that is accepted. A broker sends the first batch of a response as a whole, even if the request
+asks for fewer bytes. So this limit must be above the size of every batch."""
 RETRY_DELAYS = (0.1, 0.5, 1.0, 2.0, 4.0)
 """How long to wait before each new attempt, in seconds, if a leader moves or its broker is down."""
 
@@ -153,7 +153,7 @@ def _load_certificates(security: Security) -> ssl.SSLContext:
         context.check_hostname = security.check_hostname
         if security.certfile or security.keyfile:
             file = security.certfile or security.keyfile or ""
-            # Without a password, OpenSSL would ask for the password in the terminal.
+            # If no password is passed, OpenSSL asks for one in the terminal. So pass at least an empty one.
             context.load_cert_chain(file, security.keyfile, security.key_password or "")
     except OSError as error:  # ssl.SSLError is an OSError too.
         raise UsageError(f"{file}: not a usable PEM file: {error.strerror or error}") from None
@@ -203,6 +203,7 @@ def _is_refused(connection: Any) -> bool:
 
 def _explain_refusal(cluster: Cluster, connection: Any) -> str:
     """Return the probable reason of a refusal. kafka-python often loses the error message that the broker has sent."""
+    # The login follows after the broker has sent its versions.
     if connection.broker_version_data is not None and connection.sasl_enabled:
         return "the broker closed the connection at the login: check the SASL mechanism, the user and the password"
     protocol = cluster.manager.config["security_protocol"]
@@ -303,6 +304,7 @@ def describe_error(error: Any) -> str:
 
     A connection error has no name in this line, because its message says enough.
     """
+    # In kafka-python, the attribute `message` is Kafka's name of the error, and `args` contains the message.
     name = str(getattr(error, "message", None) or type(error).__name__)
     message = " ".join(", ".join(str(part) for part in error.args if part).split())
     if not message:

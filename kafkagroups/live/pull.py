@@ -10,10 +10,11 @@ a consumer hides control batches and splits batches into records. Three types of
 The first batch in a Fetch response can begin below the requested offset, because a broker sends whole batches. Batches
 that end below the requested offset are dropped. The last batch can be incomplete; it is dropped and requested again.
 
-The pull of a partition ends at the high watermark that the partition had at the start. The log cleaner leaves gaps in
-the offsets. So if a response is empty, the partition has no more batches below this high watermark. Bytes are written
-as they are received, and checksums are not checked. So damage on the broker's disk is also damage in the copy.
-Source: FetchRequest.json, ListOffsetsRequest.json, MetadataRequest.json, KafkaApis.handleFetchRequest (4.3.1).
+The pull of a partition ends at the high watermark that the partition had at the start. The log cleaner can remove the
+last batches below it. So an empty response means that no batch is left below this high watermark. Bytes are written as
+they are received, and checksums are not checked. So damage on the broker's disk is also damage in the copy.
+Source: FetchRequest.json (4.3.1); ListOffsetsRequest.json (4.3.1); MetadataRequest.json (4.3.1);
+KafkaApis.handleFetchRequest (4.3.1).
 
 Simpler than a consumer: there are no fetch sessions, only one request is sent at a time, and a request always goes to
 the leader. Brokers before 0.11 are not supported: they convert batches to another format, and they create a missing
@@ -85,7 +86,7 @@ def pull(
 ) -> PullResult:
     """Pull the partitions of a running cluster into files `out`/__consumer_offsets-N/<base offset>.log.
 
-    If an error ends the pull, the files contain whole batches.
+    Even after an error, the files contain only whole batches.
 
     Parameters
     ----------
@@ -221,9 +222,10 @@ def _pull_partition(
 
 
 def _select_batches(data: bytes, first_offset: int, end_offset: int) -> Iterator[Batch]:
-    """Yield the whole batches in a response with offsets from `first_offset` up to, not including, `end_offset`.
+    """Yield the whole batches of a response.
 
-    Raises _PullStopped if the response does not begin with a whole batch.
+    Leave out batches that end below `first_offset`, and batches that begin at `end_offset` or above. Raises
+    _PullStopped if the response does not begin with a whole batch.
     """
     for frame in find_frames(data):  # A frame is the position and the size of a batch.
         if frame.state is not FrameState.WHOLE:

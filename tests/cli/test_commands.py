@@ -363,4 +363,4 @@ def test_until_time_names_the_cut_of_every_partition(arguments, run, tmp_path):
 def test_the_help_says_that_json_lines_do_not_name_the_cut(run):
     """`dump --json` prints one object for each record."""
     _, out, _ = run("dump", "--help")
-    assert "without the line about the end of --until or --until-time" in " ".join(out.split())
+    assert "without the last line of text, which names the first offset after --until" in " ".join(out.split())

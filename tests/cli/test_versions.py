@@ -53,7 +53,8 @@ def test_a_version_that_was_not_compared_with_a_broker_uses_the_rules_of_the_nea
         status, out, err = run("load", "data/harbour/1.0.1", "--json", "--coordinator", coordinator, "--kafka", kafka)
         assert (status, json.loads(out)["kafka"], json.loads(out)["kafka_rules"]) == (0, kafka, rules)
         origin = "were read in Kafka's source" if rules == kafka else f"are those of {rules}"
-        assert err == f"kafkagroups: Kafka {kafka} was not compared with a broker: its rules {origin}\n"
+        not_compared = "this package was not compared with a broker of this version"
+        assert err == f"kafkagroups: Kafka {kafka}: {not_compared}; the rules {origin}\n"
     for coordinator, kafka in (
         ("classic", "2.8"),
         ("classic", "3.9"),

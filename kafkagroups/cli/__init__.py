@@ -79,8 +79,7 @@ def main(argv: list[str] | None = None) -> int:
         options.print_error("interrupted")
         return interrupts.EXIT_CODE
     finally:
-        # From here on, Ctrl-C ends the process without a traceback. Python can need time to end, for example to wait for
-        # threads.
+        # From here on, Ctrl-C ends the process without a traceback. Python can need time to end: it waits for threads.
         interrupts.exit_at_ctrl_c()
 
 

@@ -72,8 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="one line of JSON per record, without the last line of text, which names the first offset after --until or "
-        "--until-time",
+        help="one line of JSON per record, without the last line of text, which names the first offset after "
+        "--until or --until-time",
     )
 
 

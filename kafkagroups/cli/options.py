@@ -62,8 +62,8 @@ def add_until_time(parser: argparse.ArgumentParser) -> None:
         "--until-time",
         type=parse_time,
         metavar="T",
-        help="stop before the first batch with a record whose timestamp is after T; T is in ms since 1970, or in ISO 8601 "
-        "(UTC, if it has no time zone)",
+        help="stop before the first batch with a record whose timestamp is after T; T is in ms since 1970, or in "
+        "ISO 8601 (UTC, if it has no time zone)",
     )
 
 

@@ -55,7 +55,7 @@ class Cache(ABC):
 
 
 class ClassicCache(Cache):
-    """The cache of the classic coordinator, which is the same for all partitions.
+    """The cache of the classic coordinator: one cache for all partitions.
 
     If two partitions contain a group with the same id, the cache keeps the group that was loaded first.
     """
@@ -75,7 +75,8 @@ class ClassicCache(Cache):
             raise shard.failure
         committed = self._offsets if self._keeps_offsets_apart else shard.offsets.committed
         pending = pending_by_group(shard.offsets)
-        # A group exists if it has committed or pending offsets. Only Kafka 0.9 and 0.10.0 require a group record, too.
+        # A group exists if it has a group record, or committed or pending offsets. In Kafka 0.9 and 0.10.0, a group
+        # without a group record does not exist.
         needs_group_record = self._keeps_offsets_apart and self.dialect.since(0, 9)
         ids_with_offsets = [] if needs_group_record else [*committed, *_pending_ids(shard)]
         for group_id in dict.fromkeys([*shard.groups, *ids_with_offsets]):
@@ -90,7 +91,8 @@ class ClassicCache(Cache):
             for group_id in self._offsets.keys() & self.groups.keys():
                 self.groups[group_id] = self.groups[group_id]._replace(offsets=self._offsets[group_id])
         # The last group record of these groups is a tombstone. If another partition has loaded a group with the same
-        # id, the broker's load fails. It does not fail if the group has offsets, except in Kafka up to 0.10.0.
+        # id, the broker's load fails. From Kafka 0.10.1 on, it does not fail if this partition has committed offsets of
+        # the group.
         for group_id in shard.removed_groups:
             may_stay = group_id in committed and not self._keeps_offsets_apart
             if group_id in self.groups and not may_stay:
@@ -108,7 +110,7 @@ class ClassicCache(Cache):
 
 
 class NewCache(Cache):
-    """The cache of the new coordinator, which keeps the groups and offsets of each partition apart.
+    """The cache of the new coordinator, which stores each partition separately.
 
     The parameter `partitions` is the topic's partition count, or None. If the count is given, only the home partition
     of a group answers requests for the group: the partition that `partition_for` returns for the group id. Without the

@@ -93,7 +93,8 @@ class Engine:
                 yield self.fold(log, dialect, stop, count_bytes=count_bytes)
             return
         with ThreadPoolExecutor(thread_count) as pool:
-            # Only one log more than there are threads is in the pool, so that not all shards are in memory together.
+            # The pool gets a new log only when it has at most as many logs as threads. So not all shards are in memory
+            # together.
             futures: deque[Future[Shard]] = deque()
             for log in logs:
                 futures.append(pool.submit(self.fold, log, dialect, stop, count_bytes=count_bytes))

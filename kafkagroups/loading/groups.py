@@ -68,9 +68,10 @@ class Groups(Mapping[str, AnyGroup]):
 
     @property
     def kafka_rules(self) -> str | None:
-        """None if loads of version `kafka` were compared with a real broker of this version.
+        """The version whose rules apply; None if loads of version `kafka` were compared with a broker of this version.
 
-        Otherwise, the nearest version that has the same rules and was compared. If there is no such version, `kafka`.
+        Otherwise this is the nearest compared version that has the same rules. If no compared version has the same
+        rules, this is `kafka`: its rules come only from Kafka's source.
         """
         return dialect(self.coordinator, self.kafka).rules_of
 

@@ -76,21 +76,21 @@ class Snapshot:
         path
             The path of the logs, as in `kafkagroups.load`.
         engine
-            The engine for partitions that are not in this snapshot: "auto", "python" or "compiled". For all other
-            partitions, the engine that has read the partition before reads it again.
+            "auto", "python" or "compiled": the engine for partitions that are not in this snapshot, or whose load has
+            failed. All other partitions are read with the engine that has read them before.
         max_batch_bytes
             The limit of a decompressed batch, as in `kafkagroups.load`.
 
         Raises
         ------
         UsageError
-            There is no log, or a log ends before the snapshot's next offset. The snapshot is then of another log.
+            There is no log, or a log ends before the snapshot's next offset, so the snapshot is of another log.
         """
         logs = [log.limit_batches(max_batch_bytes) for log in open_logs(path)]
         return self.advance_logs(logs, engine=engine)
 
     def advance_logs(self, logs: Iterable[Log], *, engine: str = "auto") -> Snapshot:
-        """Return the same snapshot as `advance`. The parameter is logs that are already open, instead of a path."""
+        """Return the same snapshot as `advance`. The parameter contains logs that are already open."""
         logs = list(logs)
         chosen_engine = choose_engine_for(engine, logs)
         old_shards = [self.shards.get(log.partition) for log in logs]

@@ -39,12 +39,10 @@ from kafkagroups.records import dialects
 from kafkagroups.records.dialects import Dialect
 
 FORMAT = 5
-"""The number of the files' format. Up to format 4, a state file contained a pickle, so it is never opened."""
+"""The number of the files' format. Files of format 4 or older contain pickles, so they are never opened."""
 _MANIFEST = "snapshot.json"
 CHECKPOINT = "checkpoint"
-"""The name of the folder in which a Spark stream stores its progress. It is a subfolder of the snapshot's folder."""
-
-
+"""The name of the subfolder in which a Spark stream (spark/keeping.py) stores its progress."""
 _STATE_NAME = re.compile(r"(log|[0-9]+)\.[0-9]+(\.[0-9a-f]+)?\.state")
 """The names that `state_file_name` returns. No other file is opened, whatever `snapshot.json` contains."""
 
@@ -73,8 +71,8 @@ def has_snapshot(folder: str | Path) -> bool:
 def state_file_name(partition: int | None, save_number: int, unique_part: str = "") -> str:
     """Return the name of the file that contains the state of a partition.
 
-    `unique_part` is a part of the name that no other file has: hexadecimal digits. Spark can run a task twice, and each
-    run needs its own file.
+    `unique_part` consists of hexadecimal digits, and no other file has it in its name. Spark needs this part, because
+    it can run a task twice, and each run needs its own file.
     """
     parts = ("log" if partition is None else str(partition), str(save_number), unique_part, "state")
     return ".".join(filter(None, parts))
@@ -88,7 +86,7 @@ def prepare_folder(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     if has_snapshot(folder):
         return read_manifest(folder).save_number + 1
-    # If the first save crashes, these files can be in the folder without a snapshot.json.
+    # These files, and state files, can be in the folder without a snapshot.json if the first save crashed.
     own_names = (CHECKPOINT, f"{_MANIFEST}.new")
     if any(not entry.name.endswith(".state") and entry.name not in own_names for entry in folder.iterdir()):
         raise UsageError(f"{folder}: expected an empty folder or one with a snapshot")

@@ -3,8 +3,8 @@
 A reader is a function that receives a value of parsed JSON. If the value is not what the reader expects, the reader
 raises InvalidLog, whose `field` is the path of the wrong value. A schema has a reader for each field of a JSON object.
 
-A schema reads an object with exactly its fields: no field may be missing, and no other field is allowed. So a file that
-was damaged, or written by something else, is refused before any of its content is used.
+An object must have exactly the fields of its schema. So a file that was damaged, or that another program has written,
+is refused before any of its content is used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def write_json(value: Any) -> bytes:
 
 
 def parse_json(data: bytes) -> Any:
-    """Return the value of a JSON text. Its strings contain no half of a surrogate pair."""
+    """Return the value of a JSON text. Raise InvalidLog if a string contains half a surrogate pair."""
     try:
         if b"\\u" in data and _HALF_PAIR.search(data):
             raise InvalidLog("expected UTF-8, found half a surrogate pair")
@@ -92,7 +92,7 @@ def list_of(read: Reader[T]) -> Reader[list[T]]:
 
 
 def map_of(read: Reader[T]) -> Reader[dict[str, T]]:
-    """Return a reader of objects with any keys, whose values `read` checks."""
+    """Return a reader of objects. The keys can be any strings, and `read` checks the values."""
 
     def read_values(value: Any) -> dict[str, T]:
         if not isinstance(value, dict):
@@ -111,7 +111,7 @@ def map_of(read: Reader[T]) -> Reader[dict[str, T]]:
 
 
 def optional(read: Reader[T]) -> Reader[T | None]:
-    """Return a reader that also accepts null."""
+    """Return a reader that accepts null and the values that `read` accepts."""
     return lambda value: None if value is None else read(value)
 
 

@@ -20,8 +20,8 @@ MAX_REASON = 300
 def open_file(path: Path, content: str) -> Iterator[BufferedReader]:
     """Open a file of a snapshot to read it. `content` is what the file contains, as a noun for messages.
 
-    Raise UsageError if the file cannot be opened or read. If the caller raises InvalidLog, raise InvalidLog with the
-    file's path and the advice to take a new snapshot.
+    Raise UsageError if the file cannot be opened or read. If the body of the `with` statement raises
+    InvalidLog, raise it again with the file's path and the advice to take a new snapshot.
     """
     try:
         # To open a FIFO would wait until a program writes to it, and a device may have no end.

@@ -1,7 +1,8 @@
 """The JSON of decoded groups in a snapshot.
 
-A group in a shard (groups/shard.py) has no offsets yet, so its JSON has none. The group's partition and Kafka version
-are those of the shard. The values of records have the JSON that Kafka's dump tool prints (records/structs.py).
+A shard (groups/shard.py) stores offsets separately from groups, so the JSON of a group has no offsets. The group's
+partition and Kafka version are those of the shard. The values of records have the JSON that Kafka's dump tool prints
+(records/structs.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The JSON of a shard (groups/shard.py), which is the state of one partition in a snapshot.
 
-If the readable engine made the shard, the JSON contains everything. If the compiled engine made it, arrays
-(kernels/saved.py) contain the offsets, and the group records that are not decoded yet. The JSON then has no offsets.
+If the readable engine made the shard, the JSON contains the whole shard. If the compiled engine made the shard, the
+JSON has no offsets: arrays (kernels/saved.py) contain the offsets, and the group records that are not decoded yet.
 
 After a failed load, only the counts, the group ids and the reason of the failure are saved, because the partition is
 read again from its start. A simple group that only offset records have created is saved as its id.
@@ -98,7 +98,7 @@ def read_shard(content: Any, partition: int | None, dialect: Dialect, *, has_arr
 
 
 def _find_decoded_groups(shard: Shard, simple_ids: Iterable[str]) -> list[AnyGroup]:
-    """Return the groups that are saved as JSON. If the shard has arrays, they contain the group records."""
+    """Return the groups that are saved as JSON: not simple groups, and not the records that are saved in arrays."""
     groups = shard.groups.copy()
     for group_id in simple_ids:
         del groups[group_id]
@@ -119,7 +119,7 @@ def _loaded_to_json(loaded: LoadedPartition) -> dict[str, Any]:
 
 
 def _printable(text: str) -> str:
-    """Return a text for a message. A file's path can contain bytes that are not UTF-8; they become `\\udcff`."""
+    """Return a text for a message. Bytes of a file's path that are not UTF-8 become `\\udcff`."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -113,7 +113,7 @@ def read_state(folder: Path, saved: SavedState, partition: int | None, dialect: 
         if shard.loaded.next_offset != saved.next_offset:
             raise InvalidLog(f"expected next offset {saved.next_offset}, found {shard.loaded.next_offset}")
         if arrays:
-            choose_engine("compiled", 0)  # This refuses the state if numba is not installed.
+            choose_engine("compiled", 0)  # This raises UsageError if numba is not installed.
             from kafkagroups.kernels.saved import restore_arrays
 
             restore_arrays(shard, arrays)

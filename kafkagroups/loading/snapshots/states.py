@@ -1,14 +1,15 @@
 """Advances the state of one partition: applies the new batches of a log to a copy of the partition's shard.
 
 A shard is the state of a partition (groups/shard.py). To fold batches means to apply their records, one after another,
-to a shard. A saved shard is the state before the last step of the load: transactions can still be open, and it is not
-decided yet which groups exist. So the result is the same as if the whole log had been read without a pause.
+to a shard. A saved shard is the state before the last step of the load, which decides which groups exist
+(loading/caches.py). In this state, transactions can still be open. So the result is the same as if the whole log had
+been read without a pause.
 
 The engine that made a shard also advances this shard. So if the readable engine had to load a partition, the readable
 engine also reads all later batches of this partition. An incomplete batch at the end of the log is read when it is
 complete. If the load of a partition has failed, the partition is read again from its start.
 
-Snapshots need Kafka 0.10.1 or newer, because older versions keep offsets in a separate cache.
+Snapshots need the rules of Kafka 0.10.1 or newer, because older versions keep offsets in a separate cache.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def _fold_whole(log: Log, dialect: Dialect, engine: Engine) -> Shard:
 
 
 def _find_new_part(log: Log, first_offset: int | None) -> tuple[Log | None, Damage | None]:
-    """Return a log with only the complete batches from a Kafka offset on, and the damage after these batches.
+    """Return the part of a log with the complete batches from a Kafka offset on, and the damage after these batches.
 
     A batch is in the result if it contains `first_offset` or a later offset. If `first_offset` is None, all complete
     batches are in the result. The log is None if it would contain no batch. The damage is None if nothing is damaged;

@@ -1,4 +1,4 @@
-"""The public functions `load`, `explain`, `diff`, `stats` and `compact`, and functions that return Arrow tables."""
+"""The public functions `load`, `explain`, `diff`, `stats` and `compact`, and tables as Arrow record batches."""
 
 from __future__ import annotations
 
@@ -318,8 +318,8 @@ def load_columns(
     Parameters
     ----------
     buffers
-        The segments of the partition, in one of three forms. Pairs of a file name and the bytes (or memory map) of the
-        segment, in order. Or a mapping of file names to bytes, from which one segment is read at a time. Or a log that
+        The segments of the partition, in one of three forms: pairs of a file name and the bytes (or memory map) of the
+        segment, in order; a mapping of file names to bytes, from which one segment is read at a time; or a log that
         `open_log` returned.
     table
         "records", "offsets", "pending", "groups", "members", "partitions" or "ids". The table "ids" contains the ids
@@ -327,7 +327,7 @@ def load_columns(
     coordinator, kafka, partitions, engine
         As in `load`.
     max_batch_bytes
-        As in `load`. None means the limit of the log that `open_log` returned, or the default.
+        As in `load`. None means the log's own limit if `buffers` is a log, and otherwise the default.
     partition
         The number of the partition; None if it is not known. If `buffers` is a log, this parameter is not used.
     columns

@@ -8,8 +8,8 @@ A column `…_ms` contains a time in ms since the epoch, as the log stores the t
 without `_ms` contains the same time as a timestamp. The timestamp is null if its year is outside pandas' range.
 
 A row (rows.py) is a tuple with a value for each column, except for the timestamps, which are computed from the `…_ms`
-columns. A string can contain half of a surrogate pair, which UTF-8 cannot encode. It becomes `?` in Arrow, as in Java.
-pyarrow is imported only when it is needed.
+columns. A string can contain half of a surrogate pair, which UTF-8 cannot encode. This half becomes `?` in Arrow, as in
+Java. pyarrow is imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 BATCH_ROWS = 65_536
 """The largest number of rows in an Arrow record batch."""
 BATCH_BYTES = 64 * 1024 * 1024
-"""About how many bytes of strings and lists an Arrow record batch contains at most. Arrow's own limit is 2 GiB per
+"""An Arrow record batch ends when its strings and lists have more bytes than this. Arrow's own limit is 2 GiB per
 column."""
 
 FIRST_MS = -9_214_560_000_000

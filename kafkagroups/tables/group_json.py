@@ -106,8 +106,8 @@ def modern_member_json(group: ModernGroup, member: ModernMember) -> dict[str, An
 def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, list[int]]:
     """Return the partitions that are assigned to a member of a consumer or share group, by topic id.
 
-    As in the answers of Kafka 4.3 and newer, these include the partitions that the member must revoke but has not
-    revoked yet.
+    In a consumer group of Kafka 4.3 or newer, the result includes the partitions that the member must revoke but has
+    not revoked yet. A broker's answers include them, too.
     """
     assigned = partitions_by_topic(getattr(member.assignment, "assigned_partitions", ()))
     if group.type == "consumer" and group.kafka >= (4, 3):
@@ -120,9 +120,10 @@ def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, l
 def subscribed_and_assigned(group: AnyGroup, member: dict[str, Any]) -> tuple[list[str] | None, list[str] | None]:
     """Return the subscribed topics and the assigned partitions of a member as two lists of texts.
 
-    `member` is the member's JSON. The text of a partition is `topic-partition`; in a consumer or share group, it is
-    `topic id-partition`. In a streams group, the first list is None, and the second list has the active tasks as
-    `subtopology_task`. In a classic group, a list is None if the member's subscription or assignment cannot be read.
+    `member` is the member's JSON. In a classic group, the text of a partition is `topic-partition`. In a consumer or
+    share group, it is `topic id-partition`. In a streams group, the first list is None, and the second list has the
+    active tasks as `subtopology_task`. In a classic group, a list is None if the member's subscription or assignment
+    cannot be read.
     """
     assignment = member["assignment"] or {}
     if isinstance(group, Group):

@@ -12,8 +12,9 @@ from kafkagroups.groups.shard import LoadedPartition
 class LoadedGroups(Protocol):
     """The result of a load, as the tables read it.
 
-    `partitions` says for each partition how much was read, and how its load ended. `named` has the partitions that
-    contain records of each group. The number of a partition is None if the name of the log's folder has no number.
+    `partitions` says for each partition how much was read, and how its load ended. `named` has, for each group id, the
+    partitions that contain records of the group. The number of a partition is None if the name of the log's folder has
+    no number.
 
     This class is an interface, because the tables cannot import the package `loading`, which imports the tables.
     """

@@ -14,7 +14,7 @@ from kafkagroups.groups.offsets import OffsetAndMetadata
 class OffsetField(NamedTuple):
     """A field of OffsetAndMetadata: its name, and the name and the type of its column in tables.
 
-    `type` is Spark's name of the column's type. A `?` after this name means that the column can be null.
+    `type` is Spark's name of the type, with a `?` at the end if the column can be null.
     """
 
     name: str

@@ -21,7 +21,7 @@ TABLES = ("offsets", "pending", "groups", "members", "partitions")
 
 @dataclass(frozen=True)
 class WrittenTables:
-    """The result of writing tables: the row count of each table, and a line of text for each problem of the load."""
+    """The result of writing tables: the row count of each table, and the problems of the load (`Groups.problems`)."""
 
     rows: dict[str, int]
     problems: list[str]

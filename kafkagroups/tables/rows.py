@@ -136,6 +136,7 @@ def _decode_columns(batch: Batch, log_record: LogRecord, dialect: Dialect, with_
     if batch.is_control:
         control_type = decode_control_key(log_record.key)
         is_marker = control_type in (ControlType.COMMIT, ControlType.ABORT)
+        # The other types of control records do not end a transaction. Their names stay in upper case.
         control = control_type.name.lower() if is_marker else control_type.name
         return (control, *_NOT_DECODED[1:])
     record = decode(log_record.key, log_record.value, dialect)

@@ -45,7 +45,7 @@ def find_end(log: Log, position: Position, file_sizes: Mapping[str, int] | None 
 
 
 def read_until(log: Log, position: Position, end_offset: int) -> Iterator[NewBatch]:
-    """Yield the batches after a position, in order, whose base offset is below the Kafka offset `end_offset`.
+    """Yield in order the batches after a position whose base offset is below `end_offset`, a Kafka offset.
 
     Raises InvalidLog if a batch is damaged. `find_end` has read the same batch without damage, so the file has changed.
     Raises UsageError if a file was deleted.

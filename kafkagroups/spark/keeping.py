@@ -71,7 +71,7 @@ def keep(
     -------
     StreamingQuery
         The running stream. After each micro-batch, ``snapshots.Snapshot.read(folder).groups()`` returns the groups that
-        the coordinator would have. If the load of a partition fails, the partition is failed in all later snapshots.
+        the coordinator would have. If the load of a partition fails, it also counts as failed in all later snapshots.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def keep(
 
 
 def _check_states(folder: Path) -> None:
-    """Raise InvalidLog if a file of the snapshot is damaged. Otherwise a task would find the damage later."""
+    """Raise InvalidLog if a file of the snapshot is damaged. Without this check, a task would find the damage later."""
     manifest = files.read_manifest(folder)
     for partition, saved in manifest.states.items():
         read_state(folder, saved, partition, manifest.dialect)
@@ -183,7 +183,8 @@ def advance_state(
         content.setdefault(row["file"], bytearray()).extend(row["bytes"])
     log = log_of_buffers(content, partition).limit_batches(max_batch_bytes)
     state = advance_shard(old_state, log, dialect, choose_engine("auto", log.size))
-    # The bytes in memory begin at the first new batch of each file. So an error's position is counted from this batch.
+    # The bytes in memory begin at the first new batch of each file. So the position of an error is counted from this
+    # batch, and must be converted to a position in the file.
     damage = state.loaded.damage
     if damage is not None:
         # The stream has checked the checksums, so this batch is too large. A state without the batch would be wrong.

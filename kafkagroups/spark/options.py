@@ -98,7 +98,7 @@ class Options:
 
     def _check_table_and_version(self) -> None:
         """Raise a UsageError for an unknown table, coordinator or Kafka version."""
-        assert self.columns
+        assert self.columns  # This raises a UsageError if there is no such table.
         dialect(self.coordinator, self.kafka)
 
 

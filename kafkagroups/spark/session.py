@@ -32,7 +32,7 @@ DEFAULT_SETTINGS = {
 }
 """The settings of a session that this module starts. The user's settings replace these settings."""
 LOCAL_ADDRESS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-"""More settings if all tasks run on this machine: other machines cannot connect to Spark."""
+"""More settings if all tasks run on this machine, so that other machines cannot connect to Spark."""
 
 _applications_with_package: set[str] = set()
 """The ids of the Spark applications whose executors have received the package."""
@@ -40,6 +40,8 @@ _applications_with_package: set[str] = set()
 
 def session(master: str | None = None, *, memory: str = "2g", conf: Mapping[str, str] | None = None) -> SparkSession:
     """Return the Spark session that exists, or start a session without log output.
+
+    If a session exists already, all arguments are ignored.
 
     Parameters
     ----------
@@ -50,7 +52,7 @@ def session(master: str | None = None, *, memory: str = "2g", conf: Mapping[str,
     memory : str
         The memory of Spark's driver, for example ``2g``.
     conf : mapping, optional
-        More settings for Spark. If a session exists already, all arguments are ignored.
+        More settings for Spark.
 
     Returns
     -------
@@ -147,7 +149,7 @@ def _prepare(session: SparkSession) -> None:
 
 @contextmanager
 def task_errors() -> Iterator[None]:
-    """Raise a UsageError or an InvalidLog instead of Spark's exception, if a task has raised this error."""
+    """If a task has raised a UsageError or an InvalidLog, raise this error instead of Spark's exception."""
     try:
         yield
     except Exception as error:

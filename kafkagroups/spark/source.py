@@ -91,7 +91,7 @@ class Task(InputPartition):
 class ConsumerOffsetsReader(DataSourceReader):
     """The reader of DataFrames that are not streams. Spark pickles the reader and sends the pickle to the tasks.
 
-    `only_partitions` are the log partitions that filters select, and `only_groups` are the group ids. None means all.
+    `only_partitions` contains the log partitions that filters select, and `only_groups` the group ids. None means all.
     """
 
     def __init__(self, options: Options, schema: StructType) -> None:
@@ -114,7 +114,8 @@ class ConsumerOffsetsReader(DataSourceReader):
     def _selected_partitions(self) -> set[int] | None:
         """Return the log partitions that the filters select; None means all."""
         options = self.options
-        # Only the new coordinator uses the records of a group only from the home partition of the group.
+        # The new coordinator uses the records of a group only from the group's home partition. The classic coordinator
+        # uses the records from all partitions.
         uses_home_partitions = options.coordinator == "new" and options.table in GROUP_TABLES
         if self.only_groups is None or not options.partitions or not uses_home_partitions:
             return self.only_partitions

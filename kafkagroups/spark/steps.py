@@ -6,9 +6,9 @@
              └▶ known groups ────────────────────────────┴▶ groups
 
 `records` is the table of all records in the log. A marker is the control record that commits or aborts a transaction.
-`decided` contains the commits, each with its fate: what the marker of its transaction did with the commit. Each step is
-a function, and the docstring of the function has the rule. Every rule is about one log partition. So `partition` is
-part of every key, and the steps can read many logs together.
+`decided` contains the commits with the column `fate`: what the marker of its transaction did with each commit.
+These are not the fates of `explain`. Each step is a function, and the docstring of the function has the rule. Every
+rule is about one log partition. So `partition` is part of every key, and the steps can read many logs together.
 
 The steps read only the record types 0 to 2. The record types 3 to 23 belong to the groups of newer protocols and would
 need about as many rules again. If a broker's load of a log would fail, the steps give no valid result for this log. The

@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     StreamOffset = dict[str, int]
     """A position in the stream. For each log partition (its number as text): the Kafka offset of the next record."""
 
-MAX_BATCH_ROWS = 8192
-MAX_BATCH_BYTES = 16 * 1024 * 1024
-"""The largest numbers of rows and bytes in one Arrow record batch of table `batches`."""
+ARROW_BATCH_ROWS = 8192
+ARROW_BATCH_BYTES = 16 * 1024 * 1024
+"""An Arrow record batch of table `batches` ends when it has this number of rows or more than this number of bytes."""
 
 
 @dataclass
@@ -206,7 +206,7 @@ def _kafka_batches_as_rows(log: Log, position: Position, end_offset: int) -> Ite
     for kafka_batch in read_until(log, position, end_offset):
         kafka_batches.append(kafka_batch)
         size += len(kafka_batch.data)
-        if len(kafka_batches) == MAX_BATCH_ROWS or size > MAX_BATCH_BYTES:
+        if len(kafka_batches) == ARROW_BATCH_ROWS or size > ARROW_BATCH_BYTES:
             yield _to_arrow_batch(log, kafka_batches)
             kafka_batches = []
             size = 0

@@ -57,7 +57,7 @@ def load(
     session : SparkSession, optional
         The session to use (default: the session that :func:`session` returns).
     max_batch_bytes : int
-        The largest size of one decompressed batch in bytes. A log ends before a larger batch, as before damage.
+        The largest size of one decompressed batch in bytes. A larger batch ends the log, as damage does.
 
     Returns
     -------

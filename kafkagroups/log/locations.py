@@ -25,8 +25,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from kafkagroups.errors import UsageError
 from kafkagroups.log.frames import BytesLike
-from kafkagroups.log.segment_file import SEGMENT_NAME
-from kafkagroups.log.segments import NO_LOG_FOUND, PARTITION_FOLDER, Log, check_one_log_per_partition, open_logs
+from kafkagroups.log.segment_file import is_segment_name, partition_of_folder
+from kafkagroups.log.segments import NO_LOG_FOUND, Log, check_one_log_per_partition, open_logs
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
@@ -128,7 +128,7 @@ def _find_remote_logs(uri: str) -> list[Log]:
     folders = [
         _join(uri, entry.base_name)
         for entry in entries
-        if entry.type == FileType.Directory and PARTITION_FOLDER.fullmatch(entry.base_name)
+        if entry.type == FileType.Directory and partition_of_folder(entry.base_name) is not None
     ]
     with ThreadPoolExecutor(LISTING_THREADS) as pool:
         listings = list(pool.map(_list_folder, folders))
@@ -154,7 +154,7 @@ def _list_folder(uri: str) -> list[FileInfo]:
 
 def _find_log_in_folder(uri: str, entries: list[FileInfo]) -> Log | None:
     """Return the log of a folder whose content is `entries`; None if the folder contains no segment."""
-    segments = sorted((entry.base_name, entry.size) for entry in entries if SEGMENT_NAME.fullmatch(entry.base_name))
+    segments = sorted((entry.base_name, entry.size) for entry in entries if is_segment_name(entry.base_name))
     if not segments:
         return None
     folder_name = posixpath.basename(_split(uri).path.rstrip("/"))
@@ -166,8 +166,7 @@ def _make_remote_log(uri: str, folder_name: str, size_of: dict[str, int]) -> Log
 
     `folder_name` is the name of the segments' folder. It contains the partition number.
     """
-    match = PARTITION_FOLDER.fullmatch(folder_name)
-    partition = int(match[1]) if match else None
+    partition = partition_of_folder(folder_name)
     content = RemoteSegments({public_uri(segment_uri): segment_uri for segment_uri in size_of})
     return Log(uri, list(content), partition, content, size=sum(size_of.values()))
 

@@ -13,14 +13,17 @@ from io import FileIO, RawIOBase
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkagroups.errors import UsageError
+from kafkagroups.log.frames import MAX_INT64
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-SEGMENT_NAME = re.compile(r"([0-9]{20})\.log")
+_SEGMENT_NAME = re.compile(r"([0-9]{20})\.log")
+_PARTITION_FOLDER = re.compile(r"__consumer_offsets-([0-9]+)")
 SEGMENT_BYTES = 100 * 1024 * 1024
 """Kafka's default for offsets.topic.segment.bytes."""
-MAX_RELATIVE_OFFSET = 2**31 - 1
+MAX_INT32 = 2**31 - 1
+MAX_RELATIVE_OFFSET = MAX_INT32
 """The largest difference between a Kafka offset in a segment and the segment's base offset."""
 
 
@@ -48,8 +51,26 @@ def segment_name(base_offset: int) -> str:
 
 def base_offset_of(segment_path: str) -> int:
     """Return the base offset in a segment's file name. If the file is not named like a segment, return 0."""
-    match = SEGMENT_NAME.fullmatch(os.path.basename(segment_path))
-    return int(match[1]) if match else 0
+    return _parse_base_offset(os.path.basename(segment_path)) or 0
+
+
+def is_segment_name(file_name: str) -> bool:
+    """Return whether a file is named like a segment: 20 digits, which are an offset (an int64), and .log."""
+    return _parse_base_offset(file_name) is not None
+
+
+def _parse_base_offset(file_name: str) -> int | None:
+    match = _SEGMENT_NAME.fullmatch(file_name)
+    return int(match[1]) if match and int(match[1]) <= MAX_INT64 else None
+
+
+def partition_of_folder(folder_name: str) -> int | None:
+    """Return the partition number in a folder's name. It is an int32 in Kafka.
+
+    Return None if the folder is not named like a partition.
+    """
+    match = _PARTITION_FOLDER.fullmatch(folder_name)
+    return int(match[1]) if match and int(match[1]) <= MAX_INT32 else None
 
 
 class SegmentFile(RawIOBase):

@@ -12,7 +12,6 @@ Source (4.3.1): FileLogInputStream.java; ByteBufferLogInputStream.java; LogSegme
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
@@ -26,15 +25,15 @@ from kafkagroups.log.compression import MAX_BATCH_BYTES
 from kafkagroups.log.frames import BytesLike, Frame, FrameState, find_frames, read_frames
 from kafkagroups.log.position import FoundBatch, Position
 from kafkagroups.log.segment_file import (
-    SEGMENT_NAME,
     WHOLE_FILE,
     ByteRange,
     base_offset_of,
+    is_segment_name,
     open_segment,
+    partition_of_folder,
     read_segment,
 )
 
-PARTITION_FOLDER = re.compile(r"__consumer_offsets-([0-9]+)")
 NO_LOG_FOUND = "expected a segment or a folder __consumer_offsets-N with a segment, found none"
 """The reason in the error for a folder without a log."""
 
@@ -315,7 +314,9 @@ def open_logs(path: str | Path) -> list[Log]:
     try:
         if parent.is_dir():
             folders = [
-                folder for folder in parent.iterdir() if PARTITION_FOLDER.fullmatch(folder.name) and folder.is_dir()
+                folder
+                for folder in parent.iterdir()
+                if partition_of_folder(folder.name) is not None and folder.is_dir()
             ]
             logs = [open_log(os.path.join(path, folder.name)) for folder in folders if has_segments(folder)]
             if logs:
@@ -345,11 +346,11 @@ def has_segments(folder: Path) -> bool:
 
 def _segment_names(folder: Path) -> list[str]:
     """Return the names of a folder's segments, in order. Other files are ignored."""
-    return sorted(entry.name for entry in folder.iterdir() if SEGMENT_NAME.fullmatch(entry.name))
+    return sorted(entry.name for entry in folder.iterdir() if is_segment_name(entry.name))
 
 
 def _partition_of(folder: Path) -> int | None:
     """Return the partition number in a folder's name; None if the folder is not named like a partition."""
+    number = partition_of_folder(folder.name)
     # `resolve` follows symbolic links and replaces "..".
-    match = PARTITION_FOLDER.fullmatch(folder.name) or PARTITION_FOLDER.fullmatch(folder.resolve().name)
-    return int(match[1]) if match else None
+    return partition_of_folder(folder.resolve().name) if number is None else number

@@ -79,8 +79,8 @@ TABLES = {
         assigned_partitions array<string>?, member_epoch int?"""
     ),
     "partitions": _parse_columns(
-        """partition int, segments int, batches int, records int, start_offset long, next_offset long, error string?,
-        damage string?"""
+        """partition int, segments long, batches long, records long, start_offset long, next_offset long,
+        error string?, damage string?"""
     ),
     "ids": _parse_columns("partition int, group string"),
 }

@@ -23,6 +23,13 @@ from kafkagroups.records.record_types import RECORD_TYPES
 
 DEFAULT_ROWS = 20
 """The default of --top in the text output. JSON contains all rows by default."""
+NAMES_WITHOUT_VALUE = {
+    "group": "(markers, unknown)",
+    "topic": "(no offset)",
+    "type": "(markers, unknown)",
+    "partition": "(unknown number)",
+}
+"""The name of the row that counts the records without a group, topic, type or partition number."""
 NAME = "stats"
 HELP = "show why a log is large and slow: dead records, open transactions, what the cleaner cannot clean"
 EXAMPLES = """\
@@ -170,7 +177,7 @@ def _format_row_name(name: object, by: str) -> object:
     The name None means the records without a group, topic or type, such as markers.
     """
     if name is None:
-        return "(markers, unknown)" if by != "topic" else "(no offset)"
+        return NAMES_WITHOUT_VALUE[by]
     if by == "type" and isinstance(name, int) and name in RECORD_TYPES:
         return RECORD_TYPES[name].name
     return name

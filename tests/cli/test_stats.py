@@ -29,6 +29,16 @@ def test_stats_prints_what_the_contract_names(run):
     assert partition["last_stable_offset"] == open_one["first_offset"]
 
 
+def test_a_folder_without_a_partition_number_has_a_row_of_its_own(run, tmp_path):
+    """CONTRACT.md 2: the partition of a segment outside a folder __consumer_offsets-N is null."""
+    (segment, *_) = sorted((DATA / "1.0.1").glob("*/*.log"))
+    copy = tmp_path / segment.name
+    copy.write_bytes(segment.read_bytes())
+    status, out, _ = run("stats", copy, "--by", "partition")
+    assert status == 0
+    assert "(unknown number)" in out and "markers" not in out
+
+
 def test_several_paths_are_several_lines_and_the_worst_exit_code_counts(run):
     """CONTRACT.md 2: one bad PATH does not stop the others."""
     status, out, err = run("stats", DATA / "1.0.1", "nowhere", DATA / "3.9.2", "--json")

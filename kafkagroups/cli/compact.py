@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
         (
             "--first-dirty",
-            "the first offset that no earlier pass has cleaned (default: the start of the log; an N outside the log "
-            "means the same)",
+            "the first offset that no earlier pass has cleaned (default, or if N is outside the log: the start of the "
+            "log)",
         ),
         (
             "--first-uncleanable",
@@ -85,13 +85,18 @@ def _print_text(args: argparse.Namespace, compaction: Compaction) -> None:
     after = [getattr(compaction.after, column) for column in columns]
     removed = [count_before - count_after for count_before, count_after in zip(before, after, strict=True)]
     print_table(("", *columns), [("before", *before), ("after", *after), ("removed", *removed)])
-    if not compaction.groups:  # Each group consists of the segments that the pass has merged into one.
+    old_segments = compaction.groups  # For each new segment: the base offsets of the segments that it replaces.
+    if not old_segments:
+        print_line("Nothing was cleaned: no dirty record is before the first uncleanable segment.")
+        print_line("A record is dirty if it is not below --first-dirty. Without --first-dirty, every record is dirty.")
         print_line(
-            "Nothing was cleaned: every record is in the active segment or after the start of an open transaction."
+            "The first uncleanable segment is the segment that contains --first-uncleanable. Without "
+            "--first-uncleanable, it is the segment in which the oldest open transaction begins, or the active segment "
+            "if no transaction is open."
         )
         return
-    for merged_segments in compaction.groups:
-        if len(merged_segments) > 1:
-            print_line(f"Segments {', '.join(map(str, merged_segments))} were merged.")
+    for base_offsets in old_segments:
+        if len(base_offsets) > 1:
+            print_line(f"Segments {', '.join(map(str, base_offsets))} were merged.")
     next_dirty = compaction.next_dirty_offset
     print_line(f"The next dirty offset is {next_dirty}: run a second pass with --first-dirty {next_dirty}.")

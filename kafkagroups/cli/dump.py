@@ -83,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
     is_filtered = any(value is not None for value in filters)
     if args.format != "text" and (args.json or is_filtered):
         raise UsageError(
-            f"--format {args.format} prints whole logs as text: remove --json, --group, --type, --from and --until"
+            f"--format {args.format} prints whole logs as text: remove --json, --group, --type, --from, --until and "
+            "--until-time"
         )
     wanted_type = _parse_type(args.type)
     tool_version = parse_release(args.kafka or NEWEST_TOOL)

@@ -59,14 +59,15 @@ def _parse_record_for(row: Any, kafka: str) -> tuple[Record, Dialect]:
     has_classic_coordinator = kafka_version < FIRST_WITHOUT_CLASSIC_COORDINATOR
     dialect = build_dialect("classic" if has_classic_coordinator else "new", kafka_version, kafka)
     try:
+        # An offset with an expiry time is written in another value version.
         expires = row["value"]["data"].get("expireTimestamp", -1) != -1
         record_type = int(row["key"]["type"])
         written_version = value_version(record_type, kafka, expires=expires)
         # from_json needs a value version, so add one if the row has none.
         row = {**row, "value": {"version": written_version, **row["value"]}}
     except (TypeError, KeyError, AttributeError, ValueError):
-        # The row is a tombstone, or its value is hex text, or the row is wrong. In the last case, from_json raises the
-        # error.
+        # The row is a tombstone, or its value is hex text, or the row is wrong. If the row is wrong, from_json raises
+        # the error.
         written_version = None
     record = from_json(row, dialect)
     if written_version is not None:

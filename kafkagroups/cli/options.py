@@ -76,7 +76,8 @@ def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
     if coordinator is None:
         coordinator = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
     rules = dialect(coordinator, kafka)
-    # `rules_of` is the version whose rules apply, or None if this version was compared with a broker.
+    # `rules_of` is the version whose rules apply. It is None if this package was compared with a broker
+    # of the version `rules.kafka`.
     if rules.rules_of is not None:
         uses_other_version = parse_release(rules.rules_of) != rules.version
         origin = f"are those of {rules.rules_of}" if uses_other_version else "were read in Kafka's source"

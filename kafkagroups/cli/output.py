@@ -44,10 +44,10 @@ def print_error_line(text: str) -> None:
 
 
 class ToolOutput:
-    """The output of the formats that equal the text of Kafka's own tools.
+    """The output of a format that reproduces the text of one of Kafka's own tools.
 
-    In a file or a pipe, the text is byte for byte that of the tool. On a terminal, each written text is escaped, except
-    the line break at its end.
+    In a file or a pipe, the output is the tool's text, byte for byte. On a terminal, each written text is escaped,
+    except the line break at its end.
     """
 
     def __init__(self, stream: TextIO) -> None:

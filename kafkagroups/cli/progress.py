@@ -59,7 +59,8 @@ def progress_bar(unit: str = "bytes", min_total: int = LARGE_LOG) -> Iterator[Re
 
         def report(step: str, done: int, total: int, /) -> None:
             nonlocal last_shown
-            # Changes below 1% are not shown, because drawing takes time. A new step starts again at a smaller `done`.
+            # Changes below 1% are not shown, because drawing takes time. The first report of a new step is shown: its
+            # `done` is smaller than `last_shown`, so the difference is negative.
             is_small_change = 0 < done - last_shown < total // 100
             if total < min_total or is_small_change:
                 return

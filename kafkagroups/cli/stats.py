@@ -174,7 +174,7 @@ def _format_row(name: object, count: Count, by: str) -> tuple[object, ...]:
 def _format_row_name(name: object, by: str) -> object:
     """Return the first cell of a row. `name` is a group, topic, record type or partition, as `by` says.
 
-    The name None means the records without a group, topic or type, such as markers.
+    The name None means the records without a group, topic, type or partition number (`NAMES_WITHOUT_VALUE`).
     """
     if name is None:
         return NAMES_WITHOUT_VALUE[by]

@@ -80,7 +80,7 @@ def start_broker(
     Raises
     ------
     UsageError
-        If `kafka` is another version.
+        If `kafka` is not one of these three versions.
     """
     settings = replace(coordinator.read_settings(kafka, {}), **settings_changes)
     if logs is None or isinstance(logs, str | Path):

@@ -105,9 +105,9 @@ def list_offset_map_records(log: str | Path) -> list[tuple[int, bytes | None, by
 def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
     """Repeat the three passes that the log cleaner of the shop's broker (Kafka 4.3.1) made, at the same times.
 
-    Between the first and the second pass, the broker wrote the ten records of day 12 (offsets 499 to 508). Eight of
-    these records were superseded and cleaned before the log was copied to data/harbour. So only the last two of them
-    are appended here.
+    Between the first and the second pass, the broker wrote the ten records of day 12 (offsets 499 to 508). This
+    function appends only the last two of them, because the other eight were superseded and removed before the log was
+    copied to data/harbour. The log after the third pass is the same, because this pass removes superseded records.
 
     Parameters
     ----------

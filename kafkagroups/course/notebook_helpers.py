@@ -89,8 +89,8 @@ def fetch_offsets(groups: Groups, names: Iterable[str], require_stable: bool = F
     -------
     dict
         The keys are the group ids in `names`. The value of a group is a dict: its keys are partitions ("orders-0"), and
-        its values are the committed offset, leader epoch and metadata, or the name of an error. The dict is empty if
-        the group is not loaded.
+        its values are the committed offset, leader epoch and metadata, or the name of an error. If a group is not
+        loaded, its value is an empty dict.
     """
     answers: dict[str, Any] = {}
     for name in names:

@@ -99,8 +99,9 @@ def _format_request(event: Event) -> str:
 def _format_states(life: GroupLife, end_offset: int | None) -> str:
     """Return the live state and the loaded state as text (see `print_crash_table`).
 
-    If `end_offset` is not None, the next coordinator may have only the records below this offset. If it then loads
-    another state, the text contains both loaded states.
+    If `end_offset` is None, the next coordinator has all records of the log. Otherwise it may have all records, or only
+    the records below this offset. If it loads different states in these two cases, the text contains both loaded
+    states.
     """
     state, generation, _ = life.read_state()
     live_state = f"{state} {generation}" if life.group else "Dead"

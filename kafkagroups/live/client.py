@@ -1,13 +1,15 @@
 """The connection to a running cluster: requests are sent to the leaders of partitions.
 
-The connection uses the Python package kafka-python (`pip install '.[live]'`), but not its consumer. Every request goes
-to the leader of its partitions. If the leader moves or its broker is down, the request is sent again after a wait. An
-error that a user can fix is a UsageError of one line: for example, kafka-python is not installed, no broker responds,
-the topic does not exist, or the user has no permission.
+The connection uses the Python package kafka-python (`pip install '.[live]'`), but not its consumer. A request about
+partitions goes to the leader of these partitions. If the leader moves or its broker is down, the request is sent again
+after a wait. An error that a user can fix is a UsageError of one line: for example, kafka-python is not installed, no
+broker responds, the topic does not exist, or the user has no permission.
 Source: MetadataRequest.json (4.3.1); kafka.net.manager (kafka-python 3.0); kafka.net.connection (kafka-python 3.0).
 
-Simpler than other clients: only one request is sent at a time. Brokers before 0.11 are not supported, because they
-create a missing topic when they receive a Metadata request.
+Simpler than other clients: they send requests to several brokers at the same time, and this module sends one request
+at a time. The responses are the same, but a copy of the topic takes longer.
+
+Brokers before 0.11 are not supported, because they create a missing topic when they receive a Metadata request.
 """
 
 from __future__ import annotations
@@ -203,7 +205,7 @@ def _is_refused(connection: Any) -> bool:
 
 def _explain_refusal(cluster: Cluster, connection: Any) -> str:
     """Return the probable reason of a refusal. kafka-python often loses the error message that the broker has sent."""
-    # The login follows after the broker has sent its versions.
+    # Before the login, the broker sends the versions of its APIs.
     if connection.broker_version_data is not None and connection.sasl_enabled:
         return "the broker closed the connection at the login: check the SASL mechanism, the user and the password"
     protocol = cluster.manager.config["security_protocol"]
@@ -211,7 +213,7 @@ def _explain_refusal(cluster: Cluster, connection: Any) -> str:
 
 
 def refresh_leaders(cluster: Cluster) -> None:
-    """Ask the brokers one after another for the cluster's brokers and leaders, until one of them responds.
+    """Update the cluster's brokers and leaders. Ask one broker after another, until a broker responds.
 
     Raises UsageError if no broker responds, the topic does not exist, or the user has no permission.
     """
@@ -277,7 +279,7 @@ def ask_leaders(
         if not pending or delay is None:
             break
         cluster.net.run(cluster.net.sleep, delay)
-        with suppress(UsageError):
+        with suppress(UsageError):  # If this fails, the next attempt uses the earlier leaders.
             refresh_leaders(cluster)
     failed = set(partitions) - set(responses)
     return responses, {partition: errors.get(partition, LeaderNotAvailableError()) for partition in failed}

@@ -10,15 +10,19 @@ a consumer hides control batches and splits batches into records. Three types of
 The first batch in a Fetch response can begin below the requested offset, because a broker sends whole batches. Batches
 that end below the requested offset are dropped. The last batch can be incomplete; it is dropped and requested again.
 
-The pull of a partition ends at the high watermark that the partition had at the start. The log cleaner can remove the
-last batches below it. So an empty response means that no batch is left below this high watermark. Bytes are written as
-they are received, and checksums are not checked. So damage on the broker's disk is also damage in the copy.
+The pull of a partition ends at the high watermark that the partition had at the start of the pull. The log cleaner can
+remove the last batches below this high watermark. So if a response contains no batch below it, the pull of the
+partition is complete. Bytes are written as they are received, and checksums are not checked. So damage on the broker's
+disk is also damage in the copy.
 Source: FetchRequest.json (4.3.1); ListOffsetsRequest.json (4.3.1); MetadataRequest.json (4.3.1);
 KafkaApis.handleFetchRequest (4.3.1).
 
-Simpler than a consumer: there are no fetch sessions, only one request is sent at a time, and a request always goes to
-the leader. Brokers before 0.11 are not supported: they convert batches to another format, and they create a missing
-topic when they receive a Metadata request.
+Simpler than a consumer: a consumer uses fetch sessions, sends requests to several brokers at the same time, and may
+fetch from a follower. This module uses no fetch sessions, sends one request at a time, and fetches from the leader. The
+fetched bytes are the same, but the pull takes longer.
+
+Brokers before 0.11 are not supported: they convert batches to another format, and they create a missing topic when they
+receive a Metadata request.
 """
 
 from __future__ import annotations

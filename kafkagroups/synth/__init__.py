@@ -14,10 +14,11 @@ values.
     names.py       group names and their partitions  templates.py  one encoded batch of each type and width
     requests.py    random requests                   files.py      the bytes of the batches, and the segments
 
-Some things are simpler than in Kafka. So the counts that `write` returns are exact, and they are the same for the
-classic and the new coordinator:
+Simpler than Kafka: a broker can also write topics that break the rules below, and `write` cannot. A broker loads both
+kinds. Because of these rules, the counts that `write` returns are exact, and they are the same for the classic and the
+new coordinator:
 
-- A transaction is one batch of commits, and ends before the group sends another request.
+- A transaction is one batch of commits. If it does not hang, it ends before the group sends another request.
 - Each hanging transaction has its own producer. A group with a hanging transaction writes no more tombstones.
 - Groups are never deleted. A group's members, topics and assignment are the same in all generations.
 - Producer epochs are 0. There is one request per millisecond.

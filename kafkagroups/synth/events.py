@@ -36,7 +36,8 @@ EVENT = np.dtype(
 )
 """The numpy type of an event.
 
-time: ms since the first request. producer: the producer id of the transaction. group: the number of the group.
+time: ms since the first request. producer: the producer id of the transaction. A batch without a transaction does not
+use it. group: the number of the group.
 first_key: the key of the first record. The other records have the following keys; key 0 follows the last key.
 generation: the generation or epoch of the group. width: the width of the batch. batch_type: one of the constants in
 requests.py."""
@@ -63,6 +64,7 @@ def build_events(settings: Settings, request_times: Array, requests: Array, part
     for column in ("group", "first_key", "width", "batch_type"):
         events[column] = requests[column]
     _number_generations(events)
+    # No two requests have the same time, so each hanging transaction has its own producer id.
     hanging_producer = _FIRST_HANGING_PRODUCER_ID + request_times
     group_producer = _FIRST_PRODUCER_ID + requests["group"]
     events["producer"] = np.where(requests["marker"] == NO_MARKER, hanging_producer, group_producer)

@@ -203,7 +203,7 @@ def _compress_batches(
         body = bytes(data[start + HEADER_SIZE : end])
         if not is_uncompressed:
             body = compress(codec, body)
-            # The field "size" counts the bytes after the fields "offset" and "size" (LOG_OVERHEAD).
+            # The header field `size` counts the bytes of the batch after the fields `offset` and `size` (LOG_OVERHEAD).
             header[SIZE_POSITION : SIZE_POSITION + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(body)).to_bytes(4, "big")
             header[ATTRIBUTES_POSITION + 1] |= codec  # The attributes are two bytes. The codec is in the second byte.
         out += header + body

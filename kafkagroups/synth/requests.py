@@ -54,8 +54,8 @@ def draw_requests(settings: Settings) -> Array:
     rounds = [np.empty(0, REQUEST)]
     missing_records = settings.records
     while missing_records:
-        # The number of requests if all batches have this width. If there are too few requests, another round follows.
-        # If there are too many requests, the last requests are cut off.
+        # `request_count` is an estimate: the number of requests if every batch has `width` records. If these requests
+        # have too few records, another round follows. If they have too many records, the last requests are cut off.
         width = settings.max_width if settings.width else 1
         request_count = math.ceil(missing_records / width)
         requests = np.zeros(min(_ROUND, request_count), REQUEST)
@@ -114,7 +114,7 @@ def _calculate_chances(settings: Settings) -> tuple[float, float]:
     generation_requests = settings.generation_fraction / records_per_generation
     commit_fraction = 1 - settings.tombstones - settings.generation_fraction
     other_requests = tombstone_requests + generation_requests
-    # This is 1 / (commit_fraction / records_per_commit + other_requests).
+    # One record of the topic needs commit_fraction / records_per_commit + other_requests requests. This is the inverse:
     records_per_request = records_per_commit / (commit_fraction + records_per_commit * other_requests)
     return float(tombstone_requests * records_per_request), float(generation_requests * records_per_request)
 
@@ -133,8 +133,8 @@ def _add_transactions(
     """Put the commits of transactional groups into transactions, and choose the markers of these transactions.
 
     `is_transactional` and `has_hanging` contain a bool for each group. Set `has_hanging` for each group whose
-    transaction hangs. After its hanging transaction, a group writes no tombstones, because the classic and the new
-    coordinator treat a tombstone of a pending offset differently.
+    transaction hangs. After its hanging transaction, a group commits instead of writing tombstones, because the classic
+    and the new coordinator treat a tombstone of a pending offset differently.
     """
     group = requests["group"]
     batch_type = requests["batch_type"]

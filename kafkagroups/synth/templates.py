@@ -137,7 +137,8 @@ def _topic_name(slot: int, settings: Settings) -> str:
 def _assign_partitions(settings: Settings, member: int) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield the slot of each topic, and the partitions of this topic that are assigned to a member.
 
-    `member` is the member's number, from 0. The members take turns: member m has the partitions m, m + members, …
+    `member` is the member's number, from 0. The members take turns: with 3 members, member 1 has the partitions 1,
+    4, 7, …
     """
     for slot in range(settings.topics_of_group):
         partition_count = min(TOPIC_PARTITIONS, settings.keys - slot * TOPIC_PARTITIONS)

@@ -1,7 +1,8 @@
 """Exercises of lesson 04: the metadata limit, append errors, two commits in flight.
 
-A commit is in flight from the append of its record until the replicas have the record. During this time, its offset is
-pending. Then the offset is cached. A coordinator answers an OffsetFetch with the cached offset.
+A commit is in flight from the append of its record until the replicas have the record. While the commit is in flight,
+its offset is pending. When the replicas have the record, the offset is cached. A coordinator answers an OffsetFetch
+with the cached offset.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def read_all_tables(folder, engine):
 
 
 def test_counts_of_records_beyond_int32(tmp_path):
-    """Two batches that each announce 2^31 - 1 records: the table `partitions` has the sum, in files and in Spark too."""
+    """Two batches that each announce 2^31 - 1 records: the table `partitions` has the sum, in files and in Spark."""
     batch = replace_fields(encode_batch([commit(0)]), {12: MAX_INT32})
     folder = write_log(tmp_path / "__consumer_offsets-7", batch, batch)
     groups = kg.load(folder)
@@ -99,7 +99,7 @@ def test_counts_of_records_beyond_int32(tmp_path):
     ),
 )
 def test_every_number_fits_into_every_table(tmp_path_factory, headers, commits):
-    """Header fields and commits with the smallest and the largest numbers, under right checksums: both engines agree."""
+    """Header fields and commits with the smallest and largest numbers, under right checksums: both engines agree."""
     batches = [replace_fields(encode_batch([commit(0), *commits]), fields) for fields in headers]
     folder = write_log(tmp_path_factory.mktemp("log") / "__consumer_offsets-7", *batches)
     assert read_all_tables(folder, "python") == read_all_tables(folder, "compiled")

@@ -67,7 +67,8 @@ def run(args: argparse.Namespace) -> int:
     dialect = options.choose_dialect(args.coordinator, args.kafka)
     if args.master and args.engine != "spark":
         raise UsageError("--master needs --engine spark")
-    if args.snapshot and (args.engine == "spark" or args.to or _has_limit(args)):
+    conflicts_with_snapshot = args.engine == "spark" or args.to or _has_limit(args)
+    if args.snapshot and conflicts_with_snapshot:
         raise UsageError("--snapshot cannot be used with --until, --until-time, --to or --engine spark")
     if args.snapshot and len(args.paths) > 1:
         raise UsageError(f"--snapshot takes one PATH, not {len(args.paths)}")

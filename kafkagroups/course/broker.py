@@ -156,8 +156,9 @@ def read_partition_lines(broker: GroupCoordinator, group: str) -> Lines:
 def commit_again(broker: GroupCoordinator, batch: Batch) -> ResponseFuture[CommitErrors]:
     """Send a commit of the offsets in a batch to the broker, at the time of the batch's first record.
 
-    The batch is the result of an earlier commit, and the broker receives this commit again. All records of the batch
-    must belong to the same group. Raises UsageError if the batch contains a record that is not a committed offset.
+    The batch is the result of an earlier commit, and the broker receives this commit again. The caller must know that
+    all records of the batch belong to the same group. Raises UsageError if the batch contains a record that is not a
+    committed offset.
     """
     offsets: dict[TopicPartition, OffsetCommit] = {}
     groups: set[str] = set()

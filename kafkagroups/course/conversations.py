@@ -27,7 +27,7 @@ class Exchange(NamedTuple):
     api, version, request
         The name and version of the API, and the request as JSON.
     broker_response, our_response
-        The responses as JSON.
+        The responses as JSON. None means that there was no response.
     """
 
     number: int

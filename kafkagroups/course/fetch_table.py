@@ -88,8 +88,8 @@ class FetchTable(Stepper):
     def _choose_partitions(self, used_partitions: set[TopicPartition]) -> list[TopicPartition]:
         """Return the partitions of the rows: `used_partitions`, and one partition without an offset.
 
-        `used_partitions` have a committed offset or a pending commit of the group. The other partition shows the
-        answers if there is no offset.
+        `used_partitions` have a committed offset or a pending commit of the group. The row of the partition without an
+        offset shows what a broker answers for such a partition.
         """
         topics = self.broker.validator.topics or {}
         all_partitions = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]

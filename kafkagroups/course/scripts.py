@@ -16,7 +16,7 @@ from kafkagroups.records.versions import parse_release
 from kafkagroups.simulation import Consumer
 from kafkagroups.simulation.consumer import ConsumerState
 
-# How long the group is simulated after a crash, in seconds: at most three rebalance timeouts.
+# The longest simulated time after a crash, in seconds: three rebalance timeouts of 300 seconds.
 _MAX_OBSERVED_S = 900
 # The time between two heartbeats of a consumer, in seconds.
 _HEARTBEAT_INTERVAL_S = 3

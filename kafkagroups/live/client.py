@@ -121,7 +121,8 @@ def _build_config(bootstrap: str, security: Security) -> dict[str, Any]:
             raise UsageError(f"bootstrap: expected HOST:PORT of a broker, found {server!r}")
     uses_sasl = security.protocol.startswith("SASL")
     uses_tls = security.protocol.endswith("SSL")
-    if security.protocol not in PROTOCOLS or (uses_sasl and security.mechanism not in MECHANISMS):
+    lacks_mechanism = uses_sasl and security.mechanism not in MECHANISMS
+    if security.protocol not in PROTOCOLS or lacks_mechanism:
         raise UsageError(
             f"security protocol: expected one of {', '.join(PROTOCOLS)}; "
             f"SASL needs a mechanism: {', '.join(MECHANISMS)}"

@@ -14,9 +14,8 @@ values.
     names.py       group names and their partitions  templates.py  one encoded batch of each type and width
     requests.py    random requests                   files.py      the bytes of the batches, and the segments
 
-Simpler than Kafka: a broker can also write topics that break the rules below, and `write` cannot. A broker loads both
-kinds. Because of these rules, the counts that `write` returns are exact, and they are the same for the classic and the
-new coordinator:
+Simpler than Kafka: the topic of a real broker need not follow the rules below, but each topic of `write` does. So the
+counts that `write` returns are exact, and they are the same for the classic and the new coordinator:
 
 - A transaction is one batch of commits. If it does not hang, it ends before the group sends another request.
 - Each hanging transaction has its own producer. A group with a hanging transaction writes no more tombstones.

@@ -36,8 +36,8 @@ EVENT = np.dtype(
 )
 """The numpy type of an event.
 
-time: ms since the first request. producer: the producer id of the transaction. A batch without a transaction does not
-use it. group: the number of the group.
+time: ms since the first request. producer: the producer id of the transaction (unused if the batch is not in a
+transaction). group: the number of the group.
 first_key: the key of the first record. The other records have the following keys; key 0 follows the last key.
 generation: the generation or epoch of the group. width: the width of the batch. batch_type: one of the constants in
 requests.py."""

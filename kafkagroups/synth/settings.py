@@ -51,8 +51,8 @@ class Settings:
     tombstones
         The fraction of the records that are tombstones of offsets.
     generations
-        The fraction of the records that belong to new generations or epochs of groups. None means 0, or 0.01 if there
-        are modern groups.
+        The fraction of the records that belong to new generations or epochs of groups. None means 0, or 0.01 if
+        `modern` is above 0.
     members
         The number of members of each group.
     transactional
@@ -109,7 +109,7 @@ class Settings:
 
     @property
     def modern_records(self) -> int:
-        """The number of records of a modern group's new epoch: two of the group, and three of each member."""
+        """The number of records of a new epoch of a group of KIP-848: two of the group, and three of each member."""
         return 2 + 3 * self.members
 
     @property

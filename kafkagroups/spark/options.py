@@ -32,8 +32,8 @@ BATCHES = (
 )
 """The columns of the table `batches`, which only streams have. Each row is a Kafka batch with its bytes."""
 LOCATED_BATCHES = (*BATCHES, Column("file", "string", False), Column("position", "long", False))
-"""The same columns, and two columns that say where each batch begins: the path of the segment's file, and the position
-in bytes in this file. A stream has these two columns only if the schema that the user has set names them."""
+"""The columns BATCHES, and two columns that say where each batch begins: the path of the segment's file, and the
+position in bytes in this file. A stream has these two columns only if the schema that the user has set names them."""
 
 
 @dataclass(frozen=True)

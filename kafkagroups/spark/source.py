@@ -21,9 +21,9 @@ Use `pushdown` only for a DataFrame that runs one query, because Spark 4.3 store
 query on this DataFrame, for example without filters, would run only the tasks of the first query.
 
 A log partition is a partition of the topic `__consumer_offsets`. Each log partition is loaded alone. So a group with
-records in two log partitions has rows from both partitions. `kafkagroups.spark.load` returns the rows of this group as
-a broker would answer. If bytes are damaged, or if a broker's load would fail, no exception is raised. The tables then
-have the rows before the damage, and the table `partitions` has the reason.
+records in two log partitions has rows from both partitions. In contrast, `kafkagroups.spark.load` returns only the rows
+that a broker would answer. If bytes are damaged, or if a broker's load would fail, no exception is raised. The tables
+then have the rows before the damage, and the table `partitions` has the reason.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
              └▶ known groups ────────────────────────────┴▶ groups
 
 `records` is the table of all records in the log. A marker is the control record that commits or aborts a transaction.
-`decided` contains the commits with the column `fate`: what the marker of its transaction did with each commit.
+`decided` contains the commits with the column `fate`: whether the marker of the commit's transaction commits or aborts.
 These are not the fates of `explain`. Each step is a function, and the docstring of the function has the rule. Every
 rule is about one log partition. So `partition` is part of every key, and the steps can read many logs together.
 
@@ -15,9 +15,9 @@ need about as many rules again. If a broker's load of a log would fail, the step
 table `partitions` (tables.py) says whose load would fail.
 
 Why Spark can divide the work of `find_newest_commits`: the newest change of a key decides. A change is a commit or a
-tombstone, and the newest change is the change whose record has the largest offset. Spark can compute the newest change
-in each part of the records, and then the newest of these changes. The result is the same for every division into
-parts. Only the fates of the transactional commits must be known before this step.
+tombstone, and the newest change is the change whose record has the largest offset. Spark can divide the records into
+parts, compute the newest change in each part, and then the newest of these changes. The result is the same for every
+division. Only the fates of the transactional commits must be known before this step.
 
 Why the steps cannot follow the classic coordinator: its answer depends on the position of the marker in the log. These
 are its rules:

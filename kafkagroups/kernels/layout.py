@@ -45,8 +45,8 @@ NEWEST_VALUE: the Kafka offset of the key's newest record that has a value (-1: 
 NAME_AND_PARTITION: `name << PARTITION_BITS | partition`, where `name` is the number of a row in `names`.
 COMMITTED_OFFSET: the offset that the group has committed. RECORD_OFFSET: the Kafka offset of the commit's record (-1:
 the key has no committed offset). BATCH_OFFSET: the Kafka offset of the first record in the batch of the commit.
-COMMIT_TIME: ms since the epoch. METADATA: a text reference. EPOCH_AND_FLAGS: the leader epoch in the lower 32 bits, and
-flags above the epoch.
+COMMIT_TIME: the commit timestamp in ms. METADATA: a text reference. EPOCH_AND_FLAGS: the leader epoch in the lower 32
+bits, and flags above these bits.
 """
 NAME_TEXT, NAME_HASH = range(2)
 """The columns of a name: the text reference of its bytes, and the hash of these bytes."""
@@ -54,10 +54,11 @@ NEXT_NODE, ENTRY = range(2)
 """The first two columns of a node: the number of the next node in the list (-1: this node is the last one), and the
 number of the key's entry.
 
-For a tombstone in a transaction of the classic coordinator, ENTRY is `~entry` (a negative number). This node cancels
-the older pending commits of the key in the same list. The other columns of a node are those of an entry.
+For a tombstone in a transaction of the classic coordinator, ENTRY is `~number` of the entry (a negative number). The
+node of this tombstone cancels the older pending commits of the key in the same list. The other columns of a node are
+those of an entry.
 """
-LIST_PRODUCER, FIRST_NODE, IS_USED = range(3)
+PRODUCER_OF_ROW, FIRST_NODE, IS_USED = range(3)
 """The columns of a row of `producers`: the producer id, the number of the first node in the producer's list (-1: the
 producer has no pending commit), and 1 if the row is used."""
 HAS_EXPIRE = 1 << 32
@@ -66,9 +67,9 @@ HAS_TOPIC_ID = 1 << 33
 EXPIRE_TIME, TOPIC_ID_START, TOPIC_ID_END, LAST_MARKER = range(4)
 """The columns of `extras` and `node_extras`.
 
-EXPIRE_TIME: ms since the epoch. TOPIC_ID_START and TOPIC_ID_END: the first 8 bytes and the last 8 bytes of the topic
-id. LAST_MARKER: the number of the last transaction marker that committed or aborted a commit of the key; nodes do not
-use this column.
+EXPIRE_TIME: the expire timestamp in ms. TOPIC_ID_START and TOPIC_ID_END: the first 8 bytes and the last 8 bytes of the
+topic id. LAST_MARKER: the number of the last transaction marker that committed or aborted a commit of the key; nodes do
+not use this column.
 """
 
 COUNTS = range(12)
@@ -88,11 +89,11 @@ COUNTS = range(12)
 ) = COUNTS
 """The elements of the array `counts`.
 
-ENTRIES, ARENA_BYTES, NODES, PRODUCERS and NAMES: the number of used rows of these arrays. FREE_NODE: the number of the
-first node in the list of free nodes (-1: the list is empty). BATCHES and RECORDS: how many batches and records were
-folded. NEXT_OFFSET: the Kafka offset after the last batch. OTHER_RECORDS: the number of used rows of
-`record_positions`. UNUSED_BYTES: the number of bytes in the arena that no text reference refers to. MARKERS: how many
-transaction markers were applied.
+ENTRIES, NODES, PRODUCERS and NAMES: the number of used rows of the array. ARENA_BYTES: the number of used bytes of the
+arena. FREE_NODE: the number of the first node in the list of free nodes (-1: the list is empty). BATCHES and RECORDS:
+how many batches and records were folded. NEXT_OFFSET: the Kafka offset after the last batch. OTHER_RECORDS: the number
+of used rows of `record_positions`. UNUSED_BYTES: the number of bytes in the arena that no text reference refers to.
+MARKERS: how many transaction markers were applied.
 """
 OTHER_OFFSET, OTHER_KEY_START, OTHER_KEY_SIZE, OTHER_VALUE_START, OTHER_VALUE_SIZE = range(5)
 """The columns of `record_positions`, which has a row for each record that is not an offset record.
@@ -114,10 +115,9 @@ record's key and value in the bytes of the segment. OTHER_VALUE_SIZE is -1 for a
 
 IS_CLASSIC: 1 for the classic coordinator, 0 for the new coordinator. MAX_OFFSET_VERSION and MAX_TYPE0_VERSION: the
 newest value version that the coordinator reads, for offset records of type 1 and of type 0. KEEPS_TOPIC_IDS: 1 if the
-coordinator keeps the topic id of a commit. LAST_OFFSET and LAST_TIME (ms since the epoch): the highest base offset and
-the highest timestamp before the stop (log/stop.py). Without a stop they are the highest int64, so no batch is above
-them. CHECKS_CRC: 1 if checksums are compared. NEEDS_MARKER: 1 if the load fails when a control batch contains no
-record.
+coordinator keeps the topic id of a commit. LAST_OFFSET and LAST_TIME: the highest base offset and the highest timestamp
+(in ms) before the stop (log/stop.py). Without a stop both are the highest int64, so no batch is above them. CHECKS_CRC:
+1 if checksums are compared. NEEDS_MARKER: 1 if the load fails when a control batch contains no record.
 """
 
 GROUP_START, GROUP_SIZE, GROUP_NEWEST_VALUE, LIVE_KEYS = range(4)

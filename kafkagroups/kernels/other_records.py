@@ -149,6 +149,7 @@ def _keep_records(
         elif not is_plain:
             counts[_CLOSED_BEFORE] = counts[_RECORD_COUNT]
         if row >= 0:
+            # Close the row before a record that is not plain, and after a record without a group id.
             if not is_plain or rows[row, _NUMBER] < counts[_CLOSED_BEFORE]:
                 rows[row, _IS_CLOSED] = 1
             if rows[row, _IS_CLOSED]:

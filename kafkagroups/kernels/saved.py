@@ -116,8 +116,8 @@ def _make_fold_arrays(loaded: LoadedPartition, saved_arrays: Mapping[str, Array]
 
     counts = np.zeros(len(layout.COUNTS), np.int64)
     producers = _link_nodes(nodes, saved_arrays["producers"])
-    rows = {layout.ENTRIES: entries, layout.NAMES: names, layout.ARENA_BYTES: arena, layout.NODES: nodes}
-    for count, array in rows.items():
+    array_of_count = {layout.ENTRIES: entries, layout.NAMES: names, layout.ARENA_BYTES: arena, layout.NODES: nodes}
+    for count, array in array_of_count.items():
         counts[count] = len(array)
     counts[layout.FREE_NODE] = -1
     counts[layout.UNUSED_BYTES] = len(arena) - (ends - starts).sum()
@@ -172,13 +172,13 @@ def _read_int16(arena: Array, positions: Array) -> Array:
 def _link_nodes(nodes: Array, saved_producers: Array) -> Array:
     """Link the nodes of each producer to a list, and return the rows of the producers (layout.py)."""
     producer_ids = saved_producers[:, 0]
-    list_sizes = saved_producers[:, 1]
+    node_counts = saved_producers[:, 1]
     _expect(len(np.unique(producer_ids)) == len(producer_ids), "each producer to have one row")
-    _expect((list_sizes > 0).all(), "each producer to have a pending commit")
-    ends = _check_and_sum(list_sizes, len(nodes), "each node to belong to one producer")
+    _expect((node_counts > 0).all(), "each producer to have a pending commit")
+    ends = _check_and_sum(node_counts, len(nodes), "each node to belong to one producer")
     nodes[:, layout.NEXT_NODE] = np.arange(1, len(nodes) + 1)
     nodes[ends - 1, layout.NEXT_NODE] = -1
-    return np.stack([producer_ids, ends - list_sizes, np.ones_like(ends)], axis=1)
+    return np.stack([producer_ids, ends - node_counts, np.ones_like(ends)], axis=1)
 
 
 def _read_group_records(

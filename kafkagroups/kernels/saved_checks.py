@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafkagroups.kernels.compiled import kernel
-from kafkagroups.kernels.layout import FIRST_NODE, IS_USED, LIST_PRODUCER, NEXT_NODE, SIZE_BITS, SIZE_MASK
+from kafkagroups.kernels.layout import FIRST_NODE, IS_USED, NEXT_NODE, PRODUCER_OF_ROW, SIZE_BITS, SIZE_MASK
 from kafkagroups.kernels.plain_groups import is_plain_group
 from kafkagroups.kernels.scan import hash_bytes, is_valid_utf8, load_int16, same_bytes
 
@@ -32,7 +32,7 @@ def list_pending_commits(producers: Any, nodes: Any, saved_producers: Any, node_
             node_numbers[node_count] = node
             node_count += 1
             node = nodes[node, NEXT_NODE]
-        saved_producers[producer_count, 0] = producers[row, LIST_PRODUCER]
+        saved_producers[producer_count, 0] = producers[row, PRODUCER_OF_ROW]
         saved_producers[producer_count, 1] = node_count - previous_count
         producer_count += 1
     return producer_count, node_count
@@ -42,8 +42,9 @@ def list_pending_commits(producers: Any, nodes: Any, saved_producers: Any, node_
 def are_valid_names(text_references: Any, arena: Any, slots: Any, secret: Any) -> bool:
     """Return whether each name is valid UTF-8 and occurs once.
 
-    The sizes inside the names must be correct. `slots` is working memory for a hash table of the names; the caller has
-    filled it with -1. `secret` is the secret of the process (secret.py).
+    A name contains a group id and a topic name, and the size of each (layout.py). The caller must have checked that
+    these sizes are correct. `text_references` contains the text reference of each name. `slots` is working memory for a
+    hash table of the names; the caller must have filled it with -1. `secret` is the secret of the process (secret.py).
     """
     mask = len(slots) - 1
     for name in range(len(text_references)):
@@ -56,9 +57,9 @@ def are_valid_names(text_references: Any, arena: Any, slots: Any, secret: Any) -
             return False
         slot = hash_bytes(arena, start, size, secret) & mask
         while slots[slot] >= 0:
-            other_name = text_references[slots[slot]]
-            other_start = other_name >> SIZE_BITS
-            if other_name & SIZE_MASK == size and same_bytes(arena, start, arena, other_start, size):
+            other_reference = text_references[slots[slot]]
+            other_start = other_reference >> SIZE_BITS
+            if other_reference & SIZE_MASK == size and same_bytes(arena, start, arena, other_start, size):
                 return False
             slot = slot + 1 & mask
         slots[slot] = name
@@ -71,7 +72,8 @@ def are_plain_groups(record_bytes: Any, rows: Any, max_version: int, members: An
 
     `rows` and `record_bytes` are the arrays `group_records` and `group_record_bytes` (saved.py). The caller must have
     checked that no size in `rows` is negative, and that the sum of all sizes is the size of `record_bytes`.
-    `max_version` and `members` are those of `is_plain_group`.
+    `max_version` is the newest value version that the coordinator reads. `members` is working memory for
+    `is_plain_group`.
     """
     start = 0
     for row in range(len(rows)):

@@ -201,17 +201,17 @@ def find_record_parts(data: Any, position: int, end: int) -> tuple[int, int, int
 def group_and_topic_size(data: Any, key_start: int, key_size: int) -> int:
     """Return how many bytes the group and the topic have in the key of an offset record.
 
-    These bytes include the two size fields (int16). The partition comes after these bytes. Return -1 if a size field is
-    negative or too large.
+    These bytes include the size before the group and the size before the topic (int16 each). The partition comes after
+    these bytes. Return -1 if a size is negative, or if the key ends before the end of the partition.
     """
     end = key_start + key_size
     position = key_start + 2
     for _ in range(2):
         if position + 2 > end:
             return -1
-        length = load_int16(data, position)
-        position += 2 + length
-        if length < 0 or position > end:
+        size = load_int16(data, position)
+        position += 2 + size
+        if size < 0 or position > end:
             return -1
     return position - (key_start + 2) if position + 4 <= end else -1
 

@@ -78,8 +78,8 @@ def fill_shard(
     """Set the offsets of a shard, and replay the other records of the log.
 
     `other_records` are the records that are not offset records (other_records.py). `first_offset` is the Kafka offset
-    from which on the log was read now. A shard that is advanced already contains the older records. Raise LoadFailed or
-    BadBytes if the broker's load would fail.
+    at which this load began. A shard that is advanced already contains the records before this offset. Raise LoadFailed
+    or BadBytes if the broker's load would fail.
     """
     shard.offsets = offsets
     shard.seen_group_ids.update(dict.fromkeys(offsets.newest_values))
@@ -120,14 +120,16 @@ def _replay_new(
             steps.append(_Step(other_record.offset, other_record, other_record.plain_group_id))
         else:
             steps.append(_Step(other_record.offset, *shard.decode_record(_to_log_record(other_record))))
-    # A record of a consumer, share or streams group has another effect if an earlier commit has created a group with
-    # this id. So the commits of these groups are replayed between the other records, in the order of the log.
+    # The effect of a record of a consumer, share or streams group depends on whether an earlier commit has created a
+    # group with this id. So the commits of these groups are replayed between the other records, in the order of the
+    # log.
     modern_ids = {
         step.group_id for step in steps if isinstance(step.record, Record) and isinstance(step.record.key, GroupIdKey)
     }
     ids_with_commits = modern_ids & offsets.newest_values.keys()
     commits = find_commits(ids_with_commits) if ids_with_commits else ()
     if commits:
+        # `find_commits` also reads the batches after the stop (log/stop.py), which the load has not read.
         steps += [_Step(offset, None, group_id) for offset, group_id in commits if offset < shard.loaded.next_offset]
         steps.sort(key=lambda step: step.offset)
     # By group id: the Kafka offset of the last group record after which the group did not exist.

@@ -232,6 +232,7 @@ class FoldState(FoldArrays):
             extras[layout.EXPIRE_TIME] if flags & layout.HAS_EXPIRE else None,
             topic_id,
             row[layout.RECORD_OFFSET],
+            # The new coordinator does not compare batches (groups/offsets.py).
             row[layout.BATCH_OFFSET] if self._is_classic else row[layout.RECORD_OFFSET],
         )
 

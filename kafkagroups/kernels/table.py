@@ -72,31 +72,31 @@ def find_or_add_entry(
     tag = _slot_tag(key_hash)
     slot = key_hash & mask
     partition = load_int32(data, name_start + abs(name_size)) & PARTITION_MASK
-    key_entry = np.int64(-1)
+    found_entry = np.int64(-1)
     while slots[slot] >= 0:
         if slots[slot] >> TAG_SHIFT == tag:
             entry = slots[slot] & ENTRY_MASK
-            entry_key = entries[entry, NAME_AND_PARTITION]
+            name_and_partition = entries[entry, NAME_AND_PARTITION]
             if name_size < 0:
-                is_same_key = entry_key == previous_name << PARTITION_BITS | partition
+                is_same_key = name_and_partition == previous_name << PARTITION_BITS | partition
             else:
-                reference = names[entry_key >> PARTITION_BITS, NAME_TEXT]
-                is_same_key = entry_key & PARTITION_MASK == partition and reference & SIZE_MASK == name_size
+                reference = names[name_and_partition >> PARTITION_BITS, NAME_TEXT]
+                is_same_key = name_and_partition & PARTITION_MASK == partition and reference & SIZE_MASK == name_size
                 is_same_key = is_same_key and same_bytes(
                     data, name_start, tables.arena, reference >> SIZE_BITS, name_size
                 )
             if is_same_key:
-                key_entry = entry
+                found_entry = entry
                 break
         slot = slot + SLOT_DISTANCE & mask
-    if key_entry < 0:
+    if found_entry < 0:
         name = previous_name if name_size < 0 else _find_or_add_name(data, name_start, name_size, tables)
         if name >= 0:
-            key_entry = counts[ENTRIES]
+            found_entry = counts[ENTRIES]
             counts[ENTRIES] += 1
-            slots[slot] = tag << TAG_SHIFT | key_entry
-            _clear_entry(name << PARTITION_BITS | partition, key_entry, tables)
-    return key_entry
+            slots[slot] = tag << TAG_SHIFT | found_entry
+            _clear_entry(name << PARTITION_BITS | partition, found_entry, tables)
+    return found_entry
 
 
 @inlined
@@ -143,13 +143,13 @@ def _find_or_add_name(data: Any, name_start: int, name_size: int, tables: Any) -
 
 
 @kernel
-def _clear_entry(key: int, entry: int, tables: Any) -> None:
-    """Write the entry of a new key, which has no committed offset. `key` is the value of NAME_AND_PARTITION."""
+def _clear_entry(name_and_partition: int, entry: int, tables: Any) -> None:
+    """Write the entry of a new key, which has no committed offset."""
     entries = tables.entries
     for column in range(8):
         entries[entry, column] = 0
     entries[entry, NEWEST_VALUE] = -1
-    entries[entry, NAME_AND_PARTITION] = key
+    entries[entry, NAME_AND_PARTITION] = name_and_partition
     entries[entry, RECORD_OFFSET] = -1
     entries[entry, BATCH_OFFSET] = -1
     tables.tombstones[entry] = -1
@@ -173,8 +173,9 @@ def rehash(entries: Any, count: int, names: Any, slots: Any) -> None:
 
 
 @inlined
-def _hash_entry_key(key: int, names: Any) -> int:
-    return hash_key(names[key >> PARTITION_BITS, NAME_HASH], np.int64(np.int32(key & PARTITION_MASK)))
+def _hash_entry_key(name_and_partition: int, names: Any) -> int:
+    partition = np.int64(np.int32(name_and_partition & PARTITION_MASK))
+    return hash_key(names[name_and_partition >> PARTITION_BITS, NAME_HASH], partition)
 
 
 @kernel
@@ -195,10 +196,11 @@ def rehash_names(names: Any, count: int, arena: Any, slots: Any, secret: Any) ->
 def keep_one_key_of_each_group(entries: Any, count: int, groups: Any, group_of_name: Any, is_kept: Any) -> None:
     """Mark at least one key of each group as kept in `is_kept`.
 
-    One kept key of each group gets the newest value (NEWEST_VALUE) of the whole group.
+    One kept key of each group gets the newest value (NEWEST_VALUE) of the whole group. This function overwrites the
+    column LIVE_KEYS with the number of this key's entry.
+
     `is_kept` has a bool for each of the first `count` entries. `groups` (columns: layout.py) has a row for each group.
-    `group_of_name` has the number of this row for each name. This function overwrites the column LIVE_KEYS with the
-    number of a kept entry of the group.
+    `group_of_name` has the number of this row for each name.
     """
     for group in range(len(groups)):
         groups[group, LIVE_KEYS] = -1

@@ -24,11 +24,11 @@ from kafkagroups.kernels.layout import (
     IS_CLASSIC,
     IS_USED,
     LAST_MARKER,
-    LIST_PRODUCER,
     MARKERS,
     METADATA,
     NEXT_NODE,
     NODES,
+    PRODUCER_OF_ROW,
     PRODUCERS,
     RECORD_OFFSET,
     SIZE_MASK,
@@ -68,10 +68,10 @@ def find_or_add_producer(producer_id: int, counts: Any, producers: Any, secret: 
     mask = len(producers) - 1
     row = hash_number(np.uint64(producer_id), secret) & mask
     while producers[row, IS_USED]:
-        if producers[row, LIST_PRODUCER] == producer_id:
+        if producers[row, PRODUCER_OF_ROW] == producer_id:
             return row
         row = row + 1 & mask
-    producers[row, LIST_PRODUCER] = producer_id
+    producers[row, PRODUCER_OF_ROW] = producer_id
     producers[row, FIRST_NODE] = -1
     producers[row, IS_USED] = 1
     counts[PRODUCERS] += 1
@@ -82,7 +82,7 @@ def find_or_add_producer(producer_id: int, counts: Any, producers: Any, secret: 
 def rehash_producers(rows: Any, counts: Any, producers: Any, secret: Any) -> None:
     """Add the producers in `rows`, each with its first node, to `producers`, an empty hash table."""
     for number in range(len(rows)):
-        row = find_or_add_producer(rows[number, LIST_PRODUCER], counts, producers, secret)
+        row = find_or_add_producer(rows[number, PRODUCER_OF_ROW], counts, producers, secret)
         producers[row, FIRST_NODE] = rows[number, FIRST_NODE]
 
 
@@ -110,13 +110,14 @@ def end_transaction(producer_id: int, is_commit: bool, tables: Any) -> None:
         # the key was applied.
         if extras[entry, LAST_MARKER] != counts[MARKERS]:
             extras[entry, LAST_MARKER] = counts[MARKERS]
-            committed_record = entries[entry, RECORD_OFFSET]
+            committed_record_offset = entries[entry, RECORD_OFFSET]
             if tables.rules[IS_CLASSIC]:
-                is_newer = committed_record < 0 or entries[entry, BATCH_OFFSET] < nodes[node, BATCH_OFFSET]
+                has_no_committed_offset = committed_record_offset < 0
+                is_newer = has_no_committed_offset or entries[entry, BATCH_OFFSET] < nodes[node, BATCH_OFFSET]
             else:
                 is_newer = (
                     nodes[node, RECORD_OFFSET] > tables.tombstones[entry]
-                    and committed_record < nodes[node, RECORD_OFFSET]
+                    and nodes[node, RECORD_OFFSET] > committed_record_offset
                 )
             if is_commit and is_newer and not is_tombstone:
                 counts[UNUSED_BYTES] += entries[entry, METADATA] & SIZE_MASK
@@ -148,7 +149,8 @@ def keep_pending_keys(nodes: Any, producers: Any, is_kept: Any) -> None:
 def move_pending_commits(nodes: Any, producers: Any, new_entries: Any, arena: Any, new_arena: Any, counts: Any) -> None:
     """Write the new entry numbers into all nodes, and copy the metadata of the nodes to a new arena.
 
-    `new_entries` contains the new number of each entry. The arena is the array with the bytes of names and metadata.
+    `new_entries` contains, at the index of the old number, the new number of each entry. The arena is the array with
+    the bytes of names and metadata.
     """
     end = counts[ARENA_BYTES]
     for row in range(len(producers)):

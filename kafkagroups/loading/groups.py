@@ -68,10 +68,10 @@ class Groups(Mapping[str, AnyGroup]):
 
     @property
     def kafka_rules(self) -> str | None:
-        """The version whose rules apply; None if loads of version `kafka` were compared with a broker of this version.
+        """The version whose rules apply, or None if loads of version `kafka` were compared with a broker.
 
-        Otherwise this is the nearest compared version that has the same rules. If no compared version has the same
-        rules, this is `kafka`: its rules come only from Kafka's source.
+        If version `kafka` was not compared, this is the nearest compared version that has the same rules. If no
+        compared version has the same rules, this is `kafka`, whose rules come only from Kafka's source.
         """
         return dialect(self.coordinator, self.kafka).rules_of
 
@@ -185,8 +185,8 @@ def collect_groups(
 def join_groups(loads: Sequence[Groups], path: str, partitions: int | None = None) -> Groups:
     """Return the loads of different partitions of one topic as one result.
 
-    A group id may be in only one of the loads. `partitions` is the topic's partition count; None if the count is not
-    known.
+    The caller must make sure that at most one of the loads contains a group with a given id. `partitions` is the
+    topic's partition count; None if the count is not known.
     """
     whole = Groups(loads[0].coordinator, loads[0].kafka, path)
     for load in sorted(loads, key=lambda load: min(number or 0 for number in load.partitions)):
@@ -216,6 +216,7 @@ def _find_elsewhere(
     for group_id, partition_numbers in partitions_of_groups.items():
         if len(partition_numbers) == 1 and not partitions:
             continue
+        # If the group does not exist and the count is not known, assume that the first partition answers.
         answering_partition = partition_numbers[0]
         if group_id in answering_partitions:
             answering_partition = answering_partitions[group_id]

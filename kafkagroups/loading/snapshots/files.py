@@ -86,7 +86,7 @@ def prepare_folder(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     if has_snapshot(folder):
         return read_manifest(folder).save_number + 1
-    # These files, and state files, can be in the folder without a snapshot.json if the first save crashed.
+    # If the first save crashed, the folder can contain these files and state files, but no snapshot.json.
     own_names = (CHECKPOINT, f"{_MANIFEST}.new")
     if any(not entry.name.endswith(".state") and entry.name not in own_names for entry in folder.iterdir()):
         raise UsageError(f"{folder}: expected an empty folder or one with a snapshot")
@@ -159,7 +159,10 @@ def _read_partitions(value: Any) -> dict[int | None, SavedState]:
 
 
 def _read_partition(text: str) -> int | None:
-    """Return the partition of a key in `snapshot.json`. The number is in the name of the log's folder."""
+    """Return the partition number for a key of `partitions` in `snapshot.json`; None for the key "null".
+
+    The number comes from the name of a folder, so it can have many digits.
+    """
     if not re.fullmatch("null|0|[1-9][0-9]{0,254}", text):
         raise InvalidLog(f"expected a partition, found {describe(text)}")
     return None if text == "null" else int(text)

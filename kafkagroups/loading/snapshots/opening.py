@@ -24,7 +24,7 @@ def open_file(path: Path, content: str) -> Iterator[BufferedReader]:
     InvalidLog, raise it again with the file's path and the advice to take a new snapshot.
     """
     try:
-        # To open a FIFO would wait until a program writes to it, and a device may have no end.
+        # `open` would wait at a FIFO until a program writes to the FIFO, and a device may have no end.
         if not S_ISREG(os.stat(path).st_mode):
             raise UsageError(f"{path}: expected a regular file")
         with open(path, "rb") as file:

@@ -53,8 +53,8 @@ def load(
     coordinator
         "classic" (Kafka up to 3.9) or "new" (from 4.0 on).
     kafka
-        The version of the coordinator, for example "3.9.2". None means the newest version that was compared with a
-        broker.
+        The version of the coordinator, for example "3.9.2". None means the newest version of this coordinator that was
+        compared with a broker.
     partitions
         The partition count of `__consumer_offsets`. If it is given, the new coordinator uses the records of a group
         only from the partition that `partition_for` returns for the group.
@@ -247,7 +247,8 @@ def compact(
     now_ms
         The time of the pass, in ms since the epoch. None means the newest timestamp in the log.
     delete_retention_ms
-        How many ms tombstones and markers stay after the first pass that reads them (delete.retention.ms).
+        The time in ms for which tombstones and markers stay after the first pass that reads them
+        (delete.retention.ms).
     first_dirty
         The first offset that no earlier pass has cleaned. None means the start of the log.
     first_uncleanable

@@ -124,7 +124,11 @@ def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
 
 
 def record_batches(table: str, columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a table as Arrow record batches. `columns` are the columns of the result."""
+    """Yield the rows of a table as Arrow record batches.
+
+    `columns` are the columns of the result. Each row has the values of all columns of the table, except for the
+    timestamps.
+    """
     import pyarrow as pa
 
     schema = arrow_schema(columns)

@@ -43,19 +43,20 @@ def copy_offsets(offsets_in_arrays: OffsetsInArrays, columns: Sequence[Column]) 
     """Yield Arrow record batches of the committed offsets. `columns` are the columns of the result."""
     for groups in offsets_in_arrays.values():
         partition, first_offsets = groups[0]
-        yield from _copy_partition(partition, first_offsets.arrays, [offsets for _, offsets in groups], columns)
+        offsets_of_groups = [offsets for _, offsets in groups]
+        yield from _copy_partition(partition, first_offsets.arrays, offsets_of_groups, columns)
 
 
 def _copy_partition(
-    partition: int | None, arrays: OffsetArrays, groups: Sequence[FoldedOffsets], columns: Sequence[Column]
+    partition: int | None, arrays: OffsetArrays, offsets_of_groups: Sequence[FoldedOffsets], columns: Sequence[Column]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of one log partition. `groups` contains the offsets of each group."""
+    """Yield the record batches of one log partition."""
     import numpy as np
     import pyarrow as pa
 
     from kafkagroups.kernels.columns import OffsetColumns
 
-    all_rows = OffsetColumns(arrays, np.concatenate([offsets.entries for offsets in groups]))
+    all_rows = OffsetColumns(arrays, np.concatenate([offsets.entries for offsets in offsets_of_groups]))
     cumulative_sizes = np.cumsum(all_rows.text_sizes())
     start = 0
     while start < len(all_rows):

@@ -209,7 +209,7 @@ class ClassicGroup:
             self.subscribed_topics = read_subscribed_topics(subscriptions)
 
     def build_record_value(self, assignments: Mapping[str, bytes]) -> GroupMetadataValue:
-        """Return the value of the group's record. The keys of `assignments` are member ids."""
+        """Return the value of the group's record. `assignments` must have an assignment for each member id."""
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,

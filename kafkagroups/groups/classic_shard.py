@@ -1,7 +1,7 @@
 """The classic coordinator's shard: what each record of a partition changes.
 
 A shard is what one partition's log contains, as one coordinator reads it (shard.py). A tombstone is a record without a
-value. A marker is the control record that ends a transaction. Until then the offsets in the transaction are pending.
+value. A marker is the control record that ends a transaction. Until its marker, a transaction's offsets are pending.
 Source: GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older rules).
 """
 
@@ -27,7 +27,7 @@ from kafkagroups.records.serde import Record
 def keeps_offsets_apart(dialect: Dialect) -> bool:
     """Return whether this Kafka version has one cache for the offsets of all partitions, separate from the groups.
 
-    This is the rule before 0.10.1. A load that fails then adds its offsets to the cache, too.
+    Versions before 0.10.1 have this cache. In these versions, even a load that fails adds its offsets to the cache.
     """
     return not dialect.since(0, 10, 1)
 

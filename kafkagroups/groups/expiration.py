@@ -35,12 +35,13 @@ def find_expired_offsets(group: ClassicGroup, now_ms: int, retention_ms: int) ->
     `now_ms` is in ms since the epoch. `retention_ms` is the broker's offsets.retention.minutes, in ms.
     """
     is_before_kip_211 = group.kafka < (2, 1)
+    is_stable_consumer_group = group.state is ClassicState.STABLE and group.protocol_type == CONSUMER
     subscribed_topics: frozenset[str] = frozenset()
     empty_since_ms = None
     if not is_before_kip_211 and group.protocol_type is not None:
         if group.state is ClassicState.EMPTY:
             empty_since_ms = group.state_timestamp
-        elif group.state is ClassicState.STABLE and group.protocol_type == CONSUMER and can_read_subscriptions(group):
+        elif is_stable_consumer_group and can_read_subscriptions(group):
             subscribed_topics = group.subscribed_topics or frozenset()
         else:
             return []

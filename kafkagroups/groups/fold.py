@@ -11,9 +11,9 @@ offset records but no group record. The table shows how Kafka's two coordinators
     the last offset is deleted    a simple group no longer exists       a simple group stays, Empty
     a group is created            after the whole log was read          at the group's first record
     a control batch               only its first record is a marker     each record is a marker
-    a load that fails             no group is served if reading fails;  no group is served: every request gets
-                                  all groups are served if the check    the error NOT_COORDINATOR
-                                  after the last record fails
+    a load that fails             at a record: the broker has no group  the broker has no group: every request gets
+                                  of the partition. At a check after    the error NOT_COORDINATOR
+                                  the last record: it has all groups
     a group id in two partitions  one cache for all partitions: the     each partition has its own groups
                                   group that was loaded first stays
     records of consumer, share    are skipped                           are loaded (modern.py)
@@ -24,8 +24,10 @@ becomes the group's offset only if the committed offset is older. A group record
 transaction. Record type 2 is the record of a classic group. In the new coordinator a tombstone of type 2 deletes a
 group of any type, and a value of type 2 replaces a group of any type.
 
-Simpler than Kafka: nobody appends to the log during the load, so there is no high watermark and no coordinator epoch.
-Nothing runs after the load: sessions, expiration and group.max.size belong to a running broker.
+Simpler than Kafka: during a load on a broker, the log can grow and another broker can become the leader. The broker
+therefore checks the high watermark and the coordinator epoch. Here the log does not change during a load, so these
+checks are not needed. After a load, a broker starts the session timers, the expiration and the check of group.max.size.
+Here a load ends before this start.
 Source: for the classic coordinator, GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older
 rules); for the new coordinator, CoordinatorLoaderImpl, OffsetMetadataManager.replay and GroupMetadataManager.replay
 (trunk of October 2024).
@@ -120,7 +122,8 @@ def _count_new_batches(
 ) -> Iterator[Batch]:
     """Yield the batches with records at or above `first_offset`, and count these batches in `shard.loaded`.
 
-    If `first_offset` is None, all batches are yielded and counted.
+    If `first_offset` is None, all batches are yielded and counted. `count_bytes` receives the size of every batch, even
+    if the batch is not yielded.
     """
     for batch in batches:
         count_bytes(batch.size)

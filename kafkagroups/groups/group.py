@@ -111,11 +111,8 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
         group.protocol_type = value.protocol_type
         group.leader = member.member_id if group.leader is None else group.leader
         group.members[member.member_id] = member
-    if (
-        value.protocol_type == "consumer"
-        and value.protocol is not None
-        and UNREADABLE_SUBSCRIPTION.applies_to(dialect.version)
-    ):
+    has_consumer_protocol = value.protocol_type == "consumer" and value.protocol is not None
+    if has_consumer_protocol and UNREADABLE_SUBSCRIPTION.applies_to(dialect.version):
         # The order decides the result, because Kafka stops reading at a subscription that ends too early.
         is_classic = dialect.coordinator == "classic"
         ordered_ids = hash_map_order(group.members, dialect.version) if is_classic else java_map_order(group.members)

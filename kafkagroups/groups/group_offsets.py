@@ -108,7 +108,7 @@ class GroupOffsets:
         """Handle the marker of the producer's transaction. `commits` says whether the marker commits or aborts.
 
         If the marker commits, each pending offset becomes the committed offset, unless a later batch in the log already
-        contains a committed offset. Raises NotAppended if a pending commit has no record. Up to 2.8 this happens if the
+        contains a committed offset. Raises NotAppended if a pending commit has no record. Up to 3.7 this happens if the
         metadata string of a commit was too large. The partitions after this commit, in the order of Kafka's hash map,
         are then not committed until the next load, as in Kafka.
         """

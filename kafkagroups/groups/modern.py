@@ -22,8 +22,9 @@ epoch of a member, it is 0.
 records/refusals.py lists the records that only some releases refuse. modern_checks.py checks single values. owners.py
 checks the owners of partitions and tasks.
 
-Simpler than Kafka: some parts of the records are read but not stored, because no response depends on these parts:
-metadata hashes, the topics of types 4, 9, 15 and 16, settings of assignors, and the epoch of each single partition.
+Simpler than Kafka: a broker stores all parts of the records. Here some parts are read but not stored: metadata hashes,
+the topics of types 4, 9, 15 and 16, settings of assignors, and the epoch of each single partition. The responses that
+describe a loaded group are the same, because they do not contain these parts.
 Source: GroupMetadataManager.replay, ConsumerGroup, ShareGroup, StreamsGroup (3.9.2 to 4.4.0).
 """
 
@@ -46,7 +47,7 @@ GROUP_TYPES = {
     **dict.fromkeys((17, 19, 20, 21, 22, 23), "streams"),
 }
 """The type of group that each record type belongs to."""
-_GIVES_TASKS_BACK = 2
+_UNREVOKED_TASKS_STATE = 2
 """The state of a streams member that has to give tasks back (records/streams_group.py)."""
 
 
@@ -166,6 +167,6 @@ def check_loaded(group: ModernGroup) -> None:
     Source: GroupMetadataManager.onLoaded.
     """
     for member in group.members.values():
-        gives_tasks_back = group.type == "streams" and member.state == _GIVES_TASKS_BACK
+        gives_tasks_back = group.type == "streams" and member.state == _UNREVOKED_TASKS_STATE
         if gives_tasks_back and member.metadata is None:
             raise LoadFailed(f"member {member.member_id!r} of {group} has to give tasks back, but has no member record")

@@ -72,15 +72,16 @@ def check_value(group: str, record_type: int, value: Any, kafka: Version) -> Non
         raise LoadFailed(f"{group} has a topology of epoch {value.epoch}: expected 0 or above")
     if record_type in (4, 9) and INCOMPLETE_TOPIC.applies_to(kafka):
         for topic in value.topics:
-            if topic.topic_id == UUID.default or not topic.topic_name or topic.num_partitions < 0:
+            is_incomplete = topic.topic_id == UUID.default or not topic.topic_name or topic.num_partitions < 0
+            if is_incomplete:
                 raise LoadFailed(f"{group}: topic {topic.topic_name!r} must have an id, a name and a partition count")
 
 
 def _check_unique(group: str, value: Any, unique: UniqueField) -> None:
     for list_name in unique.lists:
         elements = getattr(value, list_name) or ()
-        keys = [getattr(element, unique.field) for element in elements]
-        if len(set(keys)) < len(keys):
+        field_values = [getattr(element, unique.field) for element in elements]
+        if len(set(field_values)) < len(field_values):
             raise LoadFailed(f"{list_name} of {group} contains a {unique.field} twice")
 
 

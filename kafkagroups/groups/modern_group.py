@@ -110,7 +110,7 @@ class ModernGroup:
             return ModernState.EMPTY
         if self.type == "share":
             return ModernState.STABLE
-        # In a member's record, the number 0 (consumer group) or 1 (streams group) means that the member is stable.
+        # A member of a consumer group is stable if its `state` is 0, a member of a streams group if its `state` is 1.
         stable_state = 0
         if self.type == "streams":
             stable_state = 1
@@ -152,7 +152,7 @@ AnyGroup = Group | ModernGroup
 
 
 def copy_group(group: AnyGroup) -> AnyGroup:
-    """Return a copy of a group. The copy shares its members and offsets with the group, because they cannot change."""
+    """Return a copy of a group. A change of the copy does not change the group."""
     offsets = dict(group.offsets)
     pending = {producer: dict(partitions) for producer, partitions in group.pending.items()}
     if isinstance(group, Group):
@@ -168,7 +168,7 @@ def copy_group(group: AnyGroup) -> AnyGroup:
 
 
 def partitions_by_topic(topics: Iterable[Any]) -> dict[str, list[int]]:
-    """Return the sorted partition numbers in an assignment by topic id. If an id occurs twice, use the last entry."""
+    """Return the sorted partition numbers of each topic id. If an id occurs twice, use its last entry."""
     return {topic.topic_id: sorted(set(topic.partitions)) for topic in topics}
 
 

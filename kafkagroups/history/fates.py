@@ -53,8 +53,8 @@ class _GroupKey(NamedTuple):
 class Fates(Observer):
     """The fates of a log's records. An entry is the RecordFate of one record.
 
-    If `group` is not None, only the records of this group are wanted, and the other records have no entries. To use
-    this class, load logs with this observer. Then call `settle` with the result of the load.
+    If `group` is not None, `records` has only the entries of this group's records and of the markers that end their
+    transactions. To use this class, load logs with this observer. Then call `settle` with the result of the load.
     """
 
     def __init__(self, dialect: Dialect, group: str | None = None) -> None:

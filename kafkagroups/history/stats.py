@@ -7,11 +7,11 @@
 - A row counts the records of one group, topic, record type or partition. Markers, unknown record types and empty
   batches belong to no group. A row named null counts them.
 
-The last stable offset is the first offset of the oldest open transaction. Consumers with `read_committed` and the log
-cleaner stop at this offset. The cleaner also never cleans the active segment, i.e. the last segment. `freed_bytes`
-estimates how many bytes a first pass of the cleaner would free. The cleaner frees a record if its key has a newer
-record, and both records are in segments that may be cleaned. Tombstones and markers stay until their retention time is
-over.
+The last stable offset is the first offset of the oldest open transaction, or the end of the log if no transaction is
+open. Consumers with `read_committed` and the log cleaner stop at this offset. The cleaner also never cleans the active
+segment, i.e. the last segment. `freed_bytes` estimates how many bytes a first pass of the cleaner would free. The
+cleaner frees a record if its key has a newer record, and both records are in segments that may be cleaned. Tombstones
+and markers stay until their retention time is over.
 """
 
 from __future__ import annotations
@@ -274,7 +274,10 @@ def _include_timestamp(stats: PartitionStats, timestamp: int) -> None:
 
 
 def divide(whole: int, sizes: Iterable[int]) -> list[int]:
-    """Divide `whole` into parts in proportion to `sizes`. The parts are integers whose sum is `whole`."""
+    """Divide `whole` into parts in proportion to `sizes`. The parts are integers whose sum is `whole`.
+
+    If all sizes are 0, the parts are equal, except for rounding.
+    """
     weights = list(sizes)
     if not any(weights):
         weights = [1] * len(weights)

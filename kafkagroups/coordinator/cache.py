@@ -3,8 +3,9 @@
 The coordinator answers requests from `groups` (Kafka's groupMetadataCache). It reads the offsets topic only when it
 loads a partition.
 
-Simpler than Kafka: there are no threads, so a load has finished when `load_partition` returns. A test can add a
-partition to `loading`, so that requests arrive as if the partition is being loaded.
+Simpler than Kafka: a broker loads partitions in another thread, so requests can arrive during a load. Here a load has
+finished when `load_partition` returns. After the load, the cache is the same. A test can add a partition to `loading`:
+requests then get the same answers as during a load.
 Source: GroupMetadataManager.scala (3.9).
 """
 
@@ -81,7 +82,7 @@ class GroupCache:
         return self.add_group(self.build_group(group_id))
 
     def build_group(self, group_id: str) -> ClassicGroup:
-        """Return a new Empty group. It is not in the cache yet."""
+        """Return a new Empty group. Do not add the group to the cache."""
         return ClassicGroup(group_id, self.settings.version, self.clock.now_ms)
 
     def add_group(self, group: ClassicGroup) -> ClassicGroup:

@@ -174,7 +174,7 @@ class GroupCoordinator:
         ResponseFuture[JoinGroupResult]
             Errors: INVALID_SESSION_TIMEOUT if the session timeout is outside the broker's limits, UNKNOWN_MEMBER_ID for
             an unknown member id, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL if the members have no protocol in
-            common, FENCED_INSTANCE_ID if another process has the instance id, and UNKNOWN_SERVER_ERROR if a static
+            common, FENCED_INSTANCE_ID if another member has the instance id, and UNKNOWN_SERVER_ERROR if a static
             member uses a member id that was given to a dynamic member.
 
         Notes
@@ -391,8 +391,8 @@ class GroupCoordinator:
         -------
         ResponseFuture[CommitErrors]
             The errors of `offset_commit`. If the commit contains no member (generation -1, member id ""), the member is
-            not checked. Since Kafka 3.6 the error can also come from `verify`: if the transaction does not exist or is
-            not open, for example INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE.
+            not checked. Since Kafka 3.6 the error can also come from `verify`, for example INVALID_PRODUCER_ID_MAPPING,
+            INVALID_PRODUCER_EPOCH or TRANSACTION_ABORTABLE.
 
         Notes
         -----
@@ -425,7 +425,7 @@ class GroupCoordinator:
         Raises
         ------
         NotAppended
-            If an offset of the transaction has no record in the log. This can happen up to Kafka 2.8, if the metadata
+            If an offset of the transaction has no record in the log. This can happen up to Kafka 3.7, if the metadata
             of a commit is too large.
 
         Notes
@@ -622,7 +622,7 @@ class GroupCoordinator:
         """Answer waiting requests with NOT_COORDINATOR, and cancel the group's timers.
 
         A JoinGroup can also wait in a Stable group, if a static member is replaced. The JoinGroup then waits for the
-        append of the group's record, and the callback of the append answers the JoinGroup.
+        append of the group's record, and the callback of the append answers it. This method does not answer it.
         """
         logger.info("Unloading group metadata for %s with generation %d", group.group_id, group.generation)
         answers_joins = group.state is ClassicState.PREPARING_REBALANCE

@@ -39,7 +39,8 @@ class DiskLogs:
         The codec of appended batches. Transaction markers are never compressed.
     fences_producers
         Whether an append is refused if its producer epoch is older than the producer's newest epoch in the partition.
-        `open_logs` (start.py) sets this to `Settings.fences_producers`.
+        Transaction markers are never refused for their epoch. `open_logs` (start.py) sets this to
+        `Settings.fences_producers`.
     max_message_bytes
         The size of the largest accepted batch, in bytes. A larger batch is refused with MESSAGE_TOO_LARGE.
     segment_bytes

@@ -123,6 +123,7 @@ class FetchRequests:
 
 
 def _describe_member(member: ClassicMember, protocol: str | None) -> DescribedMember:
+    """Return a member as DescribeGroups does. `protocol` is None if the group is not Stable."""
     is_stable = protocol is not None
     return DescribedMember(
         member.member_id,

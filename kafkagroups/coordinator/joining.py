@@ -111,6 +111,7 @@ class JoinRequests:
     def _check_member(self, group: ClassicGroup, joining: ClassicMember) -> Errors:
         member_id = joining.member_id
         if self.settings.is_at_least(2, 2) and not self._accepts_member(group, member_id):
+            # The refused member may already be in the group, or its id may be a pending member id.
             group.remove(member_id)
             return Errors.GROUP_MAX_SIZE_REACHED
         if group.state is ClassicState.DEAD:

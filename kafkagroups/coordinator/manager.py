@@ -98,7 +98,7 @@ class GroupMetadataManager(GroupCache):
             too_large = Errors.OFFSET_METADATA_TOO_LARGE
             complete({partition: error if partition in valid_offsets else too_large for partition in offsets})
 
-        if not valid_offsets:
+        if not valid_offsets:  # Every partition gets OFFSET_METADATA_TOO_LARGE.
             answer(Errors.NONE)
             return
         if magic is None:
@@ -134,6 +134,7 @@ class GroupMetadataManager(GroupCache):
         self.logs.append(log_partition, batch, complete_append)
 
     def _drop_pending_commit(self, group: ClassicGroup, offsets: _OffsetsToStore, producer_id: int) -> None:
+        # As in Kafka, this check comes before the pending offsets are removed.
         if producer_id not in group.offsets.transactions:
             self.close_transaction(producer_id, group.group_id)
         for partition, offset in offsets.items():

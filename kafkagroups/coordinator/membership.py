@@ -106,6 +106,7 @@ class MemberRequests:
         return LeaveGroupResult(error, tuple(results))
 
     def _remove(self, group: ClassicGroup, identity: MemberIdentity) -> Errors:
+        """Remove a member or a pending member id. Return the member's error code."""
         if identity.member_id in group.pending_members:
             self.rebalances.remove_pending(group, identity.member_id)
             return Errors.NONE

@@ -196,6 +196,7 @@ class Rebalances:
         has_joined_leader = group.elect_joined_leader() if keeps_static_members else True
         if group.members and not has_joined_leader:
             logger.error("Group %s could not complete rebalance because no members rejoined", group.group_id)
+            # With a delay of 0 ms, the timer would run immediately, again and again.
             self._schedule_join_end(group, max(group.rebalance_timeout_ms, 1))
             return
         group.start_next_generation(self.clock.now_ms)

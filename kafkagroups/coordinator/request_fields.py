@@ -157,7 +157,7 @@ class LeavingMember:
 
 
 class ProtocolList:
-    """Pairs of a protocol's name and the member's metadata. A broker fails if two pairs have the same name."""
+    """Pairs of a protocol's name and the member's metadata. Two pairs with the same name are refused."""
 
     def check(self, value: Iterable[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
         protocols: dict[str, bytes] = {}
@@ -176,7 +176,7 @@ def _refuse_type(expected: str, value: Any) -> UsageError:
 
 TEXT = Text(MAX_STRING)
 CLIENT_TEXT = Text(MAX_STRING - MEMBER_ID_SUFFIX_BYTES)
-"""A client id or an instance id. It is short enough that the member id that begins with it is a TEXT."""
+"""A client id or an instance id. With MEMBER_ID_SUFFIX_BYTES more bytes, it is a member id, which must be a TEXT."""
 NULLABLE_TEXT = Nullable(TEXT)
 RAW_BYTES = RawBytes()
 PARTITION = ObjectOf(TopicPartition, {"topic": TEXT, "partition": INT32})

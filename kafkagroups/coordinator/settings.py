@@ -98,7 +98,7 @@ class Settings:
         recorded conversation 1.0.1-txnodd, a commit with an old epoch is appended. The marker of the new epoch then
         commits this commit. In the recorded conversations of 2.8.2 and 3.9.2 the append is refused.
         Source: ProducerStateManager.prepareUpdate, ReplicaManager.appendRecords with isFromClient = false (1.0.1);
-        ProducerAppendInfo.checkProducerEpoch (since 2.5 skipped only for AppendOrigin.Replication).
+        ProducerAppendInfo.checkProducerEpoch (since 2.5 the check is skipped only for AppendOrigin.Replication).
         """
         return self.is_at_least(2, 5)
 

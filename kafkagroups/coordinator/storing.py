@@ -241,8 +241,9 @@ class CommitRequests:
         """Return the offset that a commit stores.
 
         Before 2.1 every offset has an expire timestamp. Since 2.1 an offset has an expire timestamp only if the client
-        sent a retention time. `retention_ms` is this retention time, in ms; -1 means that the client sent none. A sum
-        beyond 64 bits wraps around, as in Java.
+        sent a retention time. `retention_ms` is this retention time, in ms; -1 means that the client sent none. The
+        retention time begins now (before 2.1: at the commit's own timestamp, if it has one). A sum beyond 64 bits wraps
+        around, as in Java.
         """
         now_ms = self.clock.now_ms
         timestamp_ms = now_ms if offset.timestamp == -1 else offset.timestamp

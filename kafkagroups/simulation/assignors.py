@@ -9,7 +9,8 @@
 The members are ordered as in Kafka: first static members by instance id, then dynamic members by member id.
 `range_assignor` and `round_robin_assignor` return the same assignment as Kafka. `sticky_assignor` returns an assignment
 that is as even as Kafka's. If several assignments are equally even, Kafka may choose another assignment.
-Simpler than Kafka: the racks of brokers and clients have no influence.
+Simpler than Kafka: Kafka's range and sticky assignors prefer a member in the rack of a partition's replica. Here racks
+are ignored. The result is the same if no consumer has a rack (client.rack).
 Source: RangeAssignor, RoundRobinAssignor, AbstractPartitionAssignor.MemberInfo, AbstractStickyAssignor (all in 3.9).
 """
 

@@ -17,8 +17,10 @@ After an error the consumer joins again, as Kafka's client does. Three errors ha
 - ILLEGAL_GENERATION: the consumer gives up its partitions and joins again with the same member id.
 - FENCED_INSTANCE_ID: the consumer stops, because another process has its instance id.
 
-Simpler than Kafka: the consumer supports only the eager protocol (a member gives up all partitions before a rebalance).
-The consumer sends one request at a time, counts records instead of reading them, and commits only in `commit`.
+Simpler than Kafka: Kafka's client also supports the cooperative protocol, sends several requests at a time, reads the
+records, and can commit automatically. This consumer supports only the eager protocol (a member gives up all partitions
+before a rebalance). It sends one request at a time, counts records instead of reading them, and commits only in
+`commit`. To the coordinator, it is a client with the eager protocol and without automatic commits.
 Source: AbstractCoordinator.java, ConsumerCoordinator.java (3.9).
 """
 
@@ -168,8 +170,8 @@ class Consumer:
     def request_join(self) -> ResponseFuture[JoinGroupResult]:
         """Send a JoinGroup.
 
-        If `protocol_version` is 2 or higher, the subscription contains the partitions that the member has now, because
-        the sticky assignor reads them.
+        If `protocol_version` is 2 or higher, the subscription contains the partitions that the member has now. The
+        sticky assignor reads them.
         """
         owned = tuple(self.positions) if self.protocol_version >= 2 else ()
         metadata = write_subscription(self.topics, owned, self.generation, self.protocol_version)

@@ -8,7 +8,7 @@ from kafkagroups.replay.json_values import Json, encode_bytes
 from kafkagroups.replay.request import Reply, Request
 
 NOT_REQUESTED = -(2**31)
-"""The value of the field authorizedOperations if the client did not request the field."""
+"""The value of the field `authorizedOperations` if it was not requested, or if the group has an error."""
 # The operations that a client may be authorized to do with a group. The numbers are the codes of Kafka's AclOperation.
 READ = 3
 DELETE = 6

@@ -28,7 +28,7 @@ class RecordedMemberIds:
     def prepare(self, line: Json) -> None:
         """Prepare the id that `supply` returns during the next request. Call this method before each request.
 
-        `line` has the request and its recorded response. Only the response to a JoinGroup contains a member id.
+        `line` has the request and its recorded response. Only a JoinGroup can create a member id.
         """
         has_response = line["api"] == "JoinGroup" and line["response"]
         self._next_id = line["response"]["memberId"] if has_response else ""

@@ -89,6 +89,7 @@ def _hide_loading(error: Errors) -> Errors:
 
 
 def _fetch_group(coordinator: GroupCoordinator, request: Request, group: Json) -> Json:
+    """Return the response for one group. `group` has the group's fields; before version 8 it is the whole request."""
     group_id = group["groupId"]
     partitions = None if group["topics"] is None else read_partitions(group["topics"])
     if request.version == 0:

@@ -5,7 +5,8 @@ transactional producers, the time of each transaction marker (the record that en
 ids of new members. No request says when the broker deleted expired offsets. The replay reads this time from the
 recorded appends to the log.
 
-Simpler than Kafka: if a client closes its connection, only the responses to this client are lost.
+Simpler than Kafka: if a client closes its connection, a broker cannot send the remaining responses. Here there are no
+connections, so the output contains these responses, too. In both cases, the requests take effect in the log.
 """
 
 from __future__ import annotations

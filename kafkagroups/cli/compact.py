@@ -88,7 +88,10 @@ def _print_text(args: argparse.Namespace, compaction: Compaction) -> None:
     old_segments = compaction.groups  # For each new segment: the base offsets of the segments that it replaces.
     if not old_segments:
         print_line("Nothing was cleaned: no dirty record is before the first uncleanable segment.")
-        print_line("A record is dirty if it is not below --first-dirty. Without --first-dirty, every record is dirty.")
+        print_line(
+            "A record is dirty if it is not below --first-dirty. Without --first-dirty, or if it is outside the log, "
+            "every record is dirty."
+        )
         print_line(
             "The first uncleanable segment is the segment that contains --first-uncleanable. Without "
             "--first-uncleanable, it is the segment in which the oldest open transaction begins, or the active segment "

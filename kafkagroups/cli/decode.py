@@ -13,6 +13,7 @@ from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import InvalidRecord, UsageError
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_json import to_json
+from kafkagroups.records.serde import Record
 
 NAME = "decode"
 HELP = "decode a record from the hex digits of its key and value, and explain every byte"
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
             options.print_error(line)
         return 1
     if args.json:
-        print(json.dumps(to_json(record, dialect)))
+        print(json.dumps(_record_to_json(record, dialect)))
         return 0
     tombstone = ", a tombstone: the value is null" if value is None else ""
     print_line(f"{record.name}, record type {record.type}{tombstone}")
@@ -87,4 +88,8 @@ def _decode_row(row: Any, dialect: Dialect, strict: bool) -> dict[str, Any]:
         raise UsageError('expected {"key_hex": …, "value_hex": …}')
     key = options.parse_hex(row["key_hex"], "key_hex")
     value = options.parse_hex(row.get("value_hex"), "value_hex")
-    return to_json(decode(key, value, dialect, strict=strict), dialect)
+    return _record_to_json(decode(key, value, dialect, strict=strict), dialect)
+
+
+def _record_to_json(record: Record, dialect: Dialect) -> dict[str, Any]:
+    return {**to_json(record, dialect), **options.rules_to_json(dialect.rules_of)}

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         groups_a, groups_b = _load_sides(args)
     differences = diff(groups_a, groups_b)
     if args.json:
-        print(json.dumps(differences))
+        print(json.dumps({**differences, **options.rules_to_json(groups_a.kafka_rules)}))
     else:
         _print_sides(groups_a, groups_b, compares_moments=_compares_moments(args))
         _print_differences(differences)

@@ -246,7 +246,7 @@ def _format_json(log: Log, batch: Batch, log_record: LogRecord, decoded: _Decode
         fields["error"] = decoded.error
         fields["key_hex"] = _to_hex(log_record.key)
         fields["value_hex"] = _to_hex(log_record.value)
-    return json.dumps(fields)
+    return json.dumps({**fields, **options.rules_to_json(dialect.rules_of)})
 
 
 def _to_hex(data: bytes | None) -> str | None:

@@ -20,6 +20,7 @@ from kafkagroups.groups.offsets import TopicPartition
 from kafkagroups.history.explain import Explanation
 from kafkagroups.history.record_fate import RecordFate, history_json
 from kafkagroups.log.partitioning import partition_for
+from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_types import RECORD_TYPES
 
 NAME = "explain"
@@ -76,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
             status = 2
             continue
         if args.json:
-            print(json.dumps(_to_json(path, explanation)), flush=True)
+            print(json.dumps(_to_json(path, explanation, dialect)), flush=True)
         else:
             _print_text(path, explanation, args)
             if args.until is not None or args.until_time is not None:
@@ -87,12 +88,13 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
-def _to_json(path: str, explanation: Explanation) -> dict[str, Any]:
+def _to_json(path: str, explanation: Explanation, dialect: Dialect) -> dict[str, Any]:
     next_offsets = explanation.next_offsets.items()
     return {
         "path": path,
         "group": explanation.group,
         "coordinator": explanation.coordinator,
+        **options.rules_to_json(dialect.rules_of),
         "history": [history_json(entry) for entry in explanation.history],
         "answer": explanation.answer,
         "error": explanation.error,

@@ -123,7 +123,8 @@ def _write_parquet(args: argparse.Namespace, dialect: Dialect) -> int:
         with spinner(path):
             written = load_and_write(path, dialect, args.partitions, args.master, args.to, args.max_batch_bytes)
     if args.json:
-        print(json.dumps({"path": path, "to": args.to, "rows": written.rows}))
+        rules = options.rules_to_json(dialect.rules_of)
+        print(json.dumps({"path": path, "to": args.to, **rules, "rows": written.rows}))
     else:
         for table, row_count in written.rows.items():
             print_line(f"{args.to}/{table}: {row_count} rows")
@@ -175,13 +176,11 @@ def _load(path: str, dialect: Dialect, args: argparse.Namespace) -> Groups:
 
 def to_json(groups: Groups) -> dict[str, Any]:
     """Return what `load --json` prints."""
-    # If this Kafka version was not compared with a broker, `kafka_rules` is the version whose rules were applied.
-    rules = {} if groups.kafka_rules is None else {"kafka_rules": groups.kafka_rules}
     return {
         "path": groups.path,
         "coordinator": groups.coordinator,
         "kafka": groups.kafka,
-        **rules,
+        **options.rules_to_json(groups.kafka_rules),
         "partitions": {json.dumps(partition): asdict(loaded) for partition, loaded in groups.partitions.items()},
         "groups": {group_id: group_json(groups[group_id]) for group_id in sorted(groups)},
         "orphans": {

@@ -87,6 +87,15 @@ def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
     return rules
 
 
+def rules_to_json(rules_of: str | None) -> dict[str, str]:
+    """Return the field `kafka_rules` that the JSON of every command with --kafka has.
+
+    `rules_of` is the version whose rules apply. If it is None, the version of --kafka was compared with a broker, and
+    the JSON has no such field.
+    """
+    return {} if rules_of is None else {"kafka_rules": rules_of}
+
+
 def read_json_lines() -> Iterator[tuple[Any, str | None]]:
     """For each line of stdin, yield its JSON value and None, or None and an error message.
 

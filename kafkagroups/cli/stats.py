@@ -80,7 +80,8 @@ def run(args: argparse.Namespace) -> int:
             status = 2
             continue
         if args.json:
-            print(json.dumps({"path": path, **to_json(statistics, args.top)}), flush=True)
+            rules = options.rules_to_json(dialect.rules_of)
+            print(json.dumps({"path": path, **rules, **to_json(statistics, args.top)}), flush=True)
         else:
             _print_text(path, statistics, args.top, dialect)
         for line in statistics.problems:

@@ -2,12 +2,15 @@
 
 import json
 
+import pytest
+
 import kafkagroups as kg
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.writer import LogWriter
 
 DATA = "data/harbour/3.9.2"
+LOG = "data/harbour/1.0.1/__consumer_offsets-9"
 
 
 def test_every_command_refuses_a_version_that_does_not_exist(run):
@@ -64,3 +67,38 @@ def test_a_version_that_was_not_compared_with_a_broker_uses_the_rules_of_the_nea
     ):
         status, out, err = run("load", "data/harbour/1.0.1", "--json", "--coordinator", coordinator, "--kafka", kafka)
         assert status == 0 and "kafka_rules" not in json.loads(out) and not err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("load", LOG),
+        ("explain", LOG, "--group", "billing"),
+        ("stats", LOG),
+        ("diff", LOG, LOG),
+        ("dump", LOG),
+        ("decode", "000200016700"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_the_json_of_every_command_names_the_rules(run, arguments):
+    """CONTRACT.md 9: each line of JSON has `kafka_rules`, and stderr has a line, if the version was not compared."""
+    _, out, err = run(*arguments, "--json", "--kafka", "2.7.2")
+    assert out and all(json.loads(line)["kafka_rules"] == "2.8.2" for line in out.splitlines())
+    assert err.startswith("kafkagroups: Kafka 2.7.2: ") and err.endswith("the rules are those of 2.8.2\n")
+    _, out, err = run(*arguments, "--json", "--kafka", "2.8.2")
+    assert out and not err and not any("kafka_rules" in json.loads(line) for line in out.splitlines())
+
+
+def test_lines_of_records_name_the_rules(run):
+    """`decode --jsonl` names them, and `encode --jsonl` accepts these lines."""
+    row = {"key_hex": "000200016700", "value_hex": None}
+    _, out, err = run("decode", "--jsonl", "--kafka", "2.7.2", stdin=json.dumps(row))
+    assert json.loads(out)["kafka_rules"] == "2.8.2" and err.count("\n") == 1
+    assert json.loads(run("encode", "--jsonl", stdin=out)[1]) == {"key_hex": "0002000167", "value_hex": None}
+
+
+def test_the_json_of_written_tables_names_the_rules(run, tmp_path):
+    """`load --to` prints the rules next to the counts of rows."""
+    _, out, _ = run("load", LOG, "--json", "--kafka", "2.7.2", "--to", f"parquet:{tmp_path}/tables")
+    assert json.loads(out)["kafka_rules"] == "2.8.2"

@@ -122,8 +122,8 @@ class InvalidRecord(BadBytes):
         What a strict reader refused; empty if Kafka's reader refuses the bytes, too.
     cause
         What kafka_tools/error_messages.py needs to build Kafka's own message: a short name of the problem, then the
-        numbers in Kafka's message. ("version", 9, 1) means: record type 1 has no value version 9. Empty if Kafka's
-        exception has no message, for example because the bytes end too early.
+        numbers in Kafka's message. For example, `("version", 9, 1)` means: value version 9 of record type 1 does not
+        exist. Empty if Kafka's exception has no message, for example because the bytes end too early.
     """
 
     deviations: tuple[Deviation, ...] = ()

@@ -13,7 +13,7 @@ from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.layout import RECORD_COUNT_POSITION
 from kafkagroups.kernels.scan import find_record_parts, hash_bytes, load_int16, load_int32, load_int64, same_bytes
 from kafkagroups.log.batch import CONTROL
-from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_POSITION
+from kafkagroups.log.frames import LENGTH_POSITION, LOG_OVERHEAD
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, HEADER_SIZE
 
 ID_POSITION, ID_SIZE = range(2)
@@ -37,7 +37,7 @@ def find_commit_events(data: Any, id_bytes: Any, id_slots: Any, has_event: Any, 
     count = 0
     mask = len(id_slots) - 1
     while end - position >= HEADER_SIZE:
-        size = load_int32(data, position + SIZE_POSITION) + LOG_OVERHEAD
+        size = load_int32(data, position + LENGTH_POSITION) + LOG_OVERHEAD
         if size < HEADER_SIZE or size > end - position:
             break
         base_offset = load_int64(data, position)

@@ -94,7 +94,7 @@ from kafkagroups.kernels.table import find_or_add_entry, hash_key
 from kafkagroups.kernels.transactions import add_node, end_transaction
 from kafkagroups.kernels.values import read_offset_value
 from kafkagroups.log.batch import CODEC, CONTROL, NO_PRODUCER_ID, TRANSACTIONAL
-from kafkagroups.log.frames import LOG_OVERHEAD, MAGIC_POSITION, SIZE_POSITION
+from kafkagroups.log.frames import LENGTH_POSITION, LOG_OVERHEAD, MAGIC_POSITION
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSITION, HEADER_SIZE
 
 
@@ -144,7 +144,7 @@ def fold_batches(
         is_magic_2 = False
         has_header = end - position >= HEADER_SIZE
         if has_header:
-            batch_size = load_int32(data, position + SIZE_POSITION) + LOG_OVERHEAD
+            batch_size = load_int32(data, position + LENGTH_POSITION) + LOG_OVERHEAD
             is_magic_2 = batch_size >= HEADER_SIZE and data[position + MAGIC_POSITION] == 2
         is_complete = batch_size <= end - position
         if not is_last and (not has_header or (is_magic_2 and not is_complete)):

@@ -23,7 +23,7 @@ from kafkagroups.kernels.layout import COMPRESSED, HAND_OVER, LIVE_KEYS, NO_SPAC
 from kafkagroups.kernels.other_records import OtherRecords
 from kafkagroups.kernels.unpack import as_array, decompress_run
 from kafkagroups.log.compression import MAX_BATCH_BYTES
-from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_POSITION
+from kafkagroups.log.frames import LENGTH_POSITION, LOG_OVERHEAD
 from kafkagroups.log.stop import NO_STOP, Stop
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.text import decode_utf8, uuid_text
@@ -131,7 +131,7 @@ class FoldState(FoldArrays):
             self.other_records.add(data, self.record_positions[: self.counts[layout.OTHER_RECORDS]])
             self.counts[layout.OTHER_RECORDS] = 0
             if status == NO_SPACE:
-                batch_size = _read_int32(data, position + SIZE_POSITION) + LOG_OVERHEAD
+                batch_size = _read_int32(data, position + LENGTH_POSITION) + LOG_OVERHEAD
                 self.grow(batch_size, _read_int32(data, position + layout.RECORD_COUNT_POSITION))
             elif status == COMPRESSED:
                 uncompressed, position = decompress_run(data, position, self.max_batch_bytes)

@@ -11,7 +11,7 @@ from crc32c import crc32c
 from kafkagroups.errors import InvalidLog
 from kafkagroups.log.batch import CODEC
 from kafkagroups.log.batches import parse_batch
-from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_POSITION, Frame, FrameState, find_frames
+from kafkagroups.log.frames import LENGTH_POSITION, LOG_OVERHEAD, Frame, FrameState, find_frames
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSITION, HEADER_SIZE
 
 Array = np.ndarray[Any, Any]
@@ -45,7 +45,7 @@ def decompress_run(data: Array, position: int, max_batch_bytes: int) -> tuple[Ar
         except InvalidLog:
             return None, position
         header = bytearray(batch_bytes[:HEADER_SIZE])
-        header[SIZE_POSITION : SIZE_POSITION + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(content)).to_bytes(4, "big")
+        header[LENGTH_POSITION : LENGTH_POSITION + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(content)).to_bytes(4, "big")
         header[_CODEC_POSITION] &= ~CODEC
         header[CRC_POSITION : CRC_POSITION + 4] = crc32c(content, crc32c(bytes(header[CRC_FROM:]))).to_bytes(4, "big")
         batches += header

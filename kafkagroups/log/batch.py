@@ -62,10 +62,10 @@ class Batch:
     """A batch of magic 2, a single message of magic 0 or 1, or a wrapper of magic 0 or 1.
 
     `base_offset` and `last_offset` are the Kafka offsets of the first and the last record. `crc` is the checksum in the
-    header, and `computed_crc` is the checksum of the bytes. `file` is the path of the segment; None if the path is not
+    header, and `computed_crc` is computed from the bytes. `file` is the path of the segment; None if the path is not
     known. `position` is where the batch begins, in bytes from the start of the file. `size` is the number of bytes of
-    the batch. `count` is the number of records in the header; it is always 1 in magic 0 and 1. Timestamps are in ms
-    since 1970.
+    the batch. `count` is the number of records that the header states; in magic 0 and 1, it is always 1. Timestamps are
+    in ms since 1970.
 
     In magic 2, `payload` contains the bytes of the records, which are compressed with the codec in `attributes`. In
     magic 0 and 1, `payload` is the whole message. The functions `decompress_content` and `parse_records` return the

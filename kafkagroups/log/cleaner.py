@@ -6,8 +6,9 @@ first dirty offset, where the earlier passes ended, and ends at the first unclea
 
 A record stays if the offset map has no newer record of its key, and if the record is not an expired tombstone. The pass
 cleans all segments from the start of the log to the last offset that the map covers. The pass divides these segments
-into groups of neighbours, and writes each group as one segment. All later segments are copied, including the active
-segment (the last segment of the log). The next pass begins after the last offset of the map, at the next dirty offset.
+into groups of neighbouring segments, and writes each group as one segment. All later segments are copied, including the
+active segment (the last segment of the log). The next pass begins after the last offset of the map, at the next dirty
+offset.
 
 - Tombstones: the first pass that keeps a tombstone sets a delete horizon in the header of the tombstone's batch.
   Attribute bit 6 is set, and the base timestamp becomes the time of the pass + delete.retention.ms. The horizon never
@@ -20,14 +21,15 @@ segment (the last segment of the log). The next pass begins after the last offse
   uncleanable offset always stays.
 - Bytes: a batch that loses no record is copied byte for byte. A rewritten batch keeps its offsets, producer, sequence,
   leader epoch, codec and timestamp type. The base timestamp of a rewritten batch is the delete horizon. If the batch
-  has no delete horizon, it is the timestamp of the first record. An empty batch has no codec, no delete horizon and no
-  base timestamp.
+  has no delete horizon, the base timestamp is the timestamp of the first record. An empty batch has no codec, no
+  delete horizon and no base timestamp.
 - Old formats: messages of magic 0 and 1 (before Kafka 0.11) become batches of magic 2. The base offset of such a batch
   is the offset of the first record that stays.
 - Records without a key are removed. Records after the last offset of the map stay, except aborted data.
 
-Simpler than Kafka: there are no index files, so the size limits of index files do not apply. A segment is not split,
-even if the difference between its offsets does not fit into an int32.
+Simpler than Kafka: Kafka's cleaner also limits the size of a group's index files, and splits a segment if the
+difference between its offsets does not fit into an int32. This module has no index files and does not split segments.
+So segments can begin at other offsets than Kafka's, but the records that stay are the same.
 Source (4.3.1): Cleaner.java; LogToClean.java; MemoryRecords.filterTo.
 """
 
@@ -79,7 +81,7 @@ class CleanerConfig:
         The Kafka offset where the dirty part ends. None means the highest offset that Kafka allows
         (`read_log`, log_to_clean.py).
     segment_bytes
-        The largest number of bytes of the segments that become one segment.
+        The largest number of bytes of all the segments that together become one segment.
     map_entries
         The number of keys that fit into the offset map.
     producer_expiration_ms
@@ -113,9 +115,9 @@ class Compaction:
     """The result of a pass.
 
     `next_dirty_offset` is the first dirty offset of the next pass. Each list in `groups` contains the base offsets of
-    the segments that became one segment. `before` and `after` are the sizes of the log before and after the pass.
-    `damage` is where the log ended because of damaged bytes; None if the log is not damaged. If no segment is dirty,
-    `groups` is empty and `next_dirty_offset` is 0, as in Kafka's cleaner.
+    the segments that together became one segment. `before` and `after` are the sizes of the log before and after the
+    pass. `damage` is where the log ended because of damaged bytes; None if the log is not damaged. If no segment is
+    dirty, `groups` is empty and `next_dirty_offset` is 0, as in Kafka's cleaner.
     """
 
     next_dirty_offset: int

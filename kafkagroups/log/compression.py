@@ -177,8 +177,8 @@ def _decompress_gzip(data: bytes, max_bytes: int) -> bytes:
 def _decompress_gzip_member(data: bytes, position: int, out: bytearray, max_bytes: int) -> int:
     """Decompress the member at a position, append its content to `out`, and return the position after the member.
 
-    If zlib gets more bytes than the member has, it copies the other bytes. So the first pieces are small. Otherwise,
-    many small members would take quadratic time.
+    If zlib gets more bytes than the member has, it copies the bytes after the member. So the first pieces are small.
+    Otherwise, many small members would take quadratic time.
     """
     member = zlib.decompressobj(16 + zlib.MAX_WBITS)  # In zlib, adding 16 means data with a gzip header.
     piece_bytes = _FIRST_PIECE_BYTES
@@ -214,9 +214,9 @@ def _decompress_snappy(data: bytes, max_bytes: int) -> bytes:
 
 
 def _decompress_snappy_block(block: bytes, bytes_left: int, max_bytes: int) -> bytes:
-    """Decompress a raw block. It begins with its decompressed size, which is checked before memory is allocated.
+    """Decompress a raw block. The block begins with its decompressed size, which is checked before memory is allocated.
 
-    The other blocks have already used a part of `max_bytes`, and `bytes_left` is the rest.
+    The earlier blocks have already used a part of `max_bytes`, and `bytes_left` is the rest.
     """
     if cramjam.snappy.decompress_raw_len(block) > bytes_left:
         raise make_size_error(max_bytes)

@@ -2,7 +2,7 @@
 
 All formats of a batch begin with the same fields. A reader needs only these fields to move from batch to batch:
 
-    offset int64 · size int32 (bytes that follow) · leader epoch or CRC, 4 bytes · magic int8
+    offset int64 · length int32 (bytes that follow) · leader epoch or CRC, 4 bytes · magic int8
 
 The magic is the number of the batch's format (batch.py). In magic 2, `offset` is the Kafka offset of the first record,
 and the header also contains the difference between the first and the last offset. In magic 0 and 1, `offset` is the
@@ -26,23 +26,23 @@ from kafkagroups.errors import InvalidLog
 BytesLike = bytes | bytearray | memoryview
 
 LOG_OVERHEAD = 12
-"""The number of bytes of the offset and the size. The field size does not include these bytes."""
-SIZE_POSITION = 8
-"""The position of the field size in a batch."""
+"""The number of bytes of the fields `offset` and `length`. The value of `length` does not include these bytes."""
+LENGTH_POSITION = 8
+"""The position of the field `length` in a batch."""
 MAGIC_POSITION = 16
 """The position of the magic in a batch."""
-MIN_SIZE = 14
-"""The smallest possible value of the field size: a message of magic 0 has a CRC, magic, attributes and two lengths."""
-_MIN_BATCH_BYTES = (LOG_OVERHEAD + MIN_SIZE, LOG_OVERHEAD + MIN_SIZE + 8, 61)
+_MIN_LENGTH = 14
+"""The smallest possible value of `length`. A message of magic 0 has a CRC, magic, attributes and two lengths."""
+_MIN_BATCH_BYTES = (LOG_OVERHEAD + _MIN_LENGTH, LOG_OVERHEAD + _MIN_LENGTH + 8, 61)
 """The smallest number of bytes of a batch, by magic. Magic 1 added a timestamp, magic 2 has 61 header bytes."""
 _MIN_BYTES_OF_MAGIC_2 = _MIN_BATCH_BYTES[2]
 _PIECE_BYTES = 2 * 1024 * 1024
 """A file is read in pieces of this number of bytes."""
 MIN_INT64 = -(2**63)
 MAX_INT64 = 2**63 - 1
-_offset_and_size = struct.Struct(">qi")
+_offset_and_length = struct.Struct(">qi")
 _header = struct.Struct(">qi4xB6xi")
-"""The offset, the size, the magic and, in magic 2, the difference from the first offset to the last."""
+"""The offset, the length, the magic and, in magic 2, the difference from the first offset to the last."""
 
 
 class FrameState(Enum):
@@ -53,7 +53,7 @@ class FrameState(Enum):
     INCOMPLETE = "incomplete"
     """The data ends before the end of the batch."""
     DAMAGED = "damaged"
-    """The size or the magic has an impossible value."""
+    """The field `length` or the magic has an impossible value."""
     ZEROS = "zeros"
     """All bytes up to the end are zero, because a broker has reserved the file's space but not used it yet."""
 
@@ -61,8 +61,9 @@ class FrameState(Enum):
 class Frame(NamedTuple):
     """Where one batch begins and ends, and what its header contains.
 
-    `position` is where the batch begins, and `size` is its number of bytes. `base_offset` and `last_offset` are its
-    first and last Kafka offset; in magic 0 and 1, they are both the offset in the header.
+    `position` is where the batch begins. `size` is the number of bytes of the whole batch, with the fields `offset` and
+    `length`. `base_offset` and `last_offset` are its first and last Kafka offset; in magic 0 and 1, they are both the
+    offset in the header.
 
     If the batch is not whole, `reason` says why. Then `size` is the number of bytes from `position` to the end of the
     data, and the offsets and the magic are -1.
@@ -131,9 +132,9 @@ def _check_frame(data: BytesLike, position: int, any_magic: bool) -> Frame:
         return _make_broken_frame(
             data, position, FrameState.INCOMPLETE, f"expected a batch, found only {available} bytes"
         )
-    offset, length = _offset_and_size.unpack_from(data, position)
-    if length < MIN_SIZE:
-        reason = f"expected a batch size of at least {MIN_SIZE}, found {length}"
+    offset, length = _offset_and_length.unpack_from(data, position)
+    if length < _MIN_LENGTH:
+        reason = f"expected a batch length of at least {_MIN_LENGTH}, found {length}"
         return _make_broken_frame(data, position, FrameState.DAMAGED, reason)
     size = LOG_OVERHEAD + length
     if size > available:
@@ -148,6 +149,7 @@ def _check_frame(data: BytesLike, position: int, any_magic: bool) -> Frame:
     if size < _MIN_BATCH_BYTES[magic]:
         reason = f"expected at least {_MIN_BATCH_BYTES[magic]} bytes in a batch of magic {magic}, found {size}"
         return _make_broken_frame(data, position, FrameState.DAMAGED, reason)
+    # The magic is 0 or 1 here, because `find_frame` has already found each whole batch of magic 2.
     return Frame(position, size, offset, offset, magic, FrameState.WHOLE)
 
 
@@ -168,6 +170,7 @@ def is_zeros(data: BytesLike, position: int = 0) -> bool:
 def read_frames(file: RawIOBase, position: int = 0) -> Iterator[tuple[Frame, bytes]]:
     """Yield the frames of a file as `find_frames` does, each with its bytes. The file is read in pieces.
 
+    A frame of zeros (FrameState.ZEROS) reaches to the end of the file, but its bytes can be only the first zeros.
     `position` is the current position in the file, in bytes from its start. The positions in the frames count from the
     start of the file, too. The file is not mapped into memory. If another process truncated a mapped file, the system
     would end the process that reads it.
@@ -204,7 +207,7 @@ def read_frames(file: RawIOBase, position: int = 0) -> Iterator[tuple[Frame, byt
         data = data[start:]
         bytes_to_read = _PIECE_BYTES
         if len(data) >= LOG_OVERHEAD:
-            _, length = _offset_and_size.unpack_from(data)
+            _, length = _offset_and_length.unpack_from(data)
             missing_bytes = LOG_OVERHEAD + length - len(data)
             bytes_to_read = max(bytes_to_read, missing_bytes)
 

@@ -61,7 +61,8 @@ def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, r
 
     If `first_dirty` is None or outside the log, the whole log is dirty. If `first_uncleanable` is None, the pass stops
     at the active segment or at the first open transaction, whichever comes first. A segment is cleaned as a whole or
-    not at all. So in the result, `first_uncleanable` is the base offset of the segment that contains this offset.
+    not at all. So in the result, `first_uncleanable` is the base offset of the segment that contains the
+    offset where the pass stops.
 
     Damaged bytes end the log, as in a broker's recovery. The damaged segment is then the active segment. `report` is
     called after each batch. Raises UsageError if a file cannot be read.

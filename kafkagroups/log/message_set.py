@@ -1,6 +1,6 @@
 """Messages of magic 0 (before Kafka 0.10) and magic 1 (0.10), alone or in a compressed wrapper.
 
-    offset int64 · size int32 (bytes that follow) · crc uint32 (CRC-32 of all bytes that follow)
+    offset int64 · length int32 (bytes that follow) · crc uint32 (CRC-32 of all bytes that follow)
     magic int8 · attributes int8 (bits 0-2: codec; bit 3: log append time)
     timestamp int64 (magic 1 only)
     key length int32, key · value length int32, value (-1 = null)
@@ -27,7 +27,7 @@ from kafkagroups.log.compression import MAX_BATCH_BYTES, CompressionType, compre
 from kafkagroups.log.frames import LOG_OVERHEAD, FrameState, find_frames, to_int64
 
 _header = struct.Struct(">qiIbb")
-"""The offset, the size, the CRC, the magic and the attributes of a message."""
+"""The offset, the length, the CRC, the magic and the attributes of a message."""
 _HEADER_SIZE = _header.size  # 18
 _CRC_FROM = 16
 """The CRC covers all bytes of a message from this position on."""
@@ -36,7 +36,7 @@ _length = struct.Struct(">i")
 
 
 def parse_batch(data: bytes, position: int, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Batch:
-    """Return the batch of `data`, which is one message or wrapper. `position` is where it begins in `file`."""
+    """Return the batch of `data`, which is one message or wrapper. `position` is where the batch begins in `file`."""
     offset, _, crc, magic, attributes = _header.unpack_from(data)
     batch = Batch(
         magic=magic,
@@ -123,7 +123,7 @@ def _parse_message_set(data: bytes) -> Iterator[LogRecord]:
     """Yield the inner messages of a wrapper, with the offsets and timestamps that their bytes contain."""
     for frame in find_frames(data, any_magic=True):
         if frame.state is FrameState.INCOMPLETE or frame.size < LOG_OVERHEAD:
-            return  # Kafka's reader stops at an incomplete message without an error.
+            return  # Kafka's reader stops without an error at an incomplete message, even if its bytes are zeros.
         if frame.state is not FrameState.WHOLE:
             raise InvalidLog(frame.reason)
         message = _parse_message(data[frame.position : frame.end])

@@ -8,8 +8,8 @@ The map is full when it contains `capacity` keys. A full map does not cover the 
 full map refuses each further record, even if the record's key is already in the map. So the last offset of a full map
 can be in the middle of a batch.
 
-Simpler than Kafka: the map is a dict instead of a hash table in one byte buffer. An entry takes about 170 bytes. In
-Kafka, an entry takes 24 bytes.
+Simpler than Kafka: Kafka's map is a hash table in one byte buffer, and an entry takes 24 bytes. Here, the map is a
+dict, and an entry takes about 170 bytes. Both maps contain the same offsets.
 Source: SkimpyOffsetMap.java (4.3.1); Cleaner.buildOffsetMap (4.3.1).
 """
 

@@ -4,9 +4,13 @@ A broker keeps this state in memory and in the transaction index. The state can 
 begins with a producer's first transactional batch. The transaction ends with the producer's marker, a control record of
 type COMMIT or ABORT. A producer is active if its last batch is recent (`find_active_producers`).
 
-Simpler than Kafka: sequence numbers are not checked, because followers of a partition do not check them either. A
-broker's recovery skips a control batch that the cleaner has emptied. Here, such a batch sets the epoch of its producer.
-The result is the same, because the cleaner keeps an empty control batch only if it has the producer's newest epoch.
+Two rules are different from Kafka's:
+
+- The leader of a partition checks sequence numbers. This module does not, because the batches are already in the log.
+- A running broker stores a producer's epoch when it appends a marker. This module reads the log later, when the cleaner
+  may have emptied the control batch of the marker. It also takes the epoch from an empty control batch. The epoch is
+  the same, because the cleaner keeps an empty control batch only if it has the producer's newest epoch.
+
 Source (4.3.1): ProducerStateManager.java; ProducerAppendInfo.java; ProducerStateEntry.java.
 """
 
@@ -100,9 +104,11 @@ def find_last_stable_offset(states: ProducerStates, log_end: int) -> int:
 def find_active_producers(states: ProducerStates, oldest_ms: int | None) -> dict[int, ProducerState]:
     """Return the active producers, by producer id: those whose newest batch is not older than `oldest_ms`.
 
-    `oldest_ms` is a time in ms since 1970. If `oldest_ms` is None, all producers are active. In a broker, a
-    producer with an open transaction is always active. Here, this makes no difference, because a pass of the cleaner
-    does not clean the batches of an open transaction.
+    `oldest_ms` is a time in ms since 1970. If `oldest_ms` is None, all producers are active.
+
+    In a broker, a producer with an open transaction is active, even if its newest batch is old. This function does not
+    return such a producer. The result of the cleaner, which calls this function, is the same: the cleaner needs the
+    producer only to keep its newest batch, and a pass does not clean the batches of an open transaction.
     """
     return {
         producer_id: state

@@ -60,7 +60,10 @@ VARLONG_BYTES = 10
 
 
 def parse_batch(data: bytes, position: int, file: str | None = None, max_batch_bytes: int = MAX_BATCH_BYTES) -> Batch:
-    """Return the batch of `data`, which has at least a whole header. `position` is where it begins in `file`."""
+    """Return the batch of `data`. `position` is where the batch begins in `file`.
+
+    The caller must have checked that `data` contains a whole header.
+    """
     (
         base_offset,
         _,
@@ -168,7 +171,7 @@ def _parse_record(data: bytes, start: int, batch: Batch, append_time: int | None
         sequence = (batch.base_sequence + offset_delta) & 0x7FFFFFFF  # The sequence number after 2**31 - 1 is 0.
     offset = batch.base_offset + offset_delta
     timestamp = batch.base_timestamp + timestamp_delta if append_time is None else append_time
-    # These sums rarely overflow, and a call for each record would take time.
+    # These sums rarely overflow, and to call `to_int64` for each record would take time.
     if offset > MAX_INT64 or offset < MIN_INT64 or timestamp > MAX_INT64 or timestamp < MIN_INT64:
         offset = to_int64(offset)
         timestamp = to_int64(timestamp)

@@ -2,7 +2,7 @@
 
 The docstring of cleaner.py lists the rules. A tombstone is a record without a value. The cleaner may remove the
 tombstones of a batch at the delete horizon, a time in the batch's header. A marker is the control record that ends a
-transaction. A marker is unused if earlier passes have removed the data of the transaction (cleaned_transactions.py).
+transaction. A marker is unused if the pass has read no data batch of its transaction (cleaned_transactions.py).
 The filter discards aborted data immediately, and unused markers from the delete horizon on.
 Source: Cleaner.cleanInto (4.3.1); MemoryRecords.filterTo (4.3.1).
 """
@@ -51,7 +51,7 @@ def filter_batch(batch: Batch, record_filter: RecordFilter, keeps_old_tombstones
     """Filter the next batch of the log. Return the new bytes of the batch, and its new number of records.
 
     The bytes are empty if the batch is removed. `keeps_old_tombstones` says whether the pass keeps tombstones of magic
-    0 and 1, because these formats have no delete horizon. Raises InvalidLog if Kafka's cleaner fails at this batch.
+    0 and 1, which have no delete horizon. Raises InvalidLog if Kafka's cleaner fails at this batch.
     """
     can_discard = record_filter.transactions.add_batch(batch)
     horizon_ms = batch.delete_horizon_ms
@@ -66,7 +66,7 @@ def filter_batch(batch: Batch, record_filter: RecordFilter, keeps_old_tombstones
         offset_map = record_filter.offset_map
         kept_records = [record for record in batch.records if _is_retained(record, offset_map, keeps_tombstones)]
     if not kept_records:
-        content = _empty_batch(batch) if _is_retained_empty(batch, record_filter) else b""
+        content = _encode_empty_batch(batch) if _is_retained_empty(batch, record_filter) else b""
         return content, 0
     # The first pass that keeps a tombstone or an unused marker sets the delete horizon of its batch.
     if horizon_ms is None and (can_discard or _contains_tombstone(kept_records)):
@@ -105,7 +105,7 @@ def _is_retained_empty(batch: Batch, record_filter: RecordFilter) -> bool:
     return batch.last_offset == state.last_data_offset
 
 
-def _empty_batch(batch: Batch) -> bytes:
+def _encode_empty_batch(batch: Batch) -> bytes:
     if batch.magic < 2:
         raise InvalidLog(
             f"Kafka's cleaner fails at this batch of magic {batch.magic}: the batch loses all its records, and has to "
@@ -119,7 +119,7 @@ def _empty_batch(batch: Batch) -> bytes:
 
 
 def _rewrite_batch(batch: Batch, records: Sequence[LogRecord], horizon_ms: int | None) -> bytes:
-    """Return a batch of magic 2 with the records that stay. If `horizon_ms` is None, it has no delete horizon."""
+    """Return a batch of magic 2 with the records that stay. If `horizon_ms` is None, it gets no delete horizon."""
     kept_bits = CODEC  # In magic 0, all other bits have no meaning.
     if batch.magic >= 1:
         kept_bits |= LOG_APPEND_TIME

@@ -105,7 +105,7 @@ class Log:
         self._size = size
 
     def limit_batches(self, max_batch_bytes: int) -> Log:
-        """Return this log with another limit of a decompressed batch, in bytes.
+        """Return a copy of this log with another limit of a decompressed batch, in bytes.
 
         A batch that needs more memory ends the log, as damage does. Raises UsageError if the limit is below 1.
         """

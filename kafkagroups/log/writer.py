@@ -8,8 +8,9 @@ The name of the new segment is the base offset of its first batch.
 batch, and removes the later segments.
 Source (4.3.1): LogSegment.shouldRoll; LogSegment.recover; LogLoader.java; UnifiedLog.roll.
 
-Simpler than Kafka: there are no index files and no producer snapshots, because a broker can create them from the
-segments. Segments are not rolled by time, and files are not synchronized with the disk (fsync).
+Simpler than Kafka: a broker also writes index files and producer snapshots, rolls segments by time, and synchronizes
+files with the disk (fsync). This writer does not. A broker can still load the log, because it creates the missing files
+from the segments.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class LogWriter:
 def recover(folder: str | Path) -> tuple[int, Damage | None]:
     """Cut the log in `folder` at the first damaged or incomplete batch.
 
-    Return the log's next Kafka offset, and the damage; None if the log was not damaged.
+    Return the log's next Kafka offset, and the damage. The damage is None if nothing is damaged.
     """
     log = open_log(folder)
     end_of = dict.fromkeys(log.segments, 0)  # For each segment, the position after its last whole batch.

@@ -18,7 +18,7 @@ import numpy as np
 from crc32c import crc32c
 
 from kafkagroups.log.compression import CompressionType, compress
-from kafkagroups.log.frames import LOG_OVERHEAD, SIZE_POSITION
+from kafkagroups.log.frames import LENGTH_POSITION, LOG_OVERHEAD
 from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSITION, HEADER_SIZE
 from kafkagroups.log.segment_file import segment_name
 from kafkagroups.synth.events import count_batch_records
@@ -203,8 +203,8 @@ def _compress_batches(
         body = bytes(data[start + HEADER_SIZE : end])
         if not is_uncompressed:
             body = compress(codec, body)
-            # The header field `size` counts the bytes of the batch after the fields `offset` and `size` (LOG_OVERHEAD).
-            header[SIZE_POSITION : SIZE_POSITION + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(body)).to_bytes(4, "big")
+            # The field `length` counts the bytes of the batch after the fields `offset` and `length` (LOG_OVERHEAD).
+            header[LENGTH_POSITION : LENGTH_POSITION + 4] = (HEADER_SIZE - LOG_OVERHEAD + len(body)).to_bytes(4, "big")
             header[ATTRIBUTES_POSITION + 1] |= codec  # The attributes are two bytes. The codec is in the second byte.
         out += header + body
         new_ends.append(len(out))

@@ -40,7 +40,7 @@ class ConsumerGroupMetadataValue(Message):
 
     Since 3.7. The record is written whenever the epoch increases: a member joins, leaves or changes its subscription,
     or a topic of the group changes. A tombstone deletes the group. This tombstone comes after the tombstones of the
-    members and of the target assignment. metadata_hash was added in 4.1 and replaces the records of type 4.
+    members and of the target assignment. `metadata_hash` was added in 4.1 and replaces the records of type 4.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, subscriptions or topics change")
@@ -74,7 +74,7 @@ class TopicMetadata(Message):
 class ConsumerGroupPartitionMetadataValue(Message):
     """Type 4: the partitions and racks of the subscribed topics.
 
-    Kafka 3.7 to 4.0 write the record when the topics of the group change. Since 4.1, metadata_hash in type 3 replaces
+    Kafka 3.7 to 4.0 write the record when the topics of the group change. Since 4.1, `metadata_hash` in type 3 replaces
     the record. When a group is deleted, a tombstone is written. Kafka 4.3 still writes the tombstone, even if the log
     has no other record of type 4 for the group.
     """
@@ -148,7 +148,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(Message):
     """Type 6: the group epoch that the target assignment was computed for.
 
     Since 3.7. The record is written after the type 7 records of a new assignment. When a group is deleted, a tombstone
-    is written. assignment_timestamp was added in 4.3.
+    is written. `assignment_timestamp` was added in 4.3.
     """
 
     assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
@@ -204,7 +204,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(Message):
 
     Since 3.7. The record is written whenever these partitions or the state change. A tombstone means that the member
     left. Kafka's names of the states are: 0 stable, 1 unrevoked partitions, 2 unreleased partitions, 127 unknown.
-    assignment_epochs in TopicPartitions was added in 4.3.
+    `assignment_epochs` in TopicPartitions was added in 4.3.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")

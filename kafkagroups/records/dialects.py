@@ -123,7 +123,8 @@ class Dialect:
         it refuses the record.
     rules_of
         None if this version is in `CHECKED_VERSIONS`. Otherwise, the nearest version in this list that has the same
-        rules. If the list has no such version, `rules_of` is this version: its rules come only from Kafka's source.
+        rules. If the list has no such version, `rules_of` is the version itself: its rules come only from
+        Kafka's source.
     """
 
     coordinator: Coordinator

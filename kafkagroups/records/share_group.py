@@ -63,7 +63,7 @@ class ShareGroupMetadataKey(GroupIdKey):
 class ShareGroupMetadataValue(Message):
     """Type 11: the group and its epoch.
 
-    Since 4.0. The record is written whenever the epoch increases. A tombstone deletes the group. metadata_hash was
+    Since 4.0. The record is written whenever the epoch increases. A tombstone deletes the group. `metadata_hash` was
     added in 4.1 as an untagged field. So a value that 4.0 wrote is too short for all later readers.
     """
 
@@ -81,7 +81,7 @@ class ShareGroupTargetAssignmentMetadataValue(Message):
     """Type 12: the group epoch that the target assignment was computed for.
 
     Since 4.0. The record is written with a new assignment. When a group is deleted, a tombstone is written.
-    assignment_timestamp was added in 4.3.
+    `assignment_timestamp` was added in 4.3.
     """
 
     assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
@@ -155,7 +155,7 @@ class ShareGroupStatePartitionMetadataValue(Message):
 
     The state of a partition is the group's progress in it. The share coordinator, a part of the broker, stores this
     state. Since 4.1, a record is written before and after each request to the share coordinator. When a group is
-    deleted, a tombstone is written. Kafka 4.0 declared the record without initializing_topics. Kafka 4.0 never wrote
+    deleted, a tombstone is written. Kafka 4.0 declared the record without `initializing_topics`. Kafka 4.0 never wrote
     the record, and a load by Kafka 4.0 fails at such a record.
     """
 

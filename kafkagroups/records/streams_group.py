@@ -37,8 +37,8 @@ class StreamsGroupMetadataValue(Message):
     """Type 17: the group, its epoch, and the last topology that the coordinator validated.
 
     Since 4.1. The record is written whenever the epoch increases. A tombstone deletes the group.
-    validated_topology_epoch and last_assignment_configs were added in 4.2. stored_description_topology_epoch and
-    failed_description_topology_epoch were added in 4.4. A topology epoch of -1 means that there is no such topology.
+    `validated_topology_epoch` and `last_assignment_configs` were added in 4.2. `stored_description_topology_epoch` and
+    `failed_description_topology_epoch` were added in 4.4. A topology epoch of -1 means that there is no such topology.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, topology or topics change")
@@ -109,7 +109,7 @@ class StreamsGroupTargetAssignmentMetadataValue(Message):
     """Type 20: the group epoch that the target assignment was computed for.
 
     Since 4.1. The record is written with a new assignment. When a group is deleted, a tombstone is written.
-    assignment_timestamp was added in 4.3.
+    `assignment_timestamp` was added in 4.3.
     """
 
     assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")
@@ -166,7 +166,7 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
     """Type 22: the tasks that a member has now, and its state on the way to the target assignment.
 
     Since 4.1. The record is written whenever these tasks or the state change. A tombstone means that the member left.
-    Kafka's names of the states are: 1 stable, 2 unrevoked tasks, 3 unreleased tasks. assignment_epochs in TaskIds was
+    Kafka's names of the states are: 1 stable, 2 unrevoked tasks, 3 unreleased tasks. `assignment_epochs` in TaskIds was
     added in 4.2.
     """
 
@@ -212,9 +212,9 @@ class TopicInfo(Message):
 
 @message(flexible="0+")
 class CopartitionGroup(Message):
-    """Topics that need the same number of partitions, as indices into the lists of a subtopology.
+    """Topics of a subtopology that need the same number of partitions.
 
-    The three fields contain indices into the fields of Subtopology with the same names.
+    Each field contains indices into the field of Subtopology with the same name.
     """
 
     source_topics: tuple[int, ...] = field(Array(INT16), doc="indices of source topics")

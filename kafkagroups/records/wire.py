@@ -37,7 +37,7 @@ MAX_STRING = 0x7FFF
 """The largest number of bytes in a string: the largest int16."""
 MAX_INT32 = 0x7FFFFFFF
 MAX_SHOWN_BITS = 256
-"""A message shows the digits of a number up to this size. Python refuses to print very large numbers."""
+"""An error message shows the digits of a number up to this size. Python refuses to print very large numbers."""
 MAX_ELEMENTS = 1_000_000
 """The largest number of elements in an array since Kafka 4.4."""
 UUID_BYTES = 16

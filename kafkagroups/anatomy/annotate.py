@@ -111,8 +111,8 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     Raises
     ------
     InvalidRecord
-        The coordinator cannot read the bytes, or `strict` is set and the bytes have a non-canonical encoding. In the
-        second case, the attribute `deviations` of the error contains every non-canonical encoding.
+        The coordinator cannot read the bytes. With `strict`, also if the bytes have a non-canonical encoding; then the
+        attribute `deviations` of the error contains every non-canonical encoding.
 
     Notes
     -----

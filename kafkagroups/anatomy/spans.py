@@ -168,6 +168,7 @@ def _spans_of_tags(
         yield Span(
             "", start, end, name, "uvarint, uvarint", f"tag {tag}, {size} bytes", "the tag's number and size", odd
         )
+        # As in Kafka's reader, the next tag begins after the content of a declared field, even if `size` is wrong.
         for span in content:
             yield span
             end = span.end

@@ -1,9 +1,9 @@
 """The text of Kafka's own dump tool, kafka-dump-log.sh, by version.
 
 The text is byte for byte what the tool prints on stdout with `--offsets-decoder --print-data-log --deep-iteration`. The
-text ends where the tool crashes: at a batch with an impossible size or magic (the number of the batch's format), or at
-a record without a key. Before 3.8, the tool also crashes at a record that it cannot read. Each line of the table begins
-with the first version that has a change:
+text ends where the tool crashes: at a batch with an impossible length or magic (the number of the batch's format), or
+at a record without a key. Before 3.8, the tool also crashes at a record that it cannot read. Each line of the table
+begins with the first version that has a change:
 
     0.10.2  one line for each record: "offset: 0 position: 0 … payloadsize: …"
     0.11    the same line, but the sizes of key and value come first
@@ -86,7 +86,7 @@ def _read_batches(data: bytes, segment: str, max_batch_bytes: int) -> Iterator[B
     `max_batch_bytes` is the limit of a decompressed batch.
 
     The tool does not check checksums. At an incomplete batch, the tool ends the segment without an error. Raises
-    ToolCrashed at a batch with an impossible size or magic, because the tool crashes there.
+    ToolCrashed at a batch with an impossible length or magic, because the tool crashes there.
     """
     for frame in find_frames(data):
         if frame.state is FrameState.INCOMPLETE or frame.size <= _BYTES_UP_TO_MAGIC:

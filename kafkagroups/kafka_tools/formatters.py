@@ -15,7 +15,7 @@ Kafka has two formatters: one for offset records and one for group records. Reco
 are not printed. The value of a tombstone is printed as `NULL`, or as null in JSON. The console consumer crashes at a
 record that it cannot read. Kafka prints no line break after JSON, but here each record has its own line.
 Source: OffsetsMessageFormatter and GroupMetadataMessageFormatter (tags 0.8.2.2 to 3.9.0, class files of 4.0.2 to
-4.3.1); the output of both.
+4.3.1); the output of both formatters.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ class ToolCrashed(Exception):
 
 def format_json(value: Any) -> str:
     """Return JSON as Jackson prints it: no spaces, non-ASCII characters unchanged, upper-case digits in \\u escapes."""
-    # json.dumps prints the digits in lower case. The pattern finds "\u" only after an even number of backslashes. After
-    # an odd number, the backslash of "\u" is not the start of an escape: the text itself contains a backslash.
+    # json.dumps prints the digits in lower case. `\u001f` is an escape. `\\u001f` is not: its two backslashes are one
+    # backslash of the text. So the pattern finds "\u" only after an even number of other backslashes.
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return re.sub(r"(?<!\\)((?:\\\\)*\\u)([0-9a-f]{4})", lambda match: match[1] + match[2].upper(), text)
 

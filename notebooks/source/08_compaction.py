@@ -61,12 +61,12 @@ course.compare_with_prediction(records_left, sum(batch.count for batch in kg.ope
 # copies a record if the map holds no newer offset for its key. Keys are compared as bytes; the cleaner knows nothing of groups. It does not look at values
 # either, but for one question: is there one?
 #
-# Write `survivors(records, active)`. `records` is a list of `(offset, key, value)`; the active segment begins at offset `active`. Return the list of the offsets that are there
+# Write `survivors(records, active_offset)`. `records` is a list of `(offset, key, value)`; the active segment begins at offset `active_offset`. Return the list of the offsets that are there
 # after the pass. A tombstone (its value is `None`) is kept like any newest record: this is the first pass that meets it.
 
 # %%
 # exercise: survivors
-def survivors(records, active):
+def survivors(records, active_offset):
     ...
 
 # %%
@@ -79,7 +79,7 @@ survivors = course.ensure_correct("survivors", survivors)
 # once. The same list, of what the broker's cleaner left:
 
 # %%
-mine = survivors(course.list_offset_map_records(before), active=498)
+mine = survivors(course.list_offset_map_records(before), active_offset=498)
 theirs = [offset for offset, key, value in course.list_offset_map_records(cleaned)]
 
 print(mine)

@@ -18,7 +18,7 @@ Records = list[tuple[int, Any, Any]]
 
 
 # Exercise `survivors`: which records remain after one pass? The functions return the offsets of these records.
-# `active_offset` is the offset at which the active segment begins. In the lesson, this parameter is named `active`.
+# `active_offset` is the offset at which the active segment begins.
 # `_list_survivors` is correct. The functions after it contain mistakes of learners.
 
 
@@ -90,12 +90,12 @@ def _count_from_0(pass_times: list[int], retention: int) -> int | None:
 
 
 _SURVIVORS_SOLUTION = """\
-def survivors(records, active):
+def survivors(records, active_offset):
     newest = {}                                    # the offset map
     for offset, key, value in records:
-        if offset < active:
+        if offset < active_offset:
             newest[key] = offset
-    return [offset for offset, key, value in records if offset >= active or newest[key] == offset]"""
+    return [offset for offset, key, value in records if offset >= active_offset or newest[key] == offset]"""
 
 _REMOVED_BY_SOLUTION = """\
 def removed_by(passes, retention):
@@ -112,8 +112,8 @@ EXERCISES = (
         correct=_list_survivors,
         solution=_SURVIVORS_SOLUTION,
         hints=(
-            "Use two loops. The first loop fills a dict: for each key, the offset of its newest record below `active`.",
-            "The second loop keeps each record at `active` or above, and each record whose offset is in the dict.",
+            "Use two loops. The first loop fills a dict: for each key, its newest offset below `active_offset`.",
+            "The second loop keeps each record at `active_offset` or above, and each record whose offset is in the dict.",
             "Treat a tombstone like every other record. Its value is None, but this exercise does not need the values.",
         ),
         # Each case is the records, and the offset at which the active segment begins.
@@ -127,7 +127,7 @@ EXERCISES = (
         known_mistakes={
             "the newest record of a key stays, not the oldest record": _keep_oldest_records,
             "this pass keeps a tombstone that is the newest record of its key": _remove_tombstones,
-            "the offset map contains only records below `active`": _add_active_segment_to_map,
+            "the offset map contains only records below `active_offset`": _add_active_segment_to_map,
             "the cleaner does not change the active segment: all records of this segment stay": _remove_active_segment,
             "return the offsets, not their positions in the list": _return_list_positions,
         },

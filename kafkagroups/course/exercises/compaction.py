@@ -113,7 +113,7 @@ EXERCISES = (
         solution=_SURVIVORS_SOLUTION,
         hints=(
             "Use two loops. The first loop fills a dict: for each key, its newest offset below `active_offset`.",
-            "The second loop keeps each record at `active_offset` or above, and each record whose offset is in the dict.",
+            "The second loop keeps each record at `active_offset` or above, and each record that the dict contains.",
             "Treat a tombstone like every other record. Its value is None, but this exercise does not need the values.",
         ),
         # Each case is the records, and the offset at which the active segment begins.

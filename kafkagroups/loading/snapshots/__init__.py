@@ -19,7 +19,7 @@ from pathlib import Path
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.shard import Shard
 from kafkagroups.loading.caches import create_cache
-from kafkagroups.loading.engines import choose_engine_for
+from kafkagroups.loading.engines import choose_engine_for, pause_garbage_collector
 from kafkagroups.loading.groups import Groups, collect_groups
 from kafkagroups.loading.load import add_shard
 from kafkagroups.loading.snapshots import files
@@ -135,10 +135,11 @@ class Snapshot:
         """
         directory = Path(folder)
         manifest = files.read_manifest(directory)
-        shards = {
-            partition: read_state(directory, saved, partition, manifest.dialect)
-            for partition, saved in manifest.states.items()
-        }
+        with pause_garbage_collector():
+            shards = {
+                partition: read_state(directory, saved, partition, manifest.dialect)
+                for partition, saved in manifest.states.items()
+            }
         return cls(manifest.dialect, shards)
 
 

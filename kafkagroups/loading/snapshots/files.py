@@ -81,14 +81,18 @@ def state_file_name(partition: int | None, save_number: int, unique_part: str = 
 def prepare_folder(folder: Path) -> int:
     """Create the folder if it does not exist, and return the number of the next save.
 
-    Raise UsageError if the folder is not empty and has no snapshot.
+    Raise UsageError if the folder cannot be used, or if it is not empty and has no snapshot.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    if has_snapshot(folder):
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        names = [entry.name for entry in folder.iterdir()]
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}") from None
+    if _MANIFEST in names:
         return read_manifest(folder).save_number + 1
     # If the first save crashed, the folder can contain these files and state files, but no snapshot.json.
     own_names = (CHECKPOINT, f"{_MANIFEST}.new")
-    if any(not entry.name.endswith(".state") and entry.name not in own_names for entry in folder.iterdir()):
+    if any(not name.endswith(".state") and name not in own_names for name in names):
         raise UsageError(f"{folder}: expected an empty folder or one with a snapshot")
     return 1
 

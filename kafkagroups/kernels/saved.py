@@ -122,7 +122,6 @@ def _make_fold_arrays(loaded: LoadedPartition, saved_arrays: Mapping[str, Array]
     counts[layout.FREE_NODE] = -1
     counts[layout.UNUSED_BYTES] = len(arena) - (ends - starts).sum()
     numbers = (loaded.batches, loaded.records, loaded.next_offset if loaded.batches else 0)
-    _expect(all(abs(number) <= layout.MAX_INT64 for number in numbers), "the counts and the next offset to be int64")
     counts[[layout.BATCHES, layout.RECORDS, layout.NEXT_OFFSET]] = numbers
     # The count MARKERS begins at 0 again, so no entry may have the number of a later marker.
     saved_arrays["extras"][:, layout.LAST_MARKER] = 0

@@ -15,7 +15,9 @@ from kafkagroups.loading import snapshots
 from kafkagroups.loading.engines import choose_engine
 from kafkagroups.loading.load import load_logs
 from kafkagroups.loading.snapshots.states import advance_shard
+from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.frames import find_frames
+from kafkagroups.log.record_batch import encode_batch
 from kafkagroups.log.segments import log_of_buffers
 from kafkagroups.records.dialects import dialect
 from tests.captured import captured
@@ -176,6 +178,22 @@ def test_errors_after_a_resume_have_the_position_in_the_file(position, change, e
     (problem,) = snapshots.Snapshot.read(tmp_path / "state").advance(topic).groups(str(topic)).problems
     assert f"{first:020}.log" in problem and f"byte {frames[5].position - frames[2].position}: " in problem
     assert [problem] == kg.load(topic, "classic").problems
+
+
+@pytest.mark.parametrize("base", [0, -1, -(1 << 63), (1 << 63) - 2, (1 << 63) - 1])
+@pytest.mark.parametrize("delta", [0, -(1 << 31), (1 << 31) - 1])
+@pytest.mark.parametrize("count", [1, -(1 << 31), (1 << 31) - 1])
+def test_extreme_numbers_are_saved(base, delta, count, tmp_path):
+    """Offsets and counts that no broker writes are in a snapshot as the load has read them."""
+    batch = bytearray(encode_batch([LogRecord(0, 1, b"\0\1", b"")], base_offset=0))
+    batch[:8] = base.to_bytes(8, "big", signed=True)
+    batch[23:27] = delta.to_bytes(4, "big", signed=True)
+    batch[57:61] = count.to_bytes(4, "big", signed=True)
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    (tmp_path / "09223372036854775807.log").write_bytes(batch)
+    taken = snapshots.take_snapshot(tmp_path, engine="python")
+    taken.save(tmp_path / "state")
+    assert shape(snapshots.Snapshot.read(tmp_path / "state").groups()) == shape(taken.groups())
 
 
 def test_what_lies_on_disk(tmp_path):

@@ -28,8 +28,8 @@ from kafkagroups.loading.snapshots.json_checks import (
     number_from,
     parse_json,
     read_count,
+    read_int64,
     read_object,
-    read_offset,
     read_text,
     write_json,
 )
@@ -163,11 +163,8 @@ def _read_partitions(value: Any) -> dict[int | None, SavedState]:
 
 
 def _read_partition(text: str) -> int | None:
-    """Return the partition number for a key of `partitions` in `snapshot.json`; None for the key "null".
-
-    The number comes from the name of a folder, so it can have many digits.
-    """
-    if not re.fullmatch("null|0|[1-9][0-9]{0,254}", text):
+    """Return the partition number for a key of `partitions` in `snapshot.json`; None for the key "null"."""
+    if not re.fullmatch("null|0|[1-9][0-9]{0,9}", text):
         raise InvalidLog(f"expected a partition, found {describe(text)}")
     return None if text == "null" else int(text)
 
@@ -181,7 +178,7 @@ def _read_state_name(value: Any) -> str:
 _read_checksum = number_from(0, (1 << 32) - 1)
 _STATE: Schema = {
     "file": _read_state_name,
-    "next_offset": read_offset,
+    "next_offset": read_int64,
     "size": read_count,
     "checksum": _read_checksum,
 }

@@ -130,8 +130,6 @@ read_int8 = number_from(-(1 << 7), (1 << 7) - 1)
 read_int32 = number_from(-(1 << 31), (1 << 31) - 1)
 read_int64 = number_from(-(1 << 63), (1 << 63) - 1)
 read_count = number_from(0, (1 << 63) - 1)
-read_offset = number_from(-(1 << 63), 10**20 - 1)
-"""A reader of the Kafka offset where a log starts or ends. It can be the 20 digits in a file's name."""
 
 
 def read_text(value: Any) -> str:

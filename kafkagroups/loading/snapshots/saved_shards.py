@@ -31,7 +31,6 @@ from kafkagroups.loading.snapshots.json_checks import (
     read_int32,
     read_int64,
     read_object,
-    read_offset,
     read_text,
 )
 from kafkagroups.loading.snapshots.saved_groups import group_to_json, read_group
@@ -39,13 +38,13 @@ from kafkagroups.log.segments import Damage
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.text import uuid_bytes, uuid_text
 
-_DAMAGE: Schema = {"file": read_text, "position": read_count, "offset": read_offset, "reason": read_text}
+_DAMAGE: Schema = {"file": read_text, "position": read_count, "offset": read_int64, "reason": read_text}
 _LOADED: Schema = {
     "segments": read_count,
     "batches": read_count,
     "records": read_int64,
-    "start_offset": read_offset,
-    "next_offset": read_offset,
+    "start_offset": read_int64,
+    "next_offset": read_int64,
     "damage": optional(lambda value: Damage(**read_object(value, _DAMAGE))),
 }
 
@@ -81,7 +80,7 @@ def read_shard(content: Any, partition: int | None, dialect: Dialect, *, has_arr
         "simple_groups": list_of(read_text),
         "groups": list_of(lambda value: read_group(value, partition, dialect)),
         "removed_groups": list_of(read_text),
-        "offsets": exactly(None) if has_arrays else _read_offsets,
+        "offsets": exactly(None) if has_arrays else _read_int64s,
     }
     fields = read_object(content, schema)
     shard_class = ClassicShard if dialect.coordinator == "classic" else NewShard
@@ -151,7 +150,7 @@ def _groups_to_json(groups: dict[str, PartitionOffsets]) -> dict[str, list[list[
     }
 
 
-def _read_offsets(value: Any) -> Offsets:
+def _read_int64s(value: Any) -> Offsets:
     """Return the offsets of a shard that the readable engine made."""
     fields = read_object(value, {"committed": map_of(_read_rows), "pending": list_of(_read_producer)})
     offsets = Offsets()

@@ -16,8 +16,9 @@ from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import progress_bar
 from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import UsageError
-from kafkagroups.live.client import MECHANISMS, PROTOCOLS, Security
 from kafkagroups.live.pull import PullResult, pull
+from kafkagroups.live.security import MECHANISMS, PROTOCOLS, Security
+from kafkagroups.live.waits import MAX_WAIT_SECONDS
 
 NAME = "pull"
 HELP = "copy __consumer_offsets of a running cluster into segment files, byte for byte, with control batches"
@@ -42,6 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--partitions", type=parse_numbers, metavar="LIST", help="only these partitions, such as 0,3,7-9 (default: all)"
+    )
+    parser.add_argument(
+        "--max-wait",
+        type=options.parse_number,
+        metavar="SECONDS",
+        default=MAX_WAIT_SECONDS,
+        help="the limit of all waits together, for brokers that are silent, slow or ask the client to wait "
+        f"(default: {MAX_WAIT_SECONDS})",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     security = parser.add_argument_group("security options, with the names of Kafka's clients")
@@ -86,7 +95,15 @@ def run(args: argparse.Namespace) -> int:
     )
     with progress_bar("offsets", min_total=0) as report:
         progress = partial(report, "pulling") if report else None
-        pulled = pull(args.bootstrap, args.out, partitions=args.partitions, security=security, progress=progress)
+        pulled = pull(
+            args.bootstrap,
+            args.out,
+            partitions=args.partitions,
+            security=security,
+            progress=progress,
+            max_wait=args.max_wait,
+            on_wait=options.print_error,
+        )
     if args.json:
         print(json.dumps({"partitions": {str(number): asdict(part) for number, part in pulled.partitions.items()}}))
     else:

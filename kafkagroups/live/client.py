@@ -14,18 +14,16 @@ Brokers before 0.11 are not supported, because they create a missing topic when 
 
 from __future__ import annotations
 
-import re
-import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafkagroups.errors import UsageError
+from kafkagroups.live.security import Security, build_config
+from kafkagroups.live.waits import Waits
 
 TOPIC = "__consumer_offsets"
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
-PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 INSTALL_KAFKA_PYTHON = "pull needs the Python package kafka-python: run `pip install '.[live]'` in the project's folder"
 CONNECT_SECONDS = 10.0
 """How long to wait for a connection."""
@@ -33,46 +31,8 @@ UNKNOWN_TOPIC_OR_PARTITION = 3
 """Kafka's error code for a topic that does not exist."""
 NO_LEADER = -1
 """Kafka's broker id for the leader of a partition that has no leader."""
-MAX_RESPONSE_BYTES = 512 * 1024 * 1024
-"""The largest response that is accepted. A broker sends the first batch of a response as a whole, even if the request
-asks for fewer bytes. So this limit must be above the size of every batch."""
 RETRY_DELAYS = (0.1, 0.5, 1.0, 2.0, 4.0)
 """How long to wait before each new attempt, in seconds, if a leader moves or its broker is down."""
-
-
-@dataclass(frozen=True, slots=True)
-class Security:
-    """The security settings of a connection.
-
-    Attributes
-    ----------
-    protocol, mechanism
-        Kafka's settings security.protocol and sasl.mechanism. `mechanism` is None without SASL.
-    user, password
-        The user and the password for SASL.
-    service
-        The Kerberos service name of the brokers, for the mechanism GSSAPI.
-    cafile
-        The path of a PEM file with the brokers' certificate authorities. None means the authorities of the system.
-    certfile, keyfile
-        The paths of PEM files with the client's certificate and private key. If `keyfile` is None, the key is in
-        `certfile`. If both are None, the client has no certificate.
-    key_password
-        The password of the client's private key. None means that the key is not encrypted.
-    check_hostname
-        Whether the host name in a broker's certificate must be the name of the broker.
-    """
-
-    protocol: str = "PLAINTEXT"
-    mechanism: str | None = None
-    user: str | None = None
-    password: str | None = field(default=None, repr=False)
-    service: str = "kafka"
-    cafile: str | None = None
-    certfile: str | None = None
-    keyfile: str | None = None
-    key_password: str | None = field(default=None, repr=False)
-    check_hostname: bool = True
 
 
 @dataclass
@@ -80,13 +40,15 @@ class Cluster:
     """A cluster, and the leader of each partition of the offsets topic.
 
     `net` is kafka-python's event loop, and `manager` is kafka-python's connection manager. `bootstrap` contains the
-    brokers that the user named. `leaders` maps each partition to the broker id of its leader, or to NO_LEADER.
+    brokers that the user named. `leaders` maps each partition to the broker id of its leader, or to NO_LEADER. `waits`
+    limits the time of all waits.
     """
 
     net: Any
     manager: Any
     bootstrap: list[Any]
     leaders: dict[int, int] = field(default_factory=dict)
+    waits: Waits = field(default_factory=Waits)
 
 
 @contextmanager
@@ -101,7 +63,7 @@ def connect(bootstrap: str, security: Security) -> Iterator[Cluster]:
         from kafka.net.selector import NetworkSelector
     except ImportError:
         raise UsageError(INSTALL_KAFKA_PYTHON) from None
-    config = _build_config(bootstrap, security)
+    config = build_config(bootstrap, security)
     net = NetworkSelector(**config)
     manager = KafkaConnectionManager(net, **config)
     try:
@@ -109,58 +71,6 @@ def connect(bootstrap: str, security: Security) -> Iterator[Cluster]:
     finally:
         manager.close()
         net.close()
-
-
-def _build_config(bootstrap: str, security: Security) -> dict[str, Any]:
-    """Return kafka-python's settings. Raises UsageError if a setting is wrong or missing."""
-    servers = bootstrap.split(",")
-    for server in servers:
-        host, _, port = server.rpartition(":")
-        is_port = re.fullmatch("[0-9]{1,5}", port) and 0 < int(port) < 65536
-        if not host or not is_port:
-            raise UsageError(f"bootstrap: expected HOST:PORT of a broker, found {server!r}")
-    uses_sasl = security.protocol.startswith("SASL")
-    uses_tls = security.protocol.endswith("SSL")
-    lacks_mechanism = uses_sasl and security.mechanism not in MECHANISMS
-    if security.protocol not in PROTOCOLS or lacks_mechanism:
-        raise UsageError(
-            f"security protocol: expected one of {', '.join(PROTOCOLS)}; "
-            f"SASL needs a mechanism: {', '.join(MECHANISMS)}"
-        )
-    if not uses_sasl and (security.mechanism or security.user):
-        raise UsageError(f"a SASL mechanism and a user need SASL_SSL or SASL_PLAINTEXT, not {security.protocol}")
-    needs_password = uses_sasl and security.mechanism != "GSSAPI"
-    if needs_password and (security.user is None or security.password is None):
-        raise UsageError(f"the SASL mechanism {security.mechanism} needs a user and a password")
-    has_certificates = security.cafile or security.certfile or security.keyfile
-    if has_certificates and not uses_tls:
-        raise UsageError(f"certificates need SSL or SASL_SSL, not {security.protocol}")
-    return {
-        "bootstrap_servers": servers,
-        "client_id": "kafkagroups",
-        "receive_message_max_bytes": MAX_RESPONSE_BYTES,
-        "security_protocol": security.protocol,
-        "ssl_context": _load_certificates(security) if uses_tls else None,
-        "sasl_mechanism": security.mechanism,
-        "sasl_plain_username": security.user,
-        "sasl_plain_password": security.password,
-        "sasl_kerberos_service_name": security.service,
-    }
-
-
-def _load_certificates(security: Security) -> ssl.SSLContext:
-    """Return a TLS context with the certificates. Raises UsageError if a file cannot be read."""
-    file = security.cafile
-    try:
-        context = ssl.create_default_context(cafile=file)
-        context.check_hostname = security.check_hostname
-        if security.certfile or security.keyfile:
-            file = security.certfile or security.keyfile or ""
-            # If no password is passed, OpenSSL asks for one in the terminal. So pass at least an empty one.
-            context.load_cert_chain(file, security.keyfile, security.key_password or "")
-    except OSError as error:  # ssl.SSLError is an OSError too.
-        raise UsageError(f"{file}: not a usable PEM file: {error.strerror or error}") from None
-    return context
 
 
 def _send(cluster: Cluster, node: int | str, request: Any) -> Any:
@@ -181,17 +91,25 @@ def _send(cluster: Cluster, node: int | str, request: Any) -> Any:
         await connection
         return await connection.send_request(request)
 
-    try:
-        response = cluster.net.run(connect_and_send)
-    except NodeNotReadyError:
-        raise
-    except Exception as error:  # Not only KafkaError: kafka-python lets other errors pass, such as ImportError.
-        broker = cluster.manager.cluster.broker_metadata(node)
-        address = f"{broker.host}:{broker.port}" if broker else f"broker {node}"
-        reason = _explain_refusal(cluster, connection) if _is_refused(connection) else describe_error(error)
-        raise KafkaConnectionError(f"{address}: {reason}") from None
-    if response.throttle_time_ms:  # The broker asks the client to wait, because a quota is exceeded.
-        cluster.net.run(cluster.net.sleep, response.throttle_time_ms / 1000)
+    broker = cluster.manager.cluster.broker_metadata(node)
+    address = f"{broker.host}:{broker.port}" if broker else f"broker {node}"
+    future = cluster.net.call_soon_with_future(connect_and_send)
+    if not cluster.waits.wait_for(cluster.net, future, f"{address} to answer a {request.name}"):
+        error = KafkaConnectionError(f"{address}: no answer to a {request.name}")
+        if connection is not None:
+            connection.close(error)  # Otherwise, a late response would be taken for that of the next request.
+        raise error
+    # Not every exception is a KafkaError: kafka-python lets other errors pass, such as ImportError.
+    if isinstance(future.exception, NodeNotReadyError):
+        raise future.exception
+    if future.exception is not None:
+        is_refused = _is_refused(connection)
+        reason = _explain_refusal(cluster, connection) if is_refused else describe_error(future.exception)
+        raise KafkaConnectionError(f"{address}: {reason}")
+    response = future.value
+    if response.throttle_time_ms > 0:
+        reason = f"{address} asks this client to wait, because a quota is exceeded"
+        cluster.waits.sleep(cluster.net, response.throttle_time_ms / 1000, reason)
     return response
 
 
@@ -224,23 +142,43 @@ def refresh_leaders(cluster: Cluster) -> None:
     topic = MetadataRequest.MetadataRequestTopic(name=TOPIC)
     failures = []
     for broker in [*cluster.manager.cluster.brokers(), *cluster.bootstrap]:
+        if cluster.waits.are_over:
+            break
         # Before version 4, a Metadata request has no field allow_auto_topic_creation, and the broker would create the
         # topic.
         request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False, min_version=4, max_version=9)
         try:
-            response = _send(cluster, broker.node_id, request)
+            metadata = _read_metadata(cluster, _send(cluster, broker.node_id, request))
         except KafkaError as error:
             failures.append(describe_error(error))
             continue
-        cluster.manager.cluster.update_metadata(response)
-        (metadata,) = response.topics
         if metadata.error_code == UNKNOWN_TOPIC_OR_PARTITION:
             raise UsageError(f"the cluster has no topic {TOPIC}: no group has ever committed an offset")
         if metadata.error_code:
             raise UsageError(f"{TOPIC}: {describe_error(for_code(metadata.error_code)())}")
         cluster.leaders = {partition.partition_index: partition.leader_id for partition in metadata.partitions}
         return
-    raise UsageError(f"no broker responds: {'; '.join(failures)}")
+    raise UsageError(f"no broker responds: {'; '.join(failures)}{cluster.waits.explain_end()}")
+
+
+def _read_metadata(cluster: Cluster, response: Any) -> Any:
+    """Return the part of a Metadata response about the offsets topic, and let kafka-python learn the brokers.
+
+    Raises KafkaConnectionError if a broker of Kafka cannot have sent this response.
+    """
+    from kafka.errors import KafkaConnectionError
+
+    topics = response.topics or []
+    if [topic.name for topic in topics] != [TOPIC]:
+        raise KafkaConnectionError(f"expected metadata of the topic {TOPIC}, found {len(topics)} topics")
+    numbers = [partition.partition_index for partition in topics[0].partitions]
+    if len(set(numbers)) < len(numbers) or min(numbers, default=0) < 0:
+        raise KafkaConnectionError("expected metadata of each partition, found a partition twice or a negative number")
+    try:
+        cluster.manager.cluster.update_metadata(response)
+    except Exception as error:  # kafka-python trusts the brokers of the response.
+        raise KafkaConnectionError(f"the metadata cannot be read: {describe_error(error)}") from None
+    return topics[0]
 
 
 def ask_leaders(
@@ -251,13 +189,22 @@ def ask_leaders(
     `build_request` is called with the partitions of one leader, and returns the request for this leader. If an error
     can be temporary, the request is sent again after a wait. Raises UsageError if the user has no permission.
     """
-    from kafka.errors import AuthorizationError, KafkaError, LeaderNotAvailableError, NodeNotReadyError, for_code
+    from kafka.errors import (
+        AuthorizationError,
+        KafkaConnectionError,
+        KafkaError,
+        LeaderNotAvailableError,
+        NodeNotReadyError,
+        for_code,
+    )
 
     responses: dict[int, Any] = {}
     errors: dict[int, Any] = {}
     pending = set(partitions)
     for delay in (*RETRY_DELAYS, None):  # After the last attempt, there is no delay.
         for leader, requested in _group_by_leader(cluster, pending).items():
+            if cluster.waits.are_over:
+                break
             try:
                 if leader == NO_LEADER:
                     raise LeaderNotAvailableError()
@@ -268,6 +215,8 @@ def ask_leaders(
                 errors |= dict.fromkeys(requested, error)
                 continue
             for result in _partition_results(response):
+                if result.partition_index not in requested:
+                    continue
                 partition_error = for_code(result.error_code)()
                 if isinstance(partition_error, AuthorizationError):
                     raise UsageError(f"{TOPIC}: {describe_error(partition_error)}")
@@ -277,13 +226,15 @@ def ask_leaders(
                     responses[result.partition_index] = result
         failed = pending - set(responses)
         pending = {partition for partition in failed if partition not in errors or errors[partition].retriable}
-        if not pending or delay is None:
+        if not pending or delay is None or cluster.waits.are_over:
             break
-        cluster.net.run(cluster.net.sleep, delay)
+        reason = f"partition {min(pending)} has no leader that answers"
+        cluster.waits.sleep(cluster.net, delay, reason)
         with suppress(UsageError):  # If this fails, the next attempt uses the earlier leaders.
             refresh_leaders(cluster)
     failed = set(partitions) - set(responses)
-    return responses, {partition: errors.get(partition, LeaderNotAvailableError()) for partition in failed}
+    default_error = KafkaConnectionError("no time is left") if cluster.waits.are_over else LeaderNotAvailableError()
+    return responses, {partition: errors.get(partition, default_error) for partition in failed}
 
 
 def _group_by_leader(cluster: Cluster, partitions: set[int]) -> dict[int, list[int]]:
@@ -298,8 +249,10 @@ def _group_by_leader(cluster: Cluster, partitions: set[int]) -> dict[int, list[i
 def _partition_results(response: Any) -> Iterator[Any]:
     """Yield the part of each partition in a response."""
     # In a Fetch response, the list of topics is called `responses`. In a ListOffsets response, it is called `topics`.
-    for topic in getattr(response, "responses", None) or response.topics:
-        yield from topic.partitions
+    is_fetch = response.name == "FetchResponse"
+    for topic in (response.responses if is_fetch else response.topics) or ():
+        if (topic.topic if is_fetch else topic.name) == TOPIC:
+            yield from topic.partitions
 
 
 def describe_error(error: Any) -> str:

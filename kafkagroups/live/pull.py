@@ -27,7 +27,6 @@ receive a Metadata request.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,11 +34,14 @@ from pathlib import Path
 from typing import Any
 
 from kafkagroups.errors import UsageError
-from kafkagroups.live.client import TOPIC, Cluster, Security, ask_leaders, connect, describe_error, refresh_leaders
+from kafkagroups.live.client import TOPIC, Cluster, ask_leaders, connect, describe_error, refresh_leaders
+from kafkagroups.live.security import Security
+from kafkagroups.live.segments import SegmentWriter
+from kafkagroups.live.waits import MAX_WAIT_SECONDS, Waits, ignore_report
 from kafkagroups.log.batch import Batch
 from kafkagroups.log.batches import parse_batch
 from kafkagroups.log.frames import FrameState, find_frames
-from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, SEGMENT_BYTES, segment_name
+from kafkagroups.log.segment_file import SEGMENT_BYTES
 from kafkagroups.log.writer import create_folder
 
 FETCH_BYTES = 8 * 1024 * 1024
@@ -87,6 +89,8 @@ def pull(
     security: Security | None = None,
     segment_bytes: int = SEGMENT_BYTES,
     progress: Progress | None = None,
+    max_wait: float = MAX_WAIT_SECONDS,
+    on_wait: Callable[[str], None] = ignore_report,
 ) -> PullResult:
     """Pull the partitions of a running cluster into files `out`/__consumer_offsets-N/<base offset>.log.
 
@@ -106,6 +110,11 @@ def pull(
         The largest size of a segment in bytes. A segment is larger only if it contains a single, larger batch.
     progress
         Called with the number of offsets that were pulled, and the number of all offsets.
+    max_wait
+        The limit of all waits together, in seconds: for connections, responses, quotas and new leaders. A response that
+        brings new batches is not a wait.
+    on_wait
+        Called with a message that says what the pull waits for, if a wait is longer than about two seconds.
 
     Returns
     -------
@@ -116,10 +125,13 @@ def pull(
     ------
     UsageError
         kafka-python is not installed, no broker responds, the topic or a partition does not exist, the user has no
-        permission, or the folder is not empty.
+        permission, the folder is not empty, or `max_wait` is not above 0.
     """
+    if not max_wait > 0:
+        raise UsageError(f"max_wait: expected more than 0 seconds, found {max_wait}")
     folder = Path(out)
     with connect(bootstrap, security or Security()) as cluster:
+        cluster.waits = Waits(max_wait, on_wait)
         create_folder(folder)
         refresh_leaders(cluster)
         existing = cluster.leaders
@@ -127,30 +139,48 @@ def pull(
         missing = [number for number in requested if number not in existing]
         if missing:
             raise UsageError(f"{TOPIC} has the partitions 0 to {len(existing) - 1}, not {', '.join(map(str, missing))}")
-        starts, start_errors = ask_leaders(cluster, requested, partial(_build_list_offsets, EARLIEST))
-        ends, end_errors = ask_leaders(cluster, list(starts), partial(_build_list_offsets, LATEST))
-        errors = sorted({**start_errors, **end_errors}.items())
-        result = PullResult(problems=[f"{TOPIC}-{number}: {describe_error(error)}" for number, error in errors])
-        total_offsets = sum(end.offset - starts[number].offset for number, end in ends.items())
+        ranges, errors = _ask_for_offsets(cluster, requested)
+        problems = [
+            f"{TOPIC}-{number}: {error}{cluster.waits.explain_end()}" for number, error in sorted(errors.items())
+        ]
+        result = PullResult(problems=problems)
+        total_offsets = sum(end - start for start, end in ranges.values())
         finished_offsets = 0  # The offsets of the partitions before the current partition.
-        for number, end in sorted(ends.items()):
-            pulled = PulledPartition(starts[number].offset, starts[number].offset)
+        for number, (start, end) in sorted(ranges.items()):
+            pulled = PulledPartition(start, start)
             result.partitions[number] = pulled
             try:
-                writer = _SegmentWriter(folder / f"{TOPIC}-{number}", pulled.first, segment_bytes)
-                for _ in _pull_partition(cluster, number, pulled, end.offset, writer):
+                writer = SegmentWriter(folder / f"{TOPIC}-{number}", pulled.first, segment_bytes)
+                for _ in _pull_partition(cluster, number, pulled, end, writer):
                     if progress:
                         progress(finished_offsets + pulled.next - pulled.first, total_offsets)
             except _PullStopped as reason:
                 result.problems.append(
-                    f"{TOPIC}-{number}: pulled up to offset {pulled.next}, not {end.offset}: {reason}"
+                    f"{TOPIC}-{number}: pulled up to offset {pulled.next}, not {end}: {reason}"
+                    f"{cluster.waits.explain_end()}"
                 )
-            finished_offsets += end.offset - pulled.first
+            finished_offsets += end - start
         return result
 
 
 class _PullStopped(Exception):
     """Raised if a partition cannot be pulled to its end. The message is the reason."""
+
+
+def _ask_for_offsets(cluster: Cluster, partitions: list[int]) -> tuple[dict[int, tuple[int, int]], dict[int, str]]:
+    """Return two dicts by partition: the log start offset with the high watermark, and the errors as text."""
+    starts, start_errors = ask_leaders(cluster, partitions, partial(_build_list_offsets, EARLIEST))
+    ends, end_errors = ask_leaders(cluster, list(starts), partial(_build_list_offsets, LATEST))
+    errors = {number: describe_error(error) for number, error in (start_errors | end_errors).items()}
+    ranges = {}
+    for number in ends:
+        start = starts[number].offset
+        end = ends[number].offset
+        if 0 <= start <= end:
+            ranges[number] = (start, end)
+        else:
+            errors[number] = f"the leader answers that the log begins at offset {start} and ends at offset {end}"
+    return ranges, errors
 
 
 def _build_list_offsets(timestamp: int, partitions: list[int]) -> Any:
@@ -199,7 +229,7 @@ def _build_fetch(offset: int, partitions: list[int]) -> Any:
 
 
 def _pull_partition(
-    cluster: Cluster, number: int, pulled: PulledPartition, end_offset: int, writer: _SegmentWriter
+    cluster: Cluster, number: int, pulled: PulledPartition, end_offset: int, writer: SegmentWriter
 ) -> Iterator[None]:
     """Pull partition `number` from offset `pulled.next` up to, not including, `end_offset`. Yield after each response.
 
@@ -211,10 +241,11 @@ def _pull_partition(
             raise _PullStopped(describe_error(errors[number]))
         response = responses[number]
         data = bytes(response.records or b"")
-        batches = list(_select_batches(data, pulled.next, end_offset))
+        batches = list(_select_batches(data, pulled, end_offset))
         writer.append(batches, data)
         if batches:
             pulled.next = batches[-1].next_offset
+            cluster.waits.forgive_last_response()
         elif response.high_watermark < end_offset:
             raise _PullStopped(
                 f"the leader's log ended at offset {end_offset}, and now ends at {response.high_watermark}"
@@ -225,72 +256,33 @@ def _pull_partition(
         yield
 
 
-def _select_batches(data: bytes, first_offset: int, end_offset: int) -> Iterator[Batch]:
+def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> Iterator[Batch]:
     """Yield the whole batches of a response.
 
-    Leave out batches that end below `first_offset`, and batches that begin at `end_offset` or above. Raises
-    _PullStopped if the response does not begin with a whole batch.
+    Leave out batches that end below the next offset to pull, and batches that begin at `end_offset` or above. Raises
+    _PullStopped if the response begins with bytes that are not a whole batch, or with a batch at another offset.
     """
+    next_offset = pulled.next
+    # The log can start in the middle of its first batch. Every other batch begins after the batch before it.
+    min_base_offset = next_offset if pulled.bytes else 0
+    has_batch = False
+    reason = "found only earlier batches"
     for frame in find_frames(data):  # A frame is the position and the size of a batch.
         if frame.state is not FrameState.WHOLE:
-            if frame.position > 0:
-                return
-            raise _PullStopped(frame.reason)
+            reason = frame.reason
+            break
         batch = parse_batch(frame, data[frame.position : frame.end])
         if batch.base_offset >= end_offset:
             return
-        if batch.last_offset >= first_offset:
-            yield batch
-
-
-class _SegmentWriter:
-    """Writes the segments of one partition. Even after an error, the segments contain only whole batches."""
-
-    def __init__(self, folder: Path, start_offset: int, segment_bytes: int) -> None:
-        self.folder = folder
-        self.segment_bytes = segment_bytes
-        self.bytes = 0
-        """The number of bytes in all segments together."""
-        self._base_offset = start_offset
-        self._size = 0
-        """The number of bytes in the current segment."""
-        folder.mkdir()
-        self._path = folder / segment_name(start_offset)
-        self._path.touch()
-
-    def append(self, batches: list[Batch], data: bytes) -> None:
-        """Append batches to the current segment and to new segments. A batch's position is its position in `data`."""
-        while batches:
-            batches = self._append_to_segment(batches, data)
-
-    def _append_to_segment(self, batches: list[Batch], data: bytes) -> list[Batch]:
-        """Append the batches that fit into the current segment. Return the other batches, which need a new segment."""
-        first = batches[0]
-        count = 0
-        size = self._size
-        if not self.bytes and first.base_offset < self._base_offset:
-            # The first records of this batch were deleted, so the log start offset is in the middle of the batch.
-            self._path = self._path.rename(self.folder / segment_name(first.base_offset))
-            self._base_offset = first.base_offset
-        for batch in batches:
-            is_full = size + batch.size > self.segment_bytes
-            is_too_far = batch.last_offset - self._base_offset > MAX_RELATIVE_OFFSET
-            if (is_full or is_too_far) and size > 0:
-                break
-            size += batch.size
-            count += 1
-        content = b"".join(data[batch.position : batch.position + batch.size] for batch in batches[:count])
-        try:
-            with open(self._path, "ab") as file:
-                file.write(content)
-        except BaseException:
-            # A part of the content may have been written.
-            os.truncate(self._path, self._size)
-            raise
-        self.bytes += len(content)
-        self._size = size
-        if count < len(batches):
-            self._base_offset = batches[count].base_offset
-            self._size = 0
-            self._path = self.folder / segment_name(self._base_offset)
-        return batches[count:]
+        if batch.last_offset < next_offset:
+            continue
+        if not min_base_offset <= batch.base_offset <= batch.last_offset:
+            reason = f"found a batch with the offsets {batch.base_offset} to {batch.last_offset}"
+            break
+        yield batch
+        has_batch = True
+        next_offset = batch.last_offset + 1
+        min_base_offset = next_offset
+    # After a batch, the rest of the response is requested again.
+    if data and not has_batch:
+        raise _PullStopped(f"expected a batch from offset {next_offset} on: {reason}")

@@ -40,17 +40,19 @@ class Scripted:
         if request.name == "MetadataRequest":
             leader = self.leaders.pop(0) if len(self.leaders) > 1 else self.leaders[0]
             partition = SimpleNamespace(partition_index=0, leader_id=leader)
-            return SimpleNamespace(topics=[SimpleNamespace(error_code=0, partitions=[partition])])
+            topic = SimpleNamespace(name=client.TOPIC, error_code=0, partitions=[partition])
+            return SimpleNamespace(name="MetadataResponse", topics=[topic])
         if request.name == "ListOffsetsRequest":
             earliest = request.topics[0].partitions[0].timestamp == -2
-            return self.answer(0, offset=self.start if earliest else END)
+            return self.answer("ListOffsetsResponse", 0, offset=self.start if earliest else END)
         self.asked.append((node, request.topics[0].partitions[0].fetch_offset))
         code, records, high_watermark = self.fetched.pop(0) if len(self.fetched) > 1 else self.fetched[0]
-        return self.answer(code, records=records, high_watermark=high_watermark)
+        return self.answer("FetchResponse", code, records=records, high_watermark=high_watermark)
 
-    def answer(self, code, **fields):
+    def answer(self, name, code, **fields):
         partition = SimpleNamespace(partition_index=0, error_code=code, **fields)
-        return SimpleNamespace(topics=[SimpleNamespace(partitions=[partition])])
+        topics = [SimpleNamespace(name=client.TOPIC, topic=client.TOPIC, partitions=[partition])]
+        return SimpleNamespace(name=name, topics=topics, responses=topics)
 
     def run(self, sleep, seconds):
         self.waits += 1

@@ -82,6 +82,7 @@ def test_a_load_finds_the_numbers_in_the_summary(records, partitions, groups, to
             agrees(folder, written, partitions)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(1, 600),

@@ -43,6 +43,7 @@ def test_a_group_that_is_not_there_is_told_with_its_home(run):
     assert status == 2 and "both or none" in err and not out
 
 
+@pytest.mark.slow
 def test_a_long_history_is_cut_for_a_person_and_whole_for_a_machine(run, tmp_path):
     """Twenty records and what stands out; --all and --json have every one."""
     from kafkagroups import synth

@@ -45,6 +45,7 @@ def with_pending(rules):
     raise AssertionError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinator", ["classic", "new"])
 @pytest.mark.parametrize("log", ["random", "passing"])
 def test_changed_numbers_are_refused_or_harmless(log, coordinator, tmp_path):

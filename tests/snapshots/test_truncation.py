@@ -29,6 +29,7 @@ Snapshot.read(state).advance_logs(logs, engine=engine).save(state)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["python", "compiled"])
 def test_a_segment_that_is_truncated_while_a_snapshot_resumes(engine, tmp_path):
     """Bytes that were there when the file was opened are gone when they are read: then the log ends there."""

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 import kafkagroups as kg
 from kafkagroups.log.batch import LogRecord
 from kafkagroups.log.record_batch import encode_batch

@@ -191,7 +191,7 @@ class ExpiryTimeline(StaticWidget):
                 continue
             lines.append(f"{item.group} {item.partition or '(the group)'}: {item.description}")
             for kafka, outcome in zip(KAFKA_VERSIONS, item.outcomes, strict=True):
-                # If an item stays, its deletion is after the last day.
+                # An item that stays has no deletion day: `LAST_DAY + 1` draws it as existing on every day.
                 deletion_day = find_deletion_days(kafka).get((item.group, item.partition), LAST_DAY + 1)
                 bar = _draw_bar(item.stored_day, int(deletion_day), today)
                 shows_outcome = deletion_day <= today or outcome.startswith("stays")

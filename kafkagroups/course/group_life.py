@@ -29,22 +29,22 @@ GroupState = tuple[str, int, tuple[str, ...]]
 class GroupLife:
     """A group and its consumers. Each method sends one request and prints the response and the changes of the group.
 
-    Times are in seconds since this object was created. The first `join` of a consumer sets its configuration, for
-    example its topics and timeouts. A later `join` ignores the configuration in its arguments, except if `new_process`
-    is true.
+    The times of events are in seconds since this object was created. The first `join` of a consumer sets its
+    configuration, for example its topics and timeouts. A later `join` ignores the configuration in its arguments,
+    except if `new_process` is true.
 
     Parameters
     ----------
     group
         The group id.
     kafka
-        The coordinator's Kafka version.
+        The Kafka version of a new coordinator.
     verbose
         Whether the event of each request is printed.
     broker
-        The coordinator. None means that a new coordinator starts.
+        An existing coordinator. `kafka` and `settings` then have no effect. None: a new coordinator starts.
     **settings
-        The settings of the new coordinator that differ from the defaults, as in `start_broker`.
+        The settings of a new coordinator that differ from the defaults, as in `start_broker`.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class GroupLife:
     events
         The past events. There is one event for each request and for each `wait`.
     last_responses
-        The text of the last response to each consumer's JoinGroup or SyncGroup, by the consumer's name.
+        For each consumer's name: the text of the last response to a JoinGroup or SyncGroup of the consumer.
     """
 
     def __init__(
@@ -262,8 +262,11 @@ class GroupLife:
     # Events
 
     def _add_event(self, client: str, request: str, send: Callable[[], str]) -> None:
-        """Call `send`, which sends a request and returns the response as text. Add the event to `events`."""
-        line_count = len(self.log_lines)
+        """Call `send` and add an event to `events`.
+
+        `send` sends a request and returns the response as text. For `wait`, `send` advances the clock and returns "".
+        """
+        line_count_before = len(self.log_lines)
         self._late_responses = []
         response = send()
         event = Event(
@@ -272,7 +275,7 @@ class GroupLife:
             request,
             response,
             tuple(self._late_responses),
-            Lines(self.log_lines[line_count:]),
+            Lines(self.log_lines[line_count_before:]),
             self._format_state(),
         )
         is_new_state = not self.events or self.events[-1].state != event.state

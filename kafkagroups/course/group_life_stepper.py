@@ -37,7 +37,7 @@ TRANSITIONS = {
         ClassicState.PREPARING_REBALANCE,
     ): "a member joins, leaves, fails, does not sync",
     (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE): "a member joins, leaves or fails; the leader joins again",
-    (ClassicState.EMPTY, ClassicState.DEAD): "its last offset expires; it is deleted or unloaded",
+    (ClassicState.EMPTY, ClassicState.DEAD): "the last offset expires; the group is deleted or unloaded",
     (ClassicState.PREPARING_REBALANCE, ClassicState.DEAD): "unloaded: another broker takes over",
     (ClassicState.COMPLETING_REBALANCE, ClassicState.DEAD): "unloaded: another broker takes over",
     (ClassicState.STABLE, ClassicState.DEAD): "unloaded: another broker takes over",
@@ -45,7 +45,7 @@ TRANSITIONS = {
 """The cause of each transition that Kafka allows, by the state before and the state after."""
 
 _PREVIOUS_STEPS = 5
-"""The number of steps before the shown step whose requests are also shown."""
+"""How many steps before the shown step are listed above the shown step, with one line each."""
 
 
 def list_transitions(state: str) -> list[tuple[str, str]]:
@@ -96,11 +96,12 @@ class GroupLifeStepper(Stepper):
     ) -> None:
         self.kafka = kafka
         self.script = select_requests(script, kafka)
-        # For each step: a GroupLife that has received the requests up to this step.
+        # For each step: a GroupLife that has received the requests up to this step. `consumer_names`, `member_lines`
+        # and `states` also have one element for each step.
         lives = [play_script(self.script[:count], kafka) for count in range(1, len(self.script) + 1)]
         self.events: list[Event] = lives[-1].events
         self.consumer_names = [list(life.consumers) for life in lives]
-        self.members = [describe_members(life) for life in lives]
+        self.member_lines = [describe_members(life) for life in lives]
         self.states = [life.read_state_name() for life in lives]
         self.step_slider = widgets.SelectionSlider(
             options=[(str(number), number - 1) for number in range(1, len(self.script) + 1)],
@@ -125,8 +126,8 @@ class GroupLifeStepper(Stepper):
     def _offer_crashes(self, wanted_process: str = "") -> None:
         """Fill the list "what if" with the processes that can crash at the shown step, and choose one of them.
 
-        Choose `wanted_process`, or without `wanted_process` the process that was chosen before. If this process cannot
-        crash at this step, choose "nothing crashes".
+        If `wanted_process` is "", the process that is chosen now stays chosen. If the process cannot crash at the shown
+        step, "nothing crashes" is chosen.
         """
         options = [("nothing crashes", "")]
         options += [(f"{name} crashes here", name) for name in self.consumer_names[self.step_slider.value]]
@@ -149,7 +150,7 @@ class GroupLifeStepper(Stepper):
         lines = [f"  {event.format_lines()[0]}" for event in previous_events]
         request_line, *change_lines = self.events[current_step].format_lines()
         lines += [f"▶ {request_line}", *(f"  {line}" for line in change_lines)]
-        lines += ["", *draw_states(self.states[current_step]), "", *self.members[current_step]]
+        lines += ["", *draw_states(self.states[current_step]), "", *self.member_lines[current_step]]
         if self.what_if.value:
             lines += ["", *self.describe_crash(current_step, self.what_if.value)]
         return lines
@@ -169,7 +170,7 @@ class GroupLifeStepper(Stepper):
     def _format_static(self) -> list[str]:
         current_step = self.step_slider.value
         lines = [*self._format_all(), "", f"after step {current_step + 1}:"]
-        lines += [*draw_states(self.states[current_step]), *self.members[current_step]]
+        lines += [*draw_states(self.states[current_step]), *self.member_lines[current_step]]
         for process in (*self.consumer_names[current_step], "coordinator"):
             name = "the coordinator" if process == "coordinator" else process
             title = f"── What if {name} crashes after step {current_step + 1}? ──"

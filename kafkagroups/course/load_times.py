@@ -1,7 +1,7 @@
 """Lesson 10: loading times as bars, and the curves of the benchmark.
 
-Lesson 10 compares several ways to load a log, for example the engines of this package and a loop in Python. Their times
-differ between machines and between runs. Only the names and the record counts are always the same.
+Lesson 10 compares several ways to load a log, for example the engines of this package and a loop in Python. The
+loading times differ between machines and between runs. Only the names and the record counts are always the same.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ class LoadTimes:
     def add_benchmark(self, name: str, way: str) -> None:
         """Add a bar for a way of loading that the benchmark measured.
 
-        docs/performance.md describes the machine of the benchmark.
+        The bar shows the time for the largest number of records that the benchmark measured, scaled to a million
+        records. docs/performance.md describes the machine of the benchmark.
 
         Parameters
         ----------
@@ -135,16 +136,16 @@ class LoadTimes:
 def read_measurements() -> dict[str, dict[int, float]]:
     """Return the shortest times that the benchmark measured, in seconds.
 
-    The keys of the result are ways of loading. The value of a way is a dict: its keys are numbers of records, and its
-    values are seconds. If several topics have the same number of records, only the time of the first topic counts.
+    The result maps a way of loading to a dict. The dict maps a number of records to seconds. If several topics have the
+    same number of records, only the time of the first topic counts.
     """
     measurements: dict[str, dict[int, float]] = {}
     for run in json.loads(find_upwards("benchmarks/measured.json").read_text())["runs"]:
         for topic in run["topics"]:
             for way, measurement in topic["ways"].items():
-                seconds = measurement["seconds"]
-                if seconds:
-                    measurements.setdefault(way, {}).setdefault(topic["records"], min(seconds))
+                seconds_of_runs = measurement["seconds"]
+                if seconds_of_runs:
+                    measurements.setdefault(way, {}).setdefault(topic["records"], min(seconds_of_runs))
     return measurements
 
 

@@ -100,7 +100,7 @@ def parse_partition(name: str) -> TopicPartition:
 
 
 def _make_control_line(batch: Batch, record: LogRecord) -> Line:
-    """Return the line of a record in a control batch, which contains a transaction marker or another control record."""
+    """Return the line of a control record, which is a transaction marker or another type of control record."""
     control_type = read_control_type(record)
     if control_type in (ControlType.COMMIT, ControlType.ABORT):
         return Line(record.offset, control_type.name.lower(), producer=batch.producer_id)
@@ -115,7 +115,7 @@ def _make_record_line(batch: Batch, log_record: LogRecord) -> Line:
     if isinstance(record.key, OFFSET_KEYS):
         partition = f"{record.key.topic}-{record.key.partition}"
         producer = batch.producer_id if batch.is_transactional else None
-        # The value of a tombstone is None, which has no attributes.
+        # The value of a tombstone is None, so a tombstone has no committed offset.
         offset = getattr(record.value, "offset", None)
         return Line(log_record.offset, "offset", record.key.group, partition, offset, producer)
     if isinstance(record.key, GroupMetadataKey):
@@ -137,7 +137,7 @@ def read_cleaned_lines(path: str | Path, active_offset: int) -> Lines:
     active_offset
         The offset at which the active segment of the copy begins.
     """
-    # The keys are the base offsets of the segments. The value of a segment contains the bytes of each batch.
+    # The base offset of each segment, and the bytes of each batch in the segment.
     segments: dict[int, list[bytes]] = {}
     with TemporaryDirectory() as folder:
         log = open_log(path)

@@ -1,8 +1,8 @@
 """Lesson 04: a widget that shows pending commits, and the result of a crash at each step.
 
-A pending commit waits until the replicas have its record, or until its transaction ends. A commit is in flight from the
-append of its record until the replicas have the record. "The next broker" is the broker that becomes the group's
-coordinator after a crash of this broker.
+A commit outside a transaction is pending until the replicas have its record. A commit in a transaction is pending until
+the transaction ends. A commit is in flight from the append of its record until the replicas have the record. "The next
+broker" is the broker that becomes the group's coordinator after a crash of this broker.
 """
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ class PendingCommitStepper(Stepper):
     def __init__(self, *script: str, kafka: str = "3.9.2") -> None:
         self.logs = _ObservedLogs(DiskLogs(make_scratch_folder()))
         self.broker = start_broker(self.logs, kafka)
+        # For each committed offset: the response to the commit.
         self.commits: dict[int, ResponseFuture[CommitErrors]] = {}
         # The offsets of the commits that the replicas have not confirmed, in the order of `self.logs.held_appends`.
         self.unconfirmed: list[int] = []
@@ -164,10 +165,12 @@ class PendingCommitStepper(Stepper):
             self._add_step(f"{offset} appended, in flight")
 
     def _confirm(self, offset: int, error: Errors, description: str = "") -> None:
-        """End the append of a commit with this error. The error NONE means that the append succeeded.
+        """End the append of a commit.
 
-        If the log refused the append, `description` describes the step. `error` is then NONE, because the held answer
-        (`held_appends` in `HeldLogs`) already contains the error.
+        - The append succeeded: `error` is NONE, and `description` is "".
+        - The replicas do not have the record in time: `error` is REQUEST_TIMED_OUT, and `description` is "".
+        - The log refused the append: `description` describes the step. `error` is NONE, because the held answer
+          (`held_appends` in `HeldLogs`) already contains the error.
         """
         index = self.unconfirmed.index(offset)
         record_offset = self.logs.held_appends[index].offset

@@ -36,8 +36,8 @@ class PlayedConversation:
         The lines of the recording, as JSON. A line is a request, or an event that no request caused, for example the
         end of a timer. Only requests have a number, in the field "n". The field "ms" is the time in milliseconds.
     our_responses, broker_responses
-        The keys are the numbers of the requests in the recording. The value of a request is a pair: the response (with
-        sorted lists) and the batches that the request appended.
+        For the number of each request in the recording: a pair of the response (with sorted lists) and the batches
+        that the request appended.
     our_appends, broker_appends
         The batches that no request appended, as text.
     log_folder
@@ -99,7 +99,7 @@ class PlayedConversation:
     def _describe_deletion(self, append: Json) -> str:
         """Return what an appended batch of the recording deleted, for example "2 offsets + the group".
 
-        The recording does not contain the records of the batch, so they are read from our coordinator's log.
+        The recording does not contain the records of the batch, so the records are read from our coordinator's log.
         """
         log = read_lines(self.log_folder / f"__consumer_offsets-{append['partition']}")
         record_types = [
@@ -115,7 +115,7 @@ class PlayedConversation:
 
 
 def play_conversation(name: str) -> PlayedConversation:
-    """Send the requests of a recorded conversation to our coordinator, which has the same Kafka version.
+    """Send the requests of a recorded conversation to our coordinator, which uses the rules of the broker's version.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def _format_request(line: Json) -> str:
     waited_ms = (line["response_ms"] or line["ms"]) - line["ms"]
     different_codes = dict.fromkeys(_find_error_codes(line["response"]))
     errors = [Errors(code).name for code in different_codes]
-    # After at most 200 ms, a response is normal: the broker did not delay it.
+    # A response within 200 ms is normal: the broker did not delay the response.
     delay_text = f", after {waited_ms} ms" if waited_ms > 200 else ""
     request = f"{line['ms']:>7} ms  {line['n']:>3} {line['client_id']:<10}{line['api']:<15}"
     return f"{request} → {', '.join(errors)}{delay_text}{_format_appends(line)}"

@@ -30,7 +30,7 @@ class ScriptRequest(NamedTuple):
     delay_s
         The seconds between the previous request and this request.
     method
-        The name of the method of `GroupLife` that sends the request.
+        The name of the method of `GroupLife` that sends the request. The method `wait` sends no request.
     arguments
         The arguments of this method.
     first_version
@@ -67,7 +67,7 @@ TWO_CONSUMERS = (
     ScriptRequest(1, "leave", ("billing-2",)),
     ScriptRequest(1, "delete", (), "1.1"),
 )
-"""Two consumers of the shop's group `billing` join, commit and leave one after the other. Then the group is deleted."""
+"""Two consumers of the shop's group `billing` join, commit and leave. Then the group is deleted."""
 
 
 def select_requests(script: Sequence[ScriptRequest], kafka: str) -> list[ScriptRequest]:
@@ -127,8 +127,8 @@ def describe_consumer_crash(life: GroupLife, name: str) -> list[str]:
 class _ChangeObserver:
     """An object that finds the changes of a group between two calls of `describe_changes`.
 
-    `state` is the group's state at the previous call, and `event_count` is the number of the group's events at the
-    previous call. Before the first call, they are the values from the creation of this object.
+    `state` is the group's state and `event_count` is the number of the group's events, both at the previous call.
+    Before the first call, both are the values at the creation of this object.
     """
 
     def __init__(self, life: GroupLife) -> None:
@@ -229,16 +229,16 @@ def _list_losses(group_before: ClassicGroup | None, group_after: ClassicGroup | 
     """
     losses = []
     if group_before is not None:
-        members = set(group_after.members) if group_after else set()
+        members_after = set(group_after.members) if group_after else set()
         generation_after = group_after.generation if group_after else 0
         if group_before.generation != generation_after:
             losses.append(f"generation {group_before.generation}")
         if group_before.state.value not in ("Stable", "Empty"):
             losses.append("the rebalance")
-        losses += [f"the member {member_id}" for member_id in group_before.members if member_id not in members]
+        losses += [f"the member {member_id}" for member_id in group_before.members if member_id not in members_after]
         losses += [f"the member id {member_id}, which has not joined yet" for member_id in group_before.pending_members]
         # If a member is only in the loaded group, it left the group after the last group record was written.
-        losses += [f"the LeaveGroup of {member_id}" for member_id in sorted(members - set(group_before.members))]
+        losses += [f"the LeaveGroup of {member_id}" for member_id in sorted(members_after - set(group_before.members))]
     for consumer in life.consumers.values():
         if consumer.waiting_for:
             losses.append(f"the response to {consumer.client_id}'s {consumer.waiting_for}")

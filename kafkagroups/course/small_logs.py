@@ -8,9 +8,10 @@ Each letter stands for one batch:
 - A: the marker that aborts the transaction
 - T: a tombstone of the offset of partition t-0
 - D: a tombstone of the group g
-- K: both tombstones in one batch, as a broker writes them when it deletes a group
+- K: the tombstones of T and D in one batch, as a broker writes them when it deletes a group
 
-The committed offset is 100 plus the position of the letter: in "CT", the letter C commits 100.
+The committed offset is 100 plus the position of the letter: in "CTC", the first C commits 100 and the second C
+commits 102.
 
 The log has two segments (files). The first segment contains the batches of all letters, so the cleaner can clean these
 batches. The second segment is the active segment, which the cleaner does not change. It contains a commit of another
@@ -137,7 +138,8 @@ def encode_marker(offset: int, timestamp_ms: int, control_type: ControlType, pro
 
 
 def _append_letter(folder: Path, offset: int, letter: str, *, committed_offset: int, timestamp_ms: int) -> int:
-    """Append the batch of one letter, and return the offset of the next batch."""
+    """Append the batch of one letter at `offset`, and return the offset of the next batch."""
+    # Type 2: the record of a classic group.
     group_tombstone = encode(Record(2, GroupMetadataKey("g"), None, None))
     pairs: dict[str, list[KeyAndValue]] = {
         "C": [encode_commit("g", committed_offset)],

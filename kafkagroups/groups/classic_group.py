@@ -56,8 +56,8 @@ class ClassicGroup:
     """The member ids of static members (KIP-345). The keys are instance ids."""
     offsets: GroupOffsets = field(default_factory=GroupOffsets)
     subscribed_topics: frozenset[str] | None = None
-    """The topics in the members' subscriptions. None if no topics are known: the group is not a consumer group, or a
-    subscription cannot be read."""
+    """The topics in the members' subscriptions. None if the topics are not known: the group is not a consumer group,
+    has no protocol, or has a subscription that cannot be read."""
     pending_members: dict[str, Cancellable] = field(default_factory=dict)
     """For each pending member id: the timer that removes the id."""
     pending_sync: set[str] = field(default_factory=set)
@@ -100,8 +100,9 @@ class ClassicGroup:
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
         """Return whether a member with these protocols may join.
 
-        The members of the group must have the same protocol type, and at least one of the protocols must be supported
-        by all members. An Empty group accepts all protocols, but the protocol type and the list must not be empty.
+        - The group is Empty: `protocol_type` and `protocols` must not be empty.
+        - Otherwise: `protocol_type` must be the group's protocol type, and `protocols` must contain a protocol that all
+          members of the group support.
         """
         if self.state is ClassicState.EMPTY:
             return bool(protocol_type and protocols)
@@ -137,7 +138,7 @@ class ClassicGroup:
     def remove(self, member_id: str) -> None:
         """Remove a member or a pending member id.
 
-        If the member was the leader, the first member of `ordered_members` becomes the leader.
+        If the member was the leader, the first remaining member in `ordered_members` becomes the leader.
         """
         member = self.members.pop(member_id, None)
         if member is not None:
@@ -171,7 +172,8 @@ class ClassicGroup:
     def elect_joined_leader(self) -> bool:
         """If the leader has not joined, choose a new leader: the first member that has joined.
 
-        Return whether the group now has a leader that has joined.
+        A member has joined if it waits for the response to its JoinGroup. Return whether the group now has a leader
+        that has joined.
         """
         if self.leader is None:
             return False

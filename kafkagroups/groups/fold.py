@@ -12,8 +12,8 @@ offset records but no group record. The table shows how Kafka's two coordinators
     a group is created            after the whole log was read          at the group's first record
     a control batch               only its first record is a marker     each record is a marker
     a load that fails             at a record: the broker has no group  the broker has no group: every request gets
-                                  of the partition. At a check after    the error NOT_COORDINATOR
-                                  the last record: it has all groups
+                                  of the partition. After the last      the error NOT_COORDINATOR
+                                  record: the broker has all groups
     a group id in two partitions  one cache for all partitions: the     each partition has its own groups
                                   group that was loaded first stays
     records of consumer, share    are skipped                           are loaded (modern.py)
@@ -27,7 +27,7 @@ group of any type, and a value of type 2 replaces a group of any type.
 Simpler than Kafka: during a load on a broker, the log can grow and another broker can become the leader. The broker
 therefore checks the high watermark and the coordinator epoch. Here the log does not change during a load, so these
 checks are not needed. After a load, a broker starts the session timers, the expiration and the check of group.max.size.
-Here a load ends before this start.
+A load of this package ends before these starts.
 Source: for the classic coordinator, GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older
 rules); for the new coordinator, CoordinatorLoaderImpl, OffsetMetadataManager.replay and GroupMetadataManager.replay
 (trunk of October 2024).
@@ -99,7 +99,10 @@ def replay_batches(shard: Shard, batches: Iterable[Batch], observer: Observer = 
 
 
 def create_shard(log: Log, dialect: Dialect, offsets: ShardOffsets | None = None) -> Shard:
-    """Return the shard of a log before the first batch is read. `offsets` is the container for the shard's offsets."""
+    """Return the shard of a log before the first batch is read.
+
+    `offsets` is the container for the shard's offsets. None: a new, empty container.
+    """
     start = log.start_offset
     loaded = LoadedPartition(len(log.segments), start_offset=start, next_offset=start)
     return _choose_shard_class(dialect)(log.partition, dialect, loaded, Offsets() if offsets is None else offsets)
@@ -110,7 +113,7 @@ def _choose_shard_class(dialect: Dialect) -> type[ClassicShard] | type[NewShard]
 
 
 def resume_shard(base: Shard, log: Log, offsets: ShardOffsets) -> Shard:
-    """Return a copy of `base` that has `offsets` instead of its own. The next batches can be replayed onto the copy."""
+    """Return a copy of `base` with other offsets. The next batches can be replayed onto the copy."""
     shard = base.copy_with_offsets(offsets)
     shard.loaded = replace(base.loaded, segments=len(log.segments), error=None, damage=None)
     shard.failure = None

@@ -81,8 +81,8 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
     if not dialect.since(0, 10, 1) and (value.protocol is None or value.leader is None):
         raise LoadFailed(f"Kafka {dialect.kafka} expects a protocol and a leader in every group record", offset)
     is_stable = bool(value.members) or not dialect.since(0, 10, 1)
-    # From 0.10.1 to 1.0.0 a group without members has no protocol type, because Kafka sets the type of the group when
-    # it adds a member (as the loop below does).
+    # From 0.10.1 to 1.0.0 a group without members has no protocol type, because Kafka sets the protocol type when it
+    # adds a member (as the loop below does).
     only_members_set_type = dialect.since(0, 10, 1) and not dialect.since(1, 0, 1)
     group = Group(
         group_id,
@@ -102,10 +102,10 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
                     f"group {group_id!r} has two members with instance id {metadata.group_instance_id!r}", offset
                 )
             instance_ids.add(metadata.group_instance_id)
-        has_repeated_member = len(group.members) < index
-        if has_repeated_member and dialect.since(2, 1):
-            # Each member in the record adds a vote for the protocol. Before Kafka adds a member, it checks that there
-            # are as many votes as members. A repeated member adds a vote, but no member.
+        has_earlier_repetition = len(group.members) < index
+        if has_earlier_repetition and dialect.since(2, 1):
+            # Before Kafka adds this member, it checks that there are as many votes for the protocol as members. An
+            # earlier repetition added a vote, but no member.
             raise LoadFailed(f"group {group_id!r} has a member twice, and another member after it", offset)
         member = _build_member(metadata, value.protocol_type, record.value_version, dialect)
         group.protocol_type = value.protocol_type
@@ -113,7 +113,7 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
         group.members[member.member_id] = member
     has_consumer_protocol = value.protocol_type == "consumer" and value.protocol is not None
     if has_consumer_protocol and UNREADABLE_SUBSCRIPTION.applies_to(dialect.version):
-        # The order decides the result, because Kafka stops reading at a subscription that ends too early.
+        # The order of the members decides the result, because Kafka stops at a subscription that ends too early.
         is_classic = dialect.coordinator == "classic"
         ordered_ids = hash_map_order(group.members, dialect.version) if is_classic else java_map_order(group.members)
         problem = find_unreadable_subscription(
@@ -127,8 +127,10 @@ def build_group(partition: int | None, record: Record, offset: int, dialect: Dia
 def _build_member(metadata: MemberMetadata, protocol_type: str, version: int | None, dialect: Dialect) -> Member:
     """Return a member of a group record. `version` is the version of the record's value.
 
-    If the record has no rebalance timeout, the member gets the session timeout as its rebalance timeout. Version 0 has
-    no rebalance timeout. In later versions -1 means no rebalance timeout, but only for the new coordinator.
+    The member gets its session timeout as its rebalance timeout in two cases:
+
+    - Version 0: the record has no field for the rebalance timeout.
+    - Later versions: the rebalance timeout in the record is -1, and the new coordinator loads the record.
     """
     rebalance_timeout = metadata.rebalance_timeout
     lacks_timeout = version == 0 or (dialect.coordinator == "new" and rebalance_timeout == -1)

@@ -11,7 +11,10 @@ of three states:
   `complete_txn_append`, `end_transaction`).
 
 If an append fails, the commit's pending offset is removed. If a later commit has already replaced this pending offset,
-`drop_pending` keeps the later offset, but `fail_txn_commit` removes the later offset, as Kafka does.
+there are two cases, as in Kafka:
+
+- Outside a transaction, the later offset stays (`drop_pending`).
+- In a transaction, the later offset is removed (`fail_txn_commit`).
 
 `remove` deletes committed and pending offsets, but only a committed offset gets a tombstone. The record of a pending
 commit therefore stays in the log, and the next load restores its offset, as in Kafka. `expire` keeps pending commits.
@@ -27,7 +30,7 @@ from kafkagroups.groups.map_orders import Version, hash_map_order, topic_partiti
 from kafkagroups.groups.offsets import OffsetAndMetadata, PartitionOffsets, TopicPartition
 
 NOT_APPENDED = -1
-"""The value of a commit's `batch_offset` until its append is answered. Its `record_offset` keeps this value."""
+"""The value of a commit's `batch_offset` until its append is answered. The commit's `record_offset` always keeps it."""
 
 
 class NotAppended(Exception):
@@ -109,8 +112,8 @@ class GroupOffsets:
 
         If the marker commits, each pending offset becomes the committed offset, unless a later batch in the log already
         contains a committed offset. Raises NotAppended if a pending commit has no record. Up to 3.7 this happens if the
-        metadata string of a commit was too large. The partitions after this commit, in the order of Kafka's hash map,
-        are then not committed until the next load, as in Kafka.
+        metadata string of a commit was too large. The partitions after this commit's partition, in the order of Kafka's
+        hash map, are then not committed until the next load, as in Kafka.
         """
         pending = self.transactions.pop(producer_id, {})
         if not commits:
@@ -129,14 +132,14 @@ class GroupOffsets:
 
         A partition needs a tombstone if it had a committed offset.
         """
-        removed = []
+        need_tombstone = []
         for partition in partitions:
             self.pending.pop(partition, None)
             for pending in self.transactions.values():
                 pending.pop(partition, None)
             if self.committed.pop(partition, None) is not None:
-                removed.append(partition)
-        return removed
+                need_tombstone.append(partition)
+        return need_tombstone
 
     def expire(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Remove the committed offsets of these partitions. Return the partitions that had a committed offset.

@@ -2,9 +2,9 @@
 
 Each map has buckets. The hash of a key decides the key's bucket, and the map is iterated bucket by bucket.
 
-- Scala's mutable HashMap contains the classic coordinator's members. A new map has 16 buckets. The number of buckets is
-  doubled if the number of entries exceeds three quarters of the number of buckets. In Scala 2.13 the number is doubled
-  as soon as the entries reach three quarters.
+- Scala's mutable HashMap contains the classic coordinator's members. A new map has 16 buckets. Up to Scala 2.12 the
+  number of buckets is doubled if there are more entries than three quarters of this number. In Scala 2.13 it is doubled
+  as soon as there are as many entries as three quarters of this number.
 - Up to Scala 2.12 the buckets are iterated from the last to the first. In a bucket, the newest entry is first.
 - In Scala 2.13 the buckets are iterated from the first to the last. In a bucket, the smallest hash is first. Kafka's
   own builds use Scala 2.13 since 2.6.

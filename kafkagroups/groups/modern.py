@@ -13,18 +13,19 @@ record types. Each record replaces the previous record with the same key:
     other records            4, 16     9, 15   23      23: the topology                  23: deletes the topology
 
 A record with a value creates the group if the group does not exist. A tombstone is ignored if its group does not exist
-or its member does not exist. Some releases refuse these records instead. A simple group (a group that only an offset
-commit created) becomes a consumer or streams group. In all other cases, the load fails if the record's type of group
-differs from the existing group's type. The load also fails if a tombstone comes too early, for example if a deleted
-group still has members. Until a record sets the epochs of a group, they are 1 (before 4.3: 0). Until a record sets the
-epoch of a member, it is 0.
+or its member does not exist. Some releases refuse some of these values and tombstones instead. A simple group (a group
+that only an offset commit created) becomes a consumer or streams group. In all other cases, the load fails if the
+record's type of group differs from the existing group's type. The load also fails if a tombstone comes too early, for
+example if a deleted group still has members.
+
+Before a record sets an epoch, a group's epoch and assignment epoch are 1 (before 4.3: 0), and a member's epoch is 0.
 
 records/refusals.py lists the records that only some releases refuse. modern_checks.py checks single values. owners.py
 checks the owners of partitions and tasks.
 
 Simpler than Kafka: a broker stores all parts of the records. Here some parts are read but not stored: metadata hashes,
-the topics of types 4, 9, 15 and 16, settings of assignors, and the epoch of each single partition. The responses that
-describe a loaded group are the same, because they do not contain these parts.
+the topics in records of types 4, 9, 15 and 16, settings of assignors, and the epoch of each single partition. The
+responses that describe a loaded group are the same, because they do not contain these parts.
 Source: GroupMetadataManager.replay, ConsumerGroup, ShareGroup, StreamsGroup (3.9.2 to 4.4.0).
 """
 

@@ -20,7 +20,8 @@ from kafkagroups.records.streams_group import StreamsGroupMemberMetadataValue, S
 from kafkagroups.records.versions import NEWEST
 
 DELETED_EPOCH = -1
-"""The epoch of a member whose assignment was deleted by a tombstone, and of a group whose targets were deleted."""
+"""Two epochs after a tombstone: a member's epoch after a tombstone of its assignment record, and a group's assignment
+epoch after a tombstone of the record that contains it."""
 
 
 class ModernState(Enum):
@@ -44,10 +45,10 @@ class ModernState(Enum):
 class ModernMember:
     """A member of a consumer, share or streams group.
 
-    `metadata` is the value of the member's record (type 5, 10 or 19). `assignment` is the value of the member's
-    assignment record (type 8, 14 or 22). A value is None if the log has no such record. `member_epoch` and `state` come
-    from the assignment record. `state` is a number. The numbers are listed in records/consumer_group.py,
-    records/share_group.py and records/streams_group.py.
+    `metadata` is the value of the member's record (consumer: type 5, share: 10, streams: 19). `assignment` is the value
+    of the member's assignment record (8, 14, 22). None means that the log does not contain the record. `member_epoch`
+    and `state` come from the assignment record. `state` is a number. The numbers are listed in
+    records/consumer_group.py, records/share_group.py and records/streams_group.py.
     """
 
     member_id: str
@@ -132,7 +133,7 @@ class ModernGroup:
     def assignor(self) -> str | None:
         """The assignor that most members ask for. If no member asks for an assignor: the broker's default assignor.
 
-        The assignor of a streams group is None before Kafka 4.4, because these brokers do not return the assignor.
+        The assignor of a streams group is None before Kafka 4.4, because brokers before 4.4 do not return the assignor.
         """
         if self.type == "share":
             return "simple"

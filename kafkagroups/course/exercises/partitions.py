@@ -1,4 +1,7 @@
-"""Exercises of lesson 02: Java's hash of a group id, and the partition of a group."""
+"""Exercises of lesson 02: Java's hash of a group id, and the partition of a group.
+
+Each key of `known_mistakes` is the correction that the learner sees. Its value is the wrong answer.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from kafkagroups.records.text import java_hash
 
 # Exercise `hash_of`: which hash does Java compute for a text? Java computes the hash from the UTF-16 units of the text.
 # Units are numbers of 16 bits. A character has one or two units.
-# `java_hash` is correct. The functions below contain mistakes of learners, or are helpers.
+# `java_hash` is correct. `_hash_units` is a helper. The other functions contain mistakes of learners.
 
 
 def _hash_units(units: Iterable[int]) -> int:
@@ -76,7 +79,6 @@ def partition_of(group, partitions):
         return 0                                   # Java's int cannot represent its absolute value
     return abs(value) % partitions"""
 
-# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="hash_of",

@@ -2,6 +2,8 @@
 
 A string begins with its length in two bytes. A compact string begins with its length plus one, as a varint: a number in
 one or more bytes, with seven bits of the number in each byte.
+
+Each key of `known_mistakes` is the correction that the learner sees. Its value is the wrong answer.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ _read_kafka_string = STRING.reader(MessageFormat(0, flexible=False, kafka=NEWEST
 _read_compact_string = STRING.reader(MessageFormat(0, flexible=True, kafka=NEWEST), nullable=True)
 
 
-# Exercise `read_string`: which string begins at `position`? The functions return the text, and the position after it.
+# Exercise `read_string`: which string begins at `position`? The functions return the string and the position after the
+# string.
 # `_read_string` is correct. The functions after it contain mistakes of learners.
 
 
@@ -99,8 +102,8 @@ def _read_tombstone_as_zero(key: bytes, value: bytes | None) -> Any:
     return group, topic, partition, offset or 0
 
 
-# Exercise `read_compact`: which compact string begins at `position`? The functions return the text, and the position
-# after it.
+# Exercise `read_compact`: which compact string begins at `position`? The functions return the string and the
+# position after the string.
 # `_read_compact` is correct. The functions after it contain mistakes of learners.
 
 
@@ -148,7 +151,7 @@ def _read_compact_null_as_empty(data: bytes, position: int) -> Any:
 
 
 def _make_string_data(length_hex: str, *texts: str) -> bytes:
-    """Return bytes that consist of the length (hex digits) and the texts after the length."""
+    """Return the bytes of the length (`length_hex`), followed by the bytes of the texts."""
     return bytes.fromhex(length_hex) + b"".join(text.encode() for text in texts)
 
 
@@ -189,8 +192,8 @@ def decode_commit(key, value):
         return group, topic, partition, None
     return group, topic, partition, int.from_bytes(value[2:10], "big", signed=True)"""
 
-# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
+    # Exercise `next_record`: record 16 is the last record that was read. Which offset does the consumer commit?
     Exercise(
         name="next_record",
         correct=17,
@@ -201,6 +204,7 @@ EXERCISES = (
             "with 18, the group would not read record 17": 18,
         },
     ),
+    # Exercise `home_of_promo`: which partition stores the group promo?
     Exercise(
         name="home_of_promo",
         correct=37,
@@ -258,6 +262,7 @@ EXERCISES = (
             "a tombstone does not mean offset 0: return None": _read_tombstone_as_zero,
         },
     ),
+    # Exercise `on_paper`: which offset do the bytes of a commit's value contain?
     Exercise(
         name="on_paper",
         correct=50,

@@ -2,6 +2,8 @@
 
 A log can be loaded in parts, and the results of the parts can be merged. The counterexample is a log from which the
 classic and the new coordinator load different offsets.
+
+Each key of `known_mistakes` is the correction that the learner sees. Its value is the wrong answer.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ _LETTERS = "CXTMA"
 """C: commit, X: commit in a transaction, T: tombstone, M: commit marker, A: abort marker (see small_logs.py)."""
 _MAX_LETTERS = 4
 
-# Exercise `merge`: what are the newest lines of two parts of a log? `left` and `right` are the newest lines of one part
-# each. The older part can be `left` or `right`. In the lesson, the position of a line is named `at`.
+# Exercise `merge`: what are the newest lines of two parts of a log? `left` has the newest lines of one part, `right`
+# has the newest lines of the other part. Either part can be the older part. In the lesson, the position of a line is
+# named `at`.
 # `_merge_parts` is correct. The functions after it contain mistakes of learners, or are helpers.
 
 
@@ -75,7 +78,8 @@ def _keep_only_keys_of_left(left: NewestLines, right: NewestLines) -> NewestLine
     return {key: merged[key] for key in left}
 
 
-# Exercise `counterexample`: the function that finds a mistake in the learner's letters.
+# Exercise `counterexample`: from which log do the classic and the new coordinator load different offsets? The answer is
+# the letters of the log. The function below finds the mistake in a wrong answer.
 
 
 def _find_mistake_in_letters(letters: str) -> str | None:
@@ -154,7 +158,6 @@ def milliseconds(small, large, records):
 _A = ("a", "orders-0")
 _B = ("b", "orders-0")
 
-# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="merge",

@@ -3,6 +3,8 @@
 A commit is in flight from the append of its record until the replicas have the record. While the commit is in flight,
 its offset is pending. When the replicas have the record, the offset is cached. A coordinator answers an OffsetFetch
 with the cached offset.
+
+Each key of `known_mistakes` is the correction that the learner sees. Its value is the wrong answer.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ At a "commit" event, the append of the commit's record begins. A "stored" event 
 "failed" event means that the append failed.
 """
 CachedAndPending = tuple[int | None, int | None]
-"""The cached and the pending offset of one partition. None means that there is no such offset."""
+"""The cached offset and the pending offset of one partition. None: no offset is cached, or no offset is pending."""
 _PARTITION = TopicPartition("orders", 0)
 
 # Exercise `fits`: may a client commit this text as metadata? The text must have at most `limit` UTF-16 units. Java
@@ -63,7 +65,7 @@ def _convert_as_group_append(append_error: str) -> str:
 def _make_wrong_commit_error(**wrong_errors: str) -> Callable[[str], str]:
     """Return a function for `commit_error` that is wrong for some errors of the append.
 
-    The keys of `wrong_errors` are errors of the append. The value of an error is the wrong result for this error.
+    `wrong_errors` maps an append error to the wrong result of the function for this error.
     """
     return lambda append_error: wrong_errors.get(append_error, _convert_error(append_error))
 
@@ -171,7 +173,6 @@ def in_flight(events):
             pending = None                         # remove only the entry of this commit
     return cached, pending"""
 
-# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="fits",
@@ -216,8 +217,8 @@ EXERCISES = (
             )
         ),
         known_mistakes={
-            "that is the error of the append; the client would relate it to its own topic": lambda error: error,
-            "that is the error if the append of a group record fails, not of a commit": _convert_as_group_append,
+            "convert the append error: the client would relate the append error to its own topic": lambda error: error,
+            "your function returns the error for the append of a group record": _convert_as_group_append,
             "this broker is no longer the leader: the client must find another broker": _make_wrong_commit_error(
                 NOT_LEADER_OR_FOLLOWER="COORDINATOR_NOT_AVAILABLE", KAFKA_STORAGE_ERROR="COORDINATOR_NOT_AVAILABLE"
             ),

@@ -21,8 +21,8 @@ rules       how the coordinator reads records, and where reading stops
 secret      2 uint64, which are part of every hash (secret.py)
 
 A text reference is an int64 that says where bytes are in the arena: `start << SIZE_BITS | size`. `start` is a position
-in the arena, and `size` is a number of bytes. The bytes of a name are: the size of the group id (int16), the group id,
-the size of the topic name (int16), the topic name.
+in the arena, and `size` is a number of bytes. The text reference of an empty text is 0. The bytes of a name are: the
+size of the group id (int16), the group id, the size of the topic name (int16), the topic name.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ NEXT_NODE, ENTRY = range(2)
 """The first two columns of a node: the number of the next node in the list (-1: this node is the last one), and the
 number of the key's entry.
 
-For a tombstone in a transaction of the classic coordinator, ENTRY is `~number` of the entry (a negative number). The
+For a tombstone in a transaction of the classic coordinator, ENTRY is `~n`, where `n` is the number of the entry. The
 node of this tombstone cancels the older pending commits of the key in the same list. The other columns of a node are
 those of an entry.
 """
@@ -89,11 +89,11 @@ COUNTS = range(12)
 ) = COUNTS
 """The elements of the array `counts`.
 
-ENTRIES, NODES, PRODUCERS and NAMES: the number of used rows of the array. ARENA_BYTES: the number of used bytes of the
-arena. FREE_NODE: the number of the first node in the list of free nodes (-1: the list is empty). BATCHES and RECORDS:
-how many batches and records were folded. NEXT_OFFSET: the Kafka offset after the last batch. OTHER_RECORDS: the number
-of used rows of `record_positions`. UNUSED_BYTES: the number of bytes in the arena that no text reference refers to.
-MARKERS: how many transaction markers were applied.
+ENTRIES, NODES, PRODUCERS and NAMES: the number of used rows of `entries`, `nodes`, `producers` and `names`.
+ARENA_BYTES: the number of used bytes of the arena. FREE_NODE: the number of the first node in the list of free nodes
+(-1: the list is empty). BATCHES and RECORDS: how many batches and records were folded. NEXT_OFFSET: the Kafka offset
+after the last batch. OTHER_RECORDS: the number of used rows of `record_positions`. UNUSED_BYTES: the number of bytes in
+the arena that no text reference refers to. MARKERS: how many transaction markers were applied.
 """
 OTHER_OFFSET, OTHER_KEY_START, OTHER_KEY_SIZE, OTHER_VALUE_START, OTHER_VALUE_SIZE = range(5)
 """The columns of `record_positions`, which has a row for each record that is not an offset record.

@@ -1,8 +1,8 @@
-"""The records of a log that are not offset records. Of the plain group records of a group, only the newest is kept.
+"""The records of a log that are not offset records, without the plain group records that a later record replaces.
 
-A group record is plain if the coordinator can read it without an error (plain_groups.py). Each kept record is in a
-row. A plain record replaces the previous plain record in the row of its group. So the memory depends on the number of
-groups, not on the size of the log.
+A group record is plain if the coordinator can certainly read it without an error (plain_groups.py). Each kept record is
+in a row. A plain record replaces the previous plain record in the row of its group. So the memory depends on the number
+of groups, not on the size of the log.
 
 A record that is not plain must be replayed after the kept records that come before it in the log. So this record closes
 the row of its group. No later record replaces a closed row, and the next record of the group gets a new row. A record
@@ -146,7 +146,7 @@ def _keep_records(
         if key_size >= 4 and 0 <= load_int16(data, key_start + 2) <= key_size - 4:
             slot = _find_slot(data, key_start, rows, slots, arena, secret)
             row = slots[slot]
-        elif not is_plain:
+        else:
             counts[_CLOSED_BEFORE] = counts[_RECORD_COUNT]
         if row >= 0:
             # Close the row before a record that is not plain, and after a record without a group id.

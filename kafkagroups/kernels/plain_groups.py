@@ -1,9 +1,9 @@
-"""Kernel that decides whether a group record is plain, which means that the coordinator can read it without an error.
+"""Kernel that decides whether a group record is plain: whether the coordinator can certainly read it without an error.
 
 A group record contains the whole state of a classic group. So a plain record replaces the previous plain records of its
-group, and the replaced records are never decoded. A group record is not plain if its version is above 3, if it has more
-than MAX_MEMBERS members, or if its layout is unusual. A record that is not plain must be decoded. The reason: reading
-this record can fail, or the result can depend on the coordinator's version.
+group, and the replaced records are never decoded. A group record is not plain if its value version is above 3, if it
+has more than MAX_MEMBERS members, or if its layout is unusual. A record that is not plain must be decoded. The reason:
+decoding this record can fail, or the result can depend on the coordinator's version.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def _skip_bytes(data: Any, position: int, end: int) -> int:
 def is_plain_group(
     data: Any, key_start: int, key_size: int, value_start: int, value_size: int, max_version: int, members: Any
 ) -> bool:
-    """Return whether a record with key type 2 is plain. A tombstone (`value_size` is -1) is plain if its key is plain.
+    """Return whether a group record (key type 2) is plain.
+
+    A tombstone (`value_size` is -1) is plain if the group id in its key is valid.
 
     `max_version` is the newest value version that the coordinator reads. `members` is working memory with MAX_MEMBERS
     rows; MEMBER_ID and INSTANCE_ID are its columns.

@@ -82,10 +82,10 @@ def _check_shapes(saved_arrays: Mapping[str, Array]) -> None:
     for name in _ARRAY_NAMES:
         array = saved_arrays[name]
         dtype_name = "uint8" if name in _BYTE_ARRAYS else "int64"
-        columns = (_COLUMN_COUNTS[name],) if name in _COLUMN_COUNTS else ()
-        has_right_shape = array.ndim > 0 and array.shape[1:] == columns
-        is_right = has_right_shape and array.dtype == dtype_name and array.flags.carray
-        _expect(is_right, f"the array {name!r} to have aligned {dtype_name} rows of shape {columns}")
+        row_shape = (_COLUMN_COUNTS[name],) if name in _COLUMN_COUNTS else ()
+        has_rows_of_shape = array.ndim > 0 and array.shape[1:] == row_shape
+        is_expected = has_rows_of_shape and array.dtype == dtype_name and array.flags.carray
+        _expect(is_expected, f"the array {name!r} to have aligned {dtype_name} rows of shape {row_shape}")
     for name, other_name in (("extras", "entries"), ("tombstones", "entries"), ("node_extras", "nodes")):
         has_same_length = len(saved_arrays[name]) == len(saved_arrays[other_name])
         _expect(has_same_length, f"{name!r} to have as many rows as {other_name!r}")
@@ -121,8 +121,9 @@ def _make_fold_arrays(loaded: LoadedPartition, saved_arrays: Mapping[str, Array]
         counts[count] = len(array)
     counts[layout.FREE_NODE] = -1
     counts[layout.UNUSED_BYTES] = len(arena) - (ends - starts).sum()
-    numbers = (loaded.batches, loaded.records, loaded.next_offset if loaded.batches else 0)
-    counts[[layout.BATCHES, layout.RECORDS, layout.NEXT_OFFSET]] = numbers
+    counts[layout.BATCHES] = loaded.batches
+    counts[layout.RECORDS] = loaded.records
+    counts[layout.NEXT_OFFSET] = loaded.next_offset if loaded.batches else 0
     # The count MARKERS begins at 0 again, so no entry may have the number of a later marker.
     saved_arrays["extras"][:, layout.LAST_MARKER] = 0
     return {
@@ -203,7 +204,7 @@ def _check_and_sum(sizes: Array, total: int, expectation: str) -> Array:
     """Return the cumulative sums of sizes. Raise InvalidLog if a size is negative or the last sum is not `total`."""
     _expect(((sizes >= 0) & (sizes <= total)).all(), expectation)
     ends = np.cumsum(sizes)
-    # A sum above int64 becomes negative. But then an earlier sum is above the total.
+    # A sum above int64 becomes negative. But then an earlier sum is above `total`, because no size is above `total`.
     _expect((ends <= total).all() and ends[-1:].sum() == total, expectation)
     return ends
 

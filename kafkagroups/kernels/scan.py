@@ -133,7 +133,7 @@ def _hash_few_bytes(data: Any, start: int, size: int, secret: Any) -> int:
     number = np.uint64(0)
     for position in range(start, start + size):
         number = number << np.uint64(8) | np.uint64(data[position])
-    # The size distinguishes numbers that begin with zeros.
+    # Without the size, the bytes 00 41 and the byte 41 would have the same hash.
     return hash_number(number | np.uint64(size) << np.uint64(56), secret)
 
 

@@ -1,9 +1,9 @@
 """Fills a shard with the offsets and the groups that the compiled engine has read from a log.
 
 A shard is the state of one partition (groups/shard.py). The offsets are in the arrays of a fold state (layout.py). A
-group record is plain if the coordinator can read it without an error (plain_groups.py). Plain group records are stored
-in the shard without decoding them. All other group records are decoded and replayed with the code of the readable
-engine.
+group record is plain if the coordinator can certainly read it without an error (plain_groups.py). Plain group records
+are stored in the shard without decoding them. All other group records are decoded and replayed with the code of the
+readable engine.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def fill_shard(
     """Set the offsets of a shard, and replay the other records of the log.
 
     `other_records` are the records that are not offset records (other_records.py). `first_offset` is the Kafka offset
-    at which this load began. A shard that is advanced already contains the records before this offset. Raise LoadFailed
-    or BadBytes if the broker's load would fail.
+    at which this load began. If the shard comes from a snapshot, it already contains the records before `first_offset`.
+    Raise LoadFailed or BadBytes if the broker's load would fail.
     """
     shard.offsets = offsets
     shard.seen_group_ids.update(dict.fromkeys(offsets.newest_values))
@@ -126,8 +126,8 @@ def _replay_new(
     modern_ids = {
         step.group_id for step in steps if isinstance(step.record, Record) and isinstance(step.record.key, GroupIdKey)
     }
-    ids_with_commits = modern_ids & offsets.newest_values.keys()
-    commits = find_commits(ids_with_commits) if ids_with_commits else ()
+    modern_ids_with_commits = modern_ids & offsets.newest_values.keys()
+    commits = find_commits(modern_ids_with_commits) if modern_ids_with_commits else ()
     if commits:
         # `find_commits` also reads the batches after the stop (log/stop.py), which the load has not read.
         steps += [_Step(offset, None, group_id) for offset, group_id in commits if offset < shard.loaded.next_offset]
@@ -148,9 +148,9 @@ def _replay_new(
             removal_offsets[group_id] = offset
     # For all other groups, only the newest commit matters. It creates the group if it comes after the last removal.
     for group_id, newest_value in offsets.newest_values.items():
-        is_missing = group_id not in shard.groups and group_id not in ids_with_commits
-        is_new = newest_value >= first_offset
-        if is_missing and is_new and newest_value > removal_offsets.get(group_id, -1):
+        if group_id in modern_ids_with_commits or group_id in shard.groups:
+            continue
+        if newest_value >= first_offset and newest_value > removal_offsets.get(group_id, -1):
             shard.groups[group_id] = Group(group_id, shard.partition)
 
 

@@ -71,7 +71,7 @@ class FoldState(FoldArrays):
 
     @classmethod
     def restore(cls, dialect: Dialect, saved_arrays: Mapping[str, Array]) -> FoldState:
-        """Return the state whose arrays `arrays_to_save` has returned."""
+        """Return a state with the saved arrays that `_make_fold_arrays` in saved.py has checked."""
         state = cls(dialect)
         state.set_arrays(saved_arrays)
         return state
@@ -91,16 +91,16 @@ class FoldState(FoldArrays):
         All pieces use the same memory, so that this memory stays in the CPU's cache.
         """
         piece = np.empty(PIECE_BYTES, np.uint8)
-        # The bytes at the end of the previous piece that were not folded. They are now at the start of `piece`.
-        kept_bytes = 0
-        read_bytes = 0
+        # How many bytes at the end of the previous piece were not folded. These bytes are now at the start of `piece`.
+        kept_byte_count = 0
+        read_byte_count = 0
         is_last = False
         ends_with_zeros = False
         while not (is_last or self.is_stopped):
-            count = file.readinto(piece[kept_bytes:]) or 0
-            read_bytes += count
-            is_last = not count
-            data = as_array(piece[: kept_bytes + count])
+            new_byte_count = file.readinto(piece[kept_byte_count:]) or 0
+            read_byte_count += new_byte_count
+            is_last = not new_byte_count
+            data = as_array(piece[: kept_byte_count + new_byte_count])
             if ends_with_zeros:  # After the zeros at the end of a preallocated segment, no other bytes may follow.
                 if data.any():
                     return False
@@ -109,11 +109,11 @@ class FoldState(FoldArrays):
             if status == HAND_OVER:
                 return False
             ends_with_zeros = status == OK and position < len(data)
-            kept_bytes = 0 if ends_with_zeros else len(data) - position
-            if kept_bytes == len(piece):
-                piece = np.empty(2 * kept_bytes, np.uint8)
-            piece[:kept_bytes] = data[len(data) - kept_bytes :]
-            report(read_bytes - kept_bytes)
+            kept_byte_count = 0 if ends_with_zeros else len(data) - position
+            if kept_byte_count == len(piece):
+                piece = np.empty(2 * kept_byte_count, np.uint8)
+            piece[:kept_byte_count] = data[len(data) - kept_byte_count :]
+            report(read_byte_count - kept_byte_count)
         return True
 
     def _fold_piece(self, data: Array, *, is_last: bool, report: ReportPosition = ignore_position) -> tuple[int, int]:
@@ -123,7 +123,7 @@ class FoldState(FoldArrays):
         if the piece contains the last bytes of the segment.
         """
         position = 0
-        status = NO_SPACE
+        status = PAUSED
         while status in (NO_SPACE, COMPRESSED, PAUSED) and not self.is_stopped:
             status, position = fold.fold_batches(
                 data, position, REPORT_BYTES, is_last, self.as_tables(), self.record_positions, self.block
@@ -196,9 +196,9 @@ class FoldState(FoldArrays):
         return pending
 
     def _is_deleted(self, node: list[int], entry: int) -> bool:
-        """Return whether a tombstone deleted a pending commit.
+        """Return whether a node is a tombstone, or a pending commit that a tombstone has deleted.
 
-        `node` is the row of the commit in `nodes`. `entry` is the number of its key's row in `entries`.
+        `node` is a row of `nodes`. `entry` is the number of the entry of the node's key.
         """
         if node[layout.ENTRY] < 0:
             return True

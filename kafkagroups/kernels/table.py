@@ -60,9 +60,9 @@ def find_or_add_entry(
 ) -> int:
     """Return the number of the entry of a key; add the entry if the key is new.
 
-    Return -1 if the key is new and is not valid UTF-8. `data` contains the name at `name_start`, and the partition
-    after the name. If the previous row of the block has the same name, `name_size` is negative. `previous_name` is the
-    number of the name in the previous row.
+    Return -1 if the key is new and its name is not valid UTF-8. `data` contains the name at `name_start`, and the
+    partition after the name. `name_size` is negative if the previous row of the block has the same name.
+    `previous_name` is the number of the name in the previous row.
     """
     counts = tables.counts
     slots = tables.slots
@@ -194,13 +194,11 @@ def rehash_names(names: Any, count: int, arena: Any, slots: Any, secret: Any) ->
 
 @kernel
 def keep_one_key_of_each_group(entries: Any, count: int, groups: Any, group_of_name: Any, is_kept: Any) -> None:
-    """Mark at least one key of each group as kept in `is_kept`.
-
-    One kept key of each group gets the newest value (NEWEST_VALUE) of the whole group. This function overwrites the
-    column LIVE_KEYS with the number of this key's entry.
+    """Mark at least one key of each group as kept in `is_kept`, and store the group's newest value in a kept key.
 
     `is_kept` has a bool for each of the first `count` entries. `groups` (columns: layout.py) has a row for each group.
-    `group_of_name` has the number of this row for each name.
+    `group_of_name` has the number of the group's row for each name. This function uses the column LIVE_KEYS of `groups`
+    as working memory: it contains the number of the entry that receives the newest value (NEWEST_VALUE) of the group.
     """
     for group in range(len(groups)):
         groups[group, LIVE_KEYS] = -1

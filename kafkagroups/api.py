@@ -171,8 +171,8 @@ def diff(a: Groups, b: Groups) -> dict[str, dict[str, Any]]:
     -------
     dict
         `{"groups": {group: [a, b]}, "offsets": {group: {topic-partition: [a, b]}}, "pending": …}`. It contains only
-        differences. A pair has the value in load `a` and the value in load `b`, in the form of `load --json`. None
-        means that the load has no such value.
+        differences. A pair has the value in load `a` and the value in load `b`, in the form of `load --json`. None in
+        a pair means that this load does not contain the group or the offset.
 
     Examples
     --------
@@ -328,7 +328,7 @@ def load_columns(
     coordinator, kafka, partitions, engine
         As in `load`.
     max_batch_bytes
-        As in `load`. None means the log's own limit if `buffers` is a log, and otherwise the default.
+        As in `load`. If it is None: the limit of the log if `buffers` is a log, otherwise the default of `load`.
     partition
         The number of the partition; None if it is not known. If `buffers` is a log, this parameter is not used.
     columns

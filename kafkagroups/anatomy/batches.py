@@ -62,7 +62,7 @@ def list_batch_fields(data: bytes, position: int = 0) -> list[Span]:
 def _spans_of_records(batch: Batch) -> Iterator[Span]:
     """Yield the spans of the records in a batch that is not compressed. Raises InvalidLog if a record has headers."""
     data = batch.payload
-    position = 0  # This and all other positions below are counted from the end of the batch's header.
+    position = 0  # `position` and `end` are counted from the end of the batch's header, the spans from its start.
 
     def take_span(end: int, field: str, type_name: str, value: object, meaning: str) -> Span:
         """Return the span from `position` to `end`, and move `position` to `end`."""
@@ -72,27 +72,25 @@ def _spans_of_records(batch: Batch) -> Iterator[Span]:
         return Span("batch", start, HEADER_SIZE + end, field, type_name, value, meaning)
 
     for index in range(batch.count):
-        name = f"record {index}: "
+        prefix = f"record {index}: "
         length, end = read_varint(data, position)
-        yield take_span(end, name + "length", "varint", length, "how many bytes of this record follow")
-        yield take_span(position + 1, name + "attributes", "int8", data[position], "not used")
-        delta, end = read_varint(data, position, VARLONG_BYTES)
-        yield take_span(end, name + "timestampDelta", "varlong", delta, "ms after the base timestamp")
-        delta, end = read_varint(data, position)
-        yield take_span(
-            end, name + "offsetDelta", "varint", delta, f"the record's offset is {batch.base_offset + delta}"
-        )
+        yield take_span(end, prefix + "length", "varint", length, "how many bytes of this record follow")
+        yield take_span(position + 1, prefix + "attributes", "int8", data[position], "not used")
+        timestamp_delta, end = read_varint(data, position, VARLONG_BYTES)
+        yield take_span(end, prefix + "timestampDelta", "varlong", timestamp_delta, "ms after the base timestamp")
+        offset_delta, end = read_varint(data, position)
+        offset_meaning = f"the record's offset is {batch.base_offset + offset_delta}"
+        yield take_span(end, prefix + "offsetDelta", "varint", offset_delta, offset_meaning)
         for part in ("key", "value"):
             length, end = read_varint(data, position)
-            yield take_span(end, name + part, "varint length", length, _meaning_of_length(length, part))
+            yield take_span(end, prefix + part, "varint length", length, _meaning_of_length(length, part))
             if length > 0:
                 content = data[position : position + length].hex()
-                yield take_span(position + length, name + part, "bytes", content, f"the {part}; `decode` reads it")
-        count, end = read_varint(data, position)
-        yield take_span(
-            end, name + "headers", "varint", count, "how many headers follow; records of __consumer_offsets have none"
-        )
-        if count:
+                yield take_span(position + length, prefix + part, "bytes", content, f"the {part}; `decode` reads it")
+        header_count, end = read_varint(data, position)
+        header_meaning = "how many headers follow; records of __consumer_offsets have none"
+        yield take_span(end, prefix + "headers", "varint", header_count, header_meaning)
+        if header_count:
             raise InvalidLog(f"record {index} has headers, which are not annotated", position=HEADER_SIZE + position)
 
 

@@ -9,7 +9,7 @@ strict reader refuses them. A tag is the number of a tagged field (records/field
     bytes after the end of a key or a value
     a varint that is longer than necessary, or has bits above the 32nd
     null that is encoded as a negative length other than -1
-    an unusual prefix of a struct that can be null (Kafka writes only 1 = present, and -1 or 0 = null)
+    an unusual prefix of a struct that can be null (Kafka writes 1 = present, -1 = null; null tagged field: 0)
     a string that is not UTF-8 (the reader replaces malformed bytes with U+FFFD)
     tags that are not in ascending order, are repeated, or are larger than Kafka's writer allows
     a declared tagged field with a wrong size, or with its default value (Kafka's writer leaves such a field out)
@@ -139,7 +139,7 @@ def _spans_of_tags(
 ) -> Iterator[Span]:
     """Yield the spans of the tagged fields at the end of a struct.
 
-    `known_tags` are the declared tagged fields of the format's Kafka version, by tag. `path` is as in
+    `known_tags` maps each tag that the format's Kafka version declares to its field. `path` is as in
     `_spans_of_struct`.
     """
     count, end = read_uvarint(data, position)
@@ -163,8 +163,9 @@ def _spans_of_tags(
             content = list(_spans_of_field(spec.wire, message_format, spec.nullable, data, end, name, spec.doc))
             odd += _check_known_tag(spec, message_format, data, end, size)
         elif size:
-            unknown = data[end : end + size].hex()
-            content = [Span("", end, end + size, name, "bytes", unknown, "a tag that this Kafka version does not have")]
+            hex_text = data[end : end + size].hex()
+            meaning = "a tag that this Kafka version does not have"
+            content = [Span("", end, end + size, name, "bytes", hex_text, meaning)]
         yield Span(
             "", start, end, name, "uvarint, uvarint", f"tag {tag}, {size} bytes", "the tag's number and size", odd
         )
@@ -175,9 +176,9 @@ def _spans_of_tags(
 
 
 def _check_tag_number(tag: int, previous_tag: int, *, is_repeated: bool, is_known: bool) -> tuple[str, ...]:
-    """Return what is non-canonical about the range and the order of a tag; an empty tuple if both are canonical.
+    """Return whether a tag is repeated, out of range or out of order, as a text; an empty tuple if it is canonical.
 
-    `previous_tag` is the tag before this tag; -1 for the first tag.
+    `previous_tag` is the tag before `tag`; -1 for the first tag.
     """
     if is_repeated:
         return (f"tag {tag} is repeated" + ("; the last one is used" if is_known else ""),)

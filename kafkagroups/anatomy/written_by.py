@@ -75,7 +75,7 @@ def _find_first_version(message: Message) -> Version:
     """Return the first Kafka version that has all fields that are set in a message. (0,) means every version."""
     first_version: Version = (0,)
     cls: Any = type(message)  # mypy does not accept dataclass types as hashable.
-    for spec in _find_later_fields(cls):
+    for spec in _find_limiting_fields(cls):
         value = getattr(message, spec.name)
         if value != spec.default:
             first_version = max(first_version, spec.since)
@@ -89,18 +89,18 @@ def _find_first_version(message: Message) -> Version:
 def describe_writers(ranges: Iterable[VersionRange]) -> str:
     """Return the Kafka versions that can have written all records, as a text such as "0.9 – 2.0" or "4.1 – ".
 
-    `ranges` contains the possible versions of each record. After an upgrade of the broker, there may be no single
-    version that can have written all records. Then the text goes from the oldest to the newest possible version. The
-    text is "" if every version is possible.
+    `ranges` contains the possible versions of each record. The text is "" if every version is possible. After an
+    upgrade of the broker, there may be no single version that can have written all records. The text then goes from
+    the oldest possible version of any record to the newest.
     """
     different_ranges = set(ranges)
     common = EVERY_VERSION
     for versions in different_ranges:
         common = common.intersect(versions)
     if common.since >= common.until:
-        possible = [versions for versions in different_ranges if versions.since < versions.until]
-        oldest = min((versions.since for versions in possible), default=(0,))
-        newest = max((versions.until for versions in possible), default=NEWEST)
+        nonempty_ranges = [versions for versions in different_ranges if versions.since < versions.until]
+        oldest = min((versions.since for versions in nonempty_ranges), default=(0,))
+        newest = max((versions.until for versions in nonempty_ranges), default=NEWEST)
         common = VersionRange(oldest, newest)
     if common == EVERY_VERSION:
         return ""
@@ -114,10 +114,10 @@ def describe_writers(ranges: Iterable[VersionRange]) -> str:
 
 
 @cache
-def _find_later_fields(cls: Any) -> tuple[FieldSpec, ...]:
-    """Return the fields of a message class that a later Kafka version added, and the fields that contain structs.
+def _find_limiting_fields(cls: Any) -> tuple[FieldSpec, ...]:
+    """Return the fields that can limit the versions: each field that a Kafka version added, and each struct.
 
-    A struct can contain fields that a later Kafka version added.
+    A struct can contain added fields. Fields that exist in every version are not in the result.
     """
     return tuple(spec for spec in field_specs(cls) if spec.since > (0,) or _contains_structs(spec.wire))
 

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    # All options except these four have the names of parameters of `compact`.
+    # `run` is this function. The options other than PATH, --out and --json have the names of parameters of `compact`.
     config = {name: value for name, value in vars(args).items() if name not in ("path", "out", "json", "run")}
     with progress_bar() as progress:
         compaction = compact(args.path, args.out, progress=progress, **config)

@@ -132,10 +132,10 @@ def _check_kernel() -> Check:
         command = KernelSpecManager().get_kernel_spec("python3").argv[0]
     except NoSuchKernel:
         return Check("kernel", False, "there is no kernel python3", f"run `{install_kernel}`")
-    # If the command is a name without a folder, such as python3, Jupyter starts the interpreter that runs Jupyter.
-    # That is this interpreter, because it has just imported Jupyter.
-    has_no_folder = re.fullmatch(r"python(3(\.\d+)?)?", command) is not None
-    if has_no_folder or Path(command).absolute() == Path(sys.executable).absolute():
+    # If the command is python, python3 or python3.x without a folder, Jupyter starts the interpreter that runs Jupyter.
+    # This interpreter has just imported Jupyter, so it is the one that runs Jupyter.
+    is_name_only = re.fullmatch(r"python(3(\.\d+)?)?", command) is not None
+    if is_name_only or Path(command).absolute() == Path(sys.executable).absolute():
         return Check("kernel", True, "python3 starts this Python")
     fix = f"run `{install_kernel}`, or remove the wrong kernel with `jupyter kernelspec remove python3`"
     return Check("kernel", False, f"python3 starts {command}", fix)

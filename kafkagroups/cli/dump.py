@@ -135,13 +135,13 @@ def _parse_type(text: str | None) -> int | None:
     """Return the number of the record type in --type. None means that the option is not given."""
     if text is None:
         return None
-    numbers = {record_type.name: record_type.id for record_type in RECORD_TYPES.values()}
-    if text in numbers:
-        return numbers[text]
+    number_of_name = {record_type.name: record_type.id for record_type in RECORD_TYPES.values()}
+    if text in number_of_name:
+        return number_of_name[text]
     try:
         return parse_whole_number(text)
     except UsageError:
-        raise UsageError(f"--type: expected a number or one of {', '.join(numbers)}, found {text!r}") from None
+        raise UsageError(f"--type: expected a number or one of {', '.join(number_of_name)}, found {text!r}") from None
 
 
 def _print_log(
@@ -275,7 +275,7 @@ def _format_text(log: Log, batch: Batch, log_record: LogRecord, decoded: _Decode
     if decoded.error:
         hex_bytes = f"key {_to_hex(log_record.key)}, value {_to_hex(log_record.value)}"
         return f"  {log_record.offset}  cannot be decoded: {decoded.error}: {hex_bytes}"
-    if record is None:
+    if record is None:  # A control record. The text says "marker" even if its type ends no transaction.
         return f"  {log_record.offset}  marker: {decoded.control_type}"
     key = key_to_json(record)
     value = value_to_json(record, dialect)

@@ -34,7 +34,10 @@ examples:
 DEFAULT_PARTITIONS = 50
 """The default partition count of the offsets topic."""
 LAST_RECORDS = 20
-"""The text output of a long history shows only the backward commits and this number of records from the end."""
+"""From a history of more than twice this number of records, the text output shows this number of records from the end.
+
+The text output also shows each backward commit and the commit before it.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -158,7 +161,7 @@ def _print_history(explanation: Explanation, *, shows_all: bool) -> None:
 
 
 def _print_answer(explanation: Explanation, subject: str, broker: str, *, is_offset: bool) -> None:
-    """Print what a broker answers about the subject, which is a group or an offset (`is_offset`)."""
+    """Print what a broker answers about the subject: an offset if `is_offset` is true, otherwise a group."""
     failure = "" if explanation.error is None else f"; it fails to load {explanation.error}"
     if explanation.answer is None:
         print_line(f"{broker} answers nothing about {subject}{failure}.")

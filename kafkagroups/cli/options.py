@@ -76,8 +76,8 @@ def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
     if coordinator is None:
         coordinator = "classic" if kafka is not None and parse_release(kafka) < (4,) else "new"
     rules = dialect(coordinator, kafka)
-    # `rules_of` is the version whose rules apply. It is None if this package was compared with a broker
-    # of the version `rules.kafka`.
+    # `rules_of` has three cases. None: this package was compared with a broker of the version `rules.kafka`. Another
+    # version: its rules apply. `rules.kafka` itself: the rules were read in Kafka's source.
     if rules.rules_of is not None:
         uses_other_version = parse_release(rules.rules_of) != rules.version
         origin = f"are those of {rules.rules_of}" if uses_other_version else "were read in Kafka's source"
@@ -90,8 +90,8 @@ def choose_dialect(coordinator: str | None, kafka: str | None) -> Dialect:
 def rules_to_json(rules_of: str | None) -> dict[str, str]:
     """Return the field `kafka_rules` that the JSON of every command with --kafka has.
 
-    `rules_of` is the version whose rules apply. If it is None, the version of --kafka was compared with a broker, and
-    the JSON has no such field.
+    `rules_of` is the version whose rules apply. If it is None, this package was compared with a broker of the version
+    in --kafka, and the result is empty.
     """
     return {} if rules_of is None else {"kafka_rules": rules_of}
 
@@ -180,7 +180,7 @@ def parse_number(text: str) -> int:
 
 
 def parse_time(text: str) -> int:
-    """Return a time in ms since 1970. The text is this number, or a time in ISO 8601 (UTC, if it has no time zone)."""
+    """Return a time in ms since 1970. The text is ms since 1970, or ISO 8601 (UTC, if it has no time zone)."""
     if re.fullmatch(r"[-+]?[0-9]+", text):
         return parse_number(text)
     try:

@@ -96,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    # All options except these four have the names of settings of `write`.
+    # `run` is this function. The options other than --out, --records and --json have the names of settings of `write`.
     settings = {name: value for name, value in vars(args).items() if name not in ("out", "records", "json", "run")}
     with progress_bar("records", min_total=LARGE_TOPIC) as report:
         progress = partial(report, "writing") if report else None

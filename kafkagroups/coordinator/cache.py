@@ -4,8 +4,8 @@ The coordinator answers requests from `groups` (Kafka's groupMetadataCache). It 
 loads a partition.
 
 Simpler than Kafka: a broker loads partitions in another thread, so requests can arrive during a load. Here a load has
-finished when `load_partition` returns. After the load, the cache is the same. A test can add a partition to `loading`:
-requests then get the same answers as during a load.
+finished when `load_partition` returns. After the load, the cache is the same as a broker's. A test can add a partition
+to `loading`: requests then get the answers that a broker gives during a load.
 Source: GroupMetadataManager.scala (3.9).
 """
 
@@ -111,9 +111,9 @@ class GroupCache:
 
     def close_transaction(self, producer_id: int, group_id: str) -> None:
         """Remove the group from the producer's open transaction."""
-        groups = self.open_groups.get(producer_id, set())
-        groups.discard(group_id)
-        if not groups:
+        group_ids = self.open_groups.get(producer_id, set())
+        group_ids.discard(group_id)
+        if not group_ids:
             self.open_groups.pop(producer_id, None)
 
     def load_partition(
@@ -148,7 +148,7 @@ class GroupCache:
     ) -> None:
         """Call `on_unloaded` for each group of the partition, and remove the group from the cache.
 
-        The call is ignored if `epoch` is older than the partition's newest coordinator epoch.
+        The call is ignored if `epoch` is older than the partition's newest coordinator epoch. None: never ignored.
         """
         if epoch is not None and not self._accept_epoch(partition, epoch):
             return
@@ -170,7 +170,7 @@ class GroupCache:
         )
 
     def _accept_epoch(self, partition: int, epoch: int) -> bool:
-        """Store the coordinator epoch of a partition. Return False if the partition already has a newer epoch."""
+        """Return False if the partition has a newer coordinator epoch. Otherwise store `epoch` and return True."""
         newest_epoch = max(epoch, self.epochs.get(partition, epoch))
         self.epochs[partition] = newest_epoch
         return epoch == newest_epoch

@@ -74,8 +74,8 @@ class GroupCoordinator:
     clock
         The coordinator's time. Timers run when the caller advances the clock.
     settings
-        The broker's settings. `settings.kafka` is the Kafka version whose rules the coordinator follows: 1.0.1, 2.8.2
-        or 3.9.2. None: the default settings.
+        The broker's settings. None: the default settings. `settings.kafka` is the Kafka version whose rules the
+        coordinator follows: 1.0.1, 2.8.2 or 3.9.2.
     new_member_id
         A function that returns the id of a new member. The argument of the function is the member's client id, or the
         instance id of a static member.
@@ -452,7 +452,7 @@ class GroupCoordinator:
         -------
         OffsetFetchResult
             A partition that the client may not read gets TOPIC_AUTHORIZATION_FAILED. If `partitions` is None, the
-            result does not contain such a partition.
+            result does not contain the partitions that the client may not read.
 
         Notes
         -----

@@ -57,9 +57,9 @@ class JoinRequests:
     ) -> ResponseFuture[JoinGroupResult]:
         """Answer a JoinGroup of a new member (member id "") or of a member that joins again.
 
-        `joining` has the member's fields from the request. GroupCoordinator.join_group explains the last two
-        parameters. If a new member names a group that does not exist, the group is created, even if the member is
-        refused.
+        `joining` has the member's fields from the request. `require_known_member_id` and `supports_skip_assignment` are
+        as in GroupCoordinator.join_group. If a new member names a group that does not exist, the group is created, even
+        if the member is refused.
         """
         response: ResponseFuture[JoinGroupResult] = ResponseFuture()
         if self.settings.is_before(2, 3):  # These brokers have no static members (KIP-345).
@@ -136,7 +136,7 @@ class JoinRequests:
         return member_id in group.members or len(group.members) < self.settings.group_max_size
 
     def _create_member_id(self, group: ClassicGroup, joining: ClassicMember) -> str:
-        """Return the id of a new member. Raises UsageError if `new_member_id` returns an id that no broker gives."""
+        """Return the id of a new member. Raises UsageError if `new_member_id` returns an empty, used or invalid id."""
         instance_id = joining.group_instance_id
         member_id = self.new_member_id(joining.client_id if instance_id is None else instance_id)
         check_field("new_member_id", TEXT, member_id)

@@ -71,15 +71,15 @@ class GroupMetadataManager(GroupCache):
     ) -> None:
         """Store a commit as pending, append its records as one batch, and call `complete` when the append is answered.
 
-        If the append succeeds, the offsets become committed offsets in the cache. In a transaction, they stay pending
-        until the transaction's marker is written. `producer_id` is -1 if the commit is not in a transaction. `complete`
-        receives an error for each partition:
+        If the append succeeds, the offsets become committed offsets in the cache. However, the offsets of a commit in a
+        transaction stay pending until the transaction's marker is written. `producer_id` is -1 if the commit is not in
+        a transaction. `complete` receives an error for each partition:
 
         - OFFSET_METADATA_TOO_LARGE if the metadata exceeds the limit, counted in UTF-16 units. The other offsets are
           written.
         - NOT_COORDINATOR if the partition of the offsets topic is not on this broker.
         - UNSUPPORTED_FOR_MESSAGE_FORMAT if the log has batch format 0 or 1 and the commit is in a transaction.
-        - The error that `convert_commit_append_error` returns if the append fails.
+        - If the append fails, the error that `convert_commit_append_error` returns.
         """
         if group.offsets.mixes_commits:
             logger.warning(
@@ -95,6 +95,7 @@ class GroupMetadataManager(GroupCache):
         magic = self.logs.magic(log_partition)
 
         def answer(error: Errors) -> None:
+            """Answer `error` for each partition whose metadata is not too large."""
             too_large = Errors.OFFSET_METADATA_TOO_LARGE
             complete({partition: error if partition in valid_offsets else too_large for partition in offsets})
 
@@ -265,8 +266,8 @@ class GroupMetadataManager(GroupCache):
         has_expire_timestamp: bool = False,
     ) -> _KeyAndValue:
         """Return the bytes of the key and the value, in the layout that the broker's Kafka version writes."""
-        # The broker's Kafka version and the expire timestamp decide the version of the value. If this version does not
-        # have a field, the field is not written.
+        # The broker's Kafka version and the expire timestamp decide the value version. A field that this value version
+        # does not have is not written.
         version = value_version(record_type, self.settings.kafka, expires=has_expire_timestamp)
         return encode(Record(record_type, key, value, version))
 

@@ -79,11 +79,14 @@ class MemberValidator:
     ) -> Errors:
         """Return NONE if the transactional commit is accepted, otherwise the error.
 
-        A transactional commit does not have to contain a member (generation below 0, member id ""). If the commit
-        contains a member, the member is checked since 2.5 (KIP-447).
+        A transactional commit does not have to contain a member (generation below 0, member id "", no instance id).
 
-        Before 2.5 the member is ignored. A commit with a producer is accepted. A commit without a producer
-        (`producer_id` -1) is checked like a commit of a client that is not a member.
+        - Before 2.5, the member is ignored. A commit with a producer is accepted. A commit without a producer
+          (`producer_id` -1) is checked like a commit of a client that is not a member.
+        - Since 3.0, a commit without a member is accepted. In an Empty group, every commit with a generation below 0 is
+          accepted. Any other commit must come from a member of the current generation.
+        - From 2.5 to 2.8 (KIP-447), the instance id, the member id and the generation are checked separately, each only
+          if the commit contains it.
         """
         if group.state is ClassicState.DEAD:
             return self.choose_dead_group_error()

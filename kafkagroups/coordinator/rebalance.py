@@ -2,8 +2,8 @@
 
     a member joins, leaves     The state is PreparingRebalance. All members must join again within the largest of their
     or fails                   rebalance timeouts. A group that was Empty first waits for more members, for
-                               group.initial.rebalance.delay.ms. If a member joins during this delay, the group waits
-                               again.
+                               group.initial.rebalance.delay.ms. If a new member joins during this delay, a group in
+                               generation 0 waits again.
     all members have joined,   Members that did not join are removed (since 2.3 only dynamic members). The generation
     or the timeout is over     grows by 1. If no member remains, the group is Empty and its record is written. Otherwise
                                the state is CompletingRebalance, and every JoinGroup is answered.
@@ -95,7 +95,10 @@ class Rebalances:
             member.session_timeout_ms = joining.session_timeout_ms
 
     def remove_member(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Remove a member that left or timed out. Then start a rebalance, or complete the running rebalance."""
+        """Remove a member that left or timed out.
+
+        Then start a rebalance, or complete the running rebalance if it waited only for this member.
+        """
         if self.settings.is_at_least(2, 2):
             answer_join(member, JoinGroupResult(Errors.UNKNOWN_MEMBER_ID, ""))
         group.remove(member.member_id)

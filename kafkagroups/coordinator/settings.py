@@ -49,9 +49,9 @@ class Settings:
 
     Notes
     -----
-    A version check in the code names the version that introduced the rule (`is_at_least(2, 3)`). Versions that are not
-    in `CHECKED_VERSIONS` are refused, because the rules of these versions were not compared with a real broker. For
-    example, 2.8.2 writes a group record when a static member is replaced, but 2.3.1 does not.
+    A version check in the code, for example `is_at_least(2, 3)`, names the version that introduced the rule. The checks
+    are complete only for `CHECKED_VERSIONS`, so all other versions are refused. For example, 2.3.1 passes
+    `is_at_least(2, 3)`, but unlike 2.8.2 it writes no group record when a static member is replaced.
     """
 
     kafka: str = "3.9.2"

@@ -43,8 +43,8 @@ def verify_all(transactional_id: str, producer_id: int, producer_epoch: int, par
 class CommitRequests:
     """The commits of all groups.
 
-    `verify` replaces the transaction coordinator. If the coordinator follows the rules of a Kafka version before 3.6,
-    the function is not called, because these brokers do not verify transactions.
+    `verify` replaces the transaction coordinator. If the group coordinator follows the rules of a Kafka version before
+    3.6, `verify` is not called, because brokers before 3.6 do not verify transactions.
     """
 
     def __init__(
@@ -240,10 +240,13 @@ class CommitRequests:
     def _build_stored_offset(self, offset: OffsetCommit, retention_ms: int) -> OffsetAndMetadata:
         """Return the offset that a commit stores.
 
-        Before 2.1 every offset has an expire timestamp. Since 2.1 an offset has an expire timestamp only if the client
-        sent a retention time. `retention_ms` is this retention time, in ms; -1 means that the client sent none. The
-        retention time begins now (before 2.1: at the commit's own timestamp, if it has one). A sum beyond 64 bits wraps
-        around, as in Java.
+        `retention_ms` is the retention time that the client sent, in ms; -1 means that the client sent none.
+
+        - Since 2.1, an offset has an expire timestamp only if the client sent a retention time, which begins now.
+        - Before 2.1, every offset has an expire timestamp. The client's or else the broker's retention time begins at
+          the timestamp that the client sent, or else now.
+
+        A sum beyond 64 bits wraps around, as in Java.
         """
         now_ms = self.clock.now_ms
         timestamp_ms = now_ms if offset.timestamp == -1 else offset.timestamp
@@ -254,7 +257,7 @@ class CommitRequests:
         return _build_offset(offset, now_ms, to_int64(timestamp_ms + kept_ms))
 
     def _build_pending_offset(self, offset: OffsetCommit) -> OffsetAndMetadata:
-        """Return the offset that a commit in a transaction stores. Before 2.1 the offset has an expire timestamp."""
+        """Return the offset that a commit in a transaction stores. Only before 2.1, it has an expire timestamp."""
         now_ms = self.clock.now_ms
         expire_timestamp = None if self.settings.is_at_least(2, 1) else now_ms + self.settings.offsets_retention_ms
         return _build_offset(offset, now_ms, expire_timestamp)

@@ -71,7 +71,7 @@ def decode_subscription(data: bytes) -> Embedded[ConsumerProtocolSubscription]:
     Parameters
     ----------
     data
-        The bytes of `subscription` in a group's record.
+        The bytes of a member's field `subscription` in a group record.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def decode_assignment(data: bytes) -> Embedded[ConsumerProtocolAssignment]:
     Parameters
     ----------
     data
-        The bytes of `assignment` in a group's record.
+        The bytes of a member's field `assignment` in a group record.
 
     Returns
     -------
@@ -119,8 +119,9 @@ def decode_assignment(data: bytes) -> Embedded[ConsumerProtocolAssignment]:
 
     Examples
     --------
-    >>> decode_assignment(bytes.fromhex("0000 00000000 ffffffff")).message.assigned_partitions
-    ()
+    >>> data = bytes.fromhex("0000 00000001 0006 6f7264657273 00000001 00000002 ffffffff")
+    >>> decode_assignment(data).message.assigned_partitions
+    (TopicPartitions(topic='orders', partitions=(2,)),)
     """
     return _decode(data, ConsumerProtocolAssignment, "assignment")
 
@@ -134,17 +135,17 @@ def encode_embedded(embedded: Embedded[Any]) -> bytes:
     if version < 0:
         raise UsageError(f"expected a version of 0 or above, found {version}", field="version")
     out = bytearray(struct.pack(">h", version))
-    writer(type(embedded.message), min(embedded.version, HIGHEST_VERSION))(out, embedded.message)
+    writer(type(embedded.message), min(version, HIGHEST_VERSION))(out, embedded.message)
     return bytes(out)
 
 
-def _decode(data: bytes, cls: type[E], name: str) -> Embedded[E]:
-    """Return the decoded bytes. `name` is the name of the field that contains the bytes, for errors."""
+def _decode(data: bytes, cls: type[E], field_name: str) -> Embedded[E]:
+    """Return the decoded bytes. `field_name` is the field of the group record that contains the bytes, for errors."""
     if len(data) < 2:
-        raise InvalidRecord(f"expected a version of 2 bytes, found {len(data)} bytes", field=name)
+        raise InvalidRecord(f"expected a version of 2 bytes, found {len(data)} bytes", field=field_name)
     version = int.from_bytes(data[:2], "big", signed=True)
     if version < 0:
-        raise InvalidRecord(f"expected a version of 0 or above, found {version}", field=name)
+        raise InvalidRecord(f"expected a version of 0 or above, found {version}", field=field_name)
     read_fields = reader(cls, min(version, HIGHEST_VERSION))
     decoded, _ = read_fields(data, 2)
     return Embedded(version, decoded)

@@ -6,8 +6,9 @@ version.
 
 If a coordinator refuses a record, the load of the whole partition fails. A record that a coordinator skips has no
 effect. The table shows which record types and value versions the coordinators read. Each line begins with the first
-Kafka version that has a change. What a line does not mention is the same as in the line above. "offset values 0-1"
-means that the coordinator reads offset records (types 0 and 1) with value versions 0 and 1:
+Kafka version that has a change; "0" stands for all versions before 0.9. What a line does not mention is the same as in
+the line above. "offset values 0-1" means that the coordinator reads offset records (types 0 and 1) with value versions
+0 and 1. "group values" are the value versions of group records (type 2):
 
     classic  0     offset values 0                        type 0; other types are refused
              0.9   offset values 0-1, group values 0      types 0-2; other types are refused
@@ -84,16 +85,16 @@ CLASSIC_CHANGES: tuple[Version, ...] = (
 )
 """The versions that changed how the classic coordinator loads a log. Versions between two changes load a log alike."""
 
-_CONSUMER_TYPES = VersionRange(FIRST_WITH_NEW_COORDINATOR, NEWEST)
-_SHARE_TYPES = VersionRange((4, 0), NEWEST)
-_STREAMS_TYPES = VersionRange((4, 1), NEWEST)
+_SINCE_3_7 = VersionRange(FIRST_WITH_NEW_COORDINATOR, NEWEST)
+_SINCE_4_0 = VersionRange((4, 0), NEWEST)
+_SINCE_4_1 = VersionRange((4, 1), NEWEST)
 
 READ_TYPES: dict[int, VersionRange] = {
-    **dict.fromkeys((3, 4, 5, 6, 7, 8), _CONSUMER_TYPES),
-    16: VersionRange((4, 0), NEWEST),
-    9: VersionRange((4, 0), (4, 1)),
-    **dict.fromkeys((10, 11, 12, 13, 14, 15), _SHARE_TYPES),
-    **dict.fromkeys((17, 19, 20, 21, 22, 23), _STREAMS_TYPES),
+    **dict.fromkeys((3, 4, 5, 6, 7, 8), _SINCE_3_7),  # Consumer groups.
+    16: _SINCE_4_0,  # Consumer groups: a regular expression.
+    9: VersionRange((4, 0), (4, 1)),  # Share groups: the topics. Read by 4.0, but not by 4.1.
+    **dict.fromkeys((10, 11, 12, 13, 14, 15), _SINCE_4_0),  # Share groups.
+    **dict.fromkeys((17, 19, 20, 21, 22, 23), _SINCE_4_1),  # Streams groups.
 }
 """For each record type above 2, the Kafka versions whose new coordinator reads it."""
 
@@ -122,8 +123,9 @@ class Dialect:
         Whether the coordinator reads a value of an unknown version like a value of the nearest known version. Otherwise
         it refuses the record.
     rules_of
-        None if this version is in `CHECKED_VERSIONS`. Otherwise, the nearest version in this list that has the same
-        rules. If the list has no such version, `rules_of` is the version itself: its rules come only from
+        None: `kafka` is in `CHECKED_VERSIONS`.
+        Another version than `kafka`: the nearest version in `CHECKED_VERSIONS` that has the same rules.
+        The same version as `kafka`: no version in `CHECKED_VERSIONS` has the same rules. The rules come only from
         Kafka's source.
     """
 
@@ -138,9 +140,9 @@ class Dialect:
     rules_of: str | None = None
 
     def since(self, *version: int) -> bool:
-        """Return whether the coordinator has a rule that Kafka added in `version`.
+        """Return whether the coordinator has a rule that the classic coordinator has since `version`.
 
-        The new coordinator has all these rules.
+        The new coordinator has all rules that were added to the classic coordinator.
         """
         return self.coordinator == "new" or self.version >= version
 
@@ -182,21 +184,21 @@ def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
         raise UsageError(f"Kafka {text} has no new coordinator; the first version with it is 3.7")
     built = build_dialect(known_coordinator, version, text)
     is_preview = known_coordinator == "new" and version < FIRST_WITHOUT_CLASSIC_COORDINATOR
-    return replace(built, reads_unknown_versions=is_preview, rules_of=_find_rules(known_coordinator, version))
+    return replace(built, reads_unknown_versions=is_preview, rules_of=_find_rules_of(known_coordinator, version))
 
 
 @cache
-def _find_rules(coordinator: Coordinator, version: Version) -> str | None:
-    """Return the attribute `rules_of` of the dialect of a version."""
-    text_of = {parse_release(text): text for text in CHECKED_VERSIONS[coordinator]}
-    if version in text_of:
+def _find_rules_of(coordinator: Coordinator, version: Version) -> str | None:
+    """Return the attribute `rules_of` of a dialect."""
+    text_by_version = {parse_release(text): text for text in CHECKED_VERSIONS[coordinator]}
+    if version in text_by_version:
         return None
-    older = max((checked for checked in text_of if checked < version), default=None)
+    older = max((checked for checked in text_by_version if checked < version), default=None)
     if older is not None and not _has_changes(coordinator, older, version):
-        return text_of[older]
-    newer = min((checked for checked in text_of if checked > version), default=None)
+        return text_by_version[older]
+    newer = min((checked for checked in text_by_version if checked > version), default=None)
     if newer is not None and not _has_changes(coordinator, version, newer):
-        return text_of[newer]
+        return text_by_version[newer]
     return ".".join(map(str, version))
 
 
@@ -228,7 +230,7 @@ def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dia
     return Dialect(
         coordinator="classic",
         kafka=kafka,
-        # The classic coordinator never reads tag 0 of an offset value, even if `version` is above 3.9.
+        # The classic coordinator never reads tag 0 (the topic id) of an offset value, even if `version` is above 3.9.
         version=min(version, (3, 9)),
         offset_values=offset_values,
         group_values=group_values,
@@ -240,7 +242,7 @@ def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dia
 def _find_newest_rule(version: Version, rules: dict[Version, int]) -> int:
     """Return the value of the newest rule that a version has.
 
-    `rules` contains the value of each rule by the version that added the rule. The newest rule is first.
+    `rules` maps the version that added a rule to the value of the rule. The newest version is first.
     """
     return next(value for since, value in rules.items() if version >= since)
 

@@ -20,10 +20,14 @@ A tagged field is written only if its value is not the default. Tags that are no
 Kafka's readers do not compare the size of a declared tagged field with the bytes of the field. The readers accept tags
 in any order. If a tag occurs twice, the readers use the last value. Kafka's writers refuse repeated or unsorted tags.
 
-If the version of a message does not have a field, the writer leaves the field out without an error. Kafka's schemas
-mark such a field with `"ignorable": true`. In this topic, all fields that were added or removed later are ignorable.
-Sometimes the chosen Kafka version does not have the field in any version of the message. Then the writer refuses a
-value that is not the default.
+If the written version of a message does not have a field, there are two cases:
+
+- The chosen Kafka version has the field in another version of the message. The writer leaves the field out without an
+  error. Kafka's schemas mark these fields with `"ignorable": true`. In this topic, all fields that were added or
+  removed later are ignorable.
+- The chosen Kafka version does not have the field in any version of the message. The writer refuses a value that is not
+  the default.
+
 Source: MessageDataGenerator (4.3.1); JsonConverterGenerator (4.3.1); RawTaggedFieldWriter (4.3.1).
 """
 
@@ -60,8 +64,9 @@ class FieldSpec(NamedTuple):
 
     `name` is the name in Python, `json_name` is Kafka's name. `wire` is the wire type (wire.py), which reads and writes
     the field. `versions` are the message versions that have the field. `nullable` says whether the field can be null.
-    `tag` is the tag number; None if the field is not tagged. `since` is the first Kafka version that has the field;
-    (0,) means that every Kafka version has the field. `doc` says what the field means.
+    `default` is the value of the field in a message that does not contain the field. `tag` is the tag number; None if
+    the field is not tagged. `since` is the first Kafka version that has the field; (0,) means that every Kafka version
+    has the field. `doc` says what the field means.
     """
 
     name: str
@@ -135,7 +140,7 @@ _declarations: dict[type[Message], Declaration] = {}
 
 
 def parse_versions(text: str) -> range:
-    """Return the versions in a text: "3+" is 3 and all versions above, "0-2" is 0 to 2, "none" is an empty range."""
+    """Return the versions in a text: "3+" is 3 and above, "0-2" is 0 to 2, "1" is only 1, "none" is empty."""
     if text == "none":
         return range(0)
     if text.endswith("+"):
@@ -156,15 +161,15 @@ def _make_specs(cls: type[Message]) -> tuple[FieldSpec, ...]:
 def _make_spec(declared: dataclasses.Field[Any]) -> FieldSpec:
     metadata = declared.metadata
     return FieldSpec(
-        declared.name,
-        _camel_case(declared.name),
-        metadata["wire"],
-        parse_versions(metadata["versions"]),
-        metadata["nullable"],
-        declared.default,
-        metadata["tag"],
-        (0,) if metadata["since"] is None else parse_release(metadata["since"]),
-        metadata["doc"],
+        name=declared.name,
+        json_name=_camel_case(declared.name),
+        wire=metadata["wire"],
+        versions=parse_versions(metadata["versions"]),
+        nullable=metadata["nullable"],
+        default=declared.default,
+        tag=metadata["tag"],
+        since=(0,) if metadata["since"] is None else parse_release(metadata["since"]),
+        doc=metadata["doc"],
     )
 
 

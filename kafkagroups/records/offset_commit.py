@@ -1,7 +1,7 @@
 """Record types 0 and 1: the committed offset of a group in one partition of a topic.
 
-The key contains the group and the partition, and the value contains the offset. A record with a null value (a
-tombstone) deletes the offset. Kafka 0.8.2 wrote type 0, and all later versions write type 1.
+The key contains the group, the topic and the partition. The value contains the offset. A record with a null value
+(a tombstone) deletes the offset. Kafka 0.8.2 wrote type 0, and all later versions write type 1.
 
 If a log has records of both types for the same group and partition, a broker uses the later record. The log cleaner
 keeps a record of each type, because the cleaner compares the bytes of the keys, and these bytes contain the type.
@@ -29,9 +29,9 @@ class LegacyOffsetCommitKey(Message):
 
 @message()
 class LegacyOffsetCommitValue(Message):
-    """The value of record type 0 with value version 0, the only version that Kafka 4.1 and later read.
+    """The value of record type 0 as Kafka 4.1 and later read it. Only value version 0 exists.
 
-    Kafka up to 4.0 reads a value of type 0 as an OffsetCommitValue.
+    Kafka up to 4.0 reads the value of record type 0 as an OffsetCommitValue.
     """
 
     offset: int = field(INT64, doc="the next record that the group will read")

@@ -1,4 +1,4 @@
-"""Conversion of a record to Kafka's JSON and back, as Kafka's dump tool prints it.
+"""Conversion of a record to JSON and back. The key and the value have the JSON that Kafka's dump tool prints.
 
 A dialect is the reading rules of one coordinator and one Kafka version (dialects.py).
 """
@@ -81,7 +81,7 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
     Parameters
     ----------
     value
-        The JSON. At the top level, the fields "type" and "name" can be missing.
+        The JSON. At the top level, only the fields "key" and "value" are used.
     reader_of
         The dialect of the coordinator that will read the record. It decides which fields the JSON has, as in `to_json`.
 
@@ -109,7 +109,7 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
         raise UsageError('expected {"version": …, "data": {…}}, {"hex": …} or null', field="value")
     type_id = _parse_int16(key.get("type"), "key.type")
     if "hex" in key:
-        return _unknown_record(type_id, key, content)
+        return _make_unknown_record(type_id, key, content)
     record_type = RECORD_TYPES.get(type_id)
     if record_type is None:
         raise UsageError(f"record type {type_id} is unknown", field="key.type")
@@ -118,7 +118,7 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
         return Record(type_id, record_key, None, None)
     version = _parse_int16(content.get("version"), "value.version")
     # Up to Kafka 4.0, a record of type 0 could have the value of type 1. `type0_values` is the highest value version of
-    # type 0 that the dialect reads. A version above 0 always has the fields of type 1.
+    # type 0 that the dialect reads. A value of type 0 with a version above 0 always has the fields of type 1.
     if type_id == 0 and (version > 0 or dialect.type0_values > 0):
         record_type = RECORD_TYPES[1]
     if not 0 <= version <= record_type.highest_version:
@@ -137,7 +137,7 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
     return Record(type_id, record_key, record_value, version)
 
 
-def _unknown_record(type_id: int, key: dict[str, Any], content: dict[str, Any] | None) -> Record:
+def _make_unknown_record(type_id: int, key: dict[str, Any], content: dict[str, Any] | None) -> Record:
     """Return a record of an unknown type. Its JSON contains the bytes of the key and the value."""
     key_bytes = _parse_hex(key["hex"], "key.hex")
     if key_bytes[:2] != type_id.to_bytes(2, "big", signed=True):

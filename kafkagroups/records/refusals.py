@@ -49,118 +49,138 @@ _SINCE_4_1 = VersionRange((4, 1), NEWEST)
 _SINCE_3_7 = VersionRange(FIRST_WITH_NEW_COORDINATOR, NEWEST)
 
 SECOND_OWNER = Refusal(
-    "A partition of a consumer group gets an owner while it still has another owner",
+    "A partition of a consumer group gets a second owner before the first owner is removed, also if the second owner "
+    "has a higher epoch",
     "KAFKA-19862",
     (VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 0, 2)), VersionRange((4, 1), (4, 1, 2))),
 )
 SECOND_TASK_OWNER = Refusal(
-    "An active task of a streams group gets a process while it still has another process, or the member's record of "
-    "type 19 comes after its tasks",
+    "An active task of a streams group gets a second process before the first process is removed, or a streams "
+    "member's metadata (type 19) comes after the current assignment (type 22) that gives this member active tasks",
     "KAFKA-19862",
     (VersionRange((4, 1), (4, 1, 2)),),
 )
-OWNER_OF_LOWER_EPOCH = Refusal(
-    "A partition of a consumer group gets a second owner with the same or a lower epoch, or a member both has the "
-    "partition and has to give it back",
+OWNER_WITHOUT_HIGHER_EPOCH = Refusal(
+    "A partition of a consumer group gets a second owner whose epoch is not higher than the first owner's epoch, or a "
+    "current assignment (type 8) has the same partition as assigned and as pending revocation",
     "",
     (_SINCE_3_7,),
 )
 STREAMS_RECORD_AFTER_COMMIT = Refusal(
-    "A record of a streams group (types 17 to 23, also a tombstone) after an offset commit that made a simple group",
+    "A record of a streams group (types 17 to 23, also a tombstone) if an offset commit has already created a simple "
+    "group with the same id",
     "KAFKA-20254",
     (VersionRange((4, 1), (4, 2, 1)),),
 )
 CONSUMER_RECORD_AFTER_COMMIT = Refusal(
-    "A record of a consumer group (types 3 to 8) after an offset commit that made a simple group",
+    "A record of a consumer group (types 3 to 8) if an offset commit has already created a simple group with the same "
+    "id",
     "KAFKA-17306",
     (_PREVIEW,),
 )
 SHARE_RECORD_AFTER_COMMIT = Refusal(
-    "A record of a share group (types 10 to 15) after an offset commit that made a simple group",
+    "A record of a share group (types 10 to 15) if an offset commit has already created a simple group with the same "
+    "id",
     "",
     (_SINCE_4_0,),
 )
 OTHER_TYPE_OF_GROUP = Refusal(
-    "A record that belongs to another type of group than the existing group (a record of type 2 replaces any group)",
+    "A record of another type of group than the existing group with the same id (except a record of type 2, which "
+    "replaces any group)",
     "KAFKA-21117",
     (_SINCE_3_7,),
 )
 CONSUMER_RECORD_WITHOUT_GROUP = Refusal(
-    "A record of types 4, 6, 7 or 8 before a record of types 3 or 5, and any tombstone of types 3 to 8 of an unknown "
-    "consumer group",
+    "A record of a consumer group that does not exist: a value of type 4, 6, 7 or 8 (only values of types 3 and 5 "
+    "create the group), or a tombstone of types 3 to 8",
     "KAFKA-17306",
     (_PREVIEW,),
 )
 CONSUMER_RECORD_WITHOUT_MEMBER = Refusal(
-    "A record of type 8, or a tombstone of type 5, of an unknown member of a consumer group",
+    "A record of a member that does not exist in its consumer group: a current assignment (type 8, value or "
+    "tombstone), or a tombstone of the member's metadata (type 5)",
     "KAFKA-17306",
     (_PREVIEW,),
 )
 SHARE_RECORD_WITHOUT_GROUP = Refusal(
-    "A record of types 9 or 12 to 14 before a record of types 10 or 11, and any tombstone of types 9 to 14 of an "
-    "unknown share group",
+    "A record of a share group that does not exist: a value of type 9, 12, 13 or 14 (only values of types 10 and 11 "
+    "create the group), or a tombstone of types 9 to 14",
     "KAFKA-19453",
     (VersionRange((4, 0), (4, 1)),),
 )
 SHARE_RECORD_WITHOUT_MEMBER = Refusal(
-    "A record of type 14, or a tombstone of type 10, of an unknown member of a share group",
+    "A record of a member that does not exist in its share group: a current assignment (type 14, value or tombstone), "
+    "or a tombstone of the member's metadata (type 10)",
     "KAFKA-19453",
     (VersionRange((4, 0), (4, 1)),),
 )
-SHARE_PARTITION_STATES = Refusal("Any record of type 15, also a tombstone", "", (VersionRange((4, 0), (4, 1)),))
+SHARE_PARTITION_STATES = Refusal(
+    "Any record of a share group's partition states (type 15), also a tombstone", "", (VersionRange((4, 0), (4, 1)),)
+)
 EARLY_TOMBSTONE = Refusal(
-    "A tombstone that comes too early: of a group that has members or targets, of a member that has an assignment or a "
-    "target, of a target assignment epoch that has targets",
+    "A tombstone that comes too early: the group's tombstone (type 3, 11 or 17) while the group has members or "
+    "targets; a member's tombstone (type 5, 10 or 19) while the member has a current assignment or a target; the "
+    "tombstone of the target assignment epoch (type 6, 12 or 20) while the group has targets",
     "KAFKA-21102",
     (_SINCE_3_7,),
 )
 ASSIGNMENT_EPOCH_COUNT = Refusal(
-    "A value of type 22 with more or fewer assignment epochs than active tasks",
+    "A current assignment of a streams member (type 22) with more or fewer assignment epochs than active tasks",
     "",
     (VersionRange((4, 2), (4, 3)),),
 )
 NEGATIVE_ASSIGNMENT_EPOCH = Refusal(
-    "A value of types 6, 12 or 20 with an assignment epoch below -1 or a negative assignment timestamp",
+    "A target assignment epoch (type 6, 12 or 20) below -1, or with a negative assignment timestamp",
     "",
     (VersionRange((4, 3), NEWEST),),
 )
 DOUBLE_ASSIGNED_TOPIC = Refusal(
-    "A topic twice in a value of type 8", "", (VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 3)),)
+    "A topic twice in a list of a consumer's current assignment (type 8)",
+    "",
+    (VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 3)),),
 )
-DOUBLE_ASSIGNED_SUBTOPOLOGY = Refusal("A subtopology twice in a value of type 22", "", (VersionRange((4, 1), (4, 2)),))
+DOUBLE_ASSIGNED_SUBTOPOLOGY = Refusal(
+    "A subtopology twice in a list of a streams member's current assignment (type 22)",
+    "",
+    (VersionRange((4, 1), (4, 2)),),
+)
 DOUBLE_ENTRY = Refusal(
-    "A topic twice in a value of types 7, 13, 14 or 15, a subtopology twice in one of types 21 or 23, a key twice in "
-    "the settings of type 17 or the client tags of type 19",
+    "An entry twice in a list of a value: a topic (type 7, 13, 14 or 15), a subtopology (type 21 or 23), an assignor's "
+    "setting (type 17) or a client tag (type 19)",
     "",
     (_SINCE_3_7,),
 )
 INCOMPLETE_TOPIC = Refusal(
-    "A topic without id, without name or with a negative partition count in a value of types 4 or 9",
+    "A value of type 4 (topics of a consumer group) or 9 (topics of a share group) in which a topic has no id, no name "
+    "or a negative partition count",
     "",
     (VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 1)),),
 )
-NEGATIVE_TOPOLOGY_EPOCH = Refusal("A topology (type 23) with a negative epoch", "", (_SINCE_4_1,))
+NEGATIVE_TOPOLOGY_EPOCH = Refusal("A streams topology (type 23) with a negative epoch", "", (_SINCE_4_1,))
 NO_REBALANCE_TIMEOUT = Refusal(
-    "A streams member that has to give tasks back but has no record of type 19, after the whole log has been read",
+    "After the whole log has been read: a streams member that has to give tasks back, but has no rebalance timeout, "
+    "because its metadata (type 19) is missing",
     "",
     (_SINCE_4_1,),
 )
 UNREADABLE_SUBSCRIPTION = Refusal(
-    "A classic consumer group (type 2) with a subscription that cannot be read, except if the subscription's bytes "
-    "only end too early (the classic coordinators of 2.7 to 3.9 refuse it, too)",
+    "A classic consumer group (type 2) with a subscription that cannot be read for another reason than bytes that end "
+    "too early (the classic coordinators of 2.7 to 3.9 refuse this group, too)",
     "",
     (VersionRange((2, 7), (4, 4)),),
 )
-OFFSET_COMMIT_OF_TYPE_0 = Refusal("A key of type 0 with a value of versions 1 to 4", "", (_SINCE_4_1,))
+OFFSET_COMMIT_OF_TYPE_0 = Refusal("An old offset record (type 0) with value version 1 to 4", "", (_SINCE_4_1,))
 TOO_MANY_ELEMENTS = Refusal("An array of more than 1,000,000 elements", "", (VersionRange((4, 4), NEWEST),))
 TOO_MANY_TAGS = Refusal(
-    "More than 10,000 tagged fields in one struct, or a negative number of them", "", (VersionRange((4, 4), NEWEST),)
+    "More than 10,000 tagged fields in one struct, or a negative count of tagged fields",
+    "",
+    (VersionRange((4, 4), NEWEST),),
 )
 
 REFUSALS = (
     SECOND_OWNER,
     SECOND_TASK_OWNER,
-    OWNER_OF_LOWER_EPOCH,
+    OWNER_WITHOUT_HIGHER_EPOCH,
     CONSUMER_RECORD_AFTER_COMMIT,
     STREAMS_RECORD_AFTER_COMMIT,
     SHARE_RECORD_AFTER_COMMIT,

@@ -91,7 +91,8 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
         nearest_version = 0 if version < 0 else newest_version
         record_value = value_readers[nearest_version](value, 2)[0]
         # The preview of the new coordinator (Kafka 3.7 to 3.9) reads a value of an unknown version like a value of the
-        # nearest version. But it fails at a newer version if the value contains structs.
+        # nearest version. But the preview fails if the version is above all known versions and the value contains
+        # structs.
         if version > nearest_version and has_structs(record_value):
             raise _make_unknown_version_error(version, type_id, nearest_version)
         return Record(type_id, record_key, record_value, nearest_version)
@@ -194,7 +195,7 @@ def _make_writers(type_id: int, has_offset_commit_value: bool, dialect: Dialect)
     """Return the writer of a record type's key, and a list with one writer for each version of the value.
 
     `has_offset_commit_value` says whether the value is an OffsetCommitValue, the value of type 1. Up to Kafka 4.0, a
-    record of type 0 could also have such a value.
+    record of type 0 could also have an OffsetCommitValue.
     """
     value_type = RECORD_TYPES[1 if type_id == 0 and has_offset_commit_value else type_id]
     newest_version = newest_value_version(dialect, value_type.id)

@@ -151,12 +151,12 @@ class TopicInfo(Message):
 
 @message(flexible="0+")
 class ShareGroupStatePartitionMetadataValue(Message):
-    """Type 15: the partitions whose state in `__share_group_state` exists, is created or is deleted.
+    """Type 15: the partitions whose state in `__share_group_state` exists, or is being created or deleted.
 
     The state of a partition is the group's progress in it. The share coordinator, a part of the broker, stores this
     state. Since 4.1, a record is written before and after each request to the share coordinator. When a group is
     deleted, a tombstone is written. Kafka 4.0 declared the record without `initializing_topics`. Kafka 4.0 never wrote
-    the record, and a load by Kafka 4.0 fails at such a record.
+    the record, and a load by Kafka 4.0 fails at any record of type 15.
     """
 
     initializing_topics: tuple[TopicPartitionsInfo, ...] = field(

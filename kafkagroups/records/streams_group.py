@@ -38,7 +38,8 @@ class StreamsGroupMetadataValue(Message):
 
     Since 4.1. The record is written whenever the epoch increases. A tombstone deletes the group.
     `validated_topology_epoch` and `last_assignment_configs` were added in 4.2. `stored_description_topology_epoch` and
-    `failed_description_topology_epoch` were added in 4.4. A topology epoch of -1 means that there is no such topology.
+    `failed_description_topology_epoch` were added in 4.4. A topology epoch of -1 means: no topology was validated, no
+    description was stored, or no description has failed to be stored.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, topology or topics change")

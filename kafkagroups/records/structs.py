@@ -48,8 +48,8 @@ def reader(cls: type[Message], version: int, kafka: Version = NEWEST) -> Reader:
 def writer(cls: type[Message], version: int, kafka: Version = NEWEST, newest_version: int = LARGEST_VERSION) -> Writer:
     """Return the function that appends one version of a message to a bytearray.
 
-    The returned function raises UsageError for a field that is set, if this Kafka version does not have the field in
-    any version of the message.
+    The returned function raises UsageError if the value of a field is not the default, but this Kafka version does not
+    have the field in any version of the message.
     """
     message_format = make_format(cls, version, kafka, newest_version)
     if (cls, message_format) not in _writers:
@@ -89,7 +89,7 @@ def has_structs(value: Message) -> bool:
 
 def _make_struct_reader(cls: type[Message], message_format: MessageFormat) -> Reader:
     declared = field_specs(cls)
-    names = [spec.json_name for spec in declared]
+    json_names = [spec.json_name for spec in declared]
     defaults = [spec.default for spec in declared]
     readers = [
         (index, spec.tag, spec.wire.reader(message_format, spec.nullable))
@@ -97,7 +97,7 @@ def _make_struct_reader(cls: type[Message], message_format: MessageFormat) -> Re
         if spec.is_in(message_format)
     ]
     untagged = [(index, read_field) for index, tag, read_field in readers if tag is None]
-    tagged = {tag: (index, read_field) for index, tag, read_field in readers if tag is not None}
+    readers_by_tag = {tag: (index, read_field) for index, tag, read_field in readers if tag is not None}
     is_flexible = message_format.flexible
     limits_tags = TOO_MANY_TAGS.applies_to(message_format.kafka)
 
@@ -117,8 +117,8 @@ def _make_struct_reader(cls: type[Message], message_format: MessageFormat) -> Re
                     index = -1
                     tag, position = read_uvarint(buffer, position)
                     size, position = read_uvarint(buffer, position)
-                    if tag in tagged:
-                        index, read_field = tagged[tag]
+                    if tag in readers_by_tag:
+                        index, read_field = readers_by_tag[tag]
                         values[index], position = read_field(buffer, position)
                         continue
                     end = position + size
@@ -127,10 +127,10 @@ def _make_struct_reader(cls: type[Message], message_format: MessageFormat) -> Re
                     unknown.append(TaggedField(tag, buffer[position:end]))
                     position = end
         except InvalidRecord as error:
-            error.field = join_path(names[index] if index >= 0 else _TAG_SECTION, error.field)
+            error.field = join_path(json_names[index] if index >= 0 else _TAG_SECTION, error.field)
             raise
         except (struct.error, IndexError):
-            field = names[index] if index >= 0 else _TAG_SECTION
+            field = json_names[index] if index >= 0 else _TAG_SECTION
             raise InvalidRecord("unexpected end of data: expected more bytes", position=position, field=field) from None
         if unknown:
             return cls(*values, unknown_tagged_fields=tuple(unknown)), position
@@ -140,9 +140,9 @@ def _make_struct_reader(cls: type[Message], message_format: MessageFormat) -> Re
 
 
 def _check_tag_count(count: int, bytes_left: int, position: int) -> None:
-    """Raise InvalidRecord if a struct has too many tagged fields.
+    """Raise InvalidRecord if `count`, the number of tagged fields in a struct, is negative or too large.
 
-    `bytes_left` is the number of bytes after the count.
+    `bytes_left` is the number of bytes after the count. Each tagged field needs at least one byte.
     """
     max_count = min(bytes_left, MAX_TAGS)
     error = InvalidRecord(f"expected at most {max_count} tagged fields, found {count}", position=position)

@@ -79,7 +79,7 @@ class Int(Wire):
         return self.check(value)
 
     def check(self, value: Any) -> int:
-        """Return a value that this type can hold. Raises UsageError for any other value."""
+        """Return the value unchanged. Raises UsageError if this type cannot hold the value."""
         if not isinstance(value, int) or isinstance(value, bool) or not self.minimum <= value <= self.maximum:
             raise self._make_range_error(value)
         return value
@@ -309,7 +309,7 @@ def read_length(wire: Wire, message_format: MessageFormat, buffer: bytes, positi
 
 
 def encode_length(wire: Wire, message_format: MessageFormat, length: int) -> bytes:
-    """Return the bytes of a length or count, as Kafka writes them. A negative length becomes null."""
+    """Return the bytes of a length or count, as Kafka writes them. A negative length is written as null."""
     out = bytearray()
     length_writer(message_format, _fixed_size_length(wire))(out, max(length, -1))
     return bytes(out)

@@ -2,7 +2,7 @@
 
 A wire type says how the bytes of a field are read and written. A length comes before the bytes of a string, and a
 count comes before the elements of an array. A message is the key or the value of a record, or a struct inside them.
-Some versions of a message are flexible: they have compact lengths and tagged fields (fields.py).
+Some versions of a message are flexible: these versions have compact lengths and tagged fields (fields.py).
 
     type     versions that are not flexible      flexible versions (compact)
     string   int16 length, -1 = null             uvarint length + 1, 0 = null

@@ -82,8 +82,8 @@ def is_plain_group(
         return False
     position += 4
     has_protocol = position + 2 <= end and load_int16(data, position) >= 0
-    position = _skip_string(data, position, end, is_nullable=True)
-    position = _skip_string(data, position, end, is_nullable=True)
+    position = _skip_string(data, position, end, is_nullable=True)  # protocol
+    position = _skip_string(data, position, end, is_nullable=True)  # leader
     if position < 0:
         return False
     position += 8 if version >= 2 else 0
@@ -94,9 +94,10 @@ def is_plain_group(
     if member_count < 0 or member_count > MAX_MEMBERS:
         return False
     # A coordinator decodes subscriptions only if the protocol type is "consumer" and a protocol is chosen.
-    is_consumer = load_int16(data, protocol_type_start) == 8 and has_protocol
-    for letter in range(8):
-        is_consumer = is_consumer and data[protocol_type_start + 2 + letter] == _CONSUMER_TYPE[letter]
+    decodes_subscriptions = load_int16(data, protocol_type_start) == 8 and has_protocol
+    for index in range(8):
+        letter_position = protocol_type_start + 2 + index
+        decodes_subscriptions = decodes_subscriptions and data[letter_position] == _CONSUMER_TYPE[index]
     for member in range(member_count):
         members[member, MEMBER_ID] = position
         members[member, INSTANCE_ID] = -1
@@ -108,16 +109,16 @@ def is_plain_group(
                 return False
             members[member, INSTANCE_ID] = position if load_int16(data, position) >= 0 else -1
             position = _skip_string(data, position, end, is_nullable=True)
-        position = _skip_string(data, position, end, is_nullable=False)
-        position = _skip_string(data, position, end, is_nullable=False)
+        position = _skip_string(data, position, end, is_nullable=False)  # client id
+        position = _skip_string(data, position, end, is_nullable=False)  # client host
         if position < 0:
             return False
         position += 8 if version >= 1 else 4
         subscription_start = position + 4
         position = _skip_bytes(data, position, end)
-        if position < 0 or (is_consumer and not _is_plain_subscription(data, subscription_start, position)):
+        if position < 0 or (decodes_subscriptions and not _is_plain_subscription(data, subscription_start, position)):
             return False
-        position = _skip_bytes(data, position, end)
+        position = _skip_bytes(data, position, end)  # assignment
         if position < 0 or not _has_unique_ids(data, members, member):
             return False
     return True

@@ -30,7 +30,7 @@ CONNECT_SECONDS = 10.0
 UNKNOWN_TOPIC_OR_PARTITION = 3
 """Kafka's error code for a topic that does not exist."""
 NO_LEADER = -1
-"""Kafka's broker id for the leader of a partition that has no leader."""
+"""The broker id that Kafka returns as the leader of a partition without a leader."""
 RETRY_DELAYS = (0.1, 0.5, 1.0, 2.0, 4.0)
 """How long to wait before each new attempt, in seconds, if a leader moves or its broker is down."""
 
@@ -97,7 +97,7 @@ def _send(cluster: Cluster, node: int | str, request: Any) -> Any:
     if not cluster.waits.wait_for(cluster.net, future, f"{address} to answer a {request.name}"):
         error = KafkaConnectionError(f"{address}: no answer to a {request.name}")
         if connection is not None:
-            connection.close(error)  # Otherwise, a late response would be taken for that of the next request.
+            connection.close(error)  # Otherwise, a late response could be read as the response to the next request.
         raise error
     # Not every exception is a KafkaError: kafka-python lets other errors pass, such as ImportError.
     if isinstance(future.exception, NodeNotReadyError):
@@ -124,7 +124,7 @@ def _is_refused(connection: Any) -> bool:
 
 def _explain_refusal(cluster: Cluster, connection: Any) -> str:
     """Return the probable reason of a refusal. kafka-python often loses the error message that the broker has sent."""
-    # Before the login, the broker sends the versions of its APIs.
+    # The broker sends the versions of its APIs before the login. So if the versions were received, the login failed.
     if connection.broker_version_data is not None and connection.sasl_enabled:
         return "the broker closed the connection at the login: check the SASL mechanism, the user and the password"
     protocol = cluster.manager.config["security_protocol"]
@@ -162,21 +162,21 @@ def refresh_leaders(cluster: Cluster) -> None:
 
 
 def _read_metadata(cluster: Cluster, response: Any) -> Any:
-    """Return the part of a Metadata response about the offsets topic, and let kafka-python learn the brokers.
+    """Return the part of a Metadata response about the offsets topic, and store the response's brokers in kafka-python.
 
-    Raises KafkaConnectionError if a broker of Kafka cannot have sent this response.
+    Raises KafkaConnectionError if a Kafka broker cannot have sent this response.
     """
     from kafka.errors import KafkaConnectionError
 
     topics = response.topics or []
     if [topic.name for topic in topics] != [TOPIC]:
         raise KafkaConnectionError(f"expected metadata of the topic {TOPIC}, found {len(topics)} topics")
-    numbers = [partition.partition_index for partition in topics[0].partitions]
-    if len(set(numbers)) < len(numbers) or min(numbers, default=0) < 0:
+    partition_numbers = [partition.partition_index for partition in topics[0].partitions]
+    if len(set(partition_numbers)) < len(partition_numbers) or min(partition_numbers, default=0) < 0:
         raise KafkaConnectionError("expected metadata of each partition, found a partition twice or a negative number")
     try:
         cluster.manager.cluster.update_metadata(response)
-    except Exception as error:  # kafka-python trusts the brokers of the response.
+    except Exception as error:  # kafka-python does not check the response's list of brokers.
         raise KafkaConnectionError(f"the metadata cannot be read: {describe_error(error)}") from None
     return topics[0]
 

@@ -11,9 +11,9 @@ The first batch in a Fetch response can begin below the requested offset, becaus
 that end below the requested offset are dropped. The last batch can be incomplete; it is dropped and requested again.
 
 The pull of a partition ends at the high watermark that the partition had at the start of the pull. The log cleaner can
-remove the last batches below this high watermark. So if a response contains no batch below it, the pull of the
-partition is complete. Bytes are written as they are received, and checksums are not checked. So damage on the broker's
-disk is also damage in the copy.
+remove the last batches below this high watermark. So if a response contains no batch below this high watermark, the
+pull of the partition is complete. Bytes are written as they are received, and checksums are not checked. So damage on
+the broker's disk is also damage in the copy.
 Source: FetchRequest.json (4.3.1); ListOffsetsRequest.json (4.3.1); MetadataRequest.json (4.3.1);
 KafkaApis.handleFetchRequest (4.3.1).
 
@@ -53,10 +53,11 @@ LATEST = -1
 CONSUMER = -1
 """The replica id of a consumer. Replicas on other brokers send their broker id."""
 READ_UNCOMMITTED = 0
+"""The isolation level in which a broker also returns the records of open and aborted transactions."""
 NO_LEADER_EPOCH = -1
-"""The broker does not check the leader epoch of the request."""
+"""A leader epoch that the broker does not check."""
 NO_SESSION_EPOCH = -1
-"""The request belongs to no fetch session."""
+"""The session epoch of a request without a fetch session."""
 Progress = Callable[[int, int], None]
 """A function that is called with the number of offsets that were pulled, and the number of all offsets."""
 
@@ -145,7 +146,7 @@ def pull(
         ]
         result = PullResult(problems=problems)
         total_offsets = sum(end - start for start, end in ranges.values())
-        finished_offsets = 0  # The offsets of the partitions before the current partition.
+        finished_offsets = 0  # How many offsets the partitions before the current partition have.
         for number, (start, end) in sorted(ranges.items()):
             pulled = PulledPartition(start, start)
             result.partitions[number] = pulled
@@ -168,7 +169,7 @@ class _PullStopped(Exception):
 
 
 def _ask_for_offsets(cluster: Cluster, partitions: list[int]) -> tuple[dict[int, tuple[int, int]], dict[int, str]]:
-    """Return two dicts by partition: the log start offset with the high watermark, and the errors as text."""
+    """Return two dicts by partition: (log start offset, high watermark), and the text of the error."""
     starts, start_errors = ask_leaders(cluster, partitions, partial(_build_list_offsets, EARLIEST))
     ends, end_errors = ask_leaders(cluster, list(starts), partial(_build_list_offsets, LATEST))
     errors = {number: describe_error(error) for number, error in (start_errors | end_errors).items()}

@@ -85,14 +85,14 @@ class ClassicCache(Cache):
                 if group is None:
                     group = Group(group_id, shard.partition)
                 offsets = committed.get(group_id, {})
-                group_pending = pending.get(group_id, {}) if ids_with_offsets else {}
+                group_pending = {} if needs_group_record else pending.get(group_id, {})
                 self.groups[group_id] = GroupParts(group, offsets, group_pending)
         if self._keeps_offsets_apart:
             for group_id in self._offsets.keys() & self.groups.keys():
                 self.groups[group_id] = self.groups[group_id]._replace(offsets=self._offsets[group_id])
-        # The last group record of these groups is a tombstone. If another partition has loaded a group with the same
-        # id, the broker's load fails. From Kafka 0.10.1 on, it does not fail if this partition has committed offsets of
-        # the group.
+        # The last group record of a removed group is a tombstone. If another partition has loaded a group with the same
+        # id, the broker's load fails. From Kafka 0.10.1 on, the load does not fail if this partition has committed
+        # offsets of the group.
         for group_id in shard.removed_groups:
             may_stay = group_id in committed and not self._keeps_offsets_apart
             if group_id in self.groups and not may_stay:
@@ -112,14 +112,14 @@ class ClassicCache(Cache):
 class NewCache(Cache):
     """The cache of the new coordinator, which stores each partition separately.
 
-    The parameter `partitions` is the topic's partition count, or None. If the count is given, only the home partition
-    of a group answers requests for the group: the partition that `partition_for` returns for the group id. Without the
-    count, the first partition that contains the group answers.
+    `partition_count` is the topic's partition count, or None. If the count is given, only the home partition of a group
+    answers requests for the group: the partition that `partition_for` returns for the group id. Without the count, the
+    first partition that contains the group answers.
     """
 
-    def __init__(self, dialect: Dialect, partitions: int | None = None) -> None:
+    def __init__(self, dialect: Dialect, partition_count: int | None = None) -> None:
         super().__init__(dialect)
-        self._partitions = partitions
+        self._partition_count = partition_count
 
     def _add_groups(self, shard: Shard) -> None:
         if shard.failure is not None:
@@ -144,15 +144,18 @@ class NewCache(Cache):
             self.orphans.pop(group_id, None)
 
     def _is_answered_from(self, group_id: str, partition: int | None) -> bool:
-        """Return whether a partition answers requests for a group. A log without a number answers for all groups."""
-        if self._partitions is None or partition is None:
+        """Return whether a partition answers requests for a group.
+
+        A log without a partition number (`partition` is None) answers for all groups.
+        """
+        if self._partition_count is None or partition is None:
             return True
-        return partition_for(group_id, self._partitions) == partition
+        return partition_for(group_id, self._partition_count) == partition
 
 
-def create_cache(dialect: Dialect, partitions: int | None = None) -> Cache:
-    """Return the empty cache of a coordinator. `partitions` is the topic's partition count, if it is known."""
-    return ClassicCache(dialect) if dialect.coordinator == "classic" else NewCache(dialect, partitions)
+def create_cache(dialect: Dialect, partition_count: int | None = None) -> Cache:
+    """Return the empty cache of a coordinator. `partition_count` is None if the topic's count is not known."""
+    return ClassicCache(dialect) if dialect.coordinator == "classic" else NewCache(dialect, partition_count)
 
 
 def _pending_ids(shard: Shard) -> list[str]:

@@ -109,7 +109,7 @@ PYTHON = Engine("python", readable.fold, readable.fold)
 
 
 def create_observed_engine(observer: Observer) -> Engine:
-    """Return the readable engine with an observer. The observer is told what happens to each record."""
+    """Return a readable engine that calls the methods of `observer` with what happens to each record."""
 
     def fold(
         log: Log,
@@ -154,7 +154,7 @@ def engine_of(shard: Shard) -> Engine:
 
 
 def choose_engine_for(name: str, logs: Iterable[Log]) -> Engine:
-    """Return the engine that has the name `name`. For "auto", the size of these logs decides.
+    """Return the engine that has the name `name`. For "auto", the size of `logs` decides.
 
     Raise UsageError in the same cases as `choose_engine`.
     """

@@ -27,7 +27,7 @@ class Groups(Mapping[str, AnyGroup]):
     """The groups that a coordinator has after loading a log, by group id.
 
     A group is built when you first use it. After that, you always get the same object. Both engines give the same
-    groups. If you change a group, the change is visible only in this mapping.
+    groups. If you change a group, other loads of the same log do not contain the change.
 
     Attributes
     ----------
@@ -68,10 +68,11 @@ class Groups(Mapping[str, AnyGroup]):
 
     @property
     def kafka_rules(self) -> str | None:
-        """The version whose rules apply, or None if loads of version `kafka` were compared with a broker.
+        """The version whose rules this load used, or None if version `kafka` was itself compared with a broker.
 
-        If version `kafka` was not compared, this is the nearest compared version that has the same rules. If no
-        compared version has the same rules, this is `kafka`, whose rules come only from Kafka's source.
+        - None: loads of version `kafka` were compared with loads of a broker.
+        - Another version: the nearest compared version, if it has the same rules as `kafka`.
+        - The same version as `kafka`: no compared version has the same rules. The rules come only from Kafka's source.
         """
         return dialect(self.coordinator, self.kafka).rules_of
 
@@ -131,10 +132,11 @@ class Groups(Mapping[str, AnyGroup]):
         return members_frame(self.groups.values())
 
     def parts(self) -> Iterator[tuple[str, GroupParts]]:
-        """Yield the id and the parts of each group, in the order of the ids, without building any group.
+        """Yield the id and the parts of each group, in the order of the ids. No group is built.
 
-        The parts are the group, its offsets and its pending commits (groups/group_parts.py). The tables are made from
-        these parts. If the compiled engine loaded the log, the offsets can still be in the arrays of this engine.
+        The parts are a group without offsets (or its record), the committed offsets, and the pending commits
+        (groups/group_parts.py). If a group was already built, all three parts come from the built group. The tables are
+        made from the parts. If the compiled engine loaded the log, the offsets can still be in the engine's arrays.
         """
         unbuilt = self.groups.unbuilt()
         for group_id in sorted(self):
@@ -161,12 +163,12 @@ def collect_groups(
     cache: Cache,
     loaded: dict[int | None, LoadedPartition],
     path: str = "",
-    partitions: int | None = None,
+    partition_count: int | None = None,
 ) -> Groups:
     """Return the groups in a coordinator's cache.
 
     `loaded` says for each partition how much was read, and how its load ended. `path` is only used in messages.
-    `partitions` is the topic's partition count; None if the count is not known.
+    `partition_count` is None if the topic's partition count is not known.
     """
     orphans = {group_id: orphan for group_id, orphan in cache.orphans.items() if group_id not in cache.groups}
     answering_partitions = {group_id: parts.group.partition for group_id, parts in cache.groups.items()}
@@ -177,16 +179,16 @@ def collect_groups(
         loaded,
         KnownGroups(cache.groups, GroupParts.build),
         Orphans(orphans, OrphanParts.build),
-        _find_elsewhere(cache.partitions_of_groups, answering_partitions, partitions),
+        _find_elsewhere(cache.partitions_of_groups, answering_partitions, partition_count),
         cache.partitions_of_groups,
     )
 
 
-def join_groups(loads: Sequence[Groups], path: str, partitions: int | None = None) -> Groups:
+def join_groups(loads: Sequence[Groups], path: str, partition_count: int | None = None) -> Groups:
     """Return the loads of different partitions of one topic as one result.
 
-    The caller must make sure that at most one of the loads contains a group with a given id. `partitions` is the
-    topic's partition count; None if the count is not known.
+    The caller must make sure that no two loads contain a group with the same id. `partition_count` is None if the
+    topic's partition count is not known.
     """
     whole = Groups(loads[0].coordinator, loads[0].kafka, path)
     for load in sorted(loads, key=lambda load: min(number or 0 for number in load.partitions)):
@@ -197,31 +199,31 @@ def join_groups(loads: Sequence[Groups], path: str, partitions: int | None = Non
             whole.named.setdefault(group_id, []).extend(partition_numbers)
     whole.partitions = dict(sorted(whole.partitions.items(), key=lambda entry: entry[0] or 0))
     answering_partitions = {group_id: parts.group.partition for group_id, parts in whole.parts()}
-    whole.elsewhere = _find_elsewhere(whole.named, answering_partitions, partitions)
+    whole.elsewhere = _find_elsewhere(whole.named, answering_partitions, partition_count)
     return whole
 
 
 def _find_elsewhere(
     partitions_of_groups: dict[str, list[int | None]],
     answering_partitions: Mapping[str, int | None],
-    partitions: int | None,
+    partition_count: int | None,
 ) -> dict[str, list[int | None]]:
     """Return by group id the partitions that contain records of a group but do not answer requests for the group.
 
-    `partitions_of_groups` has all partitions that contain records of a group. `answering_partitions` has the partition
-    of each group that exists. `partitions` is the topic's partition count; None if the count is not known. A group is
-    in the result only if it has such a partition.
+    Groups without a partition of this kind are left out. `partitions_of_groups` maps a group id to all partitions that
+    contain records of the group. `answering_partitions` maps the id of each existing group to the partition that
+    answers. `partition_count` is None if the topic's partition count is not known.
     """
     elsewhere = {}
     for group_id, partition_numbers in partitions_of_groups.items():
-        if len(partition_numbers) == 1 and not partitions:
+        if len(partition_numbers) == 1 and not partition_count:
             continue
         # If the group does not exist and the count is not known, assume that the first partition answers.
         answering_partition = partition_numbers[0]
         if group_id in answering_partitions:
             answering_partition = answering_partitions[group_id]
-        elif partitions and partition_numbers[0] is not None:
-            answering_partition = partition_for(group_id, partitions)
+        elif partition_count and partition_numbers[0] is not None:
+            answering_partition = partition_for(group_id, partition_count)
         other_partitions = [partition for partition in partition_numbers if partition != answering_partition]
         if other_partitions:
             elsewhere[group_id] = other_partitions

@@ -28,8 +28,8 @@ NO_TIMESTAMP = -1
 
 MAX_RECORDS = 2**20
 RECORD_BYTES = 256
-"""These numbers limit the records of a compressed batch: it may have MAX_RECORDS records, or `max_batch_bytes` /
-RECORD_BYTES records if this is more. Even a short record needs about RECORD_BYTES bytes of memory."""
+"""A compressed batch may have MAX_RECORDS records or `max_batch_bytes` / RECORD_BYTES records, whichever is more. Even
+a short record needs about RECORD_BYTES bytes of memory."""
 
 
 class LogRecord(NamedTuple):
@@ -152,12 +152,12 @@ class Batch:
     def check_size(self) -> None:
         """Raise BatchTooLarge if the records need more memory than `max_batch_bytes` allows.
 
-        If the records cannot be decompressed for another reason, nothing is raised here: `records` raises that error.
+        If the records cannot be read for another reason, nothing is raised here: `records` raises that error later.
         """
         if not self.attributes & CODEC or self.count <= 0:
             return
         try:
-            # In magic 0 and 1, the number of messages is known only when they are parsed.
+            # In magic 0 and 1, the header does not state the number of messages, so the messages must be parsed.
             _ = self.content if self.magic >= 2 else self.records
         except BatchTooLarge:
             raise

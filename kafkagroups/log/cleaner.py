@@ -81,7 +81,7 @@ class CleanerConfig:
         The Kafka offset where the dirty part ends. None means the highest offset that Kafka allows
         (`read_log`, log_to_clean.py).
     segment_bytes
-        The largest number of bytes of all the segments that together become one segment.
+        The largest number of bytes that the segments of a group have together before the pass.
     map_entries
         The number of keys that fit into the offset map.
     producer_expiration_ms

@@ -134,21 +134,21 @@ def _compress_lz4_block(data: bytes) -> bytes:
     return _uint32_le.pack(len(data) | _LZ4_UNCOMPRESSED_BIT) + data
 
 
-def _decompress_into_buffer(codec: ModuleType, data: bytes, max_bytes: int) -> bytes:
+def _decompress_into_buffer(codec_module: ModuleType, data: bytes, max_bytes: int) -> bytes:
     """Decompress data with cramjam's module of a codec.
 
     cramjam writes into a buffer, and fails if the buffer is too small. So the buffer starts small, and grows up to
     `max_bytes`.
     """
     size = min(_LIKELY_RATIO * len(data) + _EXTRA_BYTES, max_bytes)
-    while (content := _decompress_if_it_fits(codec, data, size)) is None:
+    while (content := _decompress_if_it_fits(codec_module, data, size)) is None:
         if size == max_bytes:
             raise make_size_error(max_bytes)
         size = min(_BUFFER_GROWTH * size, max_bytes)
     return content
 
 
-def _decompress_if_it_fits(codec: ModuleType, data: bytes, size: int) -> bytes | None:
+def _decompress_if_it_fits(codec_module: ModuleType, data: bytes, size: int) -> bytes | None:
     """Return the decompressed data, or None if it has more than `size` bytes.
 
     cramjam raises the same error for a full buffer and for damaged data. But only data that does not fit overwrites the
@@ -157,12 +157,12 @@ def _decompress_if_it_fits(codec: ModuleType, data: bytes, size: int) -> bytes |
     buffer = bytearray(size + len(_END_MARK))
     buffer[size:] = _END_MARK
     try:
-        count = codec.decompress_into(data, buffer)
+        byte_count = codec_module.decompress_into(data, buffer)
     except cramjam.DecompressionError:
         if buffer.endswith(_END_MARK):
             raise
         return None
-    return bytes(memoryview(buffer)[:count]) if count <= size else None
+    return bytes(memoryview(buffer)[:byte_count]) if byte_count <= size else None
 
 
 def _decompress_gzip(data: bytes, max_bytes: int) -> bytes:
@@ -226,7 +226,7 @@ def _decompress_snappy_block(block: bytes, bytes_left: int, max_bytes: int) -> b
 def _decompress_lz4(data: bytes, max_bytes: int) -> bytes:
     try:
         return _decompress_into_buffer(cramjam.lz4, data, max_bytes)
-    except cramjam.DecompressionError:
+    except cramjam.DecompressionError:  # cramjam does not accept the wrong checksum of old clients.
         return _decompress_lz4_blocks(data, max_bytes)
 
 

@@ -102,8 +102,8 @@ def to_int64(value: int) -> int:
 def find_frames(data: BytesLike, position: int = 0, *, any_magic: bool = False) -> Iterator[Frame]:
     """Yield the frames of a segment's bytes from a position on.
 
-    The iteration ends after the first frame that is not whole. If `any_magic`
-    is True, every magic is accepted, as in Kafka's reader of the messages inside a compressed wrapper.
+    The iteration ends after the first frame that is not whole. If `any_magic` is True, every magic is accepted, as in
+    Kafka's reader of the messages inside a compressed wrapper.
     """
     while position < len(data):
         frame = find_frame(data, position, any_magic=any_magic)
@@ -199,6 +199,7 @@ def read_frames(file: RawIOBase, position: int = 0) -> Iterator[tuple[Frame, byt
             yield broken_frame._replace(position=position + start), data[start:]
             return
         elif broken_frame.state is FrameState.ZEROS and broken_frame.size >= LOG_OVERHEAD:
+            # Fewer zeros can be the first bytes of a batch at offset 0.
             zeros = _extend_zeros(file, broken_frame)
             yield zeros._replace(position=position + start), data[start:]
             return

@@ -6,8 +6,8 @@
                                            s3://bucket/log?endpoint_override=127.0.0.1:9000&scheme=http
 
 A path is a segment, a folder of segments, or a folder of partition folders (`open_logs`, segments.py). A remote segment
-is read as a whole, when the load reaches this segment. With Spark, the worker that loads a remote segment reads it.
-Error messages show a URI without its password and its query parameters.
+is read as a whole, when the load reaches this segment. With Spark, remote segments are read by the workers, and not by
+the driver. Error messages show a URI without its password and its query parameters.
 """
 
 from __future__ import annotations
@@ -161,14 +161,14 @@ def _find_log_in_folder(uri: str, entries: list[FileInfo]) -> Log | None:
     return _make_remote_log(uri, folder_name, {_join(uri, name): size for name, size in segments})
 
 
-def _make_remote_log(uri: str, folder_name: str, size_of: dict[str, int]) -> Log:
-    """Return the log of remote segments. `size_of` contains the number of bytes of each segment, by its URI.
+def _make_remote_log(uri: str, folder_name: str, size_by_uri: dict[str, int]) -> Log:
+    """Return the log of remote segments. `size_by_uri` contains the number of bytes of each segment, by its URI.
 
     `folder_name` is the name of the segments' folder. It contains the partition number.
     """
     partition = partition_of_folder(folder_name)
-    content = RemoteSegments({public_uri(segment_uri): segment_uri for segment_uri in size_of})
-    return Log(uri, list(content), partition, content, size=sum(size_of.values()))
+    content = RemoteSegments({public_uri(segment_uri): segment_uri for segment_uri in size_by_uri})
+    return Log(uri, list(content), partition, content, size=sum(size_by_uri.values()))
 
 
 def _join(uri: str, name: str) -> str:

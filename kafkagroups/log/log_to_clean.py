@@ -19,7 +19,8 @@ from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, base_offset_of, re
 from kafkagroups.log.segments import Log
 
 Progress = Callable[[str, int, int], None]
-"""A function that is called with the name of a step, the bytes that were read, and all bytes of the step."""
+"""A function that is called with the name of a step, the number of bytes that the step has read, and the number of
+bytes that the step reads in total."""
 
 
 @dataclass
@@ -61,15 +62,17 @@ def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, r
 
     If `first_dirty` is None or outside the log, the whole log is dirty. If `first_uncleanable` is None, the pass stops
     at the active segment or at the first open transaction, whichever comes first. A segment is cleaned as a whole or
-    not at all. So in the result, `first_uncleanable` is the base offset of the segment that contains the
-    offset where the pass stops.
+    not at all. So in the result, `first_uncleanable` is the base offset of the segment that contains the offset where
+    the pass stops.
 
     Damaged bytes end the log, as in a broker's recovery. The damaged segment is then the active segment. `report` is
     called after each batch. Raises UsageError if a file cannot be read.
     """
     try:
-        segments = {path: Segment(base_offset_of(path), path, os.stat(path).st_mtime_ns) for path in log.segments}
-        total = sum(os.path.getsize(path) for path in segments)
+        segment_of_path = {
+            path: Segment(base_offset_of(path), path, os.stat(path).st_mtime_ns) for path in log.segments
+        }
+        total_bytes = sum(os.path.getsize(path) for path in log.segments)
     except OSError as error:
         raise UsageError(f"{error.filename}: {error.strerror}") from None
     states = ProducerStates()
@@ -77,7 +80,7 @@ def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, r
     log_end = log.start_offset
     bytes_read = 0
     for batch in log:
-        segment = segments[batch.file or ""]
+        segment = segment_of_path[batch.file or ""]
         segment.size = batch.position + batch.size
         segment.batches += 1
         segment.records += record_count(batch)
@@ -85,19 +88,19 @@ def read_log(log: Log, first_dirty: int | None, first_uncleanable: int | None, r
         newest_ms = max(newest_ms, batch.max_timestamp)
         log_end = batch.next_offset
         bytes_read += batch.size
-        report("read", bytes_read, total)
-    readable = list(segments.values())
+        report("read", bytes_read, total_bytes)
+    readable_segments = list(segment_of_path.values())
     if log.damage:
-        readable = readable[: log.segments.index(log.damage.file) + 1]
-    active_base = readable[-1].base_offset
+        readable_segments = readable_segments[: log.segments.index(log.damage.file) + 1]
+    active_base = readable_segments[-1].base_offset
     log_end = max(log_end, active_base)
     if first_dirty is None or first_dirty < log.start_offset or first_dirty > log_end:
         first_dirty = log.start_offset
-    limit = first_uncleanable
-    if limit is None:
-        limit = min(active_base, find_last_stable_offset(states, log_end))
-    first_uncleanable = _find_containing_base(readable, limit)
-    return LogToClean(readable, states, newest_ms, first_dirty, first_uncleanable, log.max_batch_bytes)
+    stop_offset = first_uncleanable
+    if stop_offset is None:
+        stop_offset = min(active_base, find_last_stable_offset(states, log_end))
+    first_uncleanable_base = _find_containing_base(readable_segments, stop_offset)
+    return LogToClean(readable_segments, states, newest_ms, first_dirty, first_uncleanable_base, log.max_batch_bytes)
 
 
 def _find_containing_base(segments: Sequence[Segment], offset: int) -> int:
@@ -160,7 +163,7 @@ def make_reader(
 
     The function calls `report` after each batch, with the name `step` and the bytes that were read of all `segments`.
     """
-    total = sum(segment.size for segment in segments)
+    total_bytes = sum(segment.size for segment in segments)
     bytes_read = 0
 
     def read(segment: Segment) -> Iterator[Batch]:
@@ -168,6 +171,6 @@ def make_reader(
         for batch in read_batches(read_segment(segment.path), segment.path, max_batch_bytes):
             yield batch
             bytes_read += batch.size
-            report(step, bytes_read, total)
+            report(step, bytes_read, total_bytes)
 
     return read

@@ -81,11 +81,12 @@ def decompress_content(batch: Batch) -> bytes:
 def parse_records(batch: Batch) -> tuple[LogRecord, ...]:
     """Return the messages of a batch: a single message, or the inner messages of a wrapper.
 
-    Raises InvalidLog if the messages cannot be read, or if they are too many.
+    Raises InvalidLog if the messages cannot be read, or if a wrapper contains more than `batch.max_records` messages.
     """
-    wrapper = _parse_message(batch.payload)
+    message_or_wrapper = _parse_message(batch.payload)
     if batch.compression is CompressionType.NONE:
-        return (wrapper,)
+        return (message_or_wrapper,)
+    wrapper = message_or_wrapper
     messages = []
     for message in _parse_message_set(batch.content):
         messages.append(message)

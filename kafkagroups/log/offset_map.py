@@ -4,7 +4,7 @@ The dirty part of a log has not been cleaned yet (cleaner.py). This part ends be
 map contains the keys of all records in the dirty part, except the records in control batches and in aborted
 transactions. The map stores each key as an MD5 hash of 16 bytes.
 
-The map is full when it contains `capacity` keys. A full map does not cover the rest of the dirty part. Like Kafka, a
+The map is full when it contains `capacity` keys. A full map does not cover the rest of the dirty part. As in Kafka, a
 full map refuses each further record, even if the record's key is already in the map. So the last offset of a full map
 can be in the middle of a batch.
 
@@ -57,18 +57,17 @@ class OffsetMap:
 
 def fill_map(
     offset_map: OffsetMap,
-    segments: Iterable[tuple[Iterator[Batch], int]],
+    batches_and_next_bases: Iterable[tuple[Iterator[Batch], int]],
     first_dirty: int,
     transactions: CleanedTransactions,
 ) -> None:
     """Add the keys of segments to the map until it is full. Records below the offset `first_dirty` are not added.
 
-    For each segment, `segments` contains the segment's batches and the base offset of the next segment. For the last
-    segment, the first uncleanable offset replaces this base offset. `transactions` are the open transactions; this
-    function adds each batch to them. The map also covers the offsets between a segment's last batch and the next
-    segment.
+    `batches_and_next_bases` contains for each segment its batches and the base offset of the next segment. For the last
+    segment, the first uncleanable offset replaces this base offset. This function adds each batch to `transactions`,
+    the open transactions. The map also covers the offsets between a segment's last batch and the next segment.
     """
-    for batches, next_base in segments:
+    for batches, next_base in batches_and_next_bases:
         for batch in batches:
             can_discard = transactions.add_batch(batch)
             has_keys = not can_discard and not batch.is_control

@@ -8,8 +8,8 @@ Two rules are different from Kafka's:
 
 - The leader of a partition checks sequence numbers. This module does not, because the batches are already in the log.
 - A running broker stores a producer's epoch when it appends a marker. This module reads the log later, when the cleaner
-  may have emptied the control batch of the marker. It also takes the epoch from an empty control batch. The epoch is
-  the same, because the cleaner keeps an empty control batch only if it has the producer's newest epoch.
+  may have emptied the control batch of the marker. So this module also takes the epoch from an empty control batch. The
+  epoch is the same, because the cleaner keeps an empty control batch only if the batch has the producer's newest epoch.
 
 Source (4.3.1): ProducerStateManager.java; ProducerAppendInfo.java; ProducerStateEntry.java.
 """
@@ -27,7 +27,7 @@ from kafkagroups.records.control import ControlType, decode_control_key
 class AbortedTxn(NamedTuple):
     """An aborted transaction.
 
-    `first_offset` is the Kafka offset of its first record. `last_offset` is the offset of the abort marker.
+    `first_offset` is the Kafka offset of the transaction's first record. `last_offset` is that of the abort marker.
     """
 
     producer_id: int
@@ -40,9 +40,9 @@ class ProducerState:
     """The state of one producer.
 
     `epoch` is the producer's newest epoch. `last_data_offset` is the last Kafka offset of the producer's newest data
-    batch; None if the producer has no data in this epoch. `last_timestamp` is the largest timestamp in the producer's
-    newest batch (ms since 1970). `txn_first_offset` is the first Kafka offset of the producer's open transaction; None
-    if no transaction is open.
+    batch in `epoch`; None if the producer has no data in `epoch`. `last_timestamp` is the largest timestamp in the
+    producer's newest batch (ms since 1970). `txn_first_offset` is the first Kafka offset of the producer's open
+    transaction; None if no transaction is open.
     """
 
     epoch: int
@@ -106,9 +106,10 @@ def find_active_producers(states: ProducerStates, oldest_ms: int | None) -> dict
 
     `oldest_ms` is a time in ms since 1970. If `oldest_ms` is None, all producers are active.
 
-    In a broker, a producer with an open transaction is active, even if its newest batch is old. This function does not
-    return such a producer. The result of the cleaner, which calls this function, is the same: the cleaner needs the
-    producer only to keep its newest batch, and a pass does not clean the batches of an open transaction.
+    In a broker, a producer with an open transaction is active, even if its newest batch is old. This function leaves
+    out a producer whose newest batch is old, even if it has an open transaction. The cleaner, which calls this
+    function, still gives the same result: it uses an active producer only to keep the producer's newest batch, and a
+    pass does not clean the batches of an open transaction.
     """
     return {
         producer_id: state

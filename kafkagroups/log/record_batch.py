@@ -34,6 +34,7 @@ from kafkagroups.log.frames import LOG_OVERHEAD, MAX_INT64, MIN_INT64, to_int64
 from kafkagroups.records.wire import INT16, INT32, INT64
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
+"""All fields of a batch before the records."""
 HEADER_SIZE = HEADER.size  # 61
 CRC_POSITION = 17
 """The position of the CRC in a batch."""
@@ -267,9 +268,12 @@ def encode_batch(
 ) -> bytes:
     """Return the bytes of a batch of magic 2.
 
-    `attributes` are the bits of the batch, which contain the codec. If `base_offset` or `base_timestamp` is None, the
-    first record's offset or timestamp is used. If `last_offset` is None, the last record's offset is used. If
-    `max_timestamp` is None, the largest timestamp of the records is used. A batch without records needs all four.
+    `attributes` are the bits of the batch, which contain the codec. Without records, the caller must set all four of
+    the following parameters. With records, the default of each one is a value from the records:
+
+    - `base_offset` and `base_timestamp`: the offset and the timestamp of the first record.
+    - `last_offset`: the offset of the last record.
+    - `max_timestamp`: the largest timestamp of the records.
 
     Raises UsageError if a number does not fit into its field of the header.
     """

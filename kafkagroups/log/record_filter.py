@@ -92,8 +92,8 @@ def _is_retained(record: LogRecord, offset_map: OffsetMap, keeps_tombstones: boo
 def _is_retained_empty(batch: Batch, record_filter: RecordFilter) -> bool:
     """Return whether a batch stays although it loses all its records.
 
-    The batch stays if a broker needs it for the state of an active producer. The last batch of the cleaned part stays,
-    too.
+    The batch stays if a broker needs it for the state of an active producer, or if the batch is the last one below the
+    first uncleanable offset.
     """
     if batch.next_offset == record_filter.first_uncleanable:
         return True
@@ -119,7 +119,10 @@ def _encode_empty_batch(batch: Batch) -> bytes:
 
 
 def _rewrite_batch(batch: Batch, records: Sequence[LogRecord], horizon_ms: int | None) -> bytes:
-    """Return a batch of magic 2 with the records that stay. If `horizon_ms` is None, it gets no delete horizon."""
+    """Return a batch of magic 2 with the records that stay.
+
+    `horizon_ms` becomes the batch's delete horizon. If `horizon_ms` is None, the batch has no delete horizon.
+    """
     kept_bits = CODEC  # In magic 0, all other bits have no meaning.
     if batch.magic >= 1:
         kept_bits |= LOG_APPEND_TIME

@@ -74,7 +74,7 @@ class Log:
     ranges
         A byte range for some segments, by path. Only this range of the segment belongs to the log.
     size
-        The number of bytes of all segments. If the caller does not pass it, each access computes it.
+        The number of bytes of all segments. If the constructor gets no `size`, each access computes this number.
     start_offset
         The base offset in the first segment's name; 0 if the file is not named like a segment.
     damage
@@ -331,9 +331,9 @@ def open_logs(path: str | Path) -> list[Log]:
 
 def check_one_log_per_partition(logs: Iterable[Log]) -> None:
     """Raise UsageError if two logs have the same partition number, such as the folders `…-7` and `…-007`."""
-    by_number: dict[int | None, Log] = {}
+    log_of_partition: dict[int | None, Log] = {}
     for log in logs:
-        earlier_log = by_number.setdefault(log.partition, log)
+        earlier_log = log_of_partition.setdefault(log.partition, log)
         if earlier_log is not log:
             first, second = sorted((earlier_log.path, log.path))
             raise UsageError(f"{first} and {second} are both partition {log.partition}: remove one of them")

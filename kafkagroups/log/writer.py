@@ -1,16 +1,16 @@
 """The writer of one partition's log: appends batches, rolls segments, recovers a log.
 
-To roll means to close the current segment and to begin a new segment. The writer rolls in two cases: the next batch
-would make the segment larger than `segment_bytes`, or the batch has an offset too far above the segment's base offset.
-The name of the new segment is the base offset of its first batch.
+To roll means to close the current segment and to begin a new segment. The writer rolls before a batch that would make
+the segment larger than `segment_bytes`, and before a batch with an offset too far above the segment's base offset. The
+name of the new segment is the base offset of its first batch.
 
 `recover` repairs a log like a broker that starts after a crash. It cuts the log at the first damaged or incomplete
 batch, and removes the later segments.
 Source (4.3.1): LogSegment.shouldRoll; LogSegment.recover; LogLoader.java; UnifiedLog.roll.
 
 Simpler than Kafka: a broker also writes index files and producer snapshots, rolls segments by time, and synchronizes
-files with the disk (fsync). This writer does not. A broker can still load the log, because it creates the missing files
-from the segments.
+files with the disk (fsync). This writer does none of these. A broker can still load the log, because a broker creates
+the missing files from the segments.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LogWriter:
         """Append one encoded batch.
 
         Raises UsageError if the batch begins below `next_offset`, if its checksum is wrong, or if other bytes follow
-        it. Raises InvalidLog if the bytes do not begin with a whole batch.
+        the batch. Raises InvalidLog if the bytes do not begin with a whole batch.
         """
         parsed = parse_batch_at(batch, 0)
         if parsed.size != len(batch) or not parsed.is_valid:
@@ -59,8 +59,8 @@ class LogWriter:
         if parsed.base_offset < self.next_offset:
             raise UsageError(f"expected a batch from offset {self.next_offset} on, found offset {parsed.base_offset}")
         is_full = self._segment_size > 0 and self._segment_size + len(batch) > self.segment_bytes
-        is_too_far = parsed.last_offset - self._base_offset > MAX_RELATIVE_OFFSET
-        if self._file is None or is_full or is_too_far:
+        is_offset_too_far = parsed.last_offset - self._base_offset > MAX_RELATIVE_OFFSET
+        if self._file is None or is_full or is_offset_too_far:
             self._open_segment(parsed.base_offset)
         assert self._file is not None
         self._file.write(batch)
@@ -99,17 +99,17 @@ def recover(folder: str | Path) -> tuple[int, Damage | None]:
     Return the log's next Kafka offset, and the damage. The damage is None if nothing is damaged.
     """
     log = open_log(folder)
-    end_of = dict.fromkeys(log.segments, 0)  # For each segment, the position after its last whole batch.
+    end_of_segment = dict.fromkeys(log.segments, 0)  # For each segment, the position after its last whole batch.
     next_offset = log.start_offset
     for batch in log:
-        end_of[batch.file or ""] = batch.position + batch.size
+        end_of_segment[batch.file or ""] = batch.position + batch.size
         next_offset = batch.next_offset
     kept_count = log.segments.index(log.damage.file) + 1 if log.damage else len(log.segments)
     for segment in log.segments[kept_count:]:
         os.remove(segment)
     for segment in log.segments[:kept_count]:
-        if os.path.getsize(segment) > end_of[segment]:
-            os.truncate(segment, end_of[segment])
+        if os.path.getsize(segment) > end_of_segment[segment]:
+            os.truncate(segment, end_of_segment[segment])
     last_base_offset = base_offset_of(log.segments[kept_count - 1])
     return max(next_offset, last_base_offset), log.damage
 

@@ -12,7 +12,7 @@ protocol has many records, so that the broker writes only the records that chang
     16      the topics that match a pattern (a member can subscribe to a pattern of topic names), since 4.0
 
 A tombstone is a record with a null value. Records that are not tombstones can come in any order, because any of them
-creates the group. refusals.py lists the releases for which this is different. The order of tombstones matters: the
+creates the group. refusals.py lists the releases in which their order matters. The order of tombstones matters: the
 tombstone of a member must come before the tombstone of the member's group, because a coordinator refuses to delete a
 group that has members.
 
@@ -97,7 +97,7 @@ class ClassicProtocol(Message):
 
 @message(flexible="0+")
 class ClassicMemberMetadata(Message):
-    """The JoinGroup request of a member that still uses the classic protocol."""
+    """Data from the JoinGroup request of a member that still uses the classic protocol."""
 
     session_timeout_ms: int = field(INT32, doc="ms without a heartbeat until the member is removed")
     supported_protocols: tuple[ClassicProtocol, ...] = field(
@@ -110,7 +110,8 @@ class ConsumerGroupMemberMetadataValue(Message):
     """Type 5: a member and its subscription.
 
     Since 3.7. The record is written when the member joins and when its data changes. A tombstone means that the member
-    left. The member's tombstones of types 8 and 7 come before the tombstone of type 5.
+    left. The member's tombstones of its current assignment (type 8) and its target assignment (type 7) come before the
+    tombstone of type 5.
 
     For a member that uses the new protocol, the value contains the tagged field `classic_member_metadata` with an
     explicit null. If the tagged field is missing, Kafka's reader uses the default of the field: an empty struct. So a
@@ -147,8 +148,8 @@ class ConsumerGroupTargetAssignmentMetadataKey(GroupIdKey):
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
     """Type 6: the group epoch that the target assignment was computed for.
 
-    Since 3.7. The record is written after the type 7 records of a new assignment. When a group is deleted, a tombstone
-    is written. `assignment_timestamp` was added in 4.3.
+    Since 3.7. The record is written after the members' records (type 7) of a new target assignment. When a group is
+    deleted, a tombstone is written. `assignment_timestamp` was added in 4.3.
     """
 
     assignment_epoch: int = field(INT32, doc="the group epoch that the assignment was computed for")

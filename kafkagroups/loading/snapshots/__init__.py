@@ -90,7 +90,7 @@ class Snapshot:
         return self.advance_logs(logs, engine=engine)
 
     def advance_logs(self, logs: Iterable[Log], *, engine: str = "auto") -> Snapshot:
-        """Return the same snapshot as `advance`. The parameter contains logs that are already open."""
+        """Return the same snapshot as `advance`, from logs that are already open."""
         logs = list(logs)
         chosen_engine = choose_engine_for(engine, logs)
         old_shards = [self.shards.get(log.partition) for log in logs]

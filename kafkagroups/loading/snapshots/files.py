@@ -1,7 +1,7 @@
 """A snapshot on disk: a folder with `snapshot.json` and one file for each partition.
 
-`snapshot.json` names the files of the partitions (state_files.py), with their sizes and checksums, and has a checksum
-of itself.
+`snapshot.json` contains the name, the size and the checksum of each partition's file (state_files.py), and a checksum
+of its own content.
 
 A save first writes new files, then replaces `snapshot.json`, and then deletes the files that `snapshot.json` no longer
 names. So a crash at any point leaves the previous snapshot intact.
@@ -44,7 +44,7 @@ _MANIFEST = "snapshot.json"
 CHECKPOINT = "checkpoint"
 """The name of the subfolder in which a Spark stream (spark/keeping.py) stores its progress."""
 _STATE_NAME = re.compile(r"(log|[0-9]+)\.[0-9]+(\.[0-9a-f]+)?\.state")
-"""The names that `state_file_name` returns. No other file is opened, whatever `snapshot.json` contains."""
+"""Matches the names that `state_file_name` returns. No other file is opened, whatever `snapshot.json` contains."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def prepare_folder(folder: Path) -> int:
         raise UsageError(f"{folder}: {error.strerror}") from None
     if _MANIFEST in names:
         return read_manifest(folder).save_number + 1
-    # If the first save crashed, the folder can contain these files and state files, but no snapshot.json.
+    # If the first save crashed, the folder can contain `own_names` and state files, but no snapshot.json.
     own_names = (CHECKPOINT, f"{_MANIFEST}.new")
     if any(not name.endswith(".state") and name not in own_names for name in names):
         raise UsageError(f"{folder}: expected an empty folder or one with a snapshot")
@@ -158,7 +158,7 @@ def _checksum(content: dict[str, Any]) -> int:
 
 
 def _read_partitions(value: Any) -> dict[int | None, SavedState]:
-    states = map_of(lambda state: SavedState(**read_object(state, _STATE)))(value)
+    states = map_of(lambda state: SavedState(**read_object(state, _SAVED_STATE_FIELDS)))(value)
     return {_read_partition(text): saved for text, saved in states.items()}
 
 
@@ -176,7 +176,7 @@ def _read_state_name(value: Any) -> str:
 
 
 _read_checksum = number_from(0, (1 << 32) - 1)
-_STATE: Schema = {
+_SAVED_STATE_FIELDS: Schema = {
     "file": _read_state_name,
     "next_offset": read_int64,
     "size": read_count,

@@ -2,8 +2,8 @@
 
 A shard is the state of a partition (groups/shard.py). To fold batches means to apply their records, one after another,
 to a shard. A saved shard is the state before the last step of the load, which decides which groups exist
-(loading/caches.py). In this state, transactions can still be open. So the result is the same as if the whole log had
-been read without a pause.
+(loading/caches.py). In this state, transactions can still be open. So the advanced shard is the same as the shard of
+the whole log.
 
 The engine that made a shard also advances this shard. So if the readable engine had to load a partition, the readable
 engine also reads all later batches of this partition. An incomplete batch at the end of the log is read when it is
@@ -38,7 +38,7 @@ def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, engine: Engin
         )
     if shard is None or shard.failure is not None:
         return _fold_whole(log, dialect, engine)
-    new_log, damage_after = _find_new_part(log, shard.loaded.next_offset)
+    new_log, damage_after = _select_complete_batches(log, shard.loaded.next_offset)
     if new_log is None:
         return replace(shard, loaded=replace(shard.loaded, segments=len(log.segments), damage=damage_after))
     advanced = engine_of(shard).fold(new_log, dialect, base=shard)
@@ -56,8 +56,8 @@ def _fold_whole(log: Log, dialect: Dialect, engine: Engine) -> Shard:
     shard = engine.fold_if_possible(log, dialect)
     if shard is not None:
         return shard
-    complete_part, damage_after = _find_new_part(log, None)
-    shard = engine.fold_if_possible(complete_part, dialect) if damage_after and complete_part else None
+    complete_log, damage_after = _select_complete_batches(log, None)
+    shard = engine.fold_if_possible(complete_log, dialect) if damage_after and complete_log else None
     if shard is None:
         return PYTHON.fold(log, dialect)
     shard.loaded.segments = len(log.segments)
@@ -65,12 +65,12 @@ def _fold_whole(log: Log, dialect: Dialect, engine: Engine) -> Shard:
     return shard
 
 
-def _find_new_part(log: Log, first_offset: int | None) -> tuple[Log | None, Damage | None]:
-    """Return the part of a log with the complete batches from a Kafka offset on, and the damage after these batches.
+def _select_complete_batches(log: Log, first_offset: int | None) -> tuple[Log | None, Damage | None]:
+    """Return a log with only the complete batches from a Kafka offset on, and the damage after these batches.
 
-    A batch is in the result if it contains `first_offset` or a later offset. If `first_offset` is None, all complete
-    batches are in the result. The log is None if it would contain no batch. The damage is None if nothing is damaged;
-    an incomplete batch at the end counts as damage. Raise UsageError if the log ends before `first_offset`.
+    A batch is in the new log if it contains `first_offset` or a later offset. If `first_offset` is None, all complete
+    batches are in the new log. The new log is None if it would contain no batch. The damage is None if nothing is
+    damaged; an incomplete batch at the end counts as damage. Raise UsageError if `log` ends before `first_offset`.
     """
     position = None if first_offset is None else Position(first_offset)
     start_offset = log.start_offset if first_offset is None else first_offset

@@ -85,8 +85,9 @@ def build_offset_and_metadata(
 
 
 PartitionOffsets = dict[TopicPartition, OffsetAndMetadata]
+"""The offset of each partition, for one group."""
 KnownOffsets = Mapping[TopicPartition, OffsetAndMetadata]
-"""Read-only offsets. The compiled engine (kernels/) decodes an offset when the offset is first used."""
+"""As PartitionOffsets, but read-only. The compiled engine (kernels/) decodes an offset when it is first used."""
 
 
 @dataclass
@@ -123,8 +124,8 @@ class Offsets:
         self.committed: dict[str, PartitionOffsets] = {}
         self.pending: dict[int, dict[str, PartitionOffsets]] = {}
         """The pending offsets. The keys are producer ids, then group ids."""
-        self.producers: dict[str, set[int]] = {}
-        """For each group id, the ids of the producers that have pending offsets for the group."""
+        self.producers_by_group: dict[str, set[int]] = {}
+        """For each group id: the ids of the producers that have pending offsets for the group."""
         self.observer = observer
 
     @classmethod
@@ -135,7 +136,7 @@ class Offsets:
         for producer, groups in offsets.pending.items():
             copy.pending[producer] = {group: dict(partitions) for group, partitions in groups.items()}
             for group in groups:
-                copy.producers.setdefault(group, set()).add(producer)
+                copy.producers_by_group.setdefault(group, set()).add(producer)
         return copy
 
     def put(self, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
@@ -147,7 +148,7 @@ class Offsets:
         """Store the current record's offset as pending until the producer's transaction ends."""
         self.observer.store_offset(offset)
         self._put_into(self.pending.setdefault(producer, {}).setdefault(group, {}), partition, offset)
-        self.producers.setdefault(group, set()).add(producer)
+        self.producers_by_group.setdefault(group, set()).add(producer)
 
     def _put_into(self, offsets: PartitionOffsets, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
         replaced = offsets.get(partition)
@@ -165,18 +166,20 @@ class Offsets:
 
     def remove_all_pending(self, group: str, partition: TopicPartition, by: int) -> None:
         """Delete the pending offsets of all producers for a partition."""
-        for producer in self.producers.get(group, ()):
+        for producer in self.producers_by_group.get(group, ()):
             self.remove_pending(producer, group, partition, by)
 
-    def _remove_from(self, groups: dict[str, PartitionOffsets], group: str, partition: TopicPartition, by: int) -> None:
-        offsets = groups.get(group)
+    def _remove_from(
+        self, offsets_by_group: dict[str, PartitionOffsets], group: str, partition: TopicPartition, by: int
+    ) -> None:
+        offsets = offsets_by_group.get(group)
         if offsets is None:
             return
         removed = offsets.pop(partition, None)
         if removed is not None:
             self.observer.set_fate(removed, Fate.DELETED, by)
             if not offsets:
-                del groups[group]
+                del offsets_by_group[group]
 
     def end_transaction(self, producer: int, *, commits: bool, by: int, compares_batches: bool) -> None:
         """Apply a marker. `commits` says whether the marker commits or aborts the producer's pending offsets.
@@ -185,7 +188,7 @@ class Offsets:
         `batch_offset` if `compares_batches` is True, otherwise `record_offset`.
         """
         for group, offsets in self.pending.pop(producer, {}).items():
-            self.producers[group].discard(producer)
+            self.producers_by_group[group].discard(producer)
             for partition, offset in offsets.items():
                 self.observer.set_fate(offset, Fate.WINS if commits else Fate.ABORTED, by)
                 if not commits:

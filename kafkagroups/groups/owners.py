@@ -1,4 +1,4 @@
-"""The owner of each partition and each task in a group. In some releases a second owner fails the load.
+"""The owner of each partition and each task in a group. In some releases a second owner makes the load fail.
 
 Partitions belong to members of consumer groups. Tasks are the units of work in a streams group, and belong to the
 processes of its members. A record with a member's assignment replaces the member's previous assignment. The coordinator
@@ -69,7 +69,8 @@ class Owners:
             for topics in (assignment.assigned_partitions, assignment.partitions_pending_revocation):
                 self._add_partitions(topics, epoch, refuses_second_owner)
         elif process_id is None:
-            return  # The member's record of type 19 contains the process. Without this record, Kafka stores no owner.
+            # A streams member's record (type 19) contains the process. Without the record, Kafka stores no owner.
+            return
         elif isinstance(assignment, StreamsGroupCurrentMemberAssignmentValue) and SECOND_TASK_OWNER.applies_to(kafka):
             for active, standby, warmup in _task_lists(assignment):
                 self._add_tasks(active, process_id)
@@ -173,7 +174,8 @@ def _remove_copies(copies: dict[str, dict[int, frozenset[str]]], tasks: Iterable
 def _task_lists(value: StreamsGroupCurrentMemberAssignmentValue) -> tuple[tuple[Any, Any, Any], ...]:
     """Return two triples of lists: active tasks, standby tasks, warm-up tasks.
 
-    The first triple has the tasks that the member keeps. The second triple has the tasks that it must give back.
+    The first triple has the tasks that the member keeps. The second triple has the tasks that the member must
+    give back.
     """
     return (
         (value.active_tasks, value.standby_tasks, value.warmup_tasks),

@@ -59,9 +59,10 @@ class Shard(ABC):
 
     `partition` is None if the log's folder has no partition number. `dialect` contains the reading rules of the
     coordinator's version. `offsets` are the offsets of all groups, also of groups that the coordinator does not have.
-    `groups` are the groups that records created. A GroupRecord stands for a group whose record is not decoded yet.
-    `seen_group_ids` are the ids of all groups that have records in this log, in the order of the log. `failure` is the
-    error that ended the load; None if there was no error. The effects of the records before the failure stay.
+    `groups` are the groups that records created, by group id. A GroupRecord stands for a group whose record is not
+    decoded yet. `seen_group_ids` are the ids of all groups that have records in this log, in the order of the log.
+    `failure` is the error that ended the load; None if there was no error. The effects of the records before the
+    failure stay.
     """
 
     partition: int | None
@@ -98,7 +99,7 @@ class Shard(ABC):
         return record, group_id
 
     def copy_with_offsets(self, offsets: ShardOffsets) -> Self:
-        """Return a copy of this shard with other offsets. Records can be replayed onto the copy."""
+        """Return a copy of this shard that has these offsets. Records can be replayed onto the copy."""
         groups: dict[str, AnyGroup | GroupRecord] = {
             group_id: group if isinstance(group, GroupRecord) else copy_group(group)
             for group_id, group in self.groups.items()

@@ -2,13 +2,13 @@
 
 `Fates` is an observer (groups/observer.py) of the readable engine, the loader in plain Python. The commands `explain`
 and `stats` use `Fates`. During the load, a later record can supersede, delete or abort a record. The fates of the
-remaining records are decided after the load. A remaining record wins if a broker's answers depend on this record. A
-remaining record is pending if its transaction is open. The other remaining records have these fates:
+remaining records are decided after the load:
 
-- If the coordinator does not have the group of an offset, the offset is hidden. The tombstone of the group hides it.
-- If the load of a partition fails, the remaining records in this partition are ignored.
-- If several partitions contain records of a group, the broker uses the records of only one partition. The group's
-  records in the other partitions are ignored.
+- Wins: a broker's answers depend on the record.
+- Pending: the transaction of the record is open.
+- Hidden: the coordinator has the offset, but not its group, because a tombstone deleted the group.
+- Ignored: the load of the partition fails. Or: several partitions contain records of the group, and the broker uses
+  only the records of another partition.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kafkagroups.records.serde import Record, UnknownContent, decode
 _CLASSIC_GROUP_TYPE = 2
 """The record type of a classic group."""
 _GROUP_ENDING_TYPES = (2, 3, 11, 17)
-"""A tombstone of one of these record types deletes its group."""
+"""The record types of a classic, consumer, share and streams group. A tombstone of these types deletes the group."""
 _ELSEWHERE = "the group is answered from another partition: its home, or the first partition with its records"
 """The home of a group is the partition that the hash of the group id chooses."""
 _NOT_REACHED = "the load does not get this far"
@@ -70,7 +70,8 @@ class Fates(Observer):
         self._stored: dict[int, tuple[StoredOffset, RecordFate]] = {}
         """Stored offsets, each with the entry of its record. The keys are Python's `id` of the stored offsets.
 
-        The values contain the stored offset, too. Otherwise Python could free this object and reuse its `id`.
+        The values contain the stored offset, too. Otherwise Python could free the stored offset and reuse its
+        `id`.
         """
         self._ended_transactions: dict[int, set[TopicPartition]] = {}
         """The topic partitions in each ended transaction. The keys are Python's `id` of the entries of the markers."""
@@ -218,8 +219,9 @@ class Fates(Observer):
     def decide(self, entry: RecordFate, fate: Fate, by: int, *, has_same_key: bool = True) -> None:
         """Set the fate of a record. The fate can change again, for example from WINS to SUPERSEDED.
 
-        `by` is the offset of the record that decides the fate. `has_same_key` says whether both records have the same
-        key, so that the log cleaner removes the earlier record. Only the subclass `Stats` (stats.py) uses this.
+        `by` is the offset of the record that decides the fate. `has_same_key` says whether the record at `by` has the
+        key of this record, so that the log cleaner removes this record. Only the subclass `Stats` (stats.py) uses
+        `has_same_key`.
         """
         entry.fate = fate
         entry.by = by
@@ -265,7 +267,7 @@ class Fates(Observer):
             _ignore(entry, "a share group has no offsets" if group.type == "share" else _NOT_REACHED)
 
     def _settle_orphan(self, entry: RecordFate, orphan: Orphan) -> None:
-        """Decide the fate of a record of a group that the coordinator does not have, although it has the offsets."""
+        """Decide the fate of a record of a group of which the coordinator has only the offsets."""
         if entry.key is None:
             _ignore(entry, _NOT_REACHED)
         elif self._is_stored(entry, orphan.offsets):
@@ -283,7 +285,7 @@ class Fates(Observer):
         return offset is not None and self._find_entry(offset) is entry
 
     def records_of(self, key: TopicPartition) -> list[RecordFate]:
-        """Return the records of one offset, and the markers that ended the transactions of these records."""
+        """Return the offset records of a topic partition, and the markers that ended transactions of these records."""
         return [entry for entry in self if entry.key == key or key in self._ended_transactions.get(id(entry), ())]
 
     def __iter__(self) -> Iterator[RecordFate]:

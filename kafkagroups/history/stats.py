@@ -8,10 +8,10 @@
   batches belong to no group. A row named null counts them.
 
 The last stable offset is the first offset of the oldest open transaction, or the end of the log if no transaction is
-open. Consumers with `read_committed` and the log cleaner stop at this offset. The cleaner also never cleans the active
-segment, i.e. the last segment. `freed_bytes` estimates how many bytes a first pass of the cleaner would free. The
-cleaner frees a record if its key has a newer record, and both records are in segments that may be cleaned. Tombstones
-and markers stay until their retention time is over.
+open. The log cleaner, and consumers with `read_committed`, stop at this offset. The cleaner also never cleans the
+active segment, i.e. the last segment. `freed_bytes` estimates how many bytes a first pass of the cleaner would free.
+The cleaner frees a record if its key has a newer record, and both records are in segments that may be cleaned.
+Tombstones and markers stay until their retention time is over.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LOAD_RATE = 400_000
 
 @dataclass
 class OpenTransaction:
-    """A producer's transaction without a marker.
+    """A producer's transaction whose marker is not in the log.
 
     `first_offset` is the base offset of the transaction's first batch. `since_ms` is the time of this batch, in ms
     since the epoch. `groups` are the ids of the groups for which the transaction commits offsets.
@@ -136,12 +136,12 @@ class Stats(Fates):
         self._segment_bytes: dict[int | None, Counter[str]] = {}
         """The number of bytes in each segment file of each partition, in the order of the log."""
         self._segment_bases: dict[int | None, list[int]] = {}
-        """The base offsets of each partition's segments, in the same order."""
+        """The base offsets of each partition's segments, in the order of the log."""
         self._replaced_bytes: dict[int | None, Counter[tuple[str, int]]] = {}
-        """For each partition, the number of bytes of older records: a newer record has the same key.
+        """For each partition, the bytes of the records that were replaced by a newer record with the same key.
 
-        The Counter has a number for each pair of the older record's segment file and the base offset of the newer
-        record's segment.
+        The keys of a Counter are pairs: the segment file of the replaced records, and the base offset of the segment
+        of the newer records. The value is a number of bytes.
         """
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:
@@ -168,6 +168,7 @@ class Stats(Fates):
             if entry.fate is Fate.TOMBSTONE:
                 row.tombstones += 1
                 stats.tombstones += 1
+            # The fate of a tombstone, a marker or an ignored record is already decided: the record is not live.
             if entry.fate is not None:
                 self._drop(entry)
             if entry.timestamp != NO_TIMESTAMP:
@@ -233,7 +234,7 @@ class Stats(Fates):
             transaction.groups = sorted(groups.union(transaction.groups))
 
     def finish(self, logs: Iterable[Log], problems: list[str]) -> None:
-        """Count the live records and the open transactions, which are known only after `settle`."""
+        """Complete the statistics of each partition, and count the live records. Call this method after `settle`."""
         self.problems = problems
         for log in logs:
             stats = self.partitions.setdefault(log.partition, PartitionStats(next_offset=log.start_offset))

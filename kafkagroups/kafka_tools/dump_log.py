@@ -3,7 +3,7 @@
 The text is byte for byte what the tool prints on stdout with `--offsets-decoder --print-data-log --deep-iteration`. The
 text ends where the tool crashes: at a batch with an impossible length or magic (the number of the batch's format), or
 at a record without a key. Before 3.8, the tool also crashes at a record that it cannot read. Each line of the table
-begins with the first version that has a change:
+begins with the first version that has the change:
 
     0.10.2  one line for each record: "offset: 0 position: 0 … payloadsize: …"
     0.11    the same line, but the sizes of key and value come first

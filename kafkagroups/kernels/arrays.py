@@ -83,6 +83,7 @@ class FoldArrays:
 
         An array that must grow gets space for many more batches.
         """
+        # A block can contain BLOCK_ROWS records of earlier batches that were not folded yet.
         new_keys = record_count + BLOCK_ROWS
         if self._lacks_keys(new_keys) or self._lacks_names(new_keys) or self._lacks_bytes(batch_size):
             self._drop_unused()
@@ -146,8 +147,8 @@ class FoldArrays:
             return
         groups, group_of_name = self.make_groups()
         table.keep_one_key_of_each_group(self.entries, count, groups, group_of_name, is_kept)
-        # At the index of the old number of a kept entry: its new number.
-        new_entries = np.cumsum(is_kept) - 1
+        # The index is the old number of a kept entry, and the element is the new number of the entry.
+        new_entry_numbers = np.cumsum(is_kept) - 1
         kept_count = int(is_kept.sum())
         for array in (self.entries, self.extras, self.tombstones):
             array[:kept_count] = array[:count][is_kept]
@@ -157,7 +158,7 @@ class FoldArrays:
         self.counts[[layout.NAMES, layout.ARENA_BYTES]] = table.copy_key_texts(
             self.entries, kept_count, self.names, new_name_numbers, new_names, self.arena, new_arena
         )
-        transactions.move_pending_commits(self.nodes, producers, new_entries, self.arena, new_arena, self.counts)
+        transactions.move_pending_commits(self.nodes, producers, new_entry_numbers, self.arena, new_arena, self.counts)
         self.names = new_names
         self.arena = new_arena
         self.counts[layout.ENTRIES] = kept_count

@@ -123,7 +123,7 @@ class OffsetColumns:
 
 
 def _find_ends(sizes: Array) -> Array:
-    """Return `ends` of Texts for texts of these sizes in bytes."""
+    """Return the attribute `ends` of Texts for texts of these sizes in bytes."""
     ends = np.zeros(len(sizes) + 1, np.int32)
     np.cumsum(sizes, out=ends[1:])
     return ends
@@ -131,7 +131,10 @@ def _find_ends(sizes: Array) -> Array:
 
 @kernel
 def _fill_positions(all_entries: Any, entries: Any, names: Any, arena: Any, positions: Any) -> None:
-    """Fill `positions` for the given entries. The arena has the size of a group or topic (int16) before its bytes."""
+    """Fill `positions` for the given entries.
+
+    In the arena, the size (int16) of a group id or topic name is before its bytes.
+    """
     for row in range(len(entries)):
         name_and_partition = all_entries[entries[row], layout.NAME_AND_PARTITION]
         positions[row, _PARTITION] = np.int32(name_and_partition & layout.PARTITION_MASK)

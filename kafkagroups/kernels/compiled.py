@@ -4,8 +4,8 @@ A function with the decorator `kernel` or `inlined` is called a kernel. Kernels 
 lock), so threads run in parallel. Kernels also run without numba's reference counts (`_nrt`), because counting would
 cost more time than the work itself. So kernels cannot allocate memory: every array that a kernel needs is an argument.
 
-If the environment variable NUMBA_CACHE_DIR is set, the machine code is cached only in the folder that it names.
-Otherwise, the machine code is cached in the first of these folders that is writable:
+If the environment variable NUMBA_CACHE_DIR is set, the machine code is cached only in a subfolder of the folder
+that the variable names. Otherwise, the machine code is cached in the first of these folders that is writable:
 
 1. the folder `__pycache__` of this package,
 2. the user's cache folder. Spark's executors use this folder, because they receive the package as a zip.

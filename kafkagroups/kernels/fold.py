@@ -4,11 +4,11 @@ To fold a batch means to apply its records to the state of the log partition. la
 state (slots, entries, names, nodes) and the other terms. The rules are those of groups/offsets.py. The classic and
 the new coordinator have different rules where `IS_CLASSIC` is used.
 
-The kernel checks each batch, and puts its offset records (key types 0 and 1) into a block, one record per row. The
-kernel folds the block when the block is full, and before a transaction marker. To fold a row, the kernel reads the slot
-of the row's key, then the entry, then the name. The CPU starts to load each of them PREFETCH_DISTANCE rows earlier, so
-that the kernel does not wait for memory. The arrays are indexed directly, because a view of a row would cost more time
-than the work on the row.
+The kernel checks each batch, and puts its offset records (record types 0 and 1) into a block, one record per row.
+The kernel folds the block when the next batch does not fit into the block, and before a transaction marker. To fold a
+row, the kernel reads the slot of the row's key, then the entry, then the name. The CPU starts to load the slot, the
+entry and the name PREFETCH_DISTANCE rows earlier, so that the kernel does not wait for memory. The arrays are indexed
+directly, because a view of a row would cost more time than the work on the row.
 
 If a log has an unusual layout, damage, or a record that a coordinator refuses, the kernel returns HAND_OVER. The
 readable engine then loads the whole log.
@@ -182,8 +182,8 @@ def fold_batches(
             return HAND_OVER, position
         is_control = (attributes & CONTROL) != 0
         has_space = _has_space(batch_size + block_bytes, record_count, block_producers, counts, limits)
-        is_block_full = block_rows + record_count > BLOCK_ROWS
-        if block_rows and (is_control or is_block_full or not has_space):
+        fits_into_block = block_rows + record_count <= BLOCK_ROWS
+        if block_rows and (is_control or not fits_into_block or not has_space):
             status = _fold_block(data, block, block_rows, tables)
             block_rows = 0
             block_bytes = 0
@@ -359,8 +359,8 @@ def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
         offset = block[row, OFFSET]
         value_size = block[row, VALUE_SIZE]
         if value_size < 0 and (producer_id == NO_TRANSACTION or not is_classic):
-            # In the classic coordinator, a tombstone in a transaction deletes the pending commit of its producer. Every
-            # other tombstone deletes the committed offset.
+            # This tombstone deletes the committed offset. In the classic coordinator, a tombstone in a transaction
+            # deletes only the pending commit of its producer (below).
             entries[entry, RECORD_OFFSET] = -1
             tables.tombstones[entry] = offset
             continue

@@ -123,7 +123,8 @@ def find_commits(log: Log, group_ids: Collection[str]) -> list[tuple[int, str]]:
 
     The commits are in the order of the log. The compiled engine must have folded the log before.
     """
-    slots = np.full((1 << (2 * len(group_ids) + 1).bit_length(), 2), -1, np.int64)
+    # A hash table of the group ids. events.py describes the arrays.
+    id_slots = np.full((1 << (2 * len(group_ids) + 1).bit_length(), 2), -1, np.int64)
     secret = process_secret()
     id_bytes = bytearray()
     id_by_slot = {}
@@ -131,18 +132,18 @@ def find_commits(log: Log, group_ids: Collection[str]) -> list[tuple[int, str]]:
         encoded_id = group_id.encode()
         # A group id can be empty, but numpy cannot make an array from 0 bytes.
         id_array = np.frombuffer(encoded_id or b"\0", np.uint8)
-        slot = int(hash_bytes(id_array, 0, len(encoded_id), secret)) & len(slots) - 1
-        while slots[slot, events.ID_SIZE] >= 0:
-            slot = slot + 1 & len(slots) - 1
-        slots[slot] = (len(id_bytes), len(encoded_id))
+        slot = int(hash_bytes(id_array, 0, len(encoded_id), secret)) & len(id_slots) - 1
+        while id_slots[slot, events.ID_SIZE] >= 0:
+            slot = slot + 1 & len(id_slots) - 1
+        id_slots[slot] = (len(id_bytes), len(encoded_id))
         id_by_slot[slot] = group_id
         id_bytes += encoded_id
-    has_event = np.zeros(len(slots), np.int64)
+    has_event = np.zeros(len(id_slots), np.int64)
     commits = []
     for segment in log.segments:
         for data in decompress_segment(as_array(log.read(segment)), log.max_batch_bytes):
             # An offset record has more than 20 bytes, so the array has space for all events.
             found_events = np.empty((len(data) // 20 + 1, 2), np.int64)
-            count = events.find_commit_events(data, as_array(id_bytes), slots, has_event, found_events, secret)
+            count = events.find_commit_events(data, as_array(id_bytes), id_slots, has_event, found_events, secret)
             commits += [(offset, id_by_slot[slot]) for offset, slot in found_events[:count].tolist()]
     return commits

@@ -240,7 +240,7 @@ class PendingCommitStepper(Stepper):
         step = self.steps[step_number - 1]
         next_answers = step.next_answers
         if " or " in next_answers:
-            next_answers += ", if it does not have the record"
+            next_answers += ", if the next broker does not have the record"
         # Line 0 of the table is the heading, so the number of a line is the number of its step.
         table = [
             f"{'▶' if line_number == step_number else ' '} {line}"

@@ -20,8 +20,11 @@ from kafkagroups.records.streams_group import StreamsGroupMemberMetadataValue, S
 from kafkagroups.records.versions import NEWEST
 
 DELETED_EPOCH = -1
-"""Two epochs after a tombstone: a member's epoch after a tombstone of its assignment record, and a group's assignment
-epoch after a tombstone of the record that contains it."""
+"""An epoch that a tombstone has deleted:
+
+- a member's epoch, after a tombstone of the member's assignment record (types 8, 14, 22),
+- a group's assignment epoch, after a tombstone of the record of this epoch (types 6, 12, 20).
+"""
 
 
 class ModernState(Enum):

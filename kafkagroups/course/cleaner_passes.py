@@ -1,8 +1,8 @@
 """Lesson 08: the passes of the log cleaner over the shop's log, and four classes of records.
 
 The log cleaner is the part of a broker that compacts logs. In a pass, the cleaner removes each record that has a newer
-record with the same key, and it removes old tombstones and transaction markers. The offset map is the cleaner's table
-of the newest offset of each key. The shop's log is the log of one partition of the offsets topic
+record with the same key, and it removes old tombstones and old transaction markers. The offset map is the cleaner's
+table of the newest offset of each key. The shop's log is the log of one partition of the offsets topic
 (data/harbour/cleaning).
 """
 
@@ -63,8 +63,8 @@ def classify_records(log: str | Path) -> Iterator[tuple[str, LogRecord]]:
     log
         A partition folder.
     """
-    classified: dict[int, tuple[str, LogRecord]] = {}
-    open_transactions: dict[int, list[LogRecord]] = {}
+    classified: dict[int, tuple[str, LogRecord]] = {}  # The keys are offsets.
+    open_transactions: dict[int, list[LogRecord]] = {}  # The keys are producer ids.
     for batch in open_log(log):
         for record in batch.records:
             classified[record.offset] = _classify_record(batch, record), record
@@ -107,7 +107,7 @@ def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
 
     Between the first and the second pass, the broker wrote the ten records of day 12 (offsets 499 to 508). This
     function appends only the last two of them, because the other eight were superseded and removed before the log was
-    copied to data/harbour. The log after the third pass is the same, because this pass removes superseded records.
+    copied to data/harbour. The log after pass 3 is the same as the broker's, because pass 3 removes superseded records.
 
     Parameters
     ----------

@@ -34,8 +34,8 @@ _RESULTS = {
 """What a pass can do with a record: for each result, a letter and the reason.
 
 A result consists of the class of the record (see `classify_records`) and what happened to the record. "set" means that
-the pass stored a delete horizon. "waits" means that the delete horizon of a marker has not passed. "gone" means that
-the record was removed; the letter is then in lower case. "unchanged" means a record that the pass did not reach.
+the pass stored a delete horizon. "waits" (of a tombstone: "kept") means that the delete horizon has not passed. "gone"
+means that the record was removed; the letter is then in lower case. "unchanged" means that the pass did not reach it.
 """
 
 

@@ -18,7 +18,7 @@ Json = Any
 class Exchange(NamedTuple):
     """A request, the real broker's response, and our coordinator's response.
 
-    Lists in responses are sorted, because the two brokers may send the same items in another order.
+    Lists in responses are sorted, because the two brokers may send the same items in different orders.
 
     Attributes
     ----------

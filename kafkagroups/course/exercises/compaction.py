@@ -5,6 +5,8 @@ key. Then the pass removes every record that has a newer record with the same ke
 
 A segment is one file of a log. The last segment of a log is the active segment, which the cleaner does not change. The
 last stable offset is the first offset of the oldest open transaction.
+
+The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
 """
 
 from __future__ import annotations
@@ -105,7 +107,6 @@ def removed_by(passes, retention):
             return number
     return None"""
 
-# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="survivors",
@@ -113,7 +114,8 @@ EXERCISES = (
         solution=_SURVIVORS_SOLUTION,
         hints=(
             "Use two loops. The first loop fills a dict: for each key, its newest offset below `active_offset`.",
-            "The second loop keeps each record at `active_offset` or above, and each record that the dict contains.",
+            "The second loop keeps each record at `active_offset` or above, and each record whose offset is the value "
+            "of its key in the dict.",
             "Treat a tombstone like every other record. Its value is None, but this exercise does not need the values.",
         ),
         # Each case is the records, and the offset at which the active segment begins.
@@ -155,7 +157,8 @@ EXERCISES = (
             "the first pass has the number 1, not 0": _count_from_0,
         },
     ),
-    # The log of this exercise is the log that `course.write_log_with_hanging_transaction` writes.
+    # Exercise `cleaner_stops_at`: what is the first offset that a pass leaves unchanged? The log is the log that
+    # `course.write_log_with_hanging_transaction` writes.
     Exercise(
         name="cleaner_stops_at",
         correct=207,

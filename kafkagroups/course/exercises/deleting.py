@@ -1,6 +1,8 @@
 """Exercises of lesson 07: the tombstones of a deletion, and an incident over a weekend.
 
 A tombstone is a record without a value. The key of a tombstone says which committed offset or group is deleted.
+
+The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ def _delete_group_with_offsets_left(
 
 
 def _delete_simple_group(state: str, generation: int, committed: list[str], to_delete: list[str]) -> list[str]:
-    # Generation 0 means a simple group, which has no group record. Generation 1 means a group with a group record.
+    # A group with generation 0 is a simple group, which has no group record. With generation 1, it would have one.
     return _list_tombstones(state, max(generation, 1), committed, to_delete)
 
 
@@ -105,7 +107,6 @@ def tombstones(state, generation, offsets, to_delete):
         batch.append("group")
     return batch"""
 
-# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="tombstones",
@@ -134,6 +135,7 @@ EXERCISES = (
         },
     ),
     EXPIRED_EXERCISE,
+    # Exercise `weekend`: which of three groups loses its offsets from Friday to Monday, with a retention of one day?
     Exercise(
         name="weekend",
         correct="dashboard",

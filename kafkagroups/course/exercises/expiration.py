@@ -2,6 +2,8 @@
 
 The coordinator deletes an offset when its retention has passed, except if another rule keeps the offset. In this
 exercise, a time is the number of a day, and the retention is a number of days.
+
+The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ def make_commit(commit_day: int = 0, expiry_day: int | None = None) -> OffsetAnd
     )
 
 
-# The functions of the exercise return the partitions whose offsets are expired on the day `now`.
+# Exercise `expired`: which offsets of a group are expired on the day `now`? The functions return their partitions.
 
 
 def _list_expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
@@ -196,7 +198,6 @@ def expired(group, now, retention):
             due.append(name)
     return due"""
 
-# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXPIRED_EXERCISE = Exercise(
     name="expired",
     correct=_list_expired,
@@ -233,7 +234,7 @@ EXPIRED_EXERCISE = Exercise(
         "nothing expires while the group rebalances": _make_wrong_function(
             keeps_topic=_keep_only_read_topics_in_rebalance
         ),
-        "a group of another type keeps all offsets: the coordinator cannot read its topics": _make_wrong_function(
+        "a group with members keeps all offsets if its type is not consumer": _make_wrong_function(
             keeps_topic=_keep_nothing_of_connect_groups
         ),
         "an offset expires on the day that the client requested": _make_wrong_function(uses_expiry_day=False),

@@ -1,6 +1,8 @@
 """Exercises of lesson 05: the error and the offsets of an OffsetFetch, the end of an epoch.
 
 A leader epoch is the time in which one broker is the leader of a partition. Each new leader gets a larger epoch number.
+
+The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
 """
 
 from __future__ import annotations
@@ -121,9 +123,9 @@ def _make_commit(offset: int) -> OffsetAndMetadata:
 
 
 def _make_wrong_get_offsets(mistake: str) -> GetOffsets:
-    """Return a function for `get_offsets` that contains one mistake.
+    """Return a function for `get_offsets` that contains the mistake `mistake`.
 
-    `mistake` is the name of the mistake. The names are the texts in the conditions below.
+    The possible values of `mistake` are the texts in the conditions below.
     """
 
     def get_offsets(
@@ -166,9 +168,9 @@ def _find_end_of_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: i
 
 
 def _make_wrong_end_of_epoch(mistake: str) -> EndOfEpoch:
-    """Return a function for `end_of_epoch` that contains one mistake.
+    """Return a function for `end_of_epoch` that contains the mistake `mistake`.
 
-    `mistake` is the name of the mistake. The names are the texts in the conditions below.
+    The possible values of `mistake` are the texts in the conditions below.
     """
 
     def end_of_epoch(epochs: Sequence[tuple[int, int]], log_end: int, epoch: int) -> int:
@@ -221,7 +223,6 @@ def end_of_epoch(epochs, log_end, epoch):
 
 _COMMITTED = {"orders-0": 50, "orders-1": 51}
 
-# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="who_answers",
@@ -311,7 +312,9 @@ EXERCISES = (
             ([(3, 20), (4, 40)], 60, 1),
         ),
         known_mistakes={
-            "that is the offset at which the epoch begins": _make_wrong_end_of_epoch("returns the first offset"),
+            "that is the offset at which the epoch begins; return the offset at which it ends": (
+                _make_wrong_end_of_epoch("returns the first offset")
+            ),
             "return -1 for an epoch that is larger than all epochs in the list": _make_wrong_end_of_epoch(
                 "newer epoch ends at log end"
             ),

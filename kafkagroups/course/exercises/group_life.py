@@ -2,6 +2,8 @@
 
 A protocol is the name of an assignor, for example "range". The join phase is the first phase of a rebalance: the
 coordinator waits for a JoinGroup of each member.
+
+The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
 """
 
 from __future__ import annotations
@@ -165,7 +167,6 @@ def join_over(members):
             removed.append(name)
     return end, removed"""
 
-# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="select_protocol",
@@ -227,7 +228,8 @@ EXERCISES = (
             "return the members that did not join, not the members that joined": _return_joined_members,
         },
     ),
-    # The records of this exercise are the group records that `course.run_duplicate_static_member` writes.
+    # Exercise `copied`: which group instance id do two processes use? The learner sees the group records that
+    # `course.run_duplicate_static_member` writes.
     Exercise(
         name="copied",
         correct="van-2",

@@ -5,6 +5,8 @@ To replay a log means to compute the committed offsets from the lines of the log
 
 An offset of a transaction is pending until the marker of the transaction. A commit marker commits the pending offsets
 of its producer. An abort marker drops these offsets.
+
+The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets
 
 CommittedOffsets = dict[Any, Any]
 """The keys are pairs (group, partition), and the values are committed offsets."""
+_OffsetPairs = dict[Any, Any]
+"""The keys are pairs (group, partition). The values are pairs: a record's offset, and the offset that it commits."""
 Replay = Callable[[Lines], CommittedOffsets]
 """A function for the exercises `replay` and `replay_transactions`."""
 
@@ -45,7 +49,8 @@ def _replay_lines(lines: Lines, *, ignores_transactions: bool) -> CommittedOffse
     offsets = Offsets()
     for record_offset, record_type, group, partition_name, value, producer in lines:
         if record_type in ("commit", "abort") and producer is not None:
-            # A line does not say which batch contains its record, so records are compared, and not batches.
+            # The newer of a pending and a committed offset wins. A line does not say which batch contains its record,
+            # so the record offsets decide which offset is newer.
             offsets.end_transaction(producer, commits=record_type == "commit", by=record_offset, compares_batches=False)
         if record_type != "offset" or group is None or partition_name is None:
             continue
@@ -135,16 +140,16 @@ def _use_lines_of_every_type(lines: Lines) -> CommittedOffsets:
 
 
 def _make_wrong_replay_transactions(mistake: str) -> Replay:
-    """Return a function for `replay_transactions` that contains one mistake.
+    """Return a function for `replay_transactions` that contains the mistake `mistake`.
 
-    `mistake` is the name of the mistake. The names are the texts in the conditions below.
+    The possible values of `mistake` are the texts in the conditions below.
     """
 
     def wins(pending_record_offset: int, committed: tuple[int, int] | None) -> bool:
         """Return whether a pending offset replaces the committed offset.
 
-        `pending_record_offset` is the offset of the record that contains the pending offset. `committed` is a value of
-        `offsets`, or None if no offset is committed.
+        `pending_record_offset` is the offset of the record that contains the pending offset. `committed` is a pair: a
+        record's offset, and the offset that it commits. None: no offset is committed.
         """
         if committed is None or mistake == "marker decides":
             return True
@@ -154,13 +159,12 @@ def _make_wrong_replay_transactions(mistake: str) -> Replay:
         return committed_record_offset < pending_record_offset
 
     def replay(lines: Lines) -> CommittedOffsets:
-        # The values are pairs: the offset of a record, and the committed offset in this record.
-        offsets: CommittedOffsets = {}
+        offsets: _OffsetPairs = {}
         # The pending offsets of each producer. The keys are producer ids.
-        pending: dict[int | None, CommittedOffsets] = {}
+        pending: dict[int | None, _OffsetPairs] = {}
         for line in lines:
             key = _make_key(line)
-            # With the same key for all producers, a marker ends the transactions of all producers.
+            # If `pending` has the key None for all producers, a marker ends the transactions of all producers.
             producer = None if mistake == "one transaction for all" else line.producer
             if line.record_type == "offset":
                 if line.value is None:
@@ -237,7 +241,6 @@ def _make_marker_line(record_offset: int, record_type: str, producer: int = 7) -
     return Line(record_offset, record_type, producer=producer)
 
 
-# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="replay",
@@ -277,7 +280,7 @@ EXERCISES = (
         correct=_replay_transactions,
         solution=_REPLAY_TRANSACTIONS_SOLUTION,
         hints=(
-            "Keep a second dictionary: the pending offsets of each producer. A marker removes those of its producer.",
+            "Keep a second dictionary: the pending offsets of each producer. A marker removes its producer's entry.",
             "Store line.record_offset with each value in both dictionaries. The larger record_offset is newer.",
             "At a commit marker, a pending offset counts if no offset of its key has a larger record_offset.",
         ),
@@ -326,20 +329,21 @@ EXERCISES = (
             ),
         },
     ),
-    # The board is a program of the lesson that replays the log wrongly. The numbers are record offsets in partition 9.
+    # Exercise `taken_away`: which record did the cleaner remove, so that the board shows another offset? The board is a
+    # program of the lesson that replays the log wrongly. The answer is a record offset in partition 9.
     Exercise(
         name="taken_away",
         correct=29,
         solution="taken_away = 29",
         hints=(
             "The cleaner keeps the newest record of each key, also if the record is in a committed transaction.",
-            "The board shows the offset of the record before 30. The marker at 31 commits that record.",
+            "Marker 31 commits record 29. So the board shows the offset in record 29, not in record 30.",
         ),
         known_mistakes={
             "record 30 is the newest record of its key, so it stays": 30,
             "record 31 is the marker; it stays, but it does not contain the offset": 31,
             "record 28 is the newest record of payments-1, so it stays": 28,
-            "the cleaner removes record 23 too, but record 29 had already replaced it": 23,
+            "the cleaner removes record 23 too, but record 29 had already replaced record 23": 23,
         },
     ),
 )

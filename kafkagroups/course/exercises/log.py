@@ -2,6 +2,8 @@
 
 A varint is a number in one or more bytes, with seven bits of the number in each byte. Before a number is written as a
 varint, zigzag converts the number to a number that is not negative: 0, -1, 1, -2 become 0, 1, 2, 3.
+
+The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
 """
 
 from __future__ import annotations
@@ -96,7 +98,6 @@ _CRC_IS_RIGHT_SOLUTION = """\
 def crc_is_right(batch):
     return int.from_bytes(batch[17:21], "big") == crc32c(batch[21:])"""
 
-# The keys of `known_mistakes` are sentences for the learner. The values are the wrong answers.
 EXERCISES = (
     Exercise(
         name="read_varint",
@@ -106,6 +107,7 @@ EXERCISES = (
             "Read bytes until a byte is below 0x80. Each byte has seven bits of the number, the lowest bits first.",
             "0x36 is 54, an even number: the value is 54 // 2 = 27. 0x01 is odd: the value is -(1 + 1) // 2 = -1.",
         ),
+        # Each case is the bytes, and the position of the varint.
         cases=(
             (b"\x36", 0),
             (b"\x00\x36", 1),
@@ -128,6 +130,7 @@ EXERCISES = (
             "Bytes 17 to 20 are the checksum, big-endian.",
             "The checksum covers all bytes after it: crc32c(batch[21:]).",
         ),
+        # Each case is the header of a batch.
         cases=(
             _make_header_case(1),
             _make_header_case(7),
@@ -142,7 +145,8 @@ EXERCISES = (
             "your function never returns False, but some of these batches are damaged": lambda batch: True,
         },
     ),
-    # The hexdump of this exercise shows four batches of partition 9 in data/harbour/1.0.1.
+    # Exercise `commit_marker`: at which byte does the batch with the commit marker begin? The hexdump shows four
+    # batches of partition 9 in data/harbour/1.0.1.
     Exercise(
         name="commit_marker",
         correct=2914,
@@ -158,7 +162,8 @@ EXERCISES = (
             "that batch is transactional, but it is not a control batch: it contains the offsets": 2713,
         },
     ),
-    # The hexdump of this exercise shows the last batch of partition 37 in data/harbour/1.0.1.
+    # Exercise `tombstone`: what is the offset of the record that deletes a committed offset? The hexdump shows the last
+    # batch of partition 37 in data/harbour/1.0.1.
     Exercise(
         name="tombstone",
         correct=4,

@@ -117,7 +117,7 @@ def describe_writers(ranges: Iterable[VersionRange]) -> str:
 def _find_limiting_fields(cls: Any) -> tuple[FieldSpec, ...]:
     """Return the fields that can limit the versions: each field that a Kafka version added, and each struct.
 
-    A struct can contain added fields. Fields that exist in every version are not in the result.
+    A struct is in the result because it can contain added fields.
     """
     return tuple(spec for spec in field_specs(cls) if spec.since > (0,) or _contains_structs(spec.wire))
 

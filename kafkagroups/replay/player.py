@@ -42,8 +42,8 @@ class Player:
     Parameters
     ----------
     header, lines
-        The conversation, as `read_conversation` returns it. The times in the lines (`ms`, `up_ms`) are in ms since the
-        start of the conversation.
+        The conversation, as `read_conversation` returns it. The times in the lines are in ms since the start of the
+        conversation: `ms` is the time of a request, append or restart, and `up_ms` is the end of a restart.
     out
         A new or empty folder.
     kafka
@@ -84,7 +84,7 @@ class Player:
                 self.clock.advance_to(self.start_ms + line["up_ms"])
                 self.coordinator = self._start_broker()
             elif line.get("event") == "append":
-                self._advance(line["ms"] - 1)  # Timers that are due at the time of the append run after it.
+                self._advance(line["ms"] - 1)  # Timers that are due at the time of the append run after the append.
                 self._play_append(line)
         self._advance(max((line["ms"] for line in self.lines), default=0))
         self.logs.close()
@@ -109,10 +109,12 @@ class Player:
         The delay is computed from the recorded deletions of expired offsets between this start and the next restart.
         """
         interval_ms = self.settings.offsets_retention_check_interval_ms
-        up_ms = self.clock.now_ms - self.start_ms
+        broker_start_ms = self.clock.now_ms - self.start_ms
         restart_times_ms = [line["ms"] for line in self.lines if line.get("event") == "restart"]
-        down_ms = min((ms for ms in restart_times_ms if ms > up_ms), default=math.inf)
-        delays_ms = [ms - up_ms for ms in self._expiration_times_ms if up_ms <= ms < down_ms]
+        next_restart_ms = min((ms for ms in restart_times_ms if ms > broker_start_ms), default=math.inf)
+        delays_ms = [
+            ms - broker_start_ms for ms in self._expiration_times_ms if broker_start_ms <= ms < next_restart_ms
+        ]
         if not delays_ms:
             return interval_ms
         # A broker runs the deletions one interval apart, but a deletion can be recorded some ms late. Compare each

@@ -38,10 +38,7 @@ class Subscriber:
 
 Assignments = dict[str, list[TopicPartition]]
 Assignor = Callable[[Iterable[Subscriber], Mapping[str, int]], Assignments]
-"""A function that returns the partitions by member id.
-
-Its first argument is the members. Its second argument is the partition count of each topic.
-"""
+"""A function (members, partition count of each topic) -> (partitions by member id)."""
 
 
 def range_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) -> Assignments:
@@ -78,28 +75,28 @@ def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) ->
 
     `topics` has the partition count of each topic. In the result, no partition can be moved to a subscribing member
     that has at least two partitions fewer than the owner. If two members claim to own a partition, the first member
-    keeps the partition.
+    keeps the partition. The readers of a partition are the ids of the members that subscribe to the partition's topic.
     """
     ordered_members = _order_members(members)
     assigned: Assignments = {member.member_id: [] for member in ordered_members}
-    readers = {
+    readers_of = {
         partition: [member.member_id for member in ordered_members if partition.topic in member.topics]
         for partition in _list_subscribed_partitions(ordered_members, topics)
     }
     owner: dict[TopicPartition, str] = {}
     for member in ordered_members:
         for partition in member.owned:
-            if member.member_id in readers.get(partition, ()):
+            if member.member_id in readers_of.get(partition, ()):
                 owner.setdefault(partition, member.member_id)
 
     def find_least_loaded_reader(partition: TopicPartition) -> str:
-        """Return the id of the member with the fewest partitions, among the members that subscribe to the topic."""
-        return min(readers[partition], key=lambda reader: len(assigned[reader]))
+        """Return the id of the member with the fewest partitions, among the readers of the partition's topic."""
+        return min(readers_of[partition], key=lambda reader: len(assigned[reader]))
 
-    for partition in readers:
+    for partition in readers_of:
         if partition in owner:
             assigned[owner[partition]].append(partition)
-    for partition in readers:
+    for partition in readers_of:
         if partition not in owner:
             owner[partition] = find_least_loaded_reader(partition)
             assigned[owner[partition]].append(partition)
@@ -108,7 +105,7 @@ def sticky_assignor(members: Iterable[Subscriber], topics: Mapping[str, int]) ->
         # makes the result more even only if its gain is 2 or more. Make the move with the largest gain first.
         gains = {
             partition: len(assigned[owner[partition]]) - len(assigned[find_least_loaded_reader(partition)])
-            for partition in readers
+            for partition in readers_of
         }
         moved = max(gains, key=lambda partition: (gains[partition], len(assigned[owner[partition]])), default=None)
         if moved is None or gains[moved] < 2:

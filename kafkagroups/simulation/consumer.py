@@ -233,8 +233,8 @@ class Consumer:
     def request_heartbeat(self) -> Errors:
         """Send a Heartbeat and handle its error.
 
-        REBALANCE_IN_PROGRESS is ignored if the member is already joining. A member is joining while a JoinGroup or
-        SyncGroup waits for its response, and before it sends the SyncGroup.
+        REBALANCE_IN_PROGRESS is ignored if the member is already joining: from its JoinGroup until the response to its
+        SyncGroup.
         """
         error = self.coordinator.heartbeat(
             self.group_id, self.generation, self.member_id, group_instance_id=self.group_instance_id

@@ -33,7 +33,8 @@ ANSWER_SECONDS = 5
 """The longest time that a standalone master may take to accept a connection."""
 
 _LINE_WITHOUT_CAUSE = re.compile(r"\s|\d\d/\d\d/\d\d .* (WARN|INFO|ERROR) |WARNING: |Using Spark's default|$")
-"""Lines of the JVM's log that do not contain the cause of a failure: stack traces and lines of the logger."""
+"""The start of a line in the JVM's log that does not contain the cause of a failure: a line of a stack trace or of the
+logger, or an empty line."""
 
 
 def has_session() -> bool:
@@ -128,16 +129,16 @@ def _launch_without_module(conf: SparkConf, java: Java, stderr: int) -> object:
     settings = [argument for name, value in conf.getAll() for argument in ("--conf", f"{name}={value}")]
     launcher = [java.command, "-Xmx128m", "-cp", f"{home}/jars/*", "org.apache.spark.launcher.Main"]
     submit = ["org.apache.spark.deploy.SparkSubmit", *settings, "pyspark-shell"]
-    launch = subprocess.run([*launcher, *submit], env=env, stdout=subprocess.PIPE, stderr=stderr)
-    command = [argument for argument in launch.stdout.decode().split("\0") if argument.strip()]
-    if launch.returncode or not command:
+    launcher_run = subprocess.run([*launcher, *submit], env=env, stdout=subprocess.PIPE, stderr=stderr)
+    command = [argument for argument in launcher_run.stdout.decode().split("\0") if argument.strip()]
+    if launcher_run.returncode or not command:
         raise OSError("Spark's launcher printed no command")
     command = [argument.strip() for argument in command if MISSING_MODULE not in argument]
 
     with tempfile.TemporaryDirectory() as folder:
         connection_file = Path(folder, "connection")
         env["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(connection_file)
-        # The JVM ends when the pipe to its stdin closes. Its own process group protects it from Ctrl-C.
+        # The JVM ends when the pipe to its stdin closes. A process group of its own protects the JVM from Ctrl-C.
         process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stderr=stderr, process_group=0)
         deadline = time.monotonic() + START_SECONDS
         while not connection_file.exists():

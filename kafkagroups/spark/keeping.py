@@ -138,8 +138,8 @@ def _make_partition_task(
     """Return a function that adds the Kafka batches of one log partition to the saved state, and writes the new state.
 
     `save_number` is the number of the snapshot that will be saved. The names of the new files contain this number.
-    `old_states` describes the file of the saved state of each log partition. `max_batch_bytes` is the largest size of a
-    decompressed batch.
+    `old_states` maps each log partition to the file that contains its saved state. `max_batch_bytes` is the
+    largest size of a decompressed batch.
     """
 
     def run(table: pa.Table) -> pa.Table:
@@ -188,11 +188,12 @@ def advance_state(
     # batch, and must be converted to a position in the file.
     damage = state.loaded.damage
     if damage is not None:
-        # The stream has checked the checksums, so this batch is too large. A state without the batch would be wrong.
+        # The stream has checked the checksums, so the damage is a batch that is too large. A state without this batch
+        # would be wrong.
         position = first_positions[damage.file] + damage.position
         raise InvalidLog(damage.reason, file=damage.file, position=position, offset=damage.offset)
     if isinstance(state.failure, InvalidLog) and state.failure.position is not None:
         state.failure.position += first_positions[str(state.failure.file)]
-    # `log` contains only the new batches, so its number of segments is not that of the topic's partition.
+    # `log` contains only the new batches, so the segments of `log` are not all segments of the log partition.
     segments = old_state.loaded.segments if old_state else 1
     return replace(state, loaded=replace(state.loaded, segments=segments))

@@ -127,8 +127,8 @@ def register(session: SparkSession) -> None:
     class SessionConsumerOffsets(ConsumerOffsets):
         """The data source with a default of `tasks` that depends on this session's number of cores.
 
-        Spark plans a query in a process that has no session, so this process cannot find out the number of cores. A
-        class inside a function is pickled as a whole, so the value of `tasks` reaches the planning process.
+        Spark plans a query in a separate process. The planning process has no session, so it cannot find out the number
+        of cores. A class inside a function is pickled as a whole, so the value of `tasks` reaches the planning process.
         """
 
         tasks = 2 * cores

@@ -12,7 +12,7 @@ rule is about one log partition. So `partition` is part of every key, and the st
 
 The steps read only the record types 0 to 2. The record types 3 to 23 belong to the groups of newer protocols and would
 need about as many rules again. If a broker's load of a log would fail, the steps give no valid result for this log. The
-table `partitions` (tables.py) says whose load would fail.
+table `partitions` (tables.py) says for which logs the load would fail.
 
 Why Spark can divide the work of `find_newest_commits`: the newest change of a key decides. A change is a commit or a
 tombstone, and the newest change is the change whose record has the largest offset. Spark can divide the records into
@@ -169,24 +169,26 @@ def find_known_groups(records: DataFrame) -> DataFrame:
     If the newest group record has a value, this value describes the group. If the newest group record is a tombstone or
     does not exist, the group is a simple group: a group with offsets, in the state Empty, with generation 0.
     """
-    group_offset = F.when(F.col("type") == 2, F.col("offset"))
-    is_value = F.col("value").isNotNull()
+    group_record_offset = F.when(F.col("type") == 2, F.col("offset"))
+    has_value = F.col("value").isNotNull()
     parsed = records.where("type in (0, 1, 2)").withColumn("data", F.from_json("json", JSON)["value"]["data"])
     groups = parsed.groupBy("partition", "group").agg(
-        F.max(F.when(is_value, F.col("offset"))).alias("last_value_offset"),
-        F.max(F.when(~is_value, group_offset)).alias("last_tombstone_offset"),
-        F.max_by(F.when(group_offset.isNotNull(), F.col("data")), group_offset).alias("data"),
+        F.max(F.when(has_value, F.col("offset"))).alias("last_value_offset"),
+        F.max(F.when(~has_value, group_record_offset)).alias("last_tombstone_offset"),
+        F.max_by(F.when(group_record_offset.isNotNull(), F.col("data")), group_record_offset).alias("data"),
     )
-    members = F.coalesce(F.size(F.array_distinct("data.members")), F.lit(0))  # A record can contain a member twice.
+    member_count = F.coalesce(
+        F.size(F.array_distinct("data.members")), F.lit(0)
+    )  # A record can contain a member twice.
     return groups.where("last_value_offset > coalesce(last_tombstone_offset, -1)").select(
         "partition",
         "group",
-        F.when(members > 0, "Stable").otherwise("Empty").alias("state"),
+        F.when(member_count > 0, "Stable").otherwise("Empty").alias("state"),
         F.coalesce("data.protocolType", F.lit("")).alias("protocol_type"),
-        F.when(members > 0, F.col("data.protocol")).otherwise("").alias("protocol"),
+        F.when(member_count > 0, F.col("data.protocol")).otherwise("").alias("protocol"),
         F.coalesce("data.generation", F.lit(0)).alias("generation"),
         F.coalesce("data.leader", F.get("data.members", F.lit(0))["memberId"]).alias("leader"),
-        members.alias("members"),
+        member_count.alias("members"),
     )
 
 

@@ -12,7 +12,8 @@
     coordinator, kafka, cwd, tasks  as in source.py
 
 A log partition is a partition of the topic `__consumer_offsets`. Spark says "the offset of a stream" for a position in
-the stream. In this module, such a position (`StreamOffset`) is a dict of log partitions and next Kafka offsets.
+the stream. In this module, a position in the stream (`StreamOffset`) is a dict from the log partition to the Kafka
+offset of the next record.
 growth.py finds the new batches: in segments that have grown, in new segments, and in new partitions. An incomplete
 batch is read when it is complete.
 """

@@ -87,8 +87,8 @@ def _open_logs(
 ) -> tuple[list[Log], Dialect]:
     """Return the logs at a path, and the dialect, which contains the rules of the coordinator and its Kafka version.
 
-    The logs contain the working folder of this process. So a worker process can read the logs, although it has another
-    working folder.
+    The logs contain the working folder of this process. So a worker process with another working folder can read the
+    logs.
     """
     choose_engine(engine, 0)  # Raises a UsageError if there is no such engine.
     find = partial(find_logs, folder=os.getcwd())
@@ -265,13 +265,13 @@ def _uses_home_partitions(dialect: Dialect, partitions: int | None) -> bool:
     return dialect.coordinator == "new" and partitions is not None
 
 
-def _find_logs_with_shared_groups(logs: list[Log], ids: Iterable[tuple[str, int | None]]) -> list[Log]:
+def _find_logs_with_shared_groups(logs: list[Log], group_partitions: Iterable[tuple[str, int | None]]) -> list[Log]:
     """Return the logs that share a group with another log.
 
-    `ids` contains pairs of a group id and the number of a log partition that has records of this group.
+    `group_partitions` contains pairs of a group id and the number of a log partition that has records of this group.
     """
     numbers_by_group: dict[str, set[int | None]] = {}
-    for group, number in ids:
+    for group, number in group_partitions:
         numbers_by_group.setdefault(group, set()).add(number)
     shared_numbers: set[int | None] = set()
     for numbers in numbers_by_group.values():

@@ -75,14 +75,14 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
     group_digits, partition_of_group = names.choose_groups(all_settings)
     create_folder(Path(folder))
     all_requests = requests.draw_requests(all_settings)
-    partitions = partition_of_group[all_requests["group"]]
+    partition_of_request = partition_of_group[all_requests["group"]]
     # A request's index is also its time in ms.
-    times_by_partition = np.argsort(partitions, kind="stable")
-    partition_numbers, first_index = np.unique(partitions[times_by_partition], return_index=True)
-    del partitions  # A large topic needs the memory.
+    times_sorted_by_partition = np.argsort(partition_of_request, kind="stable")
+    partition_numbers, first_indexes = np.unique(partition_of_request[times_sorted_by_partition], return_index=True)
+    del partition_of_request  # A large topic needs the memory.
     # For each group and key: whether the offset is live, i.e. a coordinator answers with it after a load.
     is_live = np.zeros((all_settings.groups, all_settings.keys), bool)
-    partition_sizes = {}
+    partition_counts = {}
     records_written = 0
 
     def report_records(record_count: int) -> None:
@@ -91,19 +91,19 @@ def write(folder: str | Path, records: int, *, progress: Progress | None = None,
         if progress:
             progress(records_written, records)
 
-    times_of_partitions = np.split(times_by_partition, first_index[1:])
+    times_of_each_partition = np.split(times_sorted_by_partition, first_indexes[1:])
     # If there are no requests, there is no partition, but np.split returns one empty array. So strict is False.
-    for number, request_times in zip(partition_numbers.tolist(), times_of_partitions, strict=False):
+    for number, request_times in zip(partition_numbers.tolist(), times_of_each_partition, strict=False):
         partition_requests = all_requests[request_times]
         events.mark_live(all_settings, partition_requests, is_live)
         batches = events.build_events(all_settings, request_times, partition_requests, number)
         partition_folder = Path(folder, f"__consumer_offsets-{number}")
-        partition_sizes[str(number)] = files.write_partition(
+        partition_counts[str(number)] = files.write_partition(
             partition_folder, all_settings, batches, group_digits, report_records
         )
     marker_counts = np.bincount(all_requests["marker"], minlength=requests.NO_MARKER + 1)
     return {
-        "partitions": partition_sizes,
+        "partitions": partition_counts,
         "groups": len(np.unique(all_requests["group"])),
         "live_offsets": int(is_live.sum()),
         "transactions": {

@@ -48,7 +48,7 @@ _FIRST_HANGING_PRODUCER_ID = 10_000_000
 _MAX_TXN_MS = 1000
 """A transaction takes less than this time in ms, and it ends before the group's next request."""
 _EMPTY_EVERY = 10
-"""Every 10th generation of a classic group has no members, but never the first generation."""
+"""Every 10th generation of a classic group has no members, except the first generation, which always has members."""
 _MARKER_TIMES_SEED = 3
 """A part of the random seed of the markers' times. The seeds in requests.py have other numbers."""
 
@@ -132,8 +132,8 @@ def _find_next_times(request_times: Array, groups: Array) -> Array:
     """For each request, return the time of its group's next request; the largest int64 if there is no next request."""
     next_times = np.full(len(request_times), np.iinfo(np.int64).max)
     by_group = np.argsort(groups, kind="stable")
-    requests = by_group[:-1]
-    following = by_group[1:]
-    is_same_group = groups[requests] == groups[following]
-    next_times[requests[is_same_group]] = request_times[following[is_same_group]]
+    earlier = by_group[:-1]
+    later = by_group[1:]
+    is_same_group = groups[earlier] == groups[later]
+    next_times[earlier[is_same_group]] = request_times[later[is_same_group]]
     return next_times

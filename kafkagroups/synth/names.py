@@ -49,7 +49,7 @@ def choose_groups(settings: Settings) -> tuple[Array, Array]:
 def _choose_hot_names(settings: Settings) -> Array:
     """Return the number in each group's name, so that the hot partition stores the fraction `hot` of the groups."""
     partition_of_name = find_partitions(format_digits(np.arange(MAX_GROUPS), GROUP_DIGITS), settings)
-    # The partition that stores the first name is the hot partition.
+    # The hot partition is the partition to which the first possible name belongs.
     is_hot_name = partition_of_name == partition_of_name[0]
     # The groups are in order: the first group sends the most requests, and the last group the fewest. So the hot groups
     # are at equal distances in this order, and some of them are busy and others quiet. With hot = 0.5, every second

@@ -114,7 +114,7 @@ def _calculate_chances(settings: Settings) -> tuple[float, float]:
     generation_requests = settings.generation_fraction / records_per_generation
     commit_fraction = 1 - settings.tombstones - settings.generation_fraction
     other_requests = tombstone_requests + generation_requests
-    # One record of the topic needs commit_fraction / records_per_commit + other_requests requests. This is the inverse:
+    # One record of the topic needs commit_fraction / records_per_commit + other_requests requests. The inverse is:
     records_per_request = records_per_commit / (commit_fraction + records_per_commit * other_requests)
     return float(tombstone_requests * records_per_request), float(generation_requests * records_per_request)
 
@@ -146,7 +146,7 @@ def _add_transactions(
     marker[draw < settings.hanging] = NO_MARKER
     requests["marker"][commits] = marker
     # For each group: the index of its first request with a hanging transaction. -1 means that an earlier round contains
-    # this request. len(requests) means that there is no such request.
+    # this request. len(requests) means that the group has no hanging transaction.
     first_hanging = np.where(has_hanging, -1, len(requests))
     hanging_requests = np.flatnonzero(requests["marker"] == NO_MARKER)
     np.minimum.at(first_hanging, group[hanging_requests], hanging_requests)
@@ -166,8 +166,8 @@ def _cut_requests(settings: Settings, requests: Array, record_count: int) -> Arr
     if fitting_count == len(requests):
         return requests
     missing_records = record_count - int(ends[fitting_count - 1] if fitting_count else 0)
-    full_batches, remaining_records = divmod(missing_records, settings.max_width)
-    widths = [settings.max_width] * full_batches
+    full_batch_count, remaining_records = divmod(missing_records, settings.max_width)
+    widths = [settings.max_width] * full_batch_count
     if remaining_records:
         widths.append(remaining_records)
     replacement = np.repeat(requests[fitting_count : fitting_count + 1], len(widths))

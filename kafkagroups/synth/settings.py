@@ -12,7 +12,7 @@ from kafkagroups.log.partitioning import partition_for
 from kafkagroups.log.segment_file import SEGMENT_BYTES
 
 WIDTH = 8
-"""The default number of records in a batch of offsets."""
+"""The default of `width`, the number of records in a batch of offsets, and of `keys`."""
 MAX_GROUPS = 1_000_000
 """The limit of `groups`, because the name of a group has six digits."""
 MAX_KEYS = 10_000
@@ -24,7 +24,7 @@ MAX_WIDTH = 50
 TOPIC_PARTITIONS = 100
 """The number of partitions of each topic that groups consume. A group with more keys consumes several topics."""
 MAX_VARIED_WIDTH = 15
-"""If the width varies, half of the batches have 1 record, and the other batches have 5 to 15 records."""
+"""The largest width if the width varies: half of the batches have 1 record, and the other batches have 5 to 15."""
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 BATCH_ROWS = 65_536
 """The largest number of rows in an Arrow record batch."""
 BATCH_BYTES = 64 * 1024 * 1024
-"""An Arrow record batch ends when its strings and lists have more bytes than this. Arrow's own limit is 2 GiB per
-column."""
+"""An Arrow record batch ends when its strings and lists have more than this number of bytes. Arrow's own limit is 2 GiB
+per column."""
 
 FIRST_MS = -9_214_560_000_000
 """The beginning of 1678 in ms since the epoch: the first time that is converted to a timestamp."""
 END_MS = 9_214_646_400_000
-"""The beginning of 2262 in ms since the epoch: the first time that is too late for a pandas timestamp."""
+"""The beginning of 2262 in ms since the epoch: the first time that is no longer converted to a timestamp."""
 
 
 class Column(NamedTuple):
@@ -133,17 +133,17 @@ def record_batches(table: str, columns: Sequence[Column], rows: Iterable[tuple[A
 
     schema = arrow_schema(columns)
     columns_of_rows = [column for column in TABLES[table] if column.type != "timestamp"]
-    indexes = {column.name: index for index, column in enumerate(columns_of_rows)}
+    index_of_column = {column.name: index for index, column in enumerate(columns_of_rows)}
     indexes_of_any_size = [index for index, column in enumerate(columns_of_rows) if column.type in _TYPES_OF_ANY_SIZE]
     for chunk in _split_rows(rows, indexes_of_any_size):
         values_by_index = list(zip(*chunk, strict=True))
         arrays = []
         for column, field in zip(columns, schema, strict=True):
             if column.type == "timestamp":
-                times_ms = values_by_index[indexes[f"{column.name}_ms"]]
+                times_ms = values_by_index[index_of_column[f"{column.name}_ms"]]
                 arrays.append(to_arrow_array(field.type, [_to_microseconds(time_ms) for time_ms in times_ms]))
             else:
-                arrays.append(to_arrow_array(field.type, values_by_index[indexes[column.name]]))
+                arrays.append(to_arrow_array(field.type, values_by_index[index_of_column[column.name]]))
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

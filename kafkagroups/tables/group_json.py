@@ -120,10 +120,12 @@ def assigned_partitions(group: ModernGroup, member: ModernMember) -> dict[str, l
 def subscribed_and_assigned(group: AnyGroup, member: dict[str, Any]) -> tuple[list[str] | None, list[str] | None]:
     """Return the subscribed topics and the assigned partitions of a member as two lists of texts.
 
-    `member` is the member's JSON. In a classic group, the text of a partition is `topic-partition`. In a consumer or
-    share group, it is `topic id-partition`. In a streams group, the first list is None, and the second list has the
-    active tasks as `subtopology_task`. In a classic group, a list is None if the member's subscription or assignment
-    cannot be read.
+    `member` is the member's JSON. The lists depend on the type of the group:
+
+    - classic: a partition is `topic-partition`. The list of topics is None if the member's subscription cannot be read,
+      and the list of partitions is None if the member's assignment cannot be read.
+    - streams: the first list is None, and the second list has the active tasks as `subtopology_task`.
+    - consumer or share: a partition is `topic id-partition`.
     """
     assignment = member["assignment"] or {}
     if isinstance(group, Group):

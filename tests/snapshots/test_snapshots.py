@@ -196,6 +196,21 @@ def test_extreme_numbers_are_saved(base, delta, count, tmp_path):
     assert shape(snapshots.Snapshot.read(tmp_path / "state").groups()) == shape(taken.groups())
 
 
+@pytest.mark.parametrize("engine", ["python", "compiled"])
+def test_the_message_about_damage_counts_later_segments(engine, tmp_path):
+    """A resume at a damaged batch says as a load does how many segments are not read, also if they have no batch."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    log = bytearray(random_log(3))
+    log[30] ^= 1
+    (folder / NAME).write_bytes(log)
+    (folder / f"{10**6:020}.log").write_bytes(b"")
+    first = snapshots.take_snapshot(folder, engine=engine)
+    damage = first.groups().partitions[0].damage
+    assert damage.reason.endswith("; 1 later segment not read")
+    assert first.advance(folder).groups().partitions[0].damage == damage
+
+
 def test_what_lies_on_disk(tmp_path):
     """snapshot.json holds the next offsets. Damaged files, and folders with other content, are refused."""
     snapshot = snapshots.take_snapshot("data/harbour/3.9.2", "classic")

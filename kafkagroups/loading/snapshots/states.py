@@ -25,6 +25,8 @@ from kafkagroups.log.segment_file import ByteRange
 from kafkagroups.log.segments import Damage, Log
 from kafkagroups.records.dialects import Dialect
 
+NO_BYTES = ByteRange(0, 0)
+
 
 def advance_shard(shard: Shard | None, log: Log, dialect: Dialect, engine: Engine) -> Shard:
     """Return a new shard that also contains the log's batches from the shard's next offset on.
@@ -91,4 +93,9 @@ def _select_complete_batches(log: Log, first_offset: int | None) -> tuple[Log | 
         raise UsageError(
             f"{log.path}: the log ends at offset {end}; a snapshot taken at offset {first_offset} is of another log"
         )
-    return (log.select_ranges(ranges, start_offset) if ranges else None), damage
+    if not ranges:
+        return None, damage
+    # Later segments stay in the log even if they contain no new batch, because a message about damage counts them.
+    first_segment = log.segments.index(next(iter(ranges)))
+    all_ranges = {segment: ranges.get(segment, NO_BYTES) for segment in log.segments[first_segment:]}
+    return log.select_ranges(all_ranges, start_offset), damage

@@ -15,6 +15,8 @@ from kafkagroups.records.consumer_protocol import decode_assignment, decode_subs
 from kafkagroups.records.control import ControlType, decode_control_key
 from kafkagroups.synth import files, requests
 
+pytestmark = pytest.mark.slow
+
 share = st.floats(0, 0.5)
 REALISTIC = {
     "groups": 60,

@@ -12,6 +12,8 @@ from kafkagroups.live import waits
 from kafkagroups.live.pull import pull
 from tests.live.fake_broker import SILENT, FakeBroker
 
+pytestmark = pytest.mark.slow
+
 (SEGMENT,) = Path("data/harbour/3.9.2/__consumer_offsets-9").glob("*.log")
 LOG = SEGMENT.read_bytes()
 BATCHES = list(kg.open_log(SEGMENT))

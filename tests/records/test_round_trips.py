@@ -65,6 +65,7 @@ def test_half_a_surrogate_pair_is_written_as_a_question_mark(rules, data):
     assert kg.encode(again, rules) == (key, value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 126, 127, 16_383])
 def test_empty_and_large_arrays_strings_and_bytes_come_back(size):
     """At these sizes a compact length takes one more byte. The writer made of schemas.json writes the same bytes.

@@ -75,6 +75,7 @@ PLAYED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", PLAYED)
 def test_the_error_names_a_missing_or_wrong_field_of_a_request(run, tmp_path, api):
     """Every field in every depth is taken out, and replaced: the line is refused by its name, or played without it."""

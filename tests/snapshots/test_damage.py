@@ -24,6 +24,8 @@ from tests.kernels.random_logs import random_log
 from tests.kernels.same import shape
 from tests.snapshots import forged
 
+pytestmark = pytest.mark.slow
+
 LONG = os.environ.get("KG_PROFILE") == "long"
 ROUNDS = 3_000 if LONG else 80
 """How many random changes a test makes in each snapshot."""

@@ -22,7 +22,7 @@ while it imports the package that `python -m` runs."""
 
 def exit_at_ctrl_c() -> None:
     """Let Ctrl-C end the process without a message, if this process is the command."""
-    # A shell ignores SIGINT in a command in the background, and this must stay so.
+    # A shell can start a background command with SIGINT set to "ignore". The command must keep this setting.
     if IS_COMMAND and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _exit)
 

@@ -105,9 +105,15 @@ def list_offset_map_records(log: str | Path) -> list[tuple[int, bytes | None, by
 def repeat_cleaner_passes(folder: Path) -> list[CleanerPass]:
     """Repeat the three passes that the log cleaner of the shop's broker (Kafka 4.3.1) made, at the same times.
 
-    Between the first and the second pass, the broker wrote the ten records of day 12 (offsets 499 to 508). This
-    function appends only the last two of them, because the other eight were superseded and removed before the log was
-    copied to data/harbour. The log after pass 3 is the same as the broker's, because pass 3 removes superseded records.
+    Between pass 1 and pass 2, the broker wrote the ten records of day 12 (offsets 499 to 508). The broker's pass 3
+    removed the first eight of them, because they were superseded. The log was copied to data/harbour after pass 3, so
+    this function can append only the last two records. The logs of this function compare to the broker's as follows:
+
+    - before and after pass 2: the eight records are missing
+    - after pass 3: the same log
+
+    A pass stops where the active segment begins, and the next pass begins there. The active segment begins at offset
+    498 in pass 1, at 499 in pass 2 and at 509 in pass 3.
 
     Parameters
     ----------

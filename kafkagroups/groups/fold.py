@@ -6,14 +6,15 @@ offset records but no group record. The table shows how Kafka's two coordinators
 
                                   classic (Scala, up to 3.9)            new (Java, from 4.0)
     a commit is transactional if  its batch has the transactional bit   its batch has a producer id
-    a group tombstone             keeps the offsets: the group becomes  hides the offsets until the group has a
-                                  a simple group                        newer record
+    a group tombstone             keeps the offsets: the group becomes  hides the offsets until a newer commit or
+                                  a simple group                        group record creates the group again
     the last offset is deleted    a simple group no longer exists       a simple group stays, Empty
     a group is created            after the whole log was read          at the group's first record
     a control batch               only its first record is a marker     each record is a marker
-    a load that fails             at a record: the broker has no group  the broker has no group: every request gets
-                                  of the partition. After the last      the error NOT_COORDINATOR
-                                  record: the broker has all groups
+    a load fails at a record      the broker has no group of the        the broker has no group: every request gets
+                                  partition                             the error NOT_COORDINATOR
+    a load fails after the last   the broker has all groups             does not happen
+    record
     a group id in two partitions  one cache for all partitions: the     each partition has its own groups
                                   group that was loaded first stays
     records of consumer, share    are skipped                           are loaded (modern.py)
@@ -27,7 +28,7 @@ group of any type, and a value of type 2 replaces a group of any type.
 Simpler than Kafka: during a load on a broker, the log can grow and another broker can become the leader. The broker
 therefore checks the high watermark and the coordinator epoch. Here the log does not change during a load, so these
 checks are not needed. After a load, a broker starts the session timers, the expiration and the check of group.max.size.
-A load of this package ends before these starts.
+This package starts none of these three.
 Source: for the classic coordinator, GroupMetadataManager.doLoadGroupsAndOffsets (3.9; tags 0.8.2.2 to 2.8.2 for older
 rules); for the new coordinator, CoordinatorLoaderImpl, OffsetMetadataManager.replay and GroupMetadataManager.replay
 (trunk of October 2024).
@@ -113,7 +114,7 @@ def _choose_shard_class(dialect: Dialect) -> type[ClassicShard] | type[NewShard]
 
 
 def resume_shard(base: Shard, log: Log, offsets: ShardOffsets) -> Shard:
-    """Return a copy of `base` with other offsets. The next batches can be replayed onto the copy."""
+    """Return a copy of `base` for the next batches. The copy uses `offsets` as the container of its offsets."""
     shard = base.copy_with_offsets(offsets)
     shard.loaded = replace(base.loaded, segments=len(log.segments), error=None, damage=None)
     shard.failure = None

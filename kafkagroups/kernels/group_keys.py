@@ -1,4 +1,4 @@
-"""Kernels that find the group of each name, and sort the keys with a committed offset by group.
+"""Kernels that find the group of each name, and list the keys that have a committed offset, group by group.
 
 A key is a group, a topic and a partition. A name is a key without its partition. An entry is the row of a key in the
 array `entries`. layout.py describes the arrays.
@@ -61,6 +61,8 @@ def find_groups(tables: Any, slots: Any, groups: Any, group_of_name: Any) -> int
             groups[group, LIVE_KEYS] = 0
             group_count += 1
         group_of_name[name] = group
+    # NEWEST_VALUE is the offset in the log of the key's newest record that is not a tombstone. RECORD_OFFSET is -1 if
+    # the key has no committed offset.
     for entry in range(tables.counts[ENTRIES]):
         group = group_of_name[entries[entry, NAME_AND_PARTITION] >> PARTITION_BITS]
         if entries[entry, NEWEST_VALUE] > groups[group, GROUP_NEWEST_VALUE]:

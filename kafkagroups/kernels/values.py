@@ -42,9 +42,15 @@ def read_offset_value(
     `target` is `entries` or `nodes`. `target_extras` is `extras` or `node_extras`. Return OK or HAND_OVER. HAND_OVER
     means that the value is too short, has a version above `max_version`, or has an unusual layout.
 
-    A value contains: version (2 bytes), offset (8 bytes), from version 3 on the leader epoch (4 bytes), metadata,
-    commit timestamp (8 bytes), in version 1 the expire timestamp (8 bytes), in version 4 the tagged fields. The topic
-    id is the tagged field with tag 0.
+    A value contains, in this order:
+
+    - version (2 bytes)
+    - offset (8 bytes)
+    - only since version 3: leader epoch (4 bytes)
+    - metadata: size and bytes
+    - commit timestamp (8 bytes)
+    - only in version 1: expire timestamp (8 bytes)
+    - only in version 4: tagged fields; the field with tag 0 is the topic id
     """
     end = position + value_size
     # The smallest value has a version, an offset, one byte for the metadata's size, and a timestamp.
@@ -92,6 +98,7 @@ def read_offset_value(
             if position + 19 > end or data[position + 1] != 0 or data[position + 2] != 16:
                 return HAND_OVER
             if tables.rules[KEEPS_TOPIC_IDS]:
+                # TOPIC_ID_START and TOPIC_ID_END are the columns of the first 8 bytes and the last 8 bytes.
                 target_extras[row, TOPIC_ID_START] = load64(data, position + 3)
                 target_extras[row, TOPIC_ID_END] = load64(data, position + 11)
                 # A topic id of 16 zero bytes means that there is no topic id.

@@ -40,7 +40,7 @@ class MemberMetadata(Message):
     )
     client_id: str = field(STRING, doc="the client's id")
     client_host: str = field(STRING, doc="the host that the client connected from")
-    rebalance_timeout: int = field(INT32, versions="1+", default=-1, doc="ms that the member has to join again")
+    rebalance_timeout: int = field(INT32, versions="1+", default=-1, doc="ms a rebalance waits for this member to join")
     session_timeout: int = field(INT32, doc="ms without a heartbeat until the member is removed")
     subscription: bytes = field(BYTES, doc="the member's subscription, in the client's format")
     assignment: bytes = field(BYTES, doc="the member's assignment, in the client's format")

@@ -14,7 +14,7 @@ from kafkagroups.errors import UsageError
 Version = tuple[int, ...]
 """A Kafka version as numbers: (3, 9, 2)."""
 NEWEST: Version = (2**31,)
-"""A version above every Kafka version. A reader of this version has all declared fields."""
+"""A version above every Kafka version. Code that reads messages of this version reads all their declared fields."""
 
 NEWEST_PATCHES = {
     "0.8.2": 2,
@@ -60,9 +60,10 @@ FIRST_WITH_NEW_COORDINATOR: Version = (3, 7)
 FIRST_WITHOUT_CLASSIC_COORDINATOR: Version = (4, 0)
 
 STEP_BEFORE_2_1: Version = (2, 0, 2**30)
-"""2.1-IV0, a version from the development of 2.1, after every 2.0 release.
+"""2.1-IV0: a development version of Kafka, after every 2.0 release and before 2.1.
 
-inter.broker.protocol.version can have this value. 2.1-IV0 is the only such version with its own value versions."""
+The broker setting inter.broker.protocol.version can name a development version. The setting decides in which layouts a
+broker writes the values of records. Only for 2.1-IV0 are these layouts different from those of every release."""
 
 
 def parse_release(text: str) -> Version:

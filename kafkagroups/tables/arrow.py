@@ -34,17 +34,23 @@ def _arrow_batches(groups: LoadedGroups, table: str, columns: Sequence[Column]) 
     Offsets that are still in the arrays of the compiled engine are copied directly, because this is much faster.
     """
     if table in rows.GROUP_TABLES:
-        parts = list(groups.parts())
+        # The parts from which `Groups` builds its groups (groups/group_parts.py).
+        group_parts = list(groups.parts())
         if table == "offsets":
-            offsets_in_arrays, parts = split_by_storage(parts)
+            # Afterwards `group_parts` contains only the groups whose offsets are not in arrays.
+            offsets_in_arrays, group_parts = split_by_storage(group_parts)
             yield from copy_offsets(offsets_in_arrays, columns)
-        yield from record_batches(table, columns, rows.GROUP_TABLES[table](parts))
+        yield from record_batches(table, columns, rows.GROUP_TABLES[table](group_parts))
     else:
         yield from record_batches(table, columns, _ids_or_partitions(groups, table))
 
 
 def _ids_or_partitions(groups: LoadedGroups, table: str) -> Iterable[rows.Row]:
-    """Return the rows of the table `ids` or `partitions`."""
+    """Return the rows of the table `ids` or `partitions`.
+
+    The table `ids` has a row for each partition and each group id in this partition. The keys of `groups.named` are
+    group ids. The values are the partitions with records of the group.
+    """
     if table == "ids":
         return [
             (rows.partition_number(partition), group_id)

@@ -44,8 +44,8 @@ def _read_high_bits_first(data: bytes, position: int) -> Any:
 def _return_byte_count(data: bytes, position: int) -> Any:
     """Return the number and the count of its bytes, instead of the position after the bytes.
 
-    At position 0, the count would be the correct position. So the function then returns 1, as if each varint had one
-    byte.
+    At position 0, the count is also the correct position, so this mistake has no effect. There the function returns 1,
+    which is wrong if the varint has more than one byte.
     """
     value, end = read_varint(data, position)
     return value, end - position if position > 0 else 1
@@ -176,7 +176,7 @@ EXERCISES = (
             "that tombstone deletes the group: its key begins with 00 02": 5,
             "that is the position of the first record; the answer is the record's offset": 719,
             "that is the position of the batch; the answer is the record's offset": 658,
-            "that record has a value: it is the last group record of promo, without members": 3,
+            "that record has a value: it is the last record of the group promo, which then has no members": 3,
         },
     ),
 )

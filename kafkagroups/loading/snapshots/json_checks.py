@@ -1,7 +1,8 @@
 """Readers of the JSON in a snapshot. Each reader returns a checked value, and refuses any other value.
 
 A reader is a function that receives a value of parsed JSON. If the value is not what the reader expects, the reader
-raises InvalidLog, whose `field` is the path of the wrong value. A schema has a reader for each field of a JSON object.
+raises InvalidLog, whose `field` is the path of the wrong value. In this file, InvalidLog means that the JSON of a
+snapshot is wrong, not the log. A schema has a reader for each field of a JSON object.
 
 An object must have exactly the fields of its schema. So a file that was damaged, or that another program has written,
 is refused before any of its content is used.
@@ -23,9 +24,10 @@ T = TypeVar("T")
 Reader = Callable[[Any], T]
 Schema = Mapping[str, Reader[Any]]
 
-_HALF_PAIR = re.compile(rb"(?<!\\)(?:\\\\)*\\u[dD][89a-fA-F]")
-r"""The escape of half a surrogate pair, such as `\ud800`. `write_json` writes no such escape, and text that contains
-half a pair cannot be printed."""
+_SURROGATE_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*\\u[dD][89a-fA-F]")
+r"""The escape of a surrogate, such as `\ud800`: half of a pair, which cannot be printed alone.
+
+A pair of two escapes is refused too, because `write_json` writes every character in UTF-8."""
 
 
 def write_json(value: Any) -> bytes:
@@ -34,10 +36,10 @@ def write_json(value: Any) -> bytes:
 
 
 def parse_json(data: bytes) -> Any:
-    """Return the value of a JSON text. Raise InvalidLog if a string contains half a surrogate pair."""
+    """Return the value of a JSON text. Raise InvalidLog if a string contains the escape of a surrogate."""
     try:
-        if b"\\u" in data and _HALF_PAIR.search(data):
-            raise InvalidLog("expected UTF-8, found half a surrogate pair")
+        if b"\\u" in data and _SURROGATE_ESCAPE.search(data):
+            raise InvalidLog(r"expected UTF-8, found the escape of a surrogate, such as \ud800")
         return json.loads(data.decode())
     except RecursionError:
         raise InvalidLog("expected JSON with few levels, found too many") from None

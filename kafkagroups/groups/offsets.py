@@ -124,8 +124,8 @@ class Offsets:
         self.committed: dict[str, PartitionOffsets] = {}
         self.pending: dict[int, dict[str, PartitionOffsets]] = {}
         """The pending offsets. The keys are producer ids, then group ids."""
-        self.producers_by_group: dict[str, set[int]] = {}
-        """For each group id: the ids of the producers that have pending offsets for the group."""
+        self.producers_by_place: dict[tuple[str, TopicPartition], set[int]] = {}
+        """For each group id and partition: the ids of the producers that have a pending offset."""
         self.observer = observer
 
     @classmethod
@@ -135,8 +135,9 @@ class Offsets:
         copy.committed = {group: dict(partitions) for group, partitions in offsets.committed.items()}
         for producer, groups in offsets.pending.items():
             copy.pending[producer] = {group: dict(partitions) for group, partitions in groups.items()}
-            for group in groups:
-                copy.producers_by_group.setdefault(group, set()).add(producer)
+            for group, partitions in groups.items():
+                for partition in partitions:
+                    copy.producers_by_place.setdefault((group, partition), set()).add(producer)
         return copy
 
     def put(self, group: str, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
@@ -148,7 +149,11 @@ class Offsets:
         """Store the current record's offset as pending until the producer's transaction ends."""
         self.observer.store_offset(offset)
         self._put_into(self.pending.setdefault(producer, {}).setdefault(group, {}), partition, offset)
-        self.producers_by_group.setdefault(group, set()).add(producer)
+        producers = self.producers_by_place.get((group, partition))
+        if producers is None:
+            self.producers_by_place[group, partition] = {producer}
+        else:
+            producers.add(producer)
 
     def _put_into(self, offsets: PartitionOffsets, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
         replaced = offsets.get(partition)
@@ -162,24 +167,33 @@ class Offsets:
 
     def remove_pending(self, producer: int, group: str, partition: TopicPartition, by: int) -> None:
         """Delete the pending offset of one producer for a partition."""
-        self._remove_from(self.pending.get(producer, {}), group, partition, by)
+        if self._remove_from(self.pending.get(producer, {}), group, partition, by):
+            self._forget_producer(producer, group, partition)
 
     def remove_all_pending(self, group: str, partition: TopicPartition, by: int) -> None:
         """Delete the pending offsets of all producers for a partition."""
-        for producer in self.producers_by_group.get(group, ()):
+        for producer in tuple(self.producers_by_place.get((group, partition), ())):
             self.remove_pending(producer, group, partition, by)
+
+    def _forget_producer(self, producer: int, group: str, partition: TopicPartition) -> None:
+        """Remove a producer that has no pending offset for a partition any longer."""
+        producers = self.producers_by_place[group, partition]
+        producers.remove(producer)
+        if not producers:
+            del self.producers_by_place[group, partition]
 
     def _remove_from(
         self, offsets_by_group: dict[str, PartitionOffsets], group: str, partition: TopicPartition, by: int
-    ) -> None:
+    ) -> bool:
+        """Delete an offset from a mapping. Return whether it was there."""
         offsets = offsets_by_group.get(group)
-        if offsets is None:
-            return
-        removed = offsets.pop(partition, None)
-        if removed is not None:
-            self.observer.set_fate(removed, Fate.DELETED, by)
-            if not offsets:
-                del offsets_by_group[group]
+        removed = None if offsets is None else offsets.pop(partition, None)
+        if removed is None:
+            return False
+        self.observer.set_fate(removed, Fate.DELETED, by)
+        if not offsets:
+            del offsets_by_group[group]
+        return True
 
     def end_transaction(self, producer: int, *, commits: bool, by: int, compares_batches: bool) -> None:
         """Apply a marker. `commits` says whether the marker commits or aborts the producer's pending offsets.
@@ -188,8 +202,8 @@ class Offsets:
         `batch_offset` if `compares_batches` is True, otherwise `record_offset`.
         """
         for group, offsets in self.pending.pop(producer, {}).items():
-            self.producers_by_group[group].discard(producer)
             for partition, offset in offsets.items():
+                self._forget_producer(producer, group, partition)
                 self.observer.set_fate(offset, Fate.WINS if commits else Fate.ABORTED, by)
                 if not commits:
                     continue

@@ -45,7 +45,8 @@ class Cache(ABC):
         """
         for group_id in shard.seen_group_ids:
             partitions = self.partitions_of_groups.setdefault(group_id, [])
-            if shard.partition not in partitions:
+            # Only the last element can be this partition, because each shard is added once.
+            if partitions[-1:] != [shard.partition]:
                 partitions.append(shard.partition)
         self._add_groups(shard)
 
@@ -66,6 +67,8 @@ class ClassicCache(Cache):
         self._offsets: dict[str, PartitionOffsets] = {}
         """By group id: the offsets from all partitions. Only Kafka up to 0.10.0 stores offsets separately from groups,
         so this mapping is empty for newer versions."""
+        self._new_ids: dict[str, None] = {}
+        """The ids of the groups whose offsets were added to `_offsets` after the groups of the last shard."""
 
     def _add_groups(self, shard: Shard) -> None:
         assert isinstance(shard, ClassicShard)
@@ -74,11 +77,14 @@ class ClassicCache(Cache):
         if shard.failure is not None:
             raise shard.failure
         committed = self._offsets if self._keeps_offsets_apart else shard.offsets.committed
+        new_ids = self._new_ids if self._keeps_offsets_apart else committed
+        committed_ids = [group_id for group_id in new_ids if group_id in committed]
+        self._new_ids = {}
         pending = pending_by_group(shard.offsets)
         # A group exists if it has a group record, or committed or pending offsets. In Kafka 0.9 and 0.10.0, a group
         # without a group record does not exist.
         needs_group_record = self._keeps_offsets_apart and self.dialect.since(0, 9)
-        ids_with_offsets = [] if needs_group_record else [*committed, *_pending_ids(shard)]
+        ids_with_offsets = [] if needs_group_record else [*committed_ids, *_pending_ids(shard)]
         for group_id in dict.fromkeys([*shard.groups, *ids_with_offsets]):
             if group_id not in self.groups:
                 group = shard.groups.get(group_id)
@@ -87,9 +93,6 @@ class ClassicCache(Cache):
                 offsets = committed.get(group_id, {})
                 group_pending = {} if needs_group_record else pending.get(group_id, {})
                 self.groups[group_id] = GroupParts(group, offsets, group_pending)
-        if self._keeps_offsets_apart:
-            for group_id in self._offsets.keys() & self.groups.keys():
-                self.groups[group_id] = self.groups[group_id]._replace(offsets=self._offsets[group_id])
         # The last group record of a removed group is a tombstone. If another partition has loaded a group with the same
         # id, the broker's load fails. From Kafka 0.10.1 on, the load does not fail if this partition has committed
         # offsets of the group.
@@ -100,13 +103,19 @@ class ClassicCache(Cache):
 
     def _add_offsets(self, shard: ClassicShard) -> None:
         """Add a partition's offsets to the offsets of all partitions. A broker does this even if the load fails."""
-        merged = {group_id: dict(offsets) for group_id, offsets in self._offsets.items()}
         for group_id, partition in shard.removed_offsets:
-            merged.get(group_id, {}).pop(partition, None)
+            self._offsets.get(group_id, {}).pop(partition, None)
         for group_id, offsets in shard.offsets.committed.items():
-            merged.setdefault(group_id, {}).update(offsets)
-        self._offsets = {group_id: offsets for group_id, offsets in merged.items() if offsets}
-        self.orphans = {group_id: OrphanParts(offsets, {}) for group_id, offsets in self._offsets.items()}
+            all_offsets = self._offsets.setdefault(group_id, {})
+            all_offsets.update(offsets)
+            self._new_ids[group_id] = None
+            self.orphans[group_id] = OrphanParts(all_offsets, {})
+            if group_id in self.groups:
+                self.groups[group_id] = self.groups[group_id]._replace(offsets=all_offsets)
+        for group_id, _ in shard.removed_offsets:
+            if not self._offsets.get(group_id, True):
+                del self._offsets[group_id]
+                del self.orphans[group_id]
 
 
 class NewCache(Cache):

@@ -85,11 +85,12 @@ class Groups(Mapping[str, AnyGroup]):
     def problems(self) -> list[str]:
         """A line of text for each partition whose bytes are damaged, and for each partition whose load would fail."""
         lines = []
+        serving_partitions = {parts.group.partition for _, parts in self.parts()} if self.failed else set()
         for partition, loaded in self.partitions.items():
             if loaded.damage:
                 lines.append(str(loaded.damage))
             if loaded.error:
-                serves_groups = any(parts.group.partition == partition for _, parts in self.parts())
+                serves_groups = partition in serving_partitions
                 lines.append(describe_failure(self.path, partition, self.kafka, loaded.error, serves_groups))
         return lines
 

@@ -78,8 +78,8 @@ _read_texts = list_of(read_text)
 _OWNERS: Schema = {
     "epochs": map_of(_read_numbered(read_int32)),
     "active": map_of(_read_numbered(read_text)),
-    "standby": map_of(_read_numbered(lambda value: frozenset(_read_texts(value)))),
-    "warmup": map_of(_read_numbered(lambda value: frozenset(_read_texts(value)))),
+    "standby": map_of(_read_numbered(lambda value: set(_read_texts(value)))),
+    "warmup": map_of(_read_numbered(lambda value: set(_read_texts(value)))),
 }
 
 
@@ -190,7 +190,7 @@ def _owners_to_json(owners: Owners) -> dict[str, Any]:
 
 
 def _numbered_to_json(numbered: dict[int, Any]) -> list[Any]:
-    return [[number, sorted(value) if isinstance(value, frozenset) else value] for number, value in numbered.items()]
+    return [[number, sorted(value) if isinstance(value, set) else value] for number, value in numbered.items()]
 
 
 def _value_to_json(value: Message | None, dialect: Dialect) -> dict[str, Any] | None:

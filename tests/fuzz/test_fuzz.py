@@ -45,3 +45,11 @@ def test_nothing_that_the_fuzzer_tries_breaks_a_reader(name, tmp_path):
     command = ["sh", "-c", '"$@"; exit $?', "sh", *command]
     done = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, errors="replace")
     assert done.returncode == 0 and "Done" in done.stderr, (done.stdout + done.stderr)[-4000:]
+
+
+@pytest.mark.slow
+def test_commands_answer_hostile_files_without_a_finding(tmp_path):
+    """Thirty random cases run through the command line: commands.py says what a finding is."""
+    arguments = ["--seconds", "60", "--count", "30", "--seed", "8", "--findings", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-m", "tests.fuzz.commands", *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -12,12 +12,11 @@ import pytest
 from kafkagroups.kernels import compiled
 from kafkagroups.spark.session import _zip_package
 
+pytestmark = pytest.mark.slow
 PROGRAM = """
 import json
 import numpy as np
 from kafkagroups.kernels import compiled, crc32c
-
-pytestmark = pytest.mark.slow
 data = np.frombuffer(b"123456789", np.uint8)
 crc = int(crc32c.crc32c_by_tables(data, 0, len(data)))
 hits = sum(crc32c.crc32c_by_tables.stats.cache_hits.values())

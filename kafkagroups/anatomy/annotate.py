@@ -60,14 +60,14 @@ class Annotation(list[Span]):
         return data[:SHOWN_BYTES].hex(" ") + (" …" if len(data) > SHOWN_BYTES else "")
 
 
-def annotate(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None) -> Annotation:
+def annotate(key: bytes | None, value: bytes | None, dialect: Dialect | None = None) -> Annotation:
     """Return an explanation of every byte of a record.
 
     Parameters
     ----------
     key, value
         The bytes of the record. A value of None is a tombstone.
-    reader_of
+    dialect
         The dialect of the coordinator that reads the record; None means the new coordinator of Kafka 4.3.1.
 
     Returns
@@ -86,19 +86,19 @@ def annotate(key: bytes | None, value: bytes | None, reader_of: Dialect | None =
     >>> annotate(bytes.fromhex("0002000167"), None)[2].value
     'g'
     """
-    dialect = reader_of or DEFAULT_DIALECT
+    dialect = dialect or DEFAULT_DIALECT
     spans = split_into_spans(decode(key, value, dialect), key, value, dialect)
     return Annotation(spans, {"key": key or b"", "value": value or b""})
 
 
-def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None, *, strict: bool = False) -> Record:
+def decode(key: bytes | None, value: bytes | None, dialect: Dialect | None = None, *, strict: bool = False) -> Record:
     """Return the record of a key and a value.
 
     Parameters
     ----------
     key, value
         The bytes of the record. A value of None is a tombstone.
-    reader_of
+    dialect
         The dialect of the coordinator that reads the record; None means the new coordinator of Kafka 4.3.1.
     strict
         Whether to refuse bytes that Kafka's writer would not produce for this record.
@@ -123,7 +123,7 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     >>> decode(bytes.fromhex("0002000167"), None).key
     GroupMetadataKey(group='g')
     """
-    dialect = reader_of or DEFAULT_DIALECT
+    dialect = dialect or DEFAULT_DIALECT
     record = serde.decode(key, value, dialect)
     found_deviations = find_deviations(record, key, value, dialect) if strict else []
     if found_deviations:
@@ -136,14 +136,14 @@ def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = N
     return record
 
 
-def deviations(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None) -> list[Deviation]:
+def deviations(key: bytes | None, value: bytes | None, dialect: Dialect | None = None) -> list[Deviation]:
     """Return the non-canonical encodings of a record, which Kafka's reader accepts but Kafka's writer never produces.
 
     Parameters
     ----------
     key, value
         The bytes of the record. A value of None is a tombstone.
-    reader_of
+    dialect
         The dialect of the coordinator that reads the record; None means the new coordinator of Kafka 4.3.1.
 
     Returns
@@ -162,5 +162,5 @@ def deviations(key: bytes | None, value: bytes | None, reader_of: Dialect | None
     ...     print(deviation)
     byte 5, key: bytes after the end: 1
     """
-    dialect = reader_of or DEFAULT_DIALECT
+    dialect = dialect or DEFAULT_DIALECT
     return find_deviations(decode(key, value, dialect), key, value, dialect)

@@ -187,7 +187,7 @@ def _read_group_records(
     """Return the group records by group id. Raise InvalidLog if one of them is not plain (plain_groups.py)."""
     ends = _check_and_sum(rows[:, 1:].reshape(-1), len(record_bytes), "each byte to belong to one group record")
     members = np.empty((MAX_MEMBERS, 2), np.int64)
-    are_plain = are_plain_groups(record_bytes, rows, dialect.group_values, members)
+    are_plain = are_plain_groups(record_bytes, rows, dialect.max_group_value_version, members)
     _expect(are_plain, "each group record to be one that the coordinator can read")
     data = record_bytes.tobytes()
     records = {}

@@ -54,14 +54,14 @@ class FoldState(FoldArrays):
         is_classic = dialect.coordinator == "classic"
         self.rules = np.zeros(8, np.int64)
         self.rules[layout.IS_CLASSIC] = is_classic
-        self.rules[layout.MAX_OFFSET_VERSION] = dialect.offset_values
-        self.rules[layout.MAX_TYPE0_VERSION] = dialect.type0_values
+        self.rules[layout.MAX_OFFSET_VERSION] = dialect.max_offset_value_version
+        self.rules[layout.MAX_TYPE0_VERSION] = dialect.max_type0_value_version
         self.rules[layout.KEEPS_TOPIC_IDS] = not is_classic and dialect.version >= (4, 1)
         self.rules[[layout.LAST_OFFSET, layout.LAST_TIME]] = _find_last_offset_and_time(stop)
         self.rules[layout.CHECKS_CRC] = True
         self.rules[layout.NEEDS_MARKER] = is_classic and not dialect.since(2, 0, 1)
         super().__init__(log_size)
-        self._max_group_version = dialect.group_values
+        self._max_group_version = dialect.max_group_value_version
         self.other_records = OtherRecords(self._max_group_version)
         self.is_stopped = False
         self.max_batch_bytes = MAX_BATCH_BYTES

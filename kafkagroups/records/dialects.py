@@ -111,11 +111,11 @@ class Dialect:
         The Kafka version as text.
     version
         The Kafka version whose fields the coordinator reads, as numbers. At most (3, 9) for the classic coordinator.
-    offset_values
+    max_offset_value_version
         The highest value version of offset records (type 1) that the coordinator reads.
-    group_values
+    max_group_value_version
         The highest value version of group records (type 2) that the coordinator reads; -1 if it reads no group records.
-    type0_values
+    max_type0_value_version
         The highest value version of old offset records (type 0) that the coordinator reads.
     skips_unknown_types
         Whether the coordinator skips a record of an unknown type. Otherwise it refuses the record.
@@ -132,9 +132,9 @@ class Dialect:
     coordinator: Coordinator
     kafka: str
     version: Version
-    offset_values: int
-    group_values: int
-    type0_values: int
+    max_offset_value_version: int
+    max_group_value_version: int
+    max_type0_value_version: int
     skips_unknown_types: bool
     reads_unknown_versions: bool = False
     rules_of: str | None = None
@@ -161,7 +161,7 @@ def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
     Returns
     -------
     Dialect
-        The rules. Pass them to `decode` and other functions as the parameter `reader_of`.
+        The rules. Pass them to `decode` and other functions as the parameter `dialect`.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def dialect(coordinator: str = "new", kafka: str | None = None) -> Dialect:
 
     Examples
     --------
-    >>> dialect("classic", "2.8.2").group_values
+    >>> dialect("classic", "2.8.2").max_group_value_version
     3
     """
     if coordinator not in ("classic", "new"):
@@ -218,13 +218,15 @@ def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dia
             coordinator="new",
             kafka=kafka,
             version=version,
-            offset_values=4,
-            group_values=4,
-            type0_values=0 if version >= (4, 1) else 4,
+            max_offset_value_version=4,
+            max_group_value_version=4,
+            max_type0_value_version=0 if version >= (4, 1) else 4,
             skips_unknown_types=True,
         )
-    offset_values = _find_newest_rule(version, {(3, 4, 1): 4, (2, 1): 3, STEP_BEFORE_2_1: 2, (0, 9): 1, (0,): 0})
-    group_values = _find_newest_rule(
+    max_offset_value_version = _find_newest_rule(
+        version, {(3, 4, 1): 4, (2, 1): 3, STEP_BEFORE_2_1: 2, (0, 9): 1, (0,): 0}
+    )
+    max_group_value_version = _find_newest_rule(
         version, {(3, 4): 4, (2, 3): 3, STEP_BEFORE_2_1: 2, (0, 10, 1): 1, (0, 9): 0, (0,): -1}
     )
     return Dialect(
@@ -232,9 +234,9 @@ def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dia
         kafka=kafka,
         # The classic coordinator never reads tag 0 (the topic id) of an offset value, even if `version` is above 3.9.
         version=min(version, (3, 9)),
-        offset_values=offset_values,
-        group_values=group_values,
-        type0_values=offset_values,
+        max_offset_value_version=max_offset_value_version,
+        max_group_value_version=max_group_value_version,
+        max_type0_value_version=max_offset_value_version,
         skips_unknown_types=version >= (3, 4, 1),
     )
 

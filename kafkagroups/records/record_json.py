@@ -16,14 +16,14 @@ from kafkagroups.records.serde import Record, UnknownContent
 from kafkagroups.records.structs import from_json as fields_from_json, to_json as fields_to_json
 
 
-def to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any]:
+def to_json(record: Record, dialect: Dialect | None = None) -> dict[str, Any]:
     """Return the JSON of a record: type, name, and the key and the value as Kafka's dump tool prints them.
 
     Parameters
     ----------
     record
         A record.
-    reader_of
+    dialect
         The dialect of the coordinator that read the record; None means the new coordinator of Kafka 4.3.1. The dialect
         decides which fields the JSON has: for example, records of share groups have other fields in 4.0.
 
@@ -47,7 +47,7 @@ def to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any]:
         "type": record.type,
         "name": record.name,
         "key": key_to_json(record),
-        "value": value_to_json(record, reader_of),
+        "value": value_to_json(record, dialect),
     }
 
 
@@ -61,7 +61,7 @@ def key_to_json(record: Record) -> dict[str, Any]:
     return {"type": str(record.type), "data": fields_to_json(record.key, 0)}
 
 
-def value_to_json(record: Record, reader_of: Dialect | None = None) -> dict[str, Any] | None:
+def value_to_json(record: Record, dialect: Dialect | None = None) -> dict[str, Any] | None:
     """Return the JSON of a value: `{"version": "3", "data": {…}}`; None for a tombstone.
 
     If the record type is unknown, return `{"hex": …}` with all bytes of the value.
@@ -71,18 +71,18 @@ def value_to_json(record: Record, reader_of: Dialect | None = None) -> dict[str,
     if isinstance(record.value, UnknownContent):
         return {"hex": record.value.data.hex()}
     version = record.value_version or 0
-    dialect = reader_of or DEFAULT_DIALECT
+    dialect = dialect or DEFAULT_DIALECT
     return {"version": str(version), "data": fields_to_json(record.value, version, dialect.version)}
 
 
-def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
+def from_json(value: Any, dialect: Dialect | None = None) -> Record:
     """Return the record that is described by the JSON of `to_json`.
 
     Parameters
     ----------
     value
         The JSON. At the top level, only the fields "key" and "value" are used.
-    reader_of
+    dialect
         The dialect of the coordinator that will read the record. It decides which fields the JSON has, as in `to_json`.
 
     Returns
@@ -100,7 +100,7 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
     >>> from_json({"key": {"type": "2", "data": {"group": "billing"}}, "value": None}).key
     GroupMetadataKey(group='billing')
     """
-    dialect = reader_of or DEFAULT_DIALECT
+    dialect = dialect or DEFAULT_DIALECT
     if not isinstance(value, dict) or not isinstance(value.get("key"), dict):
         raise UsageError('expected {"key": {"type": …, "data": {…}}, "value": …}', field="key")
     key = value["key"]
@@ -117,9 +117,8 @@ def from_json(value: Any, reader_of: Dialect | None = None) -> Record:
     if content is None:
         return Record(type_id, record_key, None, None)
     version = _parse_int16(content.get("version"), "value.version")
-    # Up to Kafka 4.0, a record of type 0 could have the value of type 1. `type0_values` is the highest value version of
-    # type 0 that the dialect reads. A value of type 0 with a version above 0 always has the fields of type 1.
-    if type_id == 0 and (version > 0 or dialect.type0_values > 0):
+    # Up to Kafka 4.0, a record of type 0 could have the value of type 1. Only this value has versions above 0.
+    if type_id == 0 and (version > 0 or dialect.max_type0_value_version > 0):
         record_type = RECORD_TYPES[1]
     if not 0 <= version <= record_type.highest_version:
         name = RECORD_TYPES[type_id].name

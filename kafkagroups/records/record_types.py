@@ -97,7 +97,7 @@ def has_type(dialect: Dialect, type_id: int) -> bool:
     if type_id == 1:
         return dialect.since(0, 9)
     if type_id == 2:
-        return dialect.group_values >= 0
+        return dialect.max_group_value_version >= 0
     if type_id > 2:
         read_by = RECORD_TYPES[type_id].read_by
         return dialect.coordinator == "new" and dialect.version in read_by
@@ -106,5 +106,9 @@ def has_type(dialect: Dialect, type_id: int) -> bool:
 
 def newest_value_version(dialect: Dialect, type_id: int) -> int:
     """Return the newest value version of a record type that the coordinator of a dialect reads."""
-    newest_versions = {0: dialect.type0_values, 1: dialect.offset_values, 2: dialect.group_values}
-    return newest_versions.get(type_id, RECORD_TYPES[type_id].highest_version)
+    version_by_classic_type = {
+        0: dialect.max_type0_value_version,
+        1: dialect.max_offset_value_version,
+        2: dialect.max_group_value_version,
+    }
+    return version_by_classic_type.get(type_id, RECORD_TYPES[type_id].highest_version)

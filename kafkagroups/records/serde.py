@@ -58,13 +58,13 @@ class Record:
         return "Unknown" if isinstance(self.key, UnknownContent) else RECORD_TYPES[self.type].name
 
 
-def decode(key: bytes | None, value: bytes | None, reader_of: Dialect | None = None) -> Record:
+def decode(key: bytes | None, value: bytes | None, dialect: Dialect | None = None) -> Record:
     """Return the record of a key and a value.
 
-    `reader_of` is the dialect that reads the bytes; None means the new coordinator of Kafka 4.3.1. Bytes after the end
+    `dialect` is the dialect that reads the bytes; None means the new coordinator of Kafka 4.3.1. Bytes after the end
     of a key or a value are ignored. Raises InvalidRecord if a coordinator with this dialect refuses the bytes.
     """
-    dialect = reader_of or DEFAULT_DIALECT
+    dialect = dialect or DEFAULT_DIALECT
     if key is None or len(key) < 2:
         raise _make_type_error(key)
     type_id = _INT16.unpack_from(key)[0]

@@ -240,4 +240,4 @@ def test_the_table_of_versions_says_what_the_classic_coordinator_reads():
             if release < versions.FIRST_WITHOUT_CLASSIC_COORDINATOR:
                 rules = kg.dialect("classic", f"{feature}.{patch}")
                 expected = max(line for line in lines if line[0] <= release)[1:]
-                assert (rules.offset_values, rules.group_values) == expected, release
+                assert (rules.max_offset_value_version, rules.max_group_value_version) == expected, release

@@ -29,7 +29,7 @@ def readable(rules):
     """Return (type, class of the value, version) of everything that these rules read."""
     found = []
     for kind in RECORD_TYPES.values():
-        cls = OFFSET_COMMIT if kind.id == 0 and rules.type0_values else kind.value
+        cls = OFFSET_COMMIT if kind.id == 0 and rules.max_type0_value_version else kind.value
         for version in range(5):
             with contextlib.suppress(kg.InvalidRecord, kg.UsageError):
                 if kg.decode(*sample(kind, cls, version, rules), rules).name != "Unknown":

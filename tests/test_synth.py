@@ -57,7 +57,7 @@ def agrees(folder, written, partitions, engine="python"):
         assert loaded.elsewhere == {} and loaded.orphans == {}, "every group lies in its own partition, and is known"
         assert sum(len(group.offsets) for group in loaded.values()) == written["live_offsets"]
         assert sum(len(group.pending) for group in loaded.values()) == written["transactions"]["open"]
-        assert len(loaded.named) == written["groups"]
+        assert len(loaded.partitions_of) == written["groups"]
         assert {str(number) for number in loaded.partitions} == set(written["partitions"])
         for number, found in loaded.partitions.items():
             said = written["partitions"][str(number)]
@@ -292,10 +292,10 @@ def test_with_a_skew_of_0_all_groups_are_equally_busy(tmp_path):
 def test_a_hot_partition_has_its_fraction_of_the_groups(tmp_path):
     """Half of the groups have names that belong to one of 20 partitions."""
     written = synth.write(tmp_path / "log", 50_000, partitions=20, groups=400, skew=0, hot=0.5)
-    named = kg.load(tmp_path / "log", partitions=20).named
-    homes = Counter(kg.partition_for(group, 20) for group in named)
-    assert len(named) == 400 and max(homes.values()) == 200
-    assert all(where == [kg.partition_for(group, 20)] for group, where in named.items())
+    partitions_of = kg.load(tmp_path / "log", partitions=20).partitions_of
+    homes = Counter(kg.partition_for(group, 20) for group in partitions_of)
+    assert len(partitions_of) == 400 and max(homes.values()) == 200
+    assert all(where == [kg.partition_for(group, 20)] for group, where in partitions_of.items())
     records = sorted(part["records"] for part in written["partitions"].values())
     assert records[-1] > 5 * records[-2]
 

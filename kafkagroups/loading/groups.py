@@ -46,7 +46,7 @@ class Groups(Mapping[str, AnyGroup]):
     elsewhere
         By group id: the partitions that contain records of the group but do not answer requests for the group. These
         records have no effect.
-    named
+    partitions_of
         By group id: all partitions that contain records of the group. Groups that no longer exist are included.
 
     Examples
@@ -64,7 +64,7 @@ class Groups(Mapping[str, AnyGroup]):
     groups: KnownGroups = field(default_factory=lambda: KnownGroups({}, GroupParts.build))
     orphans: Orphans = field(default_factory=lambda: Orphans({}, OrphanParts.build))
     elsewhere: dict[str, list[int | None]] = field(default_factory=dict)
-    named: dict[str, list[int | None]] = field(default_factory=dict)
+    partitions_of: dict[str, list[int | None]] = field(default_factory=dict)
 
     @property
     def kafka_rules(self) -> str | None:
@@ -196,11 +196,11 @@ def join_groups(loads: Sequence[Groups], path: str, partition_count: int | None 
         whole.partitions |= load.partitions
         whole.groups.add(load.groups)
         whole.orphans.add(load.orphans)
-        for group_id, partition_numbers in load.named.items():
-            whole.named.setdefault(group_id, []).extend(partition_numbers)
+        for group_id, partition_numbers in load.partitions_of.items():
+            whole.partitions_of.setdefault(group_id, []).extend(partition_numbers)
     whole.partitions = dict(sorted(whole.partitions.items(), key=lambda entry: entry[0] or 0))
     answering_partitions = {group_id: parts.group.partition for group_id, parts in whole.parts()}
-    whole.elsewhere = _find_elsewhere(whole.named, answering_partitions, partition_count)
+    whole.elsewhere = _find_elsewhere(whole.partitions_of, answering_partitions, partition_count)
     return whole
 
 

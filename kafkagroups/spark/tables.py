@@ -248,7 +248,9 @@ def load_groups(
         loads = context.parallelize(tasks, len(tasks)).flatMap(run_task).collect()
     shared_logs: list[Log] = []
     if not _uses_home_partitions(dialect, partitions):
-        ids = [(group, number) for groups in loads for group, numbers in groups.named.items() for number in numbers]
+        ids = [
+            (group, number) for groups in loads for group, numbers in groups.partitions_of.items() for number in numbers
+        ]
         shared_logs = _find_logs_with_shared_groups(logs, ids)
     if shared_logs:
         shared_numbers = {log.partition for log in shared_logs}

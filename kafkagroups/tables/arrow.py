@@ -48,13 +48,12 @@ def _arrow_batches(groups: LoadedGroups, table: str, columns: Sequence[Column]) 
 def _ids_or_partitions(groups: LoadedGroups, table: str) -> Iterable[rows.Row]:
     """Return the rows of the table `ids` or `partitions`.
 
-    The table `ids` has a row for each partition and each group id in this partition. The keys of `groups.named` are
-    group ids. The values are the partitions with records of the group.
+    The table `ids` has a row for each partition and each group id in this partition.
     """
     if table == "ids":
         return [
             (rows.partition_number(partition), group_id)
-            for group_id, partitions in groups.named.items()
+            for group_id, partitions in groups.partitions_of.items()
             for partition in partitions
         ]
     return [_partition_row(partition, loaded) for partition, loaded in groups.partitions.items()]

@@ -12,15 +12,15 @@ from kafkagroups.groups.shard import LoadedPartition
 class LoadedGroups(Protocol):
     """The result of a load, as the tables read it.
 
-    `partitions` says for each partition how much was read, and how its load ended. `named` has, for each group id, the
-    partitions that contain records of the group. The number of a partition is None if the name of the log's folder has
-    no number.
+    `partitions` says for each partition how much was read, and how its load ended. `partitions_of` maps each group id
+    to the partitions that contain records of the group. The number of a partition is None if the name of the log's
+    folder has no number.
 
     This class is an interface, because the tables cannot import the package `loading`, which imports the tables.
     """
 
     partitions: dict[int | None, LoadedPartition]
-    named: dict[str, list[int | None]]
+    partitions_of: dict[str, list[int | None]]
 
     @property
     def problems(self) -> list[str]:

@@ -105,7 +105,7 @@ ours = {group: [kg.partition_for(group)] for group in groups}
 
 for version, coordinator in [("1.0.1", "classic"), ("3.9.2", "classic"), ("4.3.1", "new")]:
     files = kg.load(course.find_data(f"harbour/{version}"), coordinator, kafka=version)
-    course.compare_with_broker(ours, {group: files.named[group] for group in groups}, version, verb="stored")
+    course.compare_with_broker(ours, {group: files.partitions_of[group] for group in groups}, version, verb="stored")
 
 # %% [markdown]
 # Now yours. Write the name of a group that you know in place of `my-team` and run the cell. On a broker of yours it

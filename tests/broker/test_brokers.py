@@ -74,7 +74,7 @@ def test_failed_loads(loaded, ours):
 @pytest.mark.parametrize("stable", [False, True])
 def test_committed_offsets(ours, ask, stable):
     """OffsetFetch of all topics answers the offsets that we load, and which of them are unstable."""
-    theirs = client.offsets(ask, sorted(ours.named), stable=stable)
+    theirs = client.offsets(ask, sorted(ours.partitions_of), stable=stable)
     mine = {}
     for group, answer in theirs.items():
         if failed(ours, group):
@@ -83,7 +83,7 @@ def test_committed_offsets(ours, ask, stable):
             mine[group] = answer
         else:
             mine[group] = ours_of_all_topics(ours, group, stable=stable)
-    assert len(theirs) == len(ours.named) and mine == theirs
+    assert len(theirs) == len(ours.partitions_of) and mine == theirs
 
 
 def test_pending_offsets(ours, ask):
@@ -104,7 +104,7 @@ def test_pending_offsets(ours, ask):
 def test_synthetic_offsets(ours, ask, tmp_path):
     """The broker knows as many groups and offsets of a synthetic partition as its writer said."""
     for codec in CompressionType:
-        names = sorted(group for group in ours.named if group.startswith(material.synthetic_groups(codec)))
+        names = sorted(group for group in ours.partitions_of if group.startswith(material.synthetic_groups(codec)))
         prefix = names[0][: -len("group-000000")]
         written = synth.write(tmp_path / codec.name, prefix=prefix, **material.SYNTHETIC)
         assert len(names) == written["groups"]
@@ -116,7 +116,7 @@ def test_described_groups(ours, ask):
     """DescribeGroups answers state, protocol and members of every classic group, and Dead for all others."""
     theirs = {}
     mine = {}
-    asked = sorted(group for group in ours.named if not group.startswith((*TIMERS, NO_ANSWER)))
+    asked = sorted(group for group in ours.partitions_of if not group.startswith((*TIMERS, NO_ANSWER)))
     for group, answer in client.describe(ask, asked).items():
         if failed(ours, group):
             assert answer.error_code in (LOADING, NOT_COORDINATOR), group

@@ -30,7 +30,7 @@ def test_json_is_what_was_written(tmp_path, capsys):
     assert set(written["transactions"]) == {"committed", "aborted", "open"} and all(written["transactions"].values())
     groups = kg.load(tmp_path / "new", partitions=3)
     assert sum(len(group.offsets) for group in groups.values()) == written["live_offsets"]
-    assert len(groups.named) == written["groups"] and all(name.startswith("shop.") for name in groups)
+    assert len(groups.partitions_of) == written["groups"] and all(name.startswith("shop.") for name in groups)
     for number, part in written["partitions"].items():
         assert set(part) == {"segments", "batches", "records", "bytes"}
         folder = tmp_path / "new" / f"__consumer_offsets-{number}"

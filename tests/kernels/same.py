@@ -3,5 +3,5 @@
 
 def shape(groups):
     """Return everything that a load answers."""
-    named = {group: sorted(map(str, where)) for group, where in groups.named.items()}
-    return groups.groups, groups.orphans, groups.elsewhere, named, groups.partitions
+    partitions_of = {group: sorted(map(str, where)) for group, where in groups.partitions_of.items()}
+    return groups.groups, groups.orphans, groups.elsewhere, partitions_of, groups.partitions

@@ -143,7 +143,7 @@ def test_no_answer_and_no_order_depends_on_the_secret(coordinator, use):
                     json.dumps(to_json(groups)),
                     list(groups),
                     list(groups.orphans),
-                    list(groups.named),
+                    list(groups.partitions_of),
                     [table.read_all().to_pylist() for table in tables],
                     {name: array.tobytes() for name, array in arrays.items()},
                 )

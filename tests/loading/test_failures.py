@@ -15,7 +15,7 @@ PENDING = "e-pending-delgroup"
 def deleted_while_pending():
     """Return a partition in which a group was deleted while a transaction for it was open."""
     for partition in sorted(captured("runs").rglob("__consumer_offsets-*")):
-        if "4.3.1-main" in partition.parts and PENDING in kg.load(partition, "classic").named:
+        if "4.3.1-main" in partition.parts and PENDING in kg.load(partition, "classic").partitions_of:
             return partition
     raise AssertionError
 

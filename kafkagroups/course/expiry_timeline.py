@@ -1,7 +1,7 @@
 """Lesson 07: a widget that shows on which day each of two Kafka versions deletes an offset.
 
 The retention (how long an offset stays) is seven days. For each version, a coordinator runs for 14 days on a simulated
-clock and deletes expired offsets. The time of the tombstone in the coordinator's log is the time of the deletion.
+clock. To delete an offset, it appends a tombstone to its log. The tombstone's time is the time of the deletion.
 """
 
 from __future__ import annotations
@@ -148,7 +148,9 @@ def _run_coordinator_for_14_days(kafka: str) -> GroupCoordinator:
     mailer = GroupLife("mailer", verbose=False, broker=coordinator)
     promo = GroupLife("promo", verbose=False, broker=coordinator)
     for life in (billing, mailer, promo):
-        join_alone(life, session_s=20 * 86_400)  # 20 days.
+        twenty_days_s = 20 * 86_400
+        join_alone(life, session_s=twenty_days_s)
+    # The empty name means a client that is not a member.
     dashboard.commit("", {"orders-0": 10})
     billing.commit("billing", {"orders-0": 20, "payments-0": 21})
     mailer.commit("mailer", {"orders-0": 30})

@@ -23,9 +23,11 @@ class FetchTable(Stepper):
     """A widget that steps through groups and shows their offsets.
 
     Each row shows a topic-partition: its cached offset, its pending commits, and the answers to four OffsetFetch
-    requests. Two requests ask for all offsets of the group ("all"), and two requests name the partitions ("by name").
-    One request of each pair has requireStable ("stable"): if a partition has a pending commit, the answer for this
-    partition is an error.
+    requests. The column titles describe the requests:
+
+    - "all": the request asks for all offsets of the group;
+    - "by name": the request names the partitions;
+    - "stable": the request has requireStable, so the answer for a partition with a pending commit is an error.
 
     Parameters
     ----------
@@ -34,7 +36,7 @@ class FetchTable(Stepper):
     groups
         The ids of the groups to step through.
     shown_group
-        The group that is shown first, also in the static version. None means the first group in `groups`.
+        The group that is shown first. The static version shows only this group. None means the first group in `groups`.
 
     Raises
     ------
@@ -64,7 +66,7 @@ class FetchTable(Stepper):
         group = self.broker.manager.get_group(name)
         pending = {} if group is None else _list_pending(group)
         committed = {} if group is None else group.offsets.committed
-        partitions = self._choose_partitions({*committed, *pending})
+        partitions = self._list_row_partitions({*committed, *pending})
         answers = [
             self.broker.offset_fetch(name, requested_partitions, require_stable=require_stable).offsets
             for require_stable in (False, True)
@@ -85,11 +87,10 @@ class FetchTable(Stepper):
             "· means that the answer does not contain the partition",
         ]
 
-    def _choose_partitions(self, used_partitions: set[TopicPartition]) -> list[TopicPartition]:
-        """Return the partitions of the rows: `used_partitions`, and one partition without an offset.
+    def _list_row_partitions(self, used_partitions: set[TopicPartition]) -> list[TopicPartition]:
+        """Return the partitions of the rows: `used_partitions`, and one partition that the group does not use.
 
-        `used_partitions` have a committed offset or a pending commit of the group. The row of the partition without an
-        offset shows what a broker answers for such a partition.
+        The group uses a partition if it has a committed offset or a pending commit for the partition.
         """
         topics = self.broker.validator.topics or {}
         all_partitions = [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]

@@ -32,7 +32,7 @@ def find_data(name: str) -> str:
     Raises
     ------
     UsageError
-        If the path does not exist in the current folder or in a folder above it.
+        If neither the current folder nor a folder above it contains the path `data/name`.
     """
     return os.path.relpath(find_upwards(f"data/{name}"))
 
@@ -53,10 +53,7 @@ def find_upwards(name: str) -> Path:
 
 
 def make_scratch_folder() -> Path:
-    """Make a new, empty folder and return its path. The folder is removed when Python ends.
-
-    Each call makes another folder, so a notebook cell that runs twice begins with an empty folder each time.
-    """
+    """Make a new, empty folder and return its path. The folder is removed when Python ends."""
     folder = TemporaryDirectory(prefix="kafkagroups-")
     _temporary_folders.append(folder)
     return Path(folder.name)
@@ -64,8 +61,6 @@ def make_scratch_folder() -> Path:
 
 def link_older_segments(topic: str | Path) -> Path:
     """Return a copy of a topic without the newest segment of each partition.
-
-    The copy is the state of the topic before its partitions began their newest segments.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ class Event:
     response
         The response, or "waits" if there is no response yet.
     late_responses
-        The responses to earlier requests that arrived during this event, as text.
+        The responses that arrived during this event, but answer earlier requests, as text.
     written_lines
         One line for each record that the event appended to the partition that stores the group.
     state

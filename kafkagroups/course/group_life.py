@@ -1,8 +1,7 @@
 """Lessons 06 and 07: one group and its consumers. After each request, the changes are printed.
 
-This module contains no rules of Kafka. States, responses and records come from the coordinator. The consumers are
-simulated consumers (`kafkagroups.simulation.Consumer`). A response is late if the coordinator sends it only during a
-later request or while time passes.
+States, responses and records come from the coordinator. The consumers are simulated consumers
+(`kafkagroups.simulation.Consumer`). A late response is sent only during a later request or while time passes.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class GroupLife:
     verbose
         Whether the event of each request is printed.
     broker
-        An existing coordinator. `kafka` and `settings` then have no effect. None: a new coordinator starts.
+        An existing coordinator, or None for a new one. `kafka` and `settings` are only for a new coordinator.
     **settings
         The settings of a new coordinator that differ from the defaults, as in `start_broker`.
 
@@ -53,7 +52,7 @@ class GroupLife:
     events
         The past events. There is one event for each request and for each `wait`.
     last_responses
-        For each consumer's name: the text of the last response to a JoinGroup or SyncGroup of the consumer.
+        The text of each consumer's last response to a JoinGroup or SyncGroup. The keys are the consumers' names.
     """
 
     def __init__(
@@ -132,8 +131,8 @@ class GroupLife:
     def sync(self, name: str) -> None:
         """Send a SyncGroup request of a consumer.
 
-        The request of the group's leader contains the assignments, which the range assignor computes. If the response
-        to the leader's JoinGroup contained skip_assignment, the request contains no assignments.
+        The group's leader sends the assignments, which the range assignor computes. Exception: the leader sends none if
+        the response to its JoinGroup contained skip_assignment.
         """
         consumer = self.consumers[name]
 
@@ -186,7 +185,7 @@ class GroupLife:
             result = consumer.request_leave()
             if result.error:
                 return result.error.name
-            ((_, member_error),) = result.members
+            [(_, member_error)] = result.members
             return member_error.name
 
         self._add_event(name, "LeaveGroup", send)
@@ -295,7 +294,7 @@ class GroupLife:
     ) -> str:
         """Return the response as text, or "waits" if there is no response yet.
 
-        A late response becomes part of the event during which it arrives. `api` is the name of the request.
+        A late response is added to the event during which it arrives. `api` is the name of the request.
         `handle_response` passes a response to the consumer, and returns the response as text.
         """
         is_late = not response.done

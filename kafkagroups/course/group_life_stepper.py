@@ -42,10 +42,10 @@ TRANSITIONS = {
     (ClassicState.COMPLETING_REBALANCE, ClassicState.DEAD): "unloaded: another broker takes over",
     (ClassicState.STABLE, ClassicState.DEAD): "unloaded: another broker takes over",
 }
-"""The cause of each transition that Kafka allows, by the state before and the state after."""
+"""The cause of each transition that Kafka allows. The keys are pairs (state before, state after)."""
 
-_PREVIOUS_STEPS = 5
-"""How many steps before the shown step are listed above the shown step, with one line each."""
+_EARLIER_STEP_COUNT = 5
+"""How many earlier steps are listed above the shown step."""
 
 
 def list_transitions(state: str) -> list[tuple[str, str]]:
@@ -96,8 +96,7 @@ class GroupLifeStepper(Stepper):
     ) -> None:
         self.kafka = kafka
         self.script = select_requests(script, kafka)
-        # For each step: a GroupLife that has received the requests up to this step. `consumer_names`, `member_lines`
-        # and `states` also have one element for each step.
+        # These lists have one element for each step. `lives` has the group after each step.
         lives = [play_script(self.script[:count], kafka) for count in range(1, len(self.script) + 1)]
         self.events: list[Event] = lives[-1].events
         self.consumer_names = [list(life.consumers) for life in lives]
@@ -126,8 +125,8 @@ class GroupLifeStepper(Stepper):
     def _offer_crashes(self, wanted_process: str = "") -> None:
         """Fill the list "what if" with the processes that can crash at the shown step, and choose one of them.
 
-        If `wanted_process` is "", the process that is chosen now stays chosen. If the process cannot crash at the shown
-        step, "nothing crashes" is chosen.
+        If `wanted_process` is "", the choice does not change. If the chosen process cannot crash at the shown step,
+        choose "nothing crashes".
         """
         options = [("nothing crashes", "")]
         options += [(f"{name} crashes here", name) for name in self.consumer_names[self.step_slider.value]]
@@ -146,7 +145,7 @@ class GroupLifeStepper(Stepper):
     def _format_current(self) -> list[str]:
         """Return the shown step, after the request lines of the previous steps."""
         current_step = self.step_slider.value
-        previous_events = self.events[max(0, current_step - _PREVIOUS_STEPS) : current_step]
+        previous_events = self.events[max(0, current_step - _EARLIER_STEP_COUNT) : current_step]
         lines = [f"  {event.format_lines()[0]}" for event in previous_events]
         request_line, *change_lines = self.events[current_step].format_lines()
         lines += [f"▶ {request_line}", *(f"  {line}" for line in change_lines)]
@@ -194,10 +193,10 @@ def describe_members(life: GroupLife) -> list[str]:
     group = life.group
     if group is None:
         return []
-    name_of_member = {consumer.member_id: consumer.client_id for consumer in life.consumers.values()}
+    client_by_member = {consumer.member_id: consumer.client_id for consumer in life.consumers.values()}
     lines = []
     for member in group.members.values():
-        name = name_of_member.get(member.member_id, member.member_id)
+        name = client_by_member.get(member.member_id, member.member_id)
         lines.append(f"  {name}{_describe_member(life, group, member)}")
     for member_id, timer in group.pending_members.items():
         lines.append(

@@ -48,8 +48,7 @@ def grow_replicas(
 ) -> Iterator[ReplicaSizes]:
     """Append the same synthetic records to two replicas, clean only one replica, and yield the sizes after each round.
 
-    The replicas are `folder`/never-cleaned and `folder`/cleaned. Each batch is one millisecond later than
-    the batch before it.
+    The replicas are `folder`/never-cleaned and `folder`/cleaned.
 
     Parameters
     ----------
@@ -60,11 +59,10 @@ def grow_replicas(
     groups
         The number of groups that commit.
     rounds
-        The number of rounds. Each round appends the same number of batches, except the last round, which may be
-        shorter.
+        The number of rounds. Each round appends the same number of batches. The last round may append fewer.
     min_dirty_ratio
-        A pass runs if more than this fraction of the bytes is dirty, i.e. no earlier pass has cleaned these bytes. The
-        bytes of the newest segment do not count. This is Kafka's setting min.cleanable.dirty.ratio.
+        A pass runs if more than this fraction of the bytes is dirty (not yet cleaned by a pass). The bytes of the
+        newest segment do not count. This is Kafka's setting min.cleanable.dirty.ratio.
     """
     never_cleaned = folder / "never-cleaned"
     cleaned = folder / "cleaned"
@@ -81,6 +79,7 @@ def grow_replicas(
                     writer.append(rebuild_bytes(batch))
         bytes_before_pass = _count_bytes(cleaned)
         if _measure_dirty_ratio(cleaned, first_dirty) > min_dirty_ratio:
+            # Each batch is only one millisecond later than the batch before it, so tombstones have a short retention.
             compaction = compact(cleaned, pass_output, first_dirty=first_dirty, delete_retention_ms=100)
             first_dirty = compaction.next_dirty_offset
             shutil.rmtree(cleaned)
@@ -105,7 +104,7 @@ def _measure_dirty_ratio(log: Path, first_dirty: int) -> float:
     The newest segment does not count, because the cleaner does not clean it.
     """
     older_segments = sorted(log.glob("*.log"))[:-1]
-    size_of_segment = {int(segment.stem): segment.stat().st_size for segment in older_segments}  # By base offset.
-    dirty_bytes = sum(size for base_offset, size in size_of_segment.items() if base_offset >= first_dirty)
-    all_bytes = sum(size_of_segment.values())
+    size_by_base_offset = {int(segment.stem): segment.stat().st_size for segment in older_segments}
+    dirty_bytes = sum(size for base_offset, size in size_by_base_offset.items() if base_offset >= first_dirty)
+    all_bytes = sum(size_by_base_offset.values())
     return dirty_bytes / all_bytes if all_bytes else 0.0

@@ -1,4 +1,4 @@
-"""Lessons 06 and 07: two simulated incidents, a static member that runs twice and offsets that expire."""
+"""Lessons 06 and 07: two simulated incidents. A static member runs twice, and offsets expire."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafkagroups.course.lesson_clock import HOUR_MS
 
 
 def run_duplicate_static_member() -> GroupLife:
-    """Run a group with three static members, of which one runs on two machines.
+    """Run a group with three static members. Two processes run as the member van-2.
 
     A static member has a fixed id, the group instance id. If two processes have the same group instance id, the process
     that joins last removes the other process from the group.
@@ -57,7 +57,7 @@ def run_weekend_expiry(kafka: str) -> dict[str, dict[str, int]]:
         kafka=kafka,
         offsets_retention_ms=24 * HOUR_MS,
         topics=None,
-        # The members send no heartbeats here, so their sessions must be longer than Kafka's default maximum.
+        # The members send no heartbeats, so their session timeouts must be longer than Kafka's default maximum.
         group_max_session_timeout_ms=2**31 - 1,
         group_initial_rebalance_delay_ms=0,
     )

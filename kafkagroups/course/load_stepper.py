@@ -10,10 +10,9 @@ import ipywidgets as widgets
 from kafkagroups.course.load_steps import list_load_steps
 from kafkagroups.course.widgets import Stepper, format_html
 
-# The widget shows this number of lines of the log.
-_VISIBLE_LINES = 14
-# The width of the column with the log, in characters.
-_LOG_WIDTH = 46
+_VISIBLE_LINE_COUNT = 14
+# In characters.
+_LOG_COLUMN_WIDTH = 46
 
 
 class LoadStepper(Stepper):
@@ -25,8 +24,7 @@ class LoadStepper(Stepper):
     Parameters
     ----------
     path
-        A partition folder, or a folder of partition folders. In the second case, the widget loads only the first
-        partition.
+        A partition folder. From a folder of partition folders, the widget loads only the first partition.
     coordinator
         The coordinator that loads the log: "classic" (up to Kafka 3.9) or "new" (since Kafka 3.7).
     kafka
@@ -49,13 +47,13 @@ class LoadStepper(Stepper):
         last_offset: int | None = None,
         shown_offset: int | None = None,
     ) -> None:
-        def is_shown(record_offset: int) -> bool:
+        def is_in_range(record_offset: int) -> bool:
             if record_offset < first_offset:
                 return False
             return last_offset is None or record_offset <= last_offset
 
         all_steps = list_load_steps(path, coordinator, kafka)
-        self.steps = [step for step in all_steps if is_shown(step.line.record_offset)]
+        self.steps = [step for step in all_steps if is_in_range(step.line.record_offset)]
         offsets = [step.line.record_offset for step in self.steps]
         last_index = len(offsets) - 1
         self.record_slider = widgets.SelectionSlider(
@@ -74,17 +72,17 @@ class LoadStepper(Stepper):
         step = self.steps[self.record_slider.value]
         rows = zip_longest(["the log", *self._format_log()], ["the coordinator's state", *step.state], fillvalue="")
         title = [f"record {step.line.record_offset}: {step.effect}", ""]
-        return title + [f"{left:<{_LOG_WIDTH}} │ {right}" for left, right in rows]
+        return title + [f"{left:<{_LOG_COLUMN_WIDTH}} │ {right}" for left, right in rows]
 
     def _format_log(self) -> Iterable[str]:
-        """Yield the lines of the current record and of the records around it, at most `_VISIBLE_LINES` lines.
+        """Yield the lines of the current record and of the records around it, at most `_VISIBLE_LINE_COUNT` lines.
 
         The mark ▶ means the current record. The mark · means that the coordinator has not loaded the record yet.
         """
         current_index = self.record_slider.value
-        centered_index = current_index - _VISIBLE_LINES // 2
-        first_index = max(0, min(centered_index, len(self.steps) - _VISIBLE_LINES))
-        for index in range(first_index, min(first_index + _VISIBLE_LINES, len(self.steps))):
+        first_index_if_centered = current_index - _VISIBLE_LINE_COUNT // 2
+        first_index = max(0, min(first_index_if_centered, len(self.steps) - _VISIBLE_LINE_COUNT))
+        for index in range(first_index, min(first_index + _VISIBLE_LINE_COUNT, len(self.steps))):
             if index == current_index:
                 mark = "▶"
             elif index < current_index:
@@ -95,7 +93,7 @@ class LoadStepper(Stepper):
 
     def _format_static_lines(self) -> Iterator[str]:
         for step in self.steps:
-            yield f"{step.line!s:<{_LOG_WIDTH - 2}} → {step.effect}"
+            yield f"{step.line!s:<{_LOG_COLUMN_WIDTH - 2}} → {step.effect}"
         step = self.steps[self.record_slider.value]
         yield ""
         yield f"the coordinator's state after record {step.line.record_offset}"

@@ -69,8 +69,8 @@ def list_load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[
     reading_rules = dialect(coordinator, kafka)
     log = open_logs(path)[0]
     earlier_batches: list[Batch] = []
-    # The number of fates in the load of the previous step. Each load repeats the fates of the earlier loads first.
-    earlier_event_count = 0
+    # Each load first repeats the fates of the load before it. This is the number of these fates.
+    repeated_event_count = 0
     for batch in log:
         for record_count, line in enumerate(read_batch_lines(batch), 1):
             recorder = _FateRecorder()
@@ -83,10 +83,10 @@ def list_load_steps(path: str, coordinator: str, kafka: str | None) -> Iterator[
             except (LoadFailed, BadBytes) as failure:
                 error = failure.reason if isinstance(failure, BadBytes) else str(failure)
             groups = collect_groups(cache, {})
-            new_events = recorder.events[earlier_event_count:]
+            new_events = recorder.events[repeated_event_count:]
             effect = _describe_effect(line, new_events, groups) if error is None else "the load fails"
             yield Step(line, effect, tuple(_format_state(groups.values(), error)))
-            earlier_event_count = len(recorder.events)
+            repeated_event_count = len(recorder.events)
         earlier_batches.append(batch)
 
 
@@ -113,10 +113,7 @@ def _describe_effect(line: Line, events: list[_FateEvent], groups: Groups) -> st
 
 
 def _find_replaced_records(events: list[_FateEvent]) -> dict[int, int]:
-    """Return the superseded and deleted records.
-
-    The keys are the offsets of these records. Each value is the offset of the newer record that caused the fate.
-    """
+    """Return the superseded and deleted records. Keys: their offsets. Values: the offset of the newer record."""
     replacing_fates = (Fate.SUPERSEDED, Fate.DELETED)
     return {event.record_offset: event.cause_offset for event in events if event.fate in replacing_fates}
 
@@ -129,7 +126,7 @@ def _is_pending(line: Line, groups: Groups) -> bool:
 
 
 def _describe_marker(line: Line, events: list[_FateEvent]) -> str:
-    """Return what a transaction marker changed. Each offset in the text is the offset of a record in the log."""
+    """Return what a transaction marker changed. All offsets in this function are record offsets."""
     transaction_offsets = [event.record_offset for event in events if event.fate in (Fate.WINS, Fate.ABORTED)]
     if not transaction_offsets:
         return "no offset waits for this marker"

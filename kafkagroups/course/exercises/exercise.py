@@ -26,13 +26,12 @@ class Exercise:
     cases
         One tuple of arguments for each call of the learner's function. If the answer is a value, there are no cases.
     known_mistakes
-        The keys are sentences for the learner. Most sentences say the correct rule. The value of a sentence is the
-        wrong answer that breaks the rule: a function or a value, as `correct`. If the learner's function returns a
-        wrong result in a case, `course.check` looks for a known mistake with the same result, and prints its sentence.
+        Each key is the correction that the learner sees. Its value is the wrong answer: a function or a value, as
+        `correct`. `course.check` prints the correction if the learner's answer has the same wrong result.
     find_mistake
-        Only for an exercise with several correct values: a function that receives the learner's value, which has the
-        type of `correct`. The function returns a sentence that explains the mistake, or None if the value is correct.
-        `course.check` then does not use `known_mistakes`. Only the tests use them, to test `find_mistake`.
+        Only for an exercise with several correct values: a function of the learner's value. It returns a sentence that
+        explains the mistake, or None if the value is correct. `course.check` calls it instead of reading
+        `known_mistakes`.
     """
 
     name: str

@@ -67,7 +67,7 @@ def make_commit(commit_day: int = 0, expiry_day: int | None = None) -> OffsetAnd
     )
 
 
-# Exercise `expired`: which offsets of a group are expired on the day `now`? The functions return their partitions.
+# Exercise `expired`: which offsets are expired on the day `now`? The functions return the names of their partitions.
 
 
 def _list_expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
@@ -93,23 +93,22 @@ def _find_retention_start(group: ExpiringGroup, commit_day: int) -> int:
 
 
 def _keeps_topic(group: ExpiringGroup, topic: str) -> bool:
-    """Return whether the group keeps its offsets of this topic, no matter how old the offsets are."""
+    """Return whether the group keeps its offsets of this topic, even after their expiry day."""
     if group.state == "Stable" and group.type == "consumer":
         return topic in group.read_topics
     return _has_members(group)
 
 
 def _has_members(group: ExpiringGroup) -> bool:
-    is_simple = group.type == ""
-    return not is_simple and group.state != "Empty"
+    return group.type != "" and group.state != "Empty"
 
 
 def _make_wrong_function(
     find_start: Callable[[ExpiringGroup, int], int] = _find_retention_start,
     keeps_topic: Callable[[ExpiringGroup, str], bool] = _keeps_topic,
     *,
-    uses_expiry_day: bool = True,
-    includes_last_day: bool = True,
+    uses_requested_day: bool = True,
+    includes_expiry_day: bool = True,
 ) -> Callable[[ExpiringGroup, int, int], list[str]]:
     """Return a function for the exercise. The defaults are the correct rules, so the caller passes one wrong rule.
 
@@ -119,21 +118,21 @@ def _make_wrong_function(
         A function of the group and a commit day. It returns the day on which the retention of the offset starts.
     keeps_topic
         A function of the group and a topic. It returns whether the group keeps its offsets of this topic.
-    uses_expiry_day
-        Whether an offset expires on the expiry day that the client requested.
-    includes_last_day
-        Whether an offset expires on the last day of its retention. Otherwise, it expires one day later.
+    uses_requested_day
+        Whether an expiry day that the client requested replaces the end of the retention.
+    includes_expiry_day
+        True: an offset expires on its expiry day. False: it expires one day later.
     """
 
     def expired(group: ExpiringGroup, now: int, retention: int) -> list[str]:
         names = []
-        for name, (commit_day, expiry_day) in group.offsets.items():
-            last_day = find_start(group, commit_day) + retention
-            if expiry_day is not None and uses_expiry_day:
-                last_day = expiry_day
-            has_passed = now >= last_day if includes_last_day else now > last_day
+        for name, (commit_day, requested_day) in group.offsets.items():
+            expiry_day = find_start(group, commit_day) + retention
+            if requested_day is not None and uses_requested_day:
+                expiry_day = requested_day
+            is_due = now >= expiry_day if includes_expiry_day else now > expiry_day
             topic = parse_partition(name).topic
-            if has_passed and not keeps_topic(group, topic):
+            if is_due and not keeps_topic(group, topic):
                 names.append(name)
         return names
 
@@ -226,7 +225,7 @@ EXPIRED_EXERCISE = Exercise(
             find_start=_start_at_commit
         ),
         "an offset expires on the last day of its retention: use >=, not >": _make_wrong_function(
-            includes_last_day=False
+            includes_expiry_day=False
         ),
         "an offset stays while a member of the group reads its topic": _make_wrong_function(
             keeps_topic=_keep_nothing_if_stable
@@ -237,7 +236,7 @@ EXPIRED_EXERCISE = Exercise(
         "a group with members keeps all offsets if its type is not consumer": _make_wrong_function(
             keeps_topic=_keep_nothing_of_connect_groups
         ),
-        "an offset expires on the day that the client requested": _make_wrong_function(uses_expiry_day=False),
+        "an offset expires on the day that the client requested": _make_wrong_function(uses_requested_day=False),
         "a Stable group keeps the offsets of topics that its members read, even after the expiry day of the offsets": (
             _expire_read_topics_on_expiry_day
         ),

@@ -1,6 +1,6 @@
-"""Exercises of lesson 05: the error and the offsets of an OffsetFetch, the end of an epoch.
+"""Exercises of lesson 05: the error of an OffsetFetch, the offsets of an OffsetFetch, and the end of an epoch.
 
-A leader epoch is the time in which one broker is the leader of a partition. Each new leader gets a larger epoch number.
+A leader epoch is the time in which one broker is the leader of a partition. The epochs have ascending numbers.
 
 The keys of `known_mistakes` are the corrections that the learner sees. The values are the wrong answers.
 """
@@ -24,6 +24,7 @@ FetchedOffsets = dict[str, int | str]
 The offset -1 means that the partition has no committed offset.
 """
 UNSTABLE = Errors.UNSTABLE_OFFSET_COMMIT.name
+_LOADING_ERROR = Errors.COORDINATOR_LOAD_IN_PROGRESS.name
 
 
 def _make_broker() -> GroupCoordinator:
@@ -48,7 +49,7 @@ def _find_fetch_error(group: str, owned: Collection[int], loading: Collection[in
 
 
 def _make_wrong_who_answers(
-    find_partition: Callable[[str], int], *, checks_loading: bool = True, returns_loading_error: bool = True
+    find_partition: Callable[[str], int], *, checks_loading: bool = True, loading_error: str = _LOADING_ERROR
 ) -> WhoAnswers:
     """Return a function for `who_answers` that contains one mistake.
 
@@ -58,14 +59,14 @@ def _make_wrong_who_answers(
         A function of a group id. It returns the partition of the group.
     checks_loading
         Whether the function looks at `loading`.
-    returns_loading_error
-        Whether the function returns COORDINATOR_LOAD_IN_PROGRESS for a partition in `loading`.
+    loading_error
+        The error that the function returns for a partition in `loading`.
     """
 
     def who_answers(group: str, owned: Collection[int], loading: Collection[int]) -> str:
         partition = find_partition(group)
         if checks_loading and partition in loading:
-            return "COORDINATOR_LOAD_IN_PROGRESS" if returns_loading_error else "NOT_COORDINATOR"
+            return loading_error
         return "NONE" if partition in owned else "NOT_COORDINATOR"
 
     return who_answers
@@ -80,7 +81,7 @@ def _find_partition_by_byte_sum(group: str) -> int:
 
 
 def _refuse_every_group_while_loading(group: str, owned: Collection[int], loading: Collection[int]) -> str:
-    return "COORDINATOR_LOAD_IN_PROGRESS" if loading else _find_fetch_error(group, owned, loading)
+    return _LOADING_ERROR if loading else _find_fetch_error(group, owned, loading)
 
 
 # Exercise `get_offsets`: which offsets does a broker return for an OffsetFetch?
@@ -137,14 +138,14 @@ def _make_wrong_get_offsets(mistake: str) -> GetOffsets:
         answers: FetchedOffsets = {}
         for name in names:
             is_unstable = name in pending and (stable or mistake == "always stable")
-            if mistake == "returns older offset" and name in committed:
+            if mistake == "returns committed although pending" and name in committed:
                 is_unstable = False
             if is_unstable:
                 answers[name] = UNSTABLE
             elif name in committed:
                 answers[name] = committed[name]
-            elif mistake != "leaves out unknown":
-                answers[name] = "UNKNOWN_TOPIC_OR_PARTITION" if mistake == "error for unknown" else -1
+            elif mistake != "leaves out partition without offset":
+                answers[name] = "UNKNOWN_TOPIC_OR_PARTITION" if mistake == "error for partition without offset" else -1
         if mistake == "one unstable makes all unstable" and UNSTABLE in answers.values():
             answers = dict.fromkeys(answers, UNSTABLE)
         return answers
@@ -246,7 +247,7 @@ EXERCISES = (
                 _find_partition, checks_loading=False
             ),
             "a partition that is being loaded has its own error, so that the client does not look for another broker": (
-                _make_wrong_who_answers(_find_partition, returns_loading_error=False)
+                _make_wrong_who_answers(_find_partition, loading_error="NOT_COORDINATOR")
             ),
             "use Java's hash of the group id, as in lesson 02: kg.partition_for(group, 50)": _make_wrong_who_answers(
                 _find_partition_by_byte_sum
@@ -279,15 +280,17 @@ EXERCISES = (
         known_mistakes={
             "without requireStable, a client gets the committed offset": _make_wrong_get_offsets("always stable"),
             "with requireStable, the committed offset is not returned while a newer offset is pending": (
-                _make_wrong_get_offsets("returns older offset")
+                _make_wrong_get_offsets("returns committed although pending")
             ),
             "a fetch of all offsets does not return a partition without a committed offset": _make_wrong_get_offsets(
                 "lists pending"
             ),
             "the answer contains every partition of `asked`, with -1 if it has no offset": _make_wrong_get_offsets(
-                "leaves out unknown"
+                "leaves out partition without offset"
             ),
-            "a partition without an offset is not an error: return -1": _make_wrong_get_offsets("error for unknown"),
+            "a partition without an offset is not an error: return -1": _make_wrong_get_offsets(
+                "error for partition without offset"
+            ),
             "one unstable partition does not make other partitions unstable": _make_wrong_get_offsets(
                 "one unstable makes all unstable"
             ),
@@ -299,7 +302,7 @@ EXERCISES = (
         solution=_END_OF_EPOCH_SOLUTION,
         hints=(
             "The newest epoch ends where the log ends.",
-            "An older epoch ends where the next larger epoch in the list starts, even if it has no records.",
+            "An older epoch ends where the next larger epoch in the list starts. An epoch without records is unlisted.",
             "If the epoch is larger than the newest epoch in the list, return -1.",
         ),
         # Each case is the epochs with their first offsets, the end of the log, and the epoch to find.

@@ -66,11 +66,11 @@ def _accept_any_protocol(members: ProtocolLists) -> str:
     return _find_most_common(names[0] for names in members)
 
 
-def _use_first_candidate(members: ProtocolLists) -> str:
+def _use_vote_of_first_member(members: ProtocolLists) -> str:
     return _list_candidates(members)[0]
 
 
-def _count_only_first_names(members: ProtocolLists) -> str:
+def _count_only_preferred_protocols(members: ProtocolLists) -> str:
     candidates = _list_candidates(members)
     votes = [names[0] for names in members if names[0] in candidates]
     return _find_most_common(votes) if votes else candidates[0]
@@ -99,14 +99,12 @@ def _end_join_phase(
 
     Parameters
     ----------
-    members
-        The members.
     choose_timeout
-        A function of the rebalance timeouts of all members. It returns the longest time of the join phase in seconds.
+        A function of the rebalance timeouts of all members. It returns the longest possible duration of the join phase.
     ends_early
         Whether the join phase ends as soon as all members have joined.
     keeps_static_members
-        Whether a static member that has not joined is kept.
+        Whether a static member stays in the group although it has not joined.
     """
     end = choose_timeout([timeout for _, timeout, _, _ in members])
     join_times = [time for _, _, time, _ in members if time is not None and time <= end]
@@ -194,9 +192,9 @@ EXERCISES = (
         ),
         known_mistakes={
             "the chosen protocol must be supported by every member": _accept_any_protocol,
-            "every member votes, not only the first member or the leader": _use_first_candidate,
+            "every member votes, not only the first member or the leader": _use_vote_of_first_member,
             "a member votes for the first candidate in its list, even if another protocol comes first": (
-                _count_only_first_names
+                _count_only_preferred_protocols
             ),
             "return the name, not the number of votes": _return_vote_count,
         },

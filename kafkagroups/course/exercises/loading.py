@@ -21,7 +21,7 @@ from kafkagroups.groups.offsets import OffsetAndMetadata, Offsets
 CommittedOffsets = dict[Any, Any]
 """The keys are pairs (group, partition), and the values are committed offsets."""
 _OffsetPairs = dict[Any, Any]
-"""The keys are pairs (group, partition). The values are pairs: a record's offset, and the offset that it commits."""
+"""The keys are pairs (group, partition). The values are pairs (record offset, committed offset)."""
 Replay = Callable[[Lines], CommittedOffsets]
 """A function for the exercises `replay` and `replay_transactions`."""
 
@@ -49,8 +49,8 @@ def _replay_lines(lines: Lines, *, ignores_transactions: bool) -> CommittedOffse
     offsets = Offsets()
     for record_offset, record_type, group, partition_name, value, producer in lines:
         if record_type in ("commit", "abort") and producer is not None:
-            # The newer of a pending and a committed offset wins. A line does not say which batch contains its record,
-            # so the record offsets decide which offset is newer.
+            # The newer of a pending and a committed offset wins. Lines do not contain the offsets of batches, so the
+            # record offsets decide which offset is newer.
             offsets.end_transaction(producer, commits=record_type == "commit", by=record_offset, compares_batches=False)
         if record_type != "offset" or group is None or partition_name is None:
             continue
@@ -83,10 +83,7 @@ def _replay_lines(lines: Lines, *, ignores_transactions: bool) -> CommittedOffse
 
 
 def _make_wrong_replay(apply_line: Callable[[CommittedOffsets, Line], None]) -> Replay:
-    """Return a function for `replay` that calls `apply_line` for each line of an offset, and ignores transactions.
-
-    `apply_line` changes the committed offsets.
-    """
+    """Return a function for `replay` that calls `apply_line` with the committed offsets and each line of an offset."""
 
     def replay(lines: Lines) -> CommittedOffsets:
         offsets: CommittedOffsets = {}
@@ -146,10 +143,9 @@ def _make_wrong_replay_transactions(mistake: str) -> Replay:
     """
 
     def wins(pending_record_offset: int, committed: tuple[int, int] | None) -> bool:
-        """Return whether a pending offset replaces the committed offset.
+        """Return whether the pending offset in the record at `pending_record_offset` replaces the committed offset.
 
-        `pending_record_offset` is the offset of the record that contains the pending offset. `committed` is a pair: a
-        record's offset, and the offset that it commits. None: no offset is committed.
+        `committed` is a pair (record offset, committed offset), or None if no offset is committed.
         """
         if committed is None or mistake == "marker decides":
             return True
@@ -164,7 +160,7 @@ def _make_wrong_replay_transactions(mistake: str) -> Replay:
         pending: dict[int | None, _OffsetPairs] = {}
         for line in lines:
             key = _make_key(line)
-            # If `pending` has the key None for all producers, a marker ends the transactions of all producers.
+            # With this mistake, all producers have the key None, so a marker ends the transactions of all producers.
             producer = None if mistake == "one transaction for all" else line.producer
             if line.record_type == "offset":
                 if line.value is None:
@@ -329,8 +325,8 @@ EXERCISES = (
             ),
         },
     ),
-    # Exercise `taken_away`: which record did the cleaner remove, so that the board shows another offset? The board is a
-    # program of the lesson that replays the log wrongly. The answer is a record offset in partition 9.
+    # Exercise `taken_away`: the lesson's board (a program that replays the log wrongly) shows another offset after the
+    # cleaner has run. Which record did the cleaner remove? The answer is a record offset in partition 9.
     Exercise(
         name="taken_away",
         correct=29,

@@ -44,8 +44,7 @@ def _read_high_bits_first(data: bytes, position: int) -> Any:
 def _return_byte_count(data: bytes, position: int) -> Any:
     """Return the number and the count of its bytes, instead of the position after the bytes.
 
-    At position 0, the count is also the correct position, so this mistake has no effect. There the function returns 1,
-    which is wrong if the varint has more than one byte.
+    At position 0, the count is the correct position. To be wrong at position 0 too, the function returns 1 there.
     """
     value, end = read_varint(data, position)
     return value, end - position if position > 0 else 1
@@ -60,10 +59,9 @@ def _crc_is_right(batch: bytes) -> bool:
 
 
 def _make_header_case(seed: int, changed_byte: int | None = None) -> tuple[bytes]:
-    """Return the arguments of a case: a header of a batch whose checksum is correct before one byte is changed.
+    """Return the arguments of a case: a batch header with a correct checksum, in which one byte is then changed.
 
-    Headers with different seeds have different bytes after the checksum. `changed_byte` is the position of the changed
-    byte, or None if no byte is changed.
+    `seed` decides the bytes after the checksum. `changed_byte` is a position, or None if no byte is changed.
     """
     attributes = b"\x00\x00"
     record_count = b"\x00\x00\x00\x00"

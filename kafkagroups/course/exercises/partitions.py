@@ -11,8 +11,8 @@ from kafkagroups.course.exercises.exercise import Exercise
 from kafkagroups.log.partitioning import partition_for
 from kafkagroups.records.text import java_hash
 
-# Exercise `hash_of`: which hash does Java compute for a text? Java computes the hash from the UTF-16 units of the text.
-# Units are numbers of 16 bits. A character has one or two units.
+# Exercise `hash_of`: which hash does Java compute for a text? Java computes the hash from the UTF-16 units of the text:
+# one or two 16-bit numbers for each character.
 # `java_hash` is correct. `_hash_units` is a helper. The other functions contain mistakes of learners.
 
 

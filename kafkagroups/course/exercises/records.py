@@ -19,6 +19,7 @@ from kafkagroups.records.versions import NEWEST
 from kafkagroups.records.wire import STRING
 from kafkagroups.records.wire_base import MessageFormat
 
+# A flexible message contains compact strings.
 _read_kafka_string = STRING.reader(MessageFormat(0, flexible=False, kafka=NEWEST), nullable=True)
 _read_compact_string = STRING.reader(MessageFormat(0, flexible=True, kafka=NEWEST), nullable=True)
 
@@ -58,7 +59,7 @@ def _read_null_as_empty(data: bytes, position: int) -> Any:
 
 
 # Exercise `decode_commit`: which offset does a record commit? The functions return the group id, the topic, the
-# partition and the offset. The offset is None for a tombstone, which is a record whose value is None.
+# partition and the offset. A tombstone is a record whose value is None. Its offset is None.
 # `_decode_commit` is correct. The functions after it contain mistakes of learners.
 
 

@@ -23,9 +23,8 @@ _LETTERS = "CXTMA"
 """C: commit, X: commit in a transaction, T: tombstone, M: commit marker, A: abort marker (see small_logs.py)."""
 _MAX_LETTERS = 4
 
-# Exercise `merge`: what are the newest lines of two parts of a log? `left` has the newest lines of one part, `right`
-# has the newest lines of the other part. Either part can be the older part. In the lesson, the position of a line is
-# named `at`.
+# Exercise `merge`: what are the newest lines of two parts of a log? `left` and `right` are the newest lines of each
+# part. `left` or `right` can be the older part. In the lesson, the position of a line is named `at`.
 # `_merge_parts` is correct. The functions after it contain mistakes of learners, or are helpers.
 
 
@@ -79,14 +78,11 @@ def _keep_only_keys_of_left(left: NewestLines, right: NewestLines) -> NewestLine
 
 
 # Exercise `counterexample`: from which log do the classic and the new coordinator load different offsets? The answer is
-# the letters of the log. The function below finds the mistake in a wrong answer.
+# the letters of the log.
 
 
 def _find_mistake_in_letters(letters: str) -> str | None:
-    """Return None if the classic and the new coordinator load different offsets from the log of these letters.
-
-    Otherwise return a sentence that explains the mistake.
-    """
+    """Return a sentence that explains the mistake in an answer, or None if the answer is correct."""
     if not set(letters) <= set(_LETTERS):
         return f"use only the letters {', '.join(_LETTERS)}"
     if len(letters) > _MAX_LETTERS:
@@ -103,8 +99,8 @@ def _find_mistake_in_letters(letters: str) -> str | None:
 
 
 # Exercise `milliseconds`: how many milliseconds does the load of a log with `records` records take? `small` and `large`
-# are the measurements of a small and of a large log. The time of a load is the start time, which is the same for every
-# log, plus a time for each record.
+# are the measurements of a small and of a large log. A load takes a start time, which is the same for every log, and a
+# time for each record.
 # `_estimate_milliseconds` is correct. The functions after it contain mistakes of learners.
 
 

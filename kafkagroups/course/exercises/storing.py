@@ -55,6 +55,7 @@ def _count_utf8_bytes(metadata: str, limit: int) -> bool:
 
 
 def _convert_error(append_error: str) -> str:
+    # Since Kafka 3.6, a broker verifies transactions. Network errors are converted only since then.
     return convert_commit_append_error(Errors[append_error], verifies_transactions=True).name
 
 
@@ -65,7 +66,7 @@ def _convert_as_group_append(append_error: str) -> str:
 def _make_wrong_commit_error(**wrong_errors: str) -> Callable[[str], str]:
     """Return a function for `commit_error` that is wrong for some errors of the append.
 
-    `wrong_errors` maps an append error to the wrong result of the function for this error.
+    The keys of `wrong_errors` are append errors. The values are the wrong results.
     """
     return lambda append_error: wrong_errors.get(append_error, _convert_error(append_error))
 
@@ -103,9 +104,9 @@ def _get_offset(commit: OffsetAndMetadata | None) -> int | None:
 
 
 def _make_wrong_in_flight(mistake: str) -> Callable[[Events], CachedAndPending]:
-    """Return a function for `in_flight` that contains one mistake.
+    """Return a function for `in_flight` that contains the mistake `mistake`.
 
-    `mistake` is the name of the mistake. The names are the texts in the conditions below.
+    The possible values of `mistake` are the texts in the conditions below.
     """
 
     def in_flight(events: Events) -> CachedAndPending:

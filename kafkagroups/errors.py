@@ -54,8 +54,8 @@ class BadBytes(KafkagroupsError):
     file
         The path of the file; None if the bytes are not from a file, or if the file is not known.
     position
-        The position of the wrong bytes, counted in bytes from the start of the file. If `file` is None, it is counted
-        from the start of the bytes that were read: a key, a value or a batch. None if the position is not known.
+        The position of the wrong bytes in the file. If `file` is None: their position in the key, value or batch that
+        was read. None if the position is not known.
     offset
         The Kafka offset of the record or batch; None if the offset is not known.
     field
@@ -119,7 +119,7 @@ class InvalidRecord(BadBytes):
     Attributes
     ----------
     deviations
-        What a strict reader refused; empty if Kafka's reader refuses the bytes, too.
+        What a strict reader refused although Kafka's reader accepts it.
     cause
         What kafka_tools/error_messages.py needs to build Kafka's own message: a short name of the problem, then the
         numbers in Kafka's message. For example, `("version", 9, 1)` means: value version 9 of record type 1 does not
@@ -136,7 +136,7 @@ class InvalidRecord(BadBytes):
 
 
 class InvalidLog(BadBytes):
-    """A batch or a file that a broker could not read."""
+    """A batch or a file that a broker could not read, or a damaged snapshot of this package."""
 
 
 class BatchTooLarge(InvalidLog):

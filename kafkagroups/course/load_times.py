@@ -60,8 +60,8 @@ class LoadTime:
 class LoadTimes:
     """A chart with a bar for each way of loading. The bar shows the seconds for a million records.
 
-    If another number of records was loaded, the measured time is scaled to a million records. A note next to the bar
-    then contains the number of loaded records.
+    The measured time is scaled to a million records. A note next to the bar contains the number of loaded records if it
+    is not a million.
     """
 
     def __init__(self) -> None:
@@ -106,10 +106,10 @@ class LoadTimes:
         way
             The benchmark's name for this way of loading. If the benchmark has not measured this way, no bar is added.
         """
-        seconds_by_records = read_measurements().get(way, {})
-        if seconds_by_records:
-            records = max(seconds_by_records)
-            seconds = seconds_by_records[records] * MILLION / records
+        seconds_by_record_count = read_measurements().get(way, {})
+        if seconds_by_record_count:
+            records = max(seconds_by_record_count)
+            seconds = seconds_by_record_count[records] * MILLION / records
             self._add(LoadTime(name, seconds, "measured on another machine"))
 
     def _add(self, time: LoadTime) -> None:
@@ -134,10 +134,9 @@ class LoadTimes:
 
 
 def read_measurements() -> dict[str, dict[int, float]]:
-    """Return the shortest times that the benchmark measured, in seconds.
+    """Return the shortest times that the benchmark measured: for each way of loading, the seconds by record count.
 
-    The result maps a way of loading to a dict. The dict maps a number of records to seconds. If several topics have the
-    same number of records, only the time of the first topic counts.
+    If several topics have the same record count, only the time of the first topic counts.
     """
     measurements: dict[str, dict[int, float]] = {}
     for run in json.loads(find_upwards("benchmarks/measured.json").read_text())["runs"]:
@@ -157,10 +156,9 @@ class BenchmarkCurves:
 
     def __repr__(self) -> str:
         lines = ["shortest time by number of records in the log"]
-        for way, seconds_by_records in read_measurements().items():
-            points = (
-                f"{records / MILLION:g} M {seconds:.2f} s" for records, seconds in sorted(seconds_by_records.items())
-            )
+        for way, seconds_by_record_count in read_measurements().items():
+            measurements = sorted(seconds_by_record_count.items())
+            points = (f"{record_count / MILLION:g} M {seconds:.2f} s" for record_count, seconds in measurements)
             lines.append(f"{way:<16}" + ", ".join(points))
         return "\n".join(lines)
 

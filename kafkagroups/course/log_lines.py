@@ -127,8 +127,8 @@ def _make_record_line(batch: Batch, log_record: LogRecord) -> Line:
 def read_cleaned_lines(path: str | Path, active_offset: int) -> Lines:
     """Return the lines of the records that remain after one pass of the log cleaner.
 
-    The pass runs on a temporary copy, so the log itself does not change. A segment is one file of a log. The copy
-    has at most two segments. The last segment is the active segment, which the cleaner does not change.
+    The pass runs on a temporary copy, so the log itself does not change. The copy has two segments (files): the cleaner
+    changes only the first. The second is the active segment.
 
     Parameters
     ----------
@@ -137,19 +137,18 @@ def read_cleaned_lines(path: str | Path, active_offset: int) -> Lines:
     active_offset
         The offset at which the active segment of the copy begins.
     """
-    # The base offset of each segment, and the bytes of each batch in the segment.
-    segments: dict[int, list[bytes]] = {}
+    batches_by_segment_start: dict[int, list[bytes]] = {}
     with TemporaryDirectory() as folder:
         log = open_log(path)
         for batch in log:
             file_bytes = Path(batch.file or "").read_bytes()
             batch_bytes = file_bytes[batch.position : batch.position + batch.size]
-            base_offset = active_offset if batch.base_offset >= active_offset else log.start_offset
-            segments.setdefault(base_offset, []).append(batch_bytes)
+            segment_start = active_offset if batch.base_offset >= active_offset else log.start_offset
+            batches_by_segment_start.setdefault(segment_start, []).append(batch_bytes)
         log_before = Path(folder, "before", Path(path).name)
         log_before.mkdir(parents=True)
-        for base_offset, batches in segments.items():
-            (log_before / segment_name(base_offset)).write_bytes(b"".join(batches))
+        for segment_start, batches in batches_by_segment_start.items():
+            (log_before / segment_name(segment_start)).write_bytes(b"".join(batches))
         log_after = Path(folder, "after", log_before.name)
         compact(log_before, log_after)
         return read_lines(log_after)

@@ -64,7 +64,7 @@ def compare_with_broker(our_result: Any, broker_result: Any, version: str, verb:
     version
         The broker's Kafka version.
     verb
-        What the broker did, for the printed sentence: "answered", "stored", "wrote" or another verb.
+        What the broker did, as a verb of the printed sentence, for example "answered" or "stored".
     """
     if our_result == broker_result:
         print(f"✓ a {version} broker {verb} the same")
@@ -88,9 +88,9 @@ def fetch_offsets(groups: Groups, names: Iterable[str], require_stable: bool = F
     Returns
     -------
     dict
-        The keys are the group ids in `names`. The value of a group is a dict: its keys are partitions ("orders-0"), and
-        its values are the committed offset, leader epoch and metadata, or the name of an error. If a group is not
-        loaded, its value is an empty dict.
+        One dict for each group id in `names`. The keys of this dict are partitions ("orders-0"). Each value is a dict
+        with offset, leader epoch and metadata, or the name of an error. For a group that is not loaded, the dict is
+        empty.
     """
     answers: dict[str, Any] = {}
     for name in names:

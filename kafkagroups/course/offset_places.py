@@ -1,7 +1,7 @@
 """Lesson 04: where the offsets of one partition are: pending, in the log, in the cache.
 
 A pending commit waits until the replicas have its record, or until its transaction ends. The cache is the memory of the
-coordinator. In the log, a marker is a record that commits or aborts a transaction.
+coordinator. A marker is a record that commits or aborts a transaction.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from kafkagroups.coordinator import GroupCoordinator, ResponseFuture, TopicParti
 from kafkagroups.coordinator.results import CommitErrors
 from kafkagroups.course.log_lines import read_batch_lines
 
-Commits = Mapping[int, ResponseFuture[CommitErrors]]
-"""The commits that clients sent. The keys are offsets, and the values are the responses to the commits."""
+ResponseByOffset = Mapping[int, ResponseFuture[CommitErrors]]
+"""The responses to commits of one partition. The keys are the offsets that the clients committed."""
 
 
 class OffsetPlaces(NamedTuple):
@@ -46,11 +46,11 @@ class OffsetPlaces(NamedTuple):
 
 
 def read_offset_places(
-    broker: GroupCoordinator, group: str, partition: TopicPartition, commits: Commits | None = None
+    broker: GroupCoordinator, group: str, partition: TopicPartition, response_by_offset: ResponseByOffset | None = None
 ) -> OffsetPlaces:
     """Return where the group's offsets for this partition are.
 
-    If `commits` is None, the result contains no responses.
+    If `response_by_offset` is None, the result contains no responses.
     """
     cached_group = broker.manager.get_group(group)
     pending_offsets = []
@@ -60,7 +60,7 @@ def read_offset_places(
     stable_answer = broker.offset_fetch(group, [partition], require_stable=True).offsets[partition]
     responses = [
         f"{offset}: {response.value[partition].name if response.done else 'waits'}"
-        for offset, response in (commits or {}).items()
+        for offset, response in (response_by_offset or {}).items()
     ]
     return OffsetPlaces(
         pending=", ".join(pending_offsets) or "–",

@@ -14,10 +14,9 @@ import ipywidgets as widgets
 from kafkagroups.course.widgets import StaticWidget, format_html
 from kafkagroups.log.partitioning import partition_for
 
-# The number of columns in which the bars are printed.
 _COLUMN_COUNT = 3
-# The largest number of blocks (█) in a bar. A block stands for one or more groups.
-_MAX_BLOCKS = 10
+# A bar has at most this number of blocks (█). A block stands for one or more groups.
+_MAX_BLOCK_COUNT = 10
 
 
 class PartitionHistogram(StaticWidget):
@@ -56,22 +55,22 @@ class PartitionHistogram(StaticWidget):
     def _format_lines(self) -> list[str]:
         counts = self._count_groups()
         typed_group = self.group_field.value
-        chosen_partition = partition_for(typed_group, self.partition_slider.value) if typed_group else None
+        marked_partition = partition_for(typed_group, self.partition_slider.value) if typed_group else None
         max_count = max(counts.values())
-        groups_per_block = max(1, ceil(max_count / _MAX_BLOCKS))
-        empty_count = list(counts.values()).count(0)
+        groups_per_block = max(1, ceil(max_count / _MAX_BLOCK_COUNT))
+        empty_partition_count = list(counts.values()).count(0)
         title = (
             f"{len(self.groups)} groups on {len(counts)} partitions: "
-            f"at most {max_count} groups on one partition, {empty_count} partitions empty"
+            f"at most {max_count} groups on one partition, {empty_partition_count} partitions empty"
         )
-        if chosen_partition is not None:
-            title += f"; {typed_group} is on partition {chosen_partition}"
+        if marked_partition is not None:
+            title += f"; {typed_group} is on partition {marked_partition}"
         bars = []
         for partition, count in counts.items():
-            is_chosen = partition == chosen_partition
-            if count > 0 or is_chosen:
+            is_marked = partition == marked_partition
+            if count > 0 or is_marked:
                 blocks = "█" * ceil(count / groups_per_block)
-                mark = " ◀" if is_chosen else ""
+                mark = " ◀" if is_marked else ""
                 bars.append(f"{partition:>3} {blocks:<10} {count}{mark}")
         row_count = ceil(len(bars) / _COLUMN_COUNT)
         columns = [bars[start : start + row_count] for start in range(0, len(bars), row_count)]

@@ -45,9 +45,9 @@ class CommitStep(NamedTuple):
     places
         Where the offsets are after the step.
     answer_from_whole_log
-        The answer of the next broker to an OffsetFetch if it has the whole log: an offset, or "–" for no offset.
+        The next broker's answer to an OffsetFetch (an offset, or "–" for no offset) if this broker has the whole log.
     answer_from_confirmed_log
-        The answer of the next broker if it has only the records that the replicas confirmed.
+        The next broker's answer if this broker has only the records that the replicas confirmed.
     next_answers
         The two answers as one text, for example "6 or 5", or "6" if both answers are 6. If offsets still wait for the
         end of their transaction on the next broker, the text also contains these offsets, for example "5, waits: 6?".
@@ -100,8 +100,8 @@ class PendingCommitStepper(Stepper):
     def __init__(self, *script: str, kafka: str = "3.9.2") -> None:
         self.logs = _ObservedLogs(DiskLogs(make_scratch_folder()))
         self.broker = start_broker(self.logs, kafka)
-        # For each committed offset: the response to the commit.
-        self.commits: dict[int, ResponseFuture[CommitErrors]] = {}
+        # The responses to the commits. The keys are the committed offsets.
+        self.response_by_offset: dict[int, ResponseFuture[CommitErrors]] = {}
         # The offsets of the commits that the replicas have not confirmed, in the order of `self.logs.held_appends`.
         self.unconfirmed: list[int] = []
         # The offsets of the commits after their "cache" action and before their "answer" action.
@@ -147,52 +147,51 @@ class PendingCommitStepper(Stepper):
 
     def _commit(self, offset: int, name: str) -> None:
         """Send a commit. `name` is the name of the action: "commit", "txn" or "refuse"."""
-        if offset in self.commits:
+        if offset in self.response_by_offset:
             raise UsageError(f"{name} {offset}: the script already commits offset {offset}; use another offset")
         self.logs.append_error = Errors.NOT_ENOUGH_REPLICAS if name == "refuse" else Errors.NONE
+        # The append of the commit adds this step just before it writes to the log.
         self.logs.before_append = lambda: self._add_step(f"{offset} checked, prepared", offset)
         offsets = {PARTITION: OffsetCommit(offset)}
         if name == "txn":
-            self.commits[offset] = self.broker.txn_offset_commit(
+            self.response_by_offset[offset] = self.broker.txn_offset_commit(
                 GROUP, offsets, transactional_id="till", producer_id=PRODUCER_ID, producer_epoch=0
             )
         else:
-            self.commits[offset] = self.broker.offset_commit(GROUP, offsets)
+            self.response_by_offset[offset] = self.broker.offset_commit(GROUP, offsets)
         self.unconfirmed.append(offset)
         if name == "refuse":
             self._confirm(offset, Errors.NONE, f"the log refuses {offset}")
         else:
             self._add_step(f"{offset} appended, in flight")
 
-    def _confirm(self, offset: int, error: Errors, description: str = "") -> None:
+    def _confirm(self, offset: int, error: Errors, refusal: str = "") -> None:
         """End the append of a commit.
 
-        - The append succeeded: `error` is NONE, and `description` is "".
-        - The replicas do not have the record in time: `error` is REQUEST_TIMED_OUT, and `description` is "".
-        - The log refused the append: `description` describes the step. `error` is NONE, because the held answer
+        - The append succeeded: `error` is NONE.
+        - The replicas do not have the record in time: `error` is REQUEST_TIMED_OUT.
+        - The log refused the append: `refusal` is the description of the step, and `error` is NONE. The held answer
           (`held_appends` in `HeldLogs`) already contains the error.
         """
         index = self.unconfirmed.index(offset)
         record_offset = self.logs.held_appends[index].offset
         self.unconfirmed.pop(index)
         self.logs.release(index, error)
-        is_refused = description != ""
-        if not is_refused and error is Errors.NONE:
+        if not refusal and error is Errors.NONE:
             # A replica that has this record also has all records before this record.
             self.confirmed_end = max(self.confirmed_end, record_offset + 1)
         if offset in self.unanswered:
             is_cached = read_cached_offset(self.broker, GROUP, PARTITION) == str(offset)
             self._add_step(f"{offset} confirmed, cached" if is_cached else f"{offset} confirmed")
             return
-        if not is_refused:
-            description = f"{offset} confirmed" if error is Errors.NONE else f"{offset} late"
-        self._add_step(f"{description}: {self.commits[offset].value[PARTITION].name}")
+        confirmation = f"{offset} confirmed" if error is Errors.NONE else f"{offset} late"
+        self._add_step(f"{refusal or confirmation}: {self.response_by_offset[offset].value[PARTITION].name}")
 
     def _answer(self, offset: int) -> None:
         if offset not in self.unanswered:
             raise UsageError(f'answer {offset}: the commit of {offset} is not cached yet; use "cache {offset}" first')
         self.unanswered.remove(offset)
-        self._add_step(f"{offset} answered: {self.commits[offset].value[PARTITION].name}")
+        self._add_step(f"{offset} answered: {self.response_by_offset[offset].value[PARTITION].name}")
 
     def _end_transaction(self, *, commits: bool) -> None:
         if self.unconfirmed:
@@ -211,14 +210,14 @@ class PendingCommitStepper(Stepper):
     def _add_step(self, description: str, new_offset: int | None = None) -> None:
         """Add a step with the present state.
 
-        If `new_offset` is not None, a commit of this offset has begun, but `self.commits` does not contain the commit
-        yet.
+        If `new_offset` is not None, a commit of this offset has begun, but `self.response_by_offset` does not contain
+        the commit yet.
         """
         waiting_offsets = self.unanswered if new_offset is None else {*self.unanswered, new_offset}
         # A new future has no response, so these commits are shown as waiting.
         waiting_commits = {offset: ResponseFuture[CommitErrors]() for offset in waiting_offsets}
-        places = read_offset_places(self.broker, GROUP, PARTITION, {**self.commits, **waiting_commits})
-        # The brokers that could be the next broker: one has the whole log, the other has only the confirmed records.
+        places = read_offset_places(self.broker, GROUP, PARTITION, {**self.response_by_offset, **waiting_commits})
+        # Both brokers could be the next broker.
         whole_log_broker = start_follower(self.broker, GROUP)
         confirmed_log_broker = start_follower(self.broker, GROUP, self.confirmed_end)
         whole_log_answer = read_cached_offset(whole_log_broker, GROUP, PARTITION)

@@ -36,10 +36,10 @@ class PlayedConversation:
         The lines of the recording, as JSON. A line is a request, or an event that no request caused, for example the
         end of a timer. Only requests have a number, in the field "n". The field "ms" is the time in milliseconds.
     our_responses, broker_responses
-        For the number of each request in the recording: a pair of the response (with sorted lists) and the batches
+        The keys are the numbers of requests. Each value is a pair: the response (with sorted lists), and the batches
         that the request appended.
     our_appends, broker_appends
-        The batches that no request appended, as text.
+        The batches that were appended without a request, for example at the end of a timer, as text.
     log_folder
         The folder of the log that our coordinator wrote.
     """
@@ -97,9 +97,9 @@ class PlayedConversation:
                 print(f"{line['ms']:>7} ms  {'':>4}{cause}{_format_appends(line)}")
 
     def _describe_deletion(self, append: Json) -> str:
-        """Return what an appended batch of the recording deleted, for example "2 offsets + the group".
+        """Return what an appended batch deleted, for example "2 offsets + the group".
 
-        The recording does not contain the records of the batch, so the records are read from our coordinator's log.
+        The recording contains no records, so they are read from our coordinator's log.
         """
         log = read_lines(self.log_folder / f"__consumer_offsets-{append['partition']}")
         record_types = [
@@ -166,7 +166,7 @@ def _format_request(line: Json) -> str:
     waited_ms = (line["response_ms"] or line["ms"]) - line["ms"]
     different_codes = dict.fromkeys(_find_error_codes(line["response"]))
     errors = [Errors(code).name for code in different_codes]
-    # A response within 200 ms is normal: the broker did not delay the response.
+    # After more than 200 ms, the broker delayed the response on purpose, for example until a rebalance.
     delay_text = f", after {waited_ms} ms" if waited_ms > 200 else ""
     request = f"{line['ms']:>7} ms  {line['n']:>3} {line['client_id']:<10}{line['api']:<15}"
     return f"{request} → {', '.join(errors)}{delay_text}{_format_appends(line)}"

@@ -1,4 +1,4 @@
-"""Lesson 06: tables of a script: the answers of two Kafka versions, states after a crash.
+"""Lesson 06: print the answers of two Kafka versions to a script, and the states after a crash.
 
 A script is a list of requests (scripts.py).
 """
@@ -31,13 +31,13 @@ def compare_kafka_versions(
     old_responses = _list_responses(script, old)
     new_responses = _list_responses(script, new)
     # The first column counts only the requests that are sent to the new version.
-    step_numbers = {index: step_number for step_number, index in enumerate(new_responses, 1)}
+    step_by_index = {index: step_number for step_number, index in enumerate(new_responses, 1)}
     print(f"{'step':<6}{'':<21}{old:<24}{new}")
     for index, request in enumerate(script):
         old_response = old_responses.get(index, "not sent")
         new_response = new_responses.get(index, "not sent")
         if old_response != new_response:
-            step_number = step_numbers.get(index, "")
+            step_number = step_by_index.get(index, "")
             client = request.arguments[0] if request.arguments else "operator"
             client_and_method = f"{client} {request.method}"
             print(f"{step_number:>4}  {client_and_method:<21}{old_response:<24}{new_response}")
@@ -66,7 +66,7 @@ def print_crash_table(kafka: str = "3.9.2", script: Sequence[ScriptRequest] = TW
         earlier_requests = requests[: step_number - 1]
         life = play_script(earlier_requests, kafka, start_broker(logs, kafka))
         lines_before = life.log_lines
-        # Only SyncGroup and LeaveGroup can write the group's record.
+        # Only SyncGroup and LeaveGroup can write the group's record. `logs` then holds back the replicas' confirmation.
         logs.holds_answers = request.method in ("sync", "leave")
         send_script_request(life, request)
         event = life.events[-1]
@@ -99,9 +99,9 @@ def _format_request(event: Event) -> str:
 def _format_states(life: GroupLife, end_offset: int | None) -> str:
     """Return the live state and the loaded state as text (see `print_crash_table`).
 
-    If `end_offset` is None, the next coordinator has all records of the log. Otherwise it may have all records, or only
-    the records below this offset. If it loads different states in these two cases, the text contains both loaded
-    states.
+    - `end_offset` is None: the next coordinator has all records of the log.
+    - Otherwise: the next coordinator has all records, or only the records below `end_offset`. If the two loaded states
+      differ, the text contains both.
     """
     state, generation, _ = life.read_state()
     live_state = f"{state} {generation}" if life.group else "Dead"

@@ -34,8 +34,8 @@ class ScriptRequest(NamedTuple):
     arguments
         The arguments of this method.
     first_version
-        The first Kafka version to which the request is sent. For example, a new consumer sends a second JoinGroup only
-        since Kafka 2.2. Since then, the response to the first JoinGroup contains only a member id.
+        The first Kafka version to which the request is sent. For example, a new consumer sends a second JoinGroup since
+        Kafka 2.2, because the response to the first JoinGroup contains only a member id.
     """
 
     delay_s: float
@@ -127,8 +127,8 @@ def describe_consumer_crash(life: GroupLife, name: str) -> list[str]:
 class _ChangeObserver:
     """An object that finds the changes of a group between two calls of `describe_changes`.
 
-    `state` is the group's state and `event_count` is the number of the group's events, both at the previous call.
-    Before the first call, both are the values at the creation of this object.
+    `state` and `event_count` (the number of events) are the values at the previous call. Before the first call, they
+    are the values at the creation of this object.
     """
 
     def __init__(self, life: GroupLife) -> None:

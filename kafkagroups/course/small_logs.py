@@ -1,6 +1,5 @@
-"""Lessons 08 and 10: small logs that are described by letters, and the offset after a load.
+"""Lessons 08 and 10: write and load small logs. A text describes the log: each letter stands for one batch.
 
-Each letter stands for one batch:
 
 - C: a commit of group g for partition t-0, without a transaction
 - X: a commit of group g for partition t-0 in a transaction
@@ -13,9 +12,8 @@ Each letter stands for one batch:
 The committed offset is 100 plus the position of the letter: in "CTC", the first C commits 100 and the second C
 commits 102.
 
-The log has two segments (files). The first segment contains the batches of all letters, so the cleaner can clean these
-batches. The second segment is the active segment, which the cleaner does not change. It contains a commit of another
-group.
+The log has two segments (files). The first segment contains the batches of all letters. The cleaner can clean them,
+because the second segment (a commit of another group) is the active segment, which the cleaner does not change.
 """
 
 from __future__ import annotations
@@ -72,9 +70,9 @@ def write_small_log(folder: str | Path, letters: str) -> Path:
 def load_small_log(letters: str, coordinator: str = "new", passes: int = 2) -> list[int | None]:
     """Return the committed offsets of group g for partition t-0 before and after passes of the log cleaner.
 
-    The log is loaded before the first pass, and after each pass. The time between two passes is one hour, and
-    delete.retention.ms is one minute. So each pass removes the tombstones and markers for which the previous pass set a
-    delete horizon (the time from which they may be removed).
+    The log is loaded before the first pass, and after each pass. A pass sets a delete horizon for tombstones and
+    markers: the time from which they may be removed. The next pass is one hour later and removes them, because
+    delete.retention.ms is one minute.
 
     Parameters
     ----------
@@ -133,7 +131,7 @@ def encode_records(
 
 def encode_marker(offset: int, timestamp_ms: int, control_type: ControlType, producer_id: int) -> bytes:
     """Return the bytes of a batch that contains a transaction marker."""
-    pairs: list[KeyAndValue] = [(encode_control_key(control_type), encode_end_transaction_marker(0))]
+    pairs: list[KeyAndValue] = [(encode_control_key(control_type), encode_end_transaction_marker(coordinator_epoch=0))]
     return encode_records(offset, timestamp_ms, pairs, TRANSACTIONAL | CONTROL, producer_id)
 
 
@@ -141,7 +139,7 @@ def _append_letter(folder: Path, offset: int, letter: str, *, committed_offset: 
     """Append the batch of one letter at `offset`, and return the offset of the next batch."""
     # Type 2: the record of a classic group.
     group_tombstone = encode(Record(2, GroupMetadataKey("g"), None, None))
-    pairs: dict[str, list[KeyAndValue]] = {
+    pairs_by_letter: dict[str, list[KeyAndValue]] = {
         "C": [encode_commit("g", committed_offset)],
         "X": [encode_commit("g", committed_offset)],
         "T": [encode_commit("g", None)],
@@ -151,11 +149,11 @@ def _append_letter(folder: Path, offset: int, letter: str, *, committed_offset: 
     if letter in _MARKERS:
         batch = encode_marker(offset, timestamp_ms, _MARKERS[letter], _PRODUCER_ID)
     elif letter == "X":
-        batch = encode_records(offset, timestamp_ms, pairs[letter], TRANSACTIONAL, _PRODUCER_ID)
-    elif letter in pairs:
-        batch = encode_records(offset, timestamp_ms, pairs[letter])
+        batch = encode_records(offset, timestamp_ms, pairs_by_letter[letter], TRANSACTIONAL, _PRODUCER_ID)
+    elif letter in pairs_by_letter:
+        batch = encode_records(offset, timestamp_ms, pairs_by_letter[letter])
     else:
-        raise UsageError(f"unknown letter {letter!r}: use the letters {', '.join([*pairs, *_MARKERS])}")
+        raise UsageError(f"unknown letter {letter!r}: use the letters {', '.join([*pairs_by_letter, *_MARKERS])}")
     with LogWriter(folder) as log:
         log.append(batch)
         return log.next_offset

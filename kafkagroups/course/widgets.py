@@ -1,8 +1,7 @@
 """The base classes of the lessons' widgets: live controls and a static version.
 
 In a notebook with a kernel (a Python process), a widget has buttons and sliders. Each widget also has a static version
-as HTML and as text, for a page without a kernel. The static version is the same in every run, so tests can compare it
-with the expected version. If a colour has a meaning, brackets or words show the same meaning.
+as HTML and as text, for a page without a kernel. The static version is the same in every run, so tests can check it.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ class StaticWidget(widgets.VBox):
 class Stepper(StaticWidget):
     """A widget that shows one item of a list. A subclass shows the chosen item in `_draw`.
 
-    The buttons "previous" and "next" choose the item before or after the chosen item. After the last item, "next"
-    chooses the first item.
+    The buttons "previous" and "next" choose another item. After the last item, "next" chooses the first item.
 
     Parameters
     ----------

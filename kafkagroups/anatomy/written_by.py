@@ -62,7 +62,7 @@ def _writers_of_value(
     candidates = [written for written in find_written_values(record_type) if written.version == value_version]
     if record_type == 1 and value_version == 1 and not has_expire_timestamp:
         # Since 2.1 (2.1-IV0), Kafka writes version 1 only for a commit with an expire timestamp.
-        candidates = [written for written in candidates if not written.expires]
+        candidates = [written for written in candidates if not written.needs_retention_time]
     if not candidates:
         return VersionRange(NEWEST, NEWEST)  # The range is empty, because no version writes this value.
     oldest_writer = min(written.range.since for written in candidates)

@@ -26,7 +26,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 from kafkagroups.coordinator.results import MemberIdentity, OffsetCommit
 from kafkagroups.errors import UsageError
 from kafkagroups.groups.offsets import TopicPartition
-from kafkagroups.records.wire import INT32, INT64, MAX_STRING
+from kafkagroups.records.wire import INT32, INT64, MAX_STRING_BYTES
 
 MEMBER_ID_SUFFIX_BYTES = 37
 """The number of bytes that a broker appends to a client id or an instance id for a member id: a hyphen and a UUID."""
@@ -174,8 +174,8 @@ def _refuse_type(expected: str, value: Any) -> UsageError:
     return UsageError(f"expected {expected}, found a value of type {type(value).__name__}")
 
 
-TEXT = Text(MAX_STRING)
-CLIENT_TEXT = Text(MAX_STRING - MEMBER_ID_SUFFIX_BYTES)
+TEXT = Text(MAX_STRING_BYTES)
+CLIENT_TEXT = Text(MAX_STRING_BYTES - MEMBER_ID_SUFFIX_BYTES)
 """A client id or an instance id. With MEMBER_ID_SUFFIX_BYTES more bytes, it is a member id, which must be a TEXT."""
 NULLABLE_TEXT = Nullable(TEXT)
 RAW_BYTES = RawBytes()

@@ -2,9 +2,12 @@
 
 A member sends its subscription in a JoinGroup request. The group's leader, one of the members, computes the
 assignments and sends them in a SyncGroup request. The broker stores subscriptions and assignments as bytes in the group
-record (group_metadata.py). These bytes are an int16 version, then the fields below. A version above 3 is read like
-version 3, a negative version is refused, and trailing bytes are ignored. Only members of protocol type "consumer" use
-this format.
+record (group_metadata.py). These bytes are an int16 version, then the fields below. Trailing bytes are ignored.
+
+    negative version    refused
+    version above 3     read like version 3
+
+Only consumers use this format. The members of Kafka Connect's groups, for example, have another format.
 Source (4.3.1): ConsumerProtocolSubscription.json; ConsumerProtocolAssignment.json; ConsumerProtocol.java.
 """
 
@@ -34,10 +37,11 @@ class TopicPartitions(Message):
 class ConsumerProtocolSubscription(Message):
     """A member's subscription.
 
-    `topics` are the topics that the member wants to read. `owned_partitions` (since version 1, KIP-429) are the
-    partitions that the member has when it joins again. `generation_id` (since version 2) is the generation in which the
-    member got these partitions; -1 means unknown. `rack_id` (since version 3, KIP-881) is the rack where the client
-    runs. `user_data` is for the assignor of the client.
+    topics              the topics that the member wants to read
+    user_data           bytes for the client's assignor, the code that computes assignments
+    owned_partitions    since version 1 (KIP-429): the partitions that the member has when it joins again
+    generation_id       since version 2: the generation in which the member got `owned_partitions`; -1 = unknown
+    rack_id             since version 3 (KIP-881): the rack where the client runs
     """
 
     topics: tuple[str, ...] = field(Array(STRING))
@@ -59,7 +63,7 @@ E = TypeVar("E", bound=Message)
 
 
 class Embedded(NamedTuple, Generic[E]):
-    """A decoded subscription or assignment (`message`), and the version at the beginning of its bytes."""
+    """A decoded subscription or assignment: `version` is the version in the bytes, `message` contains the fields."""
 
     version: int
     message: E

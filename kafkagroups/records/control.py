@@ -4,9 +4,9 @@ A control record is alone in its batch, a control batch. Kafka has more types of
 `__consumer_offsets` has only ABORT and COMMIT:
 
     key      int16 version, int16 type (0 abort, 1 commit)
-    value    int16 version, int32 epoch of the transaction coordinator
+    value    int16 version, int32 epoch of the transaction coordinator (counts the coordinator's leader changes)
 
-Every version from 0 on is read like version 0, and trailing bytes are ignored.
+Versions above 0 are read like version 0. Trailing bytes are ignored.
 Source (4.3.1): ControlRecordType.java; EndTransactionMarker.java; EndTxnMarker.json.
 """
 
@@ -32,7 +32,7 @@ class ControlType(Enum):
     UNKNOWN = -1
 
 
-_TYPES = {control_type.value: control_type for control_type in ControlType}
+_TYPE_BY_NUMBER = {control_type.value: control_type for control_type in ControlType}
 
 
 def decode_control_key(key: bytes | None) -> ControlType:
@@ -41,7 +41,7 @@ def decode_control_key(key: bytes | None) -> ControlType:
     Raises InvalidRecord if the key is null, is too short, or has a negative version.
     """
     _, number = _unpack(">hh", key, "control key")
-    return _TYPES.get(number, ControlType.UNKNOWN)
+    return _TYPE_BY_NUMBER.get(number, ControlType.UNKNOWN)
 
 
 def encode_control_key(control_type: ControlType) -> bytes:

@@ -40,7 +40,7 @@ from kafkagroups.records.versions import (
     FIRST_WITH_NEW_COORDINATOR,
     FIRST_WITHOUT_CLASSIC_COORDINATOR,
     NEWEST,
-    STEP_BEFORE_2_1,
+    VERSION_2_1_IV0,
     Version,
     VersionRange,
     parse_newest_patch,
@@ -83,7 +83,7 @@ CLASSIC_CHANGES: tuple[Version, ...] = (
     (3, 4),
     (3, 4, 1),
 )
-"""The versions that changed how the classic coordinator loads a log. Versions between two changes load a log alike."""
+"""The versions that changed how the classic coordinator loads a log."""
 
 _SINCE_3_7 = VersionRange(FIRST_WITH_NEW_COORDINATOR, NEWEST)
 _SINCE_4_0 = VersionRange((4, 0), NEWEST)
@@ -110,7 +110,7 @@ class Dialect:
     kafka
         The Kafka version as text.
     version
-        The Kafka version whose fields the coordinator reads, as numbers. At most (3, 9) for the classic coordinator.
+        The Kafka version as numbers; for the classic coordinator, at most (3, 9). It decides which fields are read.
     max_offset_value_version
         The highest value version of offset records (type 1) that the coordinator reads.
     max_group_value_version
@@ -123,10 +123,9 @@ class Dialect:
         Whether the coordinator reads a value of an unknown version like a value of the nearest known version. Otherwise
         it refuses the record.
     rules_of
-        None: `kafka` is in `CHECKED_VERSIONS`.
-        Another version than `kafka`: the nearest version in `CHECKED_VERSIONS` that has the same rules.
-        The same version as `kafka`: no version in `CHECKED_VERSIONS` has the same rules. The rules come only from
-        Kafka's source.
+        `kafka` is in `CHECKED_VERSIONS`: None.
+        Versions in `CHECKED_VERSIONS` have the same rules: the nearest of these versions.
+        Otherwise: `kafka`. The rules come only from Kafka's source.
     """
 
     coordinator: Coordinator
@@ -223,11 +222,11 @@ def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dia
             max_type0_value_version=0 if version >= (4, 1) else 4,
             skips_unknown_types=True,
         )
-    max_offset_value_version = _find_newest_rule(
-        version, {(3, 4, 1): 4, (2, 1): 3, STEP_BEFORE_2_1: 2, (0, 9): 1, (0,): 0}
+    max_offset_value_version = _find_max_value_version(
+        version, {(3, 4, 1): 4, (2, 1): 3, VERSION_2_1_IV0: 2, (0, 9): 1, (0,): 0}
     )
-    max_group_value_version = _find_newest_rule(
-        version, {(3, 4): 4, (2, 3): 3, STEP_BEFORE_2_1: 2, (0, 10, 1): 1, (0, 9): 0, (0,): -1}
+    max_group_value_version = _find_max_value_version(
+        version, {(3, 4): 4, (2, 3): 3, VERSION_2_1_IV0: 2, (0, 10, 1): 1, (0, 9): 0, (0,): -1}
     )
     return Dialect(
         coordinator="classic",
@@ -241,12 +240,12 @@ def build_dialect(coordinator: Coordinator, version: Version, kafka: str) -> Dia
     )
 
 
-def _find_newest_rule(version: Version, rules: dict[Version, int]) -> int:
-    """Return the value of the newest rule that a version has.
+def _find_max_value_version(version: Version, max_by_first_version: dict[Version, int]) -> int:
+    """Return the highest value version that a Kafka version reads.
 
-    `rules` maps the version that added a rule to the value of the rule. The newest version is first.
+    `max_by_first_version` maps each Kafka version that changed this number to the number. The newest version is first.
     """
-    return next(value for since, value in rules.items() if version >= since)
+    return next(value_version for first, value_version in max_by_first_version.items() if version >= first)
 
 
 DEFAULT_DIALECT = dialect()

@@ -20,13 +20,11 @@ A tagged field is written only if its value is not the default. Tags that are no
 Kafka's readers do not compare the size of a declared tagged field with the bytes of the field. The readers accept tags
 in any order. If a tag occurs twice, the readers use the last value. Kafka's writers refuse repeated or unsorted tags.
 
-If the written version of a message does not have a field, there are two cases:
+If the written version of a message does not have a field:
 
-- The chosen Kafka version has the field in another version of the message. The writer leaves the field out without an
-  error. Kafka's schemas mark these fields with `"ignorable": true`. In this topic, all fields that were added or
-  removed later are ignorable.
-- The chosen Kafka version does not have the field in any version of the message. The writer refuses a value that is not
-  the default.
+- The Kafka version has the field in another version of the message: the writer leaves the field out. Kafka's schemas
+  mark these fields with `"ignorable": true`.
+- The Kafka version has the field in no version of the message: the writer refuses a value that is not the default.
 
 Source: MessageDataGenerator (4.3.1); JsonConverterGenerator (4.3.1); RawTaggedFieldWriter (4.3.1).
 """
@@ -63,10 +61,8 @@ class FieldSpec(NamedTuple):
     """One declared field of a message.
 
     `name` is the name in Python, `json_name` is Kafka's name. `wire` is the wire type (wire.py), which reads and writes
-    the field. `versions` are the message versions that have the field. `nullable` says whether the field can be null.
-    `default` is the value of the field in a message that does not contain the field. `tag` is the tag number; None if
-    the field is not tagged. `since` is the first Kafka version that has the field; (0,) means that every Kafka version
-    has the field. `doc` says what the field means.
+    the field. `tag` is None if the field is not tagged. `since` is (0,) if every Kafka version has the field. The
+    function `field` describes the other attributes.
     """
 
     name: str
@@ -103,9 +99,8 @@ def field(
     `wire` is the wire type. `versions` are the message versions that have the field, such as "3+", "1" or "0-2".
     Without `default`, the field has the default of its wire type. `tag` is the tag number of a tagged field.
 
-    `since` is the first Kafka version that has the field. A tagged field needs `since`, because a new tag does not
-    change the message version. The fields of share groups that changed after the preview in 4.0 need `since`, too,
-    because Kafka did not change the message version.
+    `since` is the first Kafka version that has the field. A field needs `since` if the message version did not change
+    when the field was added: tagged fields, and the fields that share groups got after the preview in 4.0.
 
     `doc` says in a few words what the field means; `annotate` (anatomy/annotate.py) shows this text.
     """
@@ -123,7 +118,7 @@ def message(flexible: str = "none") -> Callable[[type[M]], type[M]]:
 
     def decorate(cls: type[M]) -> type[M]:
         message_class = dataclass(frozen=True, slots=True)(cls)
-        _declarations[message_class] = Declaration(parse_versions(flexible), _make_specs(message_class))
+        _declaration_by_class[message_class] = Declaration(parse_versions(flexible), _make_specs(message_class))
         return message_class
 
     return decorate
@@ -136,7 +131,7 @@ class Declaration(NamedTuple):
     specs: tuple[FieldSpec, ...]
 
 
-_declarations: dict[type[Message], Declaration] = {}
+_declaration_by_class: dict[type[Message], Declaration] = {}
 
 
 def parse_versions(text: str) -> range:
@@ -151,7 +146,7 @@ def parse_versions(text: str) -> range:
 
 def field_specs(cls: type[Message]) -> tuple[FieldSpec, ...]:
     """Return the declared fields of a message in the order of their declaration."""
-    return _declarations[cls].specs
+    return _declaration_by_class[cls].specs
 
 
 def _make_specs(cls: type[Message]) -> tuple[FieldSpec, ...]:
@@ -182,4 +177,4 @@ def make_format(
     cls: type[Message], version: int, kafka: Version = NEWEST, newest_version: int = LARGEST_VERSION
 ) -> MessageFormat:
     """Return the format of one version of a message. The parameters are described in MessageFormat (wire_base.py)."""
-    return MessageFormat(version, version in _declarations[cls].flexible_versions, kafka, newest_version)
+    return MessageFormat(version, version in _declaration_by_class[cls].flexible_versions, kafka, newest_version)

@@ -1,7 +1,7 @@
-"""The keys of record types 3 to 23: a group id, and in a member's record also a member id.
+"""The base classes of the keys of record types 3 to 23.
 
-The bytes of a key begin with the record type, an int16. Each record type has its own class of keys, so the class of a
-key shows the record type. The key of type 16 also has a pattern of topic names (consumer_group.py).
+The bytes of a key are the record type (int16) and the fields below. Each record type has its own key class. The key of
+type 16 also has a pattern of topic names (consumer_group.py).
 Source: the …Key.json of each record type (4.3.1).
 """
 

@@ -4,7 +4,7 @@ A generation is the time between two rebalances of a group. A broker writes the 
 
 - The group's leader has sent the assignment of a new generation (SyncGroup).
 - The last member has left.
-- A static member was replaced: another member has the same instance id now.
+- A static member (a member with a name, its instance id) was replaced by a new member with the same name.
 - Since 4.0: the group is created. This record contains no members.
 
 A record with a null value (a tombstone) deletes the group. The key consists of the int16 record type 2 and the group.
@@ -54,7 +54,7 @@ class GroupMetadataValue(Message):
     0        0.9, 0.10.0
     1        0.10.1 to 2.0     rebalance_timeout of members in ms, -1 = unknown (KIP-62)
     2        2.1, 2.2          current_state_timestamp in ms, -1 = unknown (KIP-211)
-    3        since 2.3         group_instance_id of members, null = dynamic, i.e. not static (KIP-345)
+    3        since 2.3         group_instance_id of members, null = not a static member (KIP-345)
     4        no broker yet     compact lengths, tagged fields
 
     `protocol` and `leader` are null in a generation without members.

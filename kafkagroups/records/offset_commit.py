@@ -4,7 +4,7 @@ The key contains the group, the topic and the partition. The value contains the 
 (a tombstone) deletes the offset. Kafka 0.8.2 wrote type 0, and all later versions write type 1.
 
 If a log has records of both types for the same group and partition, a broker uses the later record. The log cleaner
-keeps a record of each type, because the cleaner compares the bytes of the keys, and these bytes contain the type.
+keeps one record of each type, because the types are in the keys, so the keys differ.
 
     key      int16 record type, string group, string topic, int32 partition
     value    int16 value version, then the fields of the classes below
@@ -54,14 +54,14 @@ class OffsetCommitValue(Message):
 
     version  written by    new in this version
     0        0.8.2
-    1        0.9 to 2.0    expire_timestamp: when the offset expires, -1 = no time was given
+    1        0.9 to 2.0    expire_timestamp: when the offset expires, -1 = no time was given. Later versions write
+                           version 1 only for a client that asks for a retention time (OffsetCommit v2 to v4)
     2        2.1-IV0       without expire_timestamp: offsets expire with their group (KIP-211)
     3        2.1 to 4.0    leader_epoch of the last record consumed, -1 = unknown (KIP-320)
     4        since 4.1     compact lengths, tagged fields; topic_id, zero = unknown (KIP-848)
 
-    2.1-IV0 is a version from the development of Kafka 2.1. Kafka 2.1 and later write version 1 if a client asks for a
-    retention time (OffsetCommit v2 to v4). Timestamps are in ms since 1970. A field that a version does not have
-    contains its default.
+    2.1-IV0 is a development version of Kafka 2.1. Timestamps are in ms since 1970. A field that a version does not have
+    gets the default value.
     """
 
     offset: int = field(INT64, doc="the next record that the group will read")

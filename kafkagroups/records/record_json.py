@@ -83,7 +83,7 @@ def from_json(value: Any, dialect: Dialect | None = None) -> Record:
     value
         The JSON. At the top level, only the fields "key" and "value" are used.
     dialect
-        The dialect of the coordinator that will read the record. It decides which fields the JSON has, as in `to_json`.
+        The dialect with which `to_json` wrote the JSON; None means the new coordinator of Kafka 4.3.1.
 
     Returns
     -------
@@ -118,15 +118,13 @@ def from_json(value: Any, dialect: Dialect | None = None) -> Record:
         return Record(type_id, record_key, None, None)
     version = _parse_int16(content.get("version"), "value.version")
     # Up to Kafka 4.0, a record of type 0 could have the value of type 1. Only this value has versions above 0.
-    if type_id == 0 and (version > 0 or dialect.max_type0_value_version > 0):
-        record_type = RECORD_TYPES[1]
-    if not 0 <= version <= record_type.highest_version:
-        name = RECORD_TYPES[type_id].name
-        raise UsageError(
-            f"a value of {name} has version 0 to {record_type.highest_version}, not {version}", field="value.version"
-        )
+    has_value_of_type_1 = type_id == 0 and (version > 0 or dialect.max_type0_value_version > 0)
+    value_type = RECORD_TYPES[1] if has_value_of_type_1 else record_type
+    if not 0 <= version <= value_type.highest_version:
+        reason = f"a value of {record_type.name} has version 0 to {value_type.highest_version}, not {version}"
+        raise UsageError(reason, field="value.version")
     record_value = _parse_fields(
-        record_type.value,
+        value_type.value,
         content.get("data"),
         dialect,
         version=version,

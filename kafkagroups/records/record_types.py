@@ -42,7 +42,7 @@ class RecordType(NamedTuple):
 
 
 def _declare(number: int, key: type[Message], value: type[Message]) -> RecordType:
-    """Return a record type of the new protocols. The type has the name of its key class, and only value version 0."""
+    """Return a record type of the new protocols. Its name is the name of the key class without "Key"."""
     return RecordType(number, key.__name__.removesuffix("Key"), key, value)
 
 
@@ -88,7 +88,7 @@ RECORD_TYPES = {record_type.id: record_type for record_type in sorted(_ALL_TYPES
 
 
 def has_type(dialect: Dialect, type_id: int) -> bool:
-    """Return whether the coordinator of a dialect reads a record type. It skips or refuses all other types.
+    """Return whether the coordinator of a dialect reads a record type.
 
     A dialect is the reading rules of one coordinator and one Kafka version (dialects.py).
     """

@@ -1,9 +1,7 @@
 """Well-formed records that fail a load in some releases of the new coordinator.
 
-A record is well-formed if its bytes can be decoded. Nevertheless, the new coordinator of some releases refuses the
-records below, and then the load of the whole partition fails. If you load a log with the rules of a release, the load
-fails at the same record. Many of these refusals are Kafka bugs with an issue number. docs/releases.md shows all
-refusals as a table.
+A record is well-formed if its bytes can be decoded. If a coordinator refuses a record, the load of the whole partition
+fails. Many of these refusals are Kafka bugs with an issue number. docs/releases.md shows all refusals as a table.
 
 A range of versions ends before the first release that accepts the record. NEWEST as the end means that no release
 accepts the record yet. A simple group has only offset records, because no member has ever joined it. A target is the
@@ -29,8 +27,7 @@ class Refusal(NamedTuple):
     """A kind of record that some coordinators refuse, so that a load fails.
 
     `description` says which records. `issue` is the number of Kafka's issue, or "" if no issue exists. `releases` are
-    the versions that refuse the record. Only the new coordinator refuses the record, except if `description` says that
-    the classic coordinator refuses it, too.
+    the versions that refuse the record. The classic coordinator refuses the record only if `description` says so.
     """
 
     description: str
@@ -39,7 +36,7 @@ class Refusal(NamedTuple):
 
     def applies_to(self, version: Version) -> bool:
         """Return whether the coordinator of this Kafka version refuses the record."""
-        return any(version in releases for releases in self.releases)
+        return any(version in version_range for version_range in self.releases)
 
 
 # Kafka 3.7 to 3.9 have a preview of the new coordinator, next to the classic coordinator.
@@ -164,8 +161,8 @@ NO_REBALANCE_TIMEOUT = Refusal(
     (_SINCE_4_1,),
 )
 UNREADABLE_SUBSCRIPTION = Refusal(
-    "A classic consumer group (type 2) with a subscription that cannot be read for another reason than bytes that end "
-    "too early (the classic coordinators of 2.7 to 3.9 refuse this group, too)",
+    "A classic consumer group (type 2) with a subscription that cannot be read, unless the only reason is that its "
+    "bytes end too early (the classic coordinators of 2.7 to 3.9 refuse this group, too)",
     "",
     (VersionRange((2, 7), (4, 4)),),
 )

@@ -43,8 +43,8 @@ class Record:
     value
         The decoded value; UnknownContent if the dialect does not read the record type; None for a tombstone.
     value_version
-        The version of the value; None for a tombstone and for an unknown record type. If the dialect reads an unknown
-        version like the nearest known version, this is the known version.
+        The version of the value; None for a tombstone and for an unknown record type. If the dialect reads the value
+        like a value of the nearest known version: the known version.
     """
 
     type: int
@@ -90,9 +90,8 @@ def decode(key: bytes | None, value: bytes | None, dialect: Dialect | None = Non
             raise _make_unknown_version_error(version, type_id, newest_version)
         nearest_version = 0 if version < 0 else newest_version
         record_value = value_readers[nearest_version](value, 2)[0]
-        # The preview of the new coordinator (Kafka 3.7 to 3.9) reads a value of an unknown version like a value of the
-        # nearest version. But the preview fails if the version is above all known versions and the value contains
-        # structs.
+        # The preview of the new coordinator (Kafka 3.7 to 3.9) fails if a value with structs has a version above all
+        # known versions.
         if version > nearest_version and has_structs(record_value):
             raise _make_unknown_version_error(version, type_id, nearest_version)
         return Record(type_id, record_key, record_value, nearest_version)
@@ -135,14 +134,14 @@ def _make_readers(type_id: int, dialect: Dialect) -> tuple[Reader, list[Reader]]
     return reader(record_type.key, 0), value_readers
 
 
-def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, bytes | None]:
+def encode(record: Record, dialect: Dialect | None = None) -> tuple[bytes, bytes | None]:
     """Return the bytes of a record's key and value, exactly as Kafka's serializers write them.
 
     Parameters
     ----------
     record
         A record that `decode` or `from_json` returned, or that you created.
-    writer_of
+    dialect
         The dialect of the Kafka version whose fields are written; None means Kafka 4.3.1.
 
     Returns
@@ -165,7 +164,7 @@ def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, byt
     >>> encode(Record(2, GroupMetadataKey("billing"), None, None))
     (b'\\x00\\x02\\x00\\x07billing', None)
     """
-    dialect = writer_of or DEFAULT_DIALECT
+    dialect = dialect or DEFAULT_DIALECT
     if isinstance(record.key, UnknownContent):
         if record.value is not None and not isinstance(record.value, UnknownContent):
             raise UsageError("a record of an unknown type must have UnknownContent as its value", field="value")
@@ -194,8 +193,7 @@ def encode(record: Record, writer_of: Dialect | None = None) -> tuple[bytes, byt
 def _make_writers(type_id: int, has_offset_commit_value: bool, dialect: Dialect) -> tuple[Writer, list[Writer]]:
     """Return the writer of a record type's key, and a list with one writer for each version of the value.
 
-    `has_offset_commit_value` says whether the value is an OffsetCommitValue, the value of type 1. Up to Kafka 4.0, a
-    record of type 0 could also have an OffsetCommitValue.
+    `has_offset_commit_value`: the value is an OffsetCommitValue, which a record of type 0 could have up to Kafka 4.0.
     """
     value_type = RECORD_TYPES[1 if type_id == 0 and has_offset_commit_value else type_id]
     newest_version = newest_value_version(dialect, value_type.id)

@@ -64,7 +64,7 @@ class ShareGroupMetadataValue(Message):
     """Type 11: the group and its epoch.
 
     Since 4.0. The record is written whenever the epoch increases. A tombstone deletes the group. `metadata_hash` was
-    added in 4.1 as an untagged field. So a value that 4.0 wrote is too short for all later readers.
+    added in 4.1 as an untagged field. Later versions cannot read a value that 4.0 wrote: it is too short.
     """
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, subscriptions or topics change")
@@ -114,9 +114,8 @@ class ShareGroupCurrentMemberAssignmentKey(MemberIdKey):
 class ShareGroupCurrentMemberAssignmentValue(Message):
     """Type 14: the partitions that a member has now.
 
-    Since 4.0. The record is written when these partitions change. A tombstone means that the member left. Several
-    members can have the same partition. So a member gets its target assignment immediately, and `state` is always 0
-    (stable).
+    Since 4.0. The record is written when these partitions change. A tombstone means that the member left. `state` is
+    always 0 (stable): several members can have the same partition, so no member waits for a partition.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")
@@ -155,8 +154,8 @@ class ShareGroupStatePartitionMetadataValue(Message):
 
     The state of a partition is the group's progress in it. The share coordinator, a part of the broker, stores this
     state. Since 4.1, a record is written before and after each request to the share coordinator. When a group is
-    deleted, a tombstone is written. Kafka 4.0 declared the record without `initializing_topics`. Kafka 4.0 never wrote
-    the record, and a load by Kafka 4.0 fails at any record of type 15.
+    deleted, a tombstone is written. In Kafka 4.0, the record has no `initializing_topics`. Kafka 4.0 never writes the
+    record, and refuses to load it.
     """
 
     initializing_topics: tuple[TopicPartitionsInfo, ...] = field(

@@ -2,8 +2,7 @@
 
 The new coordinator writes these records since 4.1. A topology is the graph of an application's processors, and a
 subtopology is a connected part of this graph. The application sends its topology (type 23) to the broker. The broker
-assigns tasks instead of partitions. A task is a subtopology together with a partition number. No Kafka version has type
-18.
+assigns tasks instead of partitions. A task is a subtopology together with a partition number. There is no type 18.
 
 A process is one running instance of the application. Each stream thread of a process is a member of the group. A
 tombstone is a record with a null value. consumer_group.py explains epochs.
@@ -38,8 +37,7 @@ class StreamsGroupMetadataValue(Message):
 
     Since 4.1. The record is written whenever the epoch increases. A tombstone deletes the group.
     `validated_topology_epoch` and `last_assignment_configs` were added in 4.2. `stored_description_topology_epoch` and
-    `failed_description_topology_epoch` were added in 4.4. A topology epoch of -1 means: no topology was validated, no
-    description was stored, or no description has failed to be stored.
+    `failed_description_topology_epoch` were added in 4.4. A topology epoch of -1 means "no topology".
     """
 
     epoch: int = field(INT32, doc="the group's epoch: increases when members, topology or topics change")
@@ -167,8 +165,7 @@ class StreamsGroupCurrentMemberAssignmentValue(Message):
     """Type 22: the tasks that a member has now, and its state on the way to the target assignment.
 
     Since 4.1. The record is written whenever these tasks or the state change. A tombstone means that the member left.
-    Kafka's names of the states are: 1 stable, 2 unrevoked tasks, 3 unreleased tasks. `assignment_epochs` in TaskIds was
-    added in 4.2.
+    In Kafka, state 1 is STABLE, 2 is UNREVOKED_TASKS and 3 is UNRELEASED_TASKS.
     """
 
     member_epoch: int = field(INT32, doc="the epoch that the member has reached")

@@ -30,19 +30,19 @@ MAX_TAGS = 10_000
 """The largest number of tagged fields in a struct since Kafka 4.4."""
 _TAG_SECTION = "tagged fields"
 """The name of the tag section (fields.py) in the field path of an error."""
-_readers: dict[tuple[type[Message], MessageFormat], Reader] = {}
-_writers: dict[tuple[type[Message], MessageFormat], Writer] = {}
+_reader_by_format: dict[tuple[type[Message], MessageFormat], Reader] = {}
+_writer_by_format: dict[tuple[type[Message], MessageFormat], Writer] = {}
 
 
 def reader(cls: type[Message], version: int, kafka: Version = NEWEST) -> Reader:
     """Return the function that reads one version of a message.
 
-    The returned function has the parameters (buffer, position). It returns the message and the position after it.
+    The returned function has the parameters (buffer, position). It returns (message, position after the message).
     """
     message_format = make_format(cls, version, kafka)
-    if (cls, message_format) not in _readers:
-        _readers[cls, message_format] = _make_struct_reader(cls, message_format)
-    return _readers[cls, message_format]
+    if (cls, message_format) not in _reader_by_format:
+        _reader_by_format[cls, message_format] = _make_struct_reader(cls, message_format)
+    return _reader_by_format[cls, message_format]
 
 
 def writer(cls: type[Message], version: int, kafka: Version = NEWEST, newest_version: int = LARGEST_VERSION) -> Writer:
@@ -52,9 +52,9 @@ def writer(cls: type[Message], version: int, kafka: Version = NEWEST, newest_ver
     have the field in any version of the message.
     """
     message_format = make_format(cls, version, kafka, newest_version)
-    if (cls, message_format) not in _writers:
-        _writers[cls, message_format] = _make_struct_writer(cls, message_format)
-    return _writers[cls, message_format]
+    if (cls, message_format) not in _writer_by_format:
+        _writer_by_format[cls, message_format] = _make_struct_writer(cls, message_format)
+    return _writer_by_format[cls, message_format]
 
 
 def to_json(value: Message, version: int, kafka: Version = NEWEST) -> dict[str, Any]:
@@ -167,7 +167,9 @@ def _make_struct_writer(cls: type[Message], message_format: MessageFormat) -> Wr
         if spec.tag is None
     ]
     tagged = [
-        (spec, spec.wire.writer(message_format, spec.nullable)) for spec in present_fields if spec.tag is not None
+        (spec.tag, spec, spec.wire.writer(message_format, spec.nullable))
+        for spec in present_fields
+        if spec.tag is not None
     ]
     refused_fields = [spec for spec in field_specs(cls) if spec.is_unknown_to(message_format)]
 
@@ -183,13 +185,13 @@ def _make_struct_writer(cls: type[Message], message_format: MessageFormat) -> Wr
                 write_field(out, get_field(value))
             if message_format.flexible:
                 known_fields: list[tuple[int, bytes]] = []
-                for spec, write_field in tagged:
+                for tag, spec, write_field in tagged:
                     name = spec.json_name
                     content = getattr(value, spec.name)
                     if content != spec.default:
                         data = bytearray()
                         write_field(data, content)
-                        known_fields.append((spec.tag or 0, bytes(data)))
+                        known_fields.append((tag, bytes(data)))
                 name = _TAG_SECTION
                 _write_tags(out, known_fields, value.unknown_tagged_fields)
             elif value.unknown_tagged_fields:
@@ -214,8 +216,8 @@ def _write_tags(out: bytearray, known_fields: list[tuple[int, bytes]], unknown_f
     `known_fields` contains the tag number and the bytes of each declared tagged field whose value is not the default.
     `unknown_fields` are the tagged fields that are not declared.
 
-    Kafka refuses each unknown tag that has the number of a declared field. This function accepts such a tag if the
-    declared field has its default, because an older reader may have stored the declared field as an unknown tag.
+    An unknown tag can have the number of a declared field, if the reader was older than the field. Kafka refuses this
+    tag. This function refuses the tag only if `known_fields` contains its number, too.
     """
     known_tags = {tag for tag, _ in known_fields}
     previous_tag = -1
@@ -287,9 +289,10 @@ def _tags_from_json(value: Any) -> tuple[TaggedField, ...]:
 class Struct(Wire):
     """The wire type of a message inside another message.
 
-    A struct that can be null begins with a prefix, which says whether the struct is present. The prefix is an int8: -1
-    = null, 1 = present. Kafka reads any other negative number as null, and any other number as present. In a tagged
-    field (`is_tagged`), the prefix is a uvarint: 0 = null, 1 = present.
+    A struct that can be null begins with a prefix, which says whether the struct is present:
+
+    untagged field                int8       -1 = null (Kafka reads any negative number as null), otherwise present
+    tagged field (`is_tagged`)    uvarint    0 = null, 1 = present
     """
 
     def __init__(self, cls: type[Message], *, is_tagged: bool = False) -> None:

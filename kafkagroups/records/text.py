@@ -18,9 +18,9 @@ import binascii
 import codecs
 import struct
 
-JAVA_DECODING = "kafkagroups.java"
+JAVA_ERROR_HANDLER = "kafkagroups.java"
 """The name of the error handler for `bytes.decode` that replaces malformed bytes as Java does."""
-_LONE_SURROGATES = "kafkagroups.half"
+_LONE_SURROGATE_HANDLER = "kafkagroups.half"
 """The name of the error handler that replaces each surrogate without its pair with `?`."""
 
 
@@ -39,12 +39,12 @@ def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
     return "\ufffd", error.end
 
 
-codecs.register_error(JAVA_DECODING, _replace_as_java)
+codecs.register_error(JAVA_ERROR_HANDLER, _replace_as_java)
 
 
 def decode_utf8(data: bytes) -> str:
     """Return the text of Java's `new String(data, UTF_8)`. This function never fails."""
-    return data.decode("utf-8", JAVA_DECODING)
+    return data.decode("utf-8", JAVA_ERROR_HANDLER)
 
 
 def encode_utf8(text: str) -> bytes:
@@ -54,7 +54,7 @@ def encode_utf8(text: str) -> bytes:
     except UnicodeEncodeError:
         # A Python text can contain both surrogates of a pair as two characters. In Java, they are one character. The
         # detour through UTF-16 joins the two surrogates, and only surrogates without a pair become "?".
-        return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", _LONE_SURROGATES).encode()
+        return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", _LONE_SURROGATE_HANDLER).encode()
 
 
 def _replace_lone_surrogate(error: UnicodeError) -> tuple[str, int]:
@@ -64,7 +64,7 @@ def _replace_lone_surrogate(error: UnicodeError) -> tuple[str, int]:
     return "?", error.start + 2
 
 
-codecs.register_error(_LONE_SURROGATES, _replace_lone_surrogate)
+codecs.register_error(_LONE_SURROGATE_HANDLER, _replace_lone_surrogate)
 
 
 def java_hash(text: str) -> int:

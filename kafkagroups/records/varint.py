@@ -1,6 +1,6 @@
 """Unsigned varints: seven bits per byte, the low bits first.
 
-A varint is an integer of variable length. The high bit of each byte is 1, except in the last byte of the varint.
+A varint is an integer of variable length. The high bit of a byte is 1 if another byte follows.
 Source: ByteUtils.readUnsignedVarint and ByteUtils.writeUnsignedVarint (4.3.1).
 """
 
@@ -12,8 +12,8 @@ from kafkagroups.errors import InvalidRecord
 def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
     """Return the unsigned varint at a position of the buffer, and the position after the varint.
 
-    A varint has at most 5 bytes. As in Java, the result is a signed 32-bit integer. Raises InvalidRecord if the varint
-    is longer, and IndexError if the buffer ends inside the varint.
+    A number above 2^31 - 1 becomes negative, as in Java. Raises InvalidRecord if the varint is longer than 5 bytes, and
+    IndexError if the buffer ends inside the varint.
     """
     byte = buffer[position]
     if byte < 0x80:
@@ -38,7 +38,7 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 
 def uvarint_bytes(value: int) -> bytes:
-    """Return the low 32 bits of a number as an unsigned varint, in the shortest form. Kafka writes only this form."""
+    """Return the low 32 bits of a number as an unsigned varint, in the shortest form, as Kafka does."""
     out = bytearray()
     write_uvarint(out, value & 0xFFFFFFFF)
     return bytes(out)

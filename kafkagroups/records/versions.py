@@ -59,11 +59,11 @@ FIRST_WITH_NEW_COORDINATOR: Version = (3, 7)
 """The first version with the new coordinator. Up to 3.9, the new coordinator is a preview."""
 FIRST_WITHOUT_CLASSIC_COORDINATOR: Version = (4, 0)
 
-STEP_BEFORE_2_1: Version = (2, 0, 2**30)
+VERSION_2_1_IV0: Version = (2, 0, 2**30)
 """2.1-IV0: a development version of Kafka, after every 2.0 release and before 2.1.
 
-The broker setting inter.broker.protocol.version can name a development version. The setting decides in which layouts a
-broker writes the values of records. Only for 2.1-IV0 are these layouts different from those of every release."""
+The broker setting inter.broker.protocol.version decides in which layouts a broker writes the values of records. The
+setting can name a development version. Only 2.1-IV0 has a combination of layouts that no release has."""
 
 
 def parse_release(text: str) -> Version:
@@ -99,8 +99,8 @@ def parse_newest_patch(text: str) -> Version:
 @cache
 def feature_releases() -> dict[str, Version]:
     """Return the version of each feature release by its shortest name. The oldest release is first."""
-    short_names = {name: short_name for short_name, name in SHORT_NAMES.items()}
-    shortest_names = [short_names.get(name, name) for name in NEWEST_PATCHES]
+    short_name_by_name = {name: short_name for short_name, name in SHORT_NAMES.items()}
+    shortest_names = [short_name_by_name.get(name, name) for name in NEWEST_PATCHES]
     return {name: _parse_numbers(name) for name in shortest_names}
 
 

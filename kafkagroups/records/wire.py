@@ -18,7 +18,7 @@ from typing import Any
 
 from kafkagroups.errors import InvalidRecord, UsageError, join_path
 from kafkagroups.records.refusals import TOO_MANY_ELEMENTS
-from kafkagroups.records.text import JAVA_DECODING, encode_utf8, uuid_bytes, uuid_text
+from kafkagroups.records.text import JAVA_ERROR_HANDLER, encode_utf8, uuid_bytes, uuid_text
 from kafkagroups.records.varint import write_uvarint
 from kafkagroups.records.wire_base import (
     INT16_LENGTH,
@@ -33,7 +33,7 @@ from kafkagroups.records.wire_base import (
     make_null_error,
 )
 
-MAX_STRING = 0x7FFF
+MAX_STRING_BYTES = 0x7FFF
 """The largest number of bytes in a string: the largest int16."""
 MAX_INT32 = 0x7FFFFFFF
 MAX_SHOWN_BITS = 256
@@ -100,7 +100,7 @@ class Uuid(Wire):
         def read(buffer: bytes, position: int) -> tuple[str, int]:
             end = position + UUID_BYTES
             if end > len(buffer):
-                # Kafka's exception has no message here, so this error gets no cause (InvalidRecord.cause).
+                # Kafka's exception has no message, so this error gets no cause (InvalidRecord.cause).
                 reason = f"expected a uuid of length {UUID_BYTES}, found {len(buffer) - position} more bytes"
                 raise InvalidRecord(reason, position=position)
             return uuid_text(buffer[position:end]), end
@@ -141,12 +141,12 @@ class String(Wire):
                     return None, start
                 raise make_null_error(position)
             end = start + length
-            if length > MAX_STRING:
+            if length > MAX_STRING_BYTES:
                 error = make_length_error("a string", length, len(buffer) - start, position)
                 raise error.with_cause("length", length)
             if end > len(buffer):
                 raise make_length_error("a string", length, len(buffer) - start, position)
-            return buffer[start:end].decode("utf-8", JAVA_DECODING), end
+            return buffer[start:end].decode("utf-8", JAVA_ERROR_HANDLER), end
 
         return read
 
@@ -160,12 +160,9 @@ class String(Wire):
                 return write_length(out, -1)
             if not isinstance(value, str):
                 raise UsageError(f"expected a string, found {value!r}")
-            try:
-                data = value.encode()
-            except UnicodeEncodeError:
-                data = encode_utf8(value)
-            if len(data) > MAX_STRING:
-                raise UsageError(f"expected a string of at most {MAX_STRING} bytes, found {len(data)} bytes")
+            data = encode_utf8(value)
+            if len(data) > MAX_STRING_BYTES:
+                raise UsageError(f"expected a string of at most {MAX_STRING_BYTES} bytes, found {len(data)} bytes")
             if is_compact:
                 write_uvarint(out, len(data) + 1)
             else:
@@ -305,17 +302,17 @@ def read_length(wire: Wire, message_format: MessageFormat, buffer: bytes, positi
 
     A negative length means null. `wire` is the type of the field: string, bytes or array.
     """
-    return length_reader(message_format, _fixed_size_length(wire))(buffer, position)
+    return length_reader(message_format, _int_format(wire))(buffer, position)
 
 
 def encode_length(wire: Wire, message_format: MessageFormat, length: int) -> bytes:
     """Return the bytes of a length or count, as Kafka writes them. A negative length is written as null."""
     out = bytearray()
-    length_writer(message_format, _fixed_size_length(wire))(out, max(length, -1))
+    length_writer(message_format, _int_format(wire))(out, max(length, -1))
     return bytes(out)
 
 
-def _fixed_size_length(wire: Wire) -> struct.Struct:
+def _int_format(wire: Wire) -> struct.Struct:
     """Return the format of the type's length in a message version that is not flexible."""
     return INT16_LENGTH if isinstance(wire, String) else INT32_LENGTH
 

@@ -10,7 +10,7 @@ Some versions of a message are flexible: these versions have compact lengths and
     array    int32 count,  -1 = null             uvarint count + 1,  0 = null
 
 Kafka treats every negative length as null, and refuses null if the field cannot be null. A uvarint is an unsigned
-varint (varint.py). Kafka reads a uvarint as a signed 32-bit integer and drops the higher bits.
+varint (varint.py).
 Source (4.3.1): the code that MessageDataGenerator writes; ByteBufferAccessor; ByteUtils.readUnsignedVarint.
 """
 
@@ -42,10 +42,10 @@ INT32_LENGTH = struct.Struct(">i")
 class MessageFormat:
     """Everything that decides how a message is encoded.
 
-    `version` is the version of the message, and `flexible` says whether this version is flexible. `kafka` is the Kafka
-    version that reads or writes the message. The Kafka version decides which tagged fields exist, because a new tagged
-    field does not change the version of the message. `newest_version` is the newest version of the message in this
-    Kafka version. Fields that only a newer version of the message has do not exist in this Kafka version.
+    version           the version of the message
+    flexible          whether this version is flexible
+    kafka             the Kafka version that reads or writes the message; it decides which tagged fields exist
+    newest_version    the newest version of the message that the Kafka version has
     """
 
     version: int
@@ -82,10 +82,10 @@ class Wire(ABC):
         """Return the Python value of a JSON value. Raises UsageError if the JSON value has a wrong type."""
 
 
-def length_reader(message_format: MessageFormat, fixed_size: struct.Struct) -> Callable[[bytes, int], tuple[int, int]]:
+def length_reader(message_format: MessageFormat, int_format: struct.Struct) -> Callable[[bytes, int], tuple[int, int]]:
     """Return the function that reads a length or count. A negative length means null.
 
-    `fixed_size` reads the length in a version that is not flexible: INT16_LENGTH or INT32_LENGTH.
+    `int_format` reads the length in a version that is not flexible: INT16_LENGTH or INT32_LENGTH.
     """
     if message_format.flexible:
 
@@ -94,19 +94,19 @@ def length_reader(message_format: MessageFormat, fixed_size: struct.Struct) -> C
             return signed32(length - 1), position
 
         return read_compact
-    unpack = fixed_size.unpack_from
-    byte_count = fixed_size.size
+    unpack = int_format.unpack_from
+    byte_count = int_format.size
     return lambda buffer, position: (unpack(buffer, position)[0], position + byte_count)
 
 
-def length_writer(message_format: MessageFormat, fixed_size: struct.Struct) -> Callable[[bytearray, int], None]:
+def length_writer(message_format: MessageFormat, int_format: struct.Struct) -> Callable[[bytearray, int], None]:
     """Return the function that appends a length or count to a buffer. A length of -1 means null.
 
-    `fixed_size` writes the length in a version that is not flexible: INT16_LENGTH or INT32_LENGTH.
+    `int_format` writes the length in a version that is not flexible: INT16_LENGTH or INT32_LENGTH.
     """
     if message_format.flexible:
         return lambda out, length: write_uvarint(out, length + 1)
-    pack = fixed_size.pack
+    pack = int_format.pack
     return lambda out, length: out.extend(pack(length))
 
 

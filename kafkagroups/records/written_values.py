@@ -18,7 +18,7 @@ from kafkagroups.records.dialects import READ_TYPES
 from kafkagroups.records.versions import (
     FIRST_WITH_NEW_COORDINATOR,
     NEWEST,
-    STEP_BEFORE_2_1,
+    VERSION_2_1_IV0,
     Version,
     VersionRange,
     parse_release,
@@ -28,32 +28,32 @@ from kafkagroups.records.versions import (
 class WrittenValue(NamedTuple):
     """A value version of a record type, and the Kafka versions that write it.
 
-    `type` is the record type, `version` is the value version, and `range` contains the Kafka versions. `expires` is
-    True if these Kafka versions write the value version only for a commit with a retention time. Such a commit has an
-    expire timestamp.
+    `type` is the record type, `version` is the value version, and `range` contains the Kafka versions. If
+    `needs_retention_time` is True, these Kafka versions write the value version only for a commit with a retention
+    time. The value then has an expire timestamp.
     """
 
     type: int
     version: int
     range: VersionRange
-    expires: bool = False
+    needs_retention_time: bool = False
 
 
-_WRITTEN_TYPES = {4: VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 1)), 15: VersionRange((4, 1), NEWEST)}
+_WRITERS_BY_TYPE = {4: VersionRange(FIRST_WITH_NEW_COORDINATOR, (4, 1)), 15: VersionRange((4, 1), NEWEST)}
 """The Kafka versions that write types 4 and 15. Each other type above 2 is written by the versions that read it."""
 
 WRITTEN_VALUES = (
     WrittenValue(0, 0, VersionRange((0, 8, 2), (0, 9))),
-    WrittenValue(1, 1, VersionRange((0, 9), STEP_BEFORE_2_1)),
-    WrittenValue(1, 1, VersionRange(STEP_BEFORE_2_1, NEWEST), expires=True),
-    WrittenValue(1, 2, VersionRange(STEP_BEFORE_2_1, (2, 1))),
+    WrittenValue(1, 1, VersionRange((0, 9), VERSION_2_1_IV0)),
+    WrittenValue(1, 1, VersionRange(VERSION_2_1_IV0, NEWEST), needs_retention_time=True),
+    WrittenValue(1, 2, VersionRange(VERSION_2_1_IV0, (2, 1))),
     WrittenValue(1, 3, VersionRange((2, 1), (4, 1))),
     WrittenValue(1, 4, VersionRange((4, 1), NEWEST)),
     WrittenValue(2, 0, VersionRange((0, 9), (0, 10, 1))),
-    WrittenValue(2, 1, VersionRange((0, 10, 1), STEP_BEFORE_2_1)),
-    WrittenValue(2, 2, VersionRange(STEP_BEFORE_2_1, (2, 3))),
+    WrittenValue(2, 1, VersionRange((0, 10, 1), VERSION_2_1_IV0)),
+    WrittenValue(2, 2, VersionRange(VERSION_2_1_IV0, (2, 3))),
     WrittenValue(2, 3, VersionRange((2, 3), NEWEST)),
-    *(WrittenValue(type_id, 0, _WRITTEN_TYPES.get(type_id, read_by)) for type_id, read_by in READ_TYPES.items()),
+    *(WrittenValue(type_id, 0, _WRITERS_BY_TYPE.get(type_id, read_by)) for type_id, read_by in READ_TYPES.items()),
 )
 """For each record type, the value versions and the Kafka versions that write them."""
 
@@ -66,7 +66,7 @@ def find_written_values(record_type: int) -> tuple[WrittenValue, ...]:
 
 def parse_writer(text: str) -> Version:
     """Return the Kafka version of a text: a release, or "2.1-IV0", which inter.broker.protocol.version can contain."""
-    return STEP_BEFORE_2_1 if text == "2.1-IV0" else parse_release(text)
+    return VERSION_2_1_IV0 if text == "2.1-IV0" else parse_release(text)
 
 
 def value_version(record_type: int, kafka: str, *, expires: bool = False) -> int:
@@ -98,8 +98,8 @@ def value_version(record_type: int, kafka: str, *, expires: bool = False) -> int
     """
     version = parse_writer(kafka)
     candidates = [written for written in find_written_values(record_type) if version in written.range]
-    expiring = [written for written in candidates if written.expires and expires]
-    matching = expiring or [written for written in candidates if not written.expires]
+    with_retention_time = [written for written in candidates if written.needs_retention_time and expires]
+    matching = with_retention_time or [written for written in candidates if not written.needs_retention_time]
     if not matching:
         raise UsageError(f"Kafka {kafka} writes no record of type {record_type}")
     return matching[0].version

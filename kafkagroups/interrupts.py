@@ -1,8 +1,8 @@
 """Ctrl-C while the command `kafkagroups` starts: the process ends without a traceback.
 
 Most of the start is imports. Python raises KeyboardInterrupt in the middle of an import, where no code of this package
-can catch it. So until the function `main` of the command runs, Ctrl-C ends the process directly. A program that only
-imports this package keeps its own behaviour.
+can catch it. So until the function `main` of the command runs, Ctrl-C ends the process directly. In a program that only
+imports this package, this module changes nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ EXIT_CODE = 130
 """The exit code of a command that the user has interrupted. Shells use the same number."""
 
 IS_COMMAND = bool(sys.argv) and os.path.basename(sys.argv[0]) in ("kafkagroups", "-m")
-"""Whether this process was started as the command, by its script or by `python -m kafkagroups`. Python sets the name -m
-while it imports the package that `python -m` runs."""
+"""Whether this process is the command, started by its script or by `python -m kafkagroups`. While `python -m` imports
+the package, argv[0] is "-m"."""
 
 
 def exit_at_ctrl_c() -> None:

@@ -17,7 +17,7 @@ from kafkagroups.cli.output import print_line
 from kafkagroups.cli.progress import spinner
 from kafkagroups.cli.tables import print_table
 from kafkagroups.errors import UsageError
-from kafkagroups.history.stats import LOAD_RATE, ROW_KINDS, Count, PartitionStats, Stats
+from kafkagroups.history.stats import RECORDS_LOADED_PER_SECOND, ROW_KINDS, Count, PartitionStats, Stats
 from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.record_types import RECORD_TYPES
 
@@ -159,8 +159,8 @@ def _print_text(path: str, statistics: Stats, top: int | None, dialect: Dialect)
     )
     print_line(f"One pass over the other bytes would free about {freed_bytes} bytes.")
     print_line(
-        f"A broker needs about {record_count / LOAD_RATE:.1f} s to load {record_count} records "
-        f"(at {LOAD_RATE / 1e6:.1f} million records per second, measured on two cores)."
+        f"A broker needs about {record_count / RECORDS_LOADED_PER_SECOND:.1f} s to load {record_count} records "
+        f"(at {RECORDS_LOADED_PER_SECOND / 1e6:.1f} million records per second, measured on two cores)."
     )
 
 

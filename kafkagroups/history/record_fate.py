@@ -19,7 +19,7 @@ class RecordFate:
         The partition of the offsets topic, and the record's offset in this partition. The partition is None if the
         log's folder has no partition number.
     type, group
-        The record type and the group id. None for markers and for records that cannot be read.
+        The record type and the group id. Both are None for markers and for records that cannot be read.
     key
         The topic partition in the key of an offset record; None for other records.
     member_id
@@ -32,7 +32,7 @@ class RecordFate:
     why
         Why the record is ignored; None if the fate is not IGNORED.
     size
-        The record's size in bytes, uncompressed. `stats` replaces this size by the record's part of the batch on disk.
+        The record's uncompressed size in bytes. In `stats`: how many bytes of the batch on disk belong to the record.
     timestamp
         The record's timestamp, in ms since the epoch. -1 means that the record has no timestamp.
     file
@@ -40,7 +40,7 @@ class RecordFate:
     committed
         The offset that an offset record commits; None for other records and tombstones.
     note
-        The metadata in the value of an offset record, or "commit" or "abort" for a marker. None for other records.
+        Offset record: the commit's metadata. Marker: "commit" or "abort". Tombstone, other record: None.
     producer_id
         The producer id of the record's batch; None if the batch has no producer.
     """

@@ -1,17 +1,15 @@
 """The statistics of a log (`stats`): live records, bytes, and open transactions.
 
-- A record is live if its fate (fates.py) is "wins" or "pending". A broker's answers depend on a record that wins. A
-  record is pending as long as its transaction is open.
+- A record is live if its fate (fates.py) is "wins" (a broker answers with it) or "pending" (its transaction is open).
 - The bytes of a batch on disk, including its header, are divided among its records in proportion to the records' sizes.
-  So the bytes of all rows add up to the bytes of the partition.
-- A row counts the records of one group, topic, record type or partition. Markers, unknown record types and empty
-  batches belong to no group. A row named null counts them.
+- A row counts the records of one group, topic, record type or partition. The row null counts everything without a group
+  (or topic, or record type): for example markers and empty batches.
 
 The last stable offset is the first offset of the oldest open transaction, or the end of the log if no transaction is
 open. The log cleaner, and consumers with `read_committed`, stop at this offset. The cleaner also never cleans the
-active segment, i.e. the last segment. `freed_bytes` estimates how many bytes a first pass of the cleaner would free.
-The cleaner frees a record if its key has a newer record, and both records are in segments that may be cleaned.
-Tombstones and markers stay until their retention time is over.
+active segment, i.e. the last segment. `freed_bytes` estimates how many bytes a first pass of the cleaner would free:
+those of each record whose key has a newer record, if the segments of both records may be cleaned. Tombstones and
+markers stay until their retention time is over.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from kafkagroups.records.versions import VersionRange
 
 ROW_KINDS = ("group", "topic", "type", "partition")
 """What one row of the statistics can stand for."""
-LOAD_RATE = 400_000
+RECORDS_LOADED_PER_SECOND = 400_000
 """How many records a broker of 3.9.2 or 4.3.1 loads per second: 10 million in 26 s, measured on two cores."""
 
 
@@ -77,8 +75,8 @@ class PartitionStats(Count):
 
     `segments` and `batches` are counts. The timestamps are the smallest and the largest timestamp of the records; None
     if no record has a timestamp. `next_offset` is the offset after the last batch. `uncleanable_bytes` counts the bytes
-    that the cleaner cannot clean now. `freed_bytes` estimates how many of the other bytes a pass of the cleaner would
-    free. `written_by` names the Kafka versions that can have written the records.
+    that the cleaner cannot clean now. `freed_bytes` estimates how many bytes a pass of the cleaner would free.
+    `written_by` names the Kafka versions that can have written the records.
     """
 
     segments: int = 0
@@ -116,11 +114,10 @@ def count_logs(
 class Stats(Fates):
     """The statistics of logs. An entry is the RecordFate of one record.
 
-    `by` is one of ROW_KINDS. `rows` has a Count for each group, topic, record type or partition, as `by` says. The row
-    None counts the records that have no such value, for example markers. `partitions` has a PartitionStats for each
-    partition. `problems` describe the partitions that are damaged or whose load fails. To use this class, load logs
-    with this observer. Then call `settle`, then `finish`. To save memory, the observer keeps only the entries of
-    records that may still be live.
+    `by` is one of ROW_KINDS. `rows` has a Count for each group, topic, record type or partition, as `by` says, and for
+    None. `partitions` has a PartitionStats for each partition. `problems` describe the partitions that are damaged or
+    whose load fails. To use this class, load logs with this observer. Then call `settle`, then `finish`. To save
+    memory, the observer keeps only the entries of records that may still be live.
     """
 
     def __init__(self, dialect: Dialect, by: str = "group") -> None:
@@ -138,10 +135,9 @@ class Stats(Fates):
         self._segment_bases: dict[int | None, list[int]] = {}
         """The base offsets of each partition's segments, in the order of the log."""
         self._replaced_bytes: dict[int | None, Counter[tuple[str, int]]] = {}
-        """For each partition, the bytes of the records that were replaced by a newer record with the same key.
+        """For each partition, the number of bytes of the records that were replaced by a newer record of the same key.
 
-        The keys of a Counter are pairs: the segment file of the replaced records, and the base offset of the segment
-        of the newer records. The value is a number of bytes.
+        The keys of a Counter: (segment file of the replaced record, base offset of the newer record's segment).
         """
 
     def start_batch(self, partition: int | None, batch: Batch) -> None:

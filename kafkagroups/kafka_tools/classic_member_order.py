@@ -1,7 +1,7 @@
 """The members of a classic group in the order in which Kafka's Scala tools print them.
 
 The dump tool and the formatters of the console consumer put the members into a hash map, and print them in the order
-of this map. If such a tool crashes, it prints nothing more.
+of this map.
 Source: GroupMetadata.loadGroup and GroupMetadata.add (tags 1.0.1 to 3.7.0); output of 2.8.2's tool for crafted logs.
 """
 
@@ -21,9 +21,8 @@ def order_members_as_tool(group: str, value: GroupMetadataValue, kafka: Version)
     """
     by_id: dict[str, MemberMetadata] = {}
     for vote_count, member in enumerate(value.members):
-        # Each member votes for the group's protocol. Since 2.1, the tool compares the number of votes with the number
-        # of members before it adds a member. Two members with the same id are one member with two votes. So the tool
-        # crashes at the next member after these two.
+        # Since 2.1, the tool checks before it adds a member that the group has as many votes as members. Two members
+        # with the same id are one member with two votes. So the tool crashes at the next member after these two.
         if vote_count > len(by_id) and kafka >= (2, 1):
             raise ToolCrashed(f"group {group}: two members have the same id, and another member comes after them")
         by_id[member.member_id] = member

@@ -2,8 +2,7 @@
 
 The dump tool is kafka-dump-log.sh (dump_log.py). In the record of a classic consumer group, the tool prints the
 subscriptions and assignments of the members as JSON. If the tool cannot read a subscription or assignment, it prints
-the bytes instead. The tool leaves out unknown tagged fields. If it cannot read a record, it prints an error and
-continues with the next record.
+the bytes instead. If it cannot read a record, it prints an error and continues with the next record.
 Source: DumpLogSegments.OffsetsMessageParser (3.8.0, 3.9.0); CoordinatorRecordMessageParser (4.3.1); the dump tool's
 output for crafted logs.
 """
@@ -52,8 +51,8 @@ def _value_json(record: Record, dialect: Dialect) -> Any:
     value_json = drop_unknown_tags(value_to_json(record, dialect))
     if isinstance(record.value, GroupMetadataValue) and record.value.protocol_type == "consumer":
         for member, json_member in zip(record.value.members, value_json["data"]["members"], strict=True):
-            subscription = _decode_embedded(ConsumerProtocolSubscription, member.subscription, "owned_partitions")
-            assignment = _decode_embedded(ConsumerProtocolAssignment, member.assignment, "assigned_partitions")
+            subscription = _embedded_json(ConsumerProtocolSubscription, member.subscription, "owned_partitions")
+            assignment = _embedded_json(ConsumerProtocolAssignment, member.assignment, "assigned_partitions")
             if subscription is not None:
                 json_member["subscription"] = subscription
             if assignment is not None:
@@ -61,15 +60,16 @@ def _value_json(record: Record, dialect: Dialect) -> Any:
     return value_json
 
 
-def _decode_embedded(
+def _embedded_json(
     cls: type[ConsumerProtocolSubscription | ConsumerProtocolAssignment], data: bytes, partitions_field: str
 ) -> dict[str, Any] | None:
     """Return the JSON of a subscription or an assignment; None if the tool prints the bytes unchanged.
 
-    The tool reads a negative version like version 0, and a version above HIGHEST_VERSION like HIGHEST_VERSION. But it
-    cannot print a version above HIGHEST_VERSION if the field `partitions_field`, a list of partitions, is not empty.
+    - Version below 0: the tool reads version 0.
+    - Version above HIGHEST_VERSION: the tool reads HIGHEST_VERSION. It prints the bytes if the list `partitions_field`
+      is not empty.
     """
-    if len(data) < 2:  # The version of two bytes is missing.
+    if len(data) < 2:
         return None
     version = int.from_bytes(data[:2], "big", signed=True)
     layout_version = min(max(version, 0), HIGHEST_VERSION)
@@ -83,7 +83,7 @@ def _decode_embedded(
 
 
 def drop_unknown_tags(value: Any) -> Any:
-    """Return this package's JSON without the unknown tagged fields, because Kafka's JSON does not contain them."""
+    """Return JSON without the unknown tagged fields, which Kafka's JSON does not contain."""
     if isinstance(value, dict):
         return {name: drop_unknown_tags(content) for name, content in value.items() if name != "_unknownTaggedFields"}
     if isinstance(value, list):

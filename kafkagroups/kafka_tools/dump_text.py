@@ -8,10 +8,12 @@ The dump tool is kafka-dump-log.sh (dump_log.py). The first column is the first 
     2.4.1    key: offset_commit::group=GROUP,partition=TOPIC-PARTITION   payload: offset=OFFSET[,metadata=METADATA]
              key: group_metadata::group=GROUP                            payload: the same JSON as in 1.0
 
-The tool crashes at a record that it cannot read. For the value of a tombstone, it prints `<DELETE>` since 2.4.1. Before
-2.4.1, it prints nothing for the key and the value of a tombstone. Members are in the order of a Scala HashMap. User
-data, the bytes that an assignor adds to an assignment, is printed as one hexadecimal number. If the group's protocol
-type is not "consumer", the whole assignment is printed as one hexadecimal number.
+- A record that the tool cannot read: the tool crashes.
+- A tombstone: since 2.4.1, the payload is `<DELETE>`. Before 2.4.1, neither the key nor the payload is printed.
+- Members: in the order of a Scala HashMap.
+- USERDATA, the bytes that an assignor adds to an assignment: one hexadecimal number.
+- An assignment, if the group's protocol type is not "consumer": one hexadecimal number.
+
 Source: DumpLogSegments.OffsetsMessageParser (0.10.2.2, 1.0.1, 2.4.0); GroupMetadataManager.parseOffsets (2.8.2);
 GroupMetadataManager.parseGroupMetadata (2.8.2); the sources of classic_member_order.py.
 """
@@ -28,8 +30,8 @@ from kafkagroups.records.dialects import Dialect
 from kafkagroups.records.group_metadata import GroupMetadataValue, MemberMetadata
 from kafkagroups.records.serde import UnknownContent, decode
 
-FIRST_WITH_NEW_TEXT = (2, 4, 1)
-"""The first version that prints `offset_commit::` and `group_metadata::`. 2.4.0 still prints the older text."""
+FIRST_WITH_NAMED_FIELDS = (2, 4, 1)
+"""The first version that prints `offset_commit::` and `group_metadata::`."""
 
 
 def format_key_and_value(log_record: LogRecord, kafka: Version, dialect: Dialect) -> str:
@@ -39,8 +41,8 @@ def format_key_and_value(log_record: LogRecord, kafka: Version, dialect: Dialect
 
     Raises InvalidRecord or ToolCrashed if the tool crashes at this record.
     """
-    has_new_text = kafka >= FIRST_WITH_NEW_TEXT
-    if log_record.value is None and not has_new_text:
+    has_named_fields = kafka >= FIRST_WITH_NAMED_FIELDS
+    if log_record.value is None and not has_named_fields:
         return ""
     record = decode(log_record.key, log_record.value, dialect)
     key: Any = record.key
@@ -49,11 +51,11 @@ def format_key_and_value(log_record: LogRecord, kafka: Version, dialect: Dialect
         raise ToolCrashed(f"the record at offset {log_record.offset} has the unknown type {record.type}")
     if record.type == 2:
         return _format_group_record(key.group, value, kafka)
-    return _format_offset_record(key, value, has_new_text)
+    return _format_offset_record(key, value, has_named_fields)
 
 
-def _format_offset_record(key: Any, value: Any, has_new_text: bool) -> str:
-    if not has_new_text:
+def _format_offset_record(key: Any, value: Any, has_named_fields: bool) -> str:
+    if not has_named_fields:
         metadata = f":{value.metadata}" if value.metadata else ""
         return f" key: offset::{key.group}:{key.topic}:{key.partition} payload: {value.offset}{metadata}"
     payload = "<DELETE>"
@@ -65,7 +67,7 @@ def _format_offset_record(key: Any, value: Any, has_new_text: bool) -> str:
 
 def _format_group_record(group: str, value: GroupMetadataValue | None, kafka: Version) -> str:
     payload = "<DELETE>" if value is None else _format_group(group, value, kafka)
-    if kafka >= FIRST_WITH_NEW_TEXT:
+    if kafka >= FIRST_WITH_NAMED_FIELDS:
         return f" key: group_metadata::group={group} payload: {payload}"
     key = format_json({"metadata": group}) if kafka >= (1,) else f"metadata::{group}"
     return f" key: {key} payload: {payload}"
@@ -96,7 +98,7 @@ def _format_assignment(member: MemberMetadata, protocol_type: str, kafka: Versio
         return f"{member.member_id}={format_hex(member.assignment)}"
     assignment = decode_assignment(member.assignment).message
     partitions = [f"{topic.topic}-{number}" for topic in assignment.assigned_partitions for number in topic.partitions]
-    if assignment.user_data is None and kafka < FIRST_WITH_NEW_TEXT:
+    if assignment.user_data is None and kafka < FIRST_WITH_NAMED_FIELDS:
         raise ToolCrashed(f"the assignment of {member.member_id} has no user data")
     user_data = format_hex(assignment.user_data or b"")
     suffix = f":{user_data}" if user_data else ""

@@ -13,9 +13,9 @@ import re
 
 from kafkagroups.errors import InvalidRecord
 
-# The message of the first exception, by the kind of problem. InvalidRecord.cause (errors.py) is a tuple that begins
-# with this kind. Numbers follow: {0} is the first number, {1} is the second. {field} is the name of the field.
-_MESSAGES = {
+# InvalidRecord.cause (errors.py) is a tuple: the kind of problem, then numbers. This dict has the message of the first
+# exception by the kind. {0} is the first number, {1} is the second. {field} is the name of the field.
+_MESSAGE_BY_KIND = {
     "null": "non-nullable field {field} was serialized as null",
     "length": "string field {field} had invalid length {0}",
     "bytes": "Error reading byte array of {0} byte(s): only {1} byte(s) available",
@@ -38,14 +38,14 @@ def format_kafka_error(error: InvalidRecord, key: bytes, value: bytes | None) ->
     path = (error.field or "key").split(".")
     part = path[0]
     field = path[-1]
-    cause = str(error.cause[0]) if error.cause else ""
+    kind = str(error.cause[0]) if error.cause else ""
     numbers = error.cause[1:]
-    if cause == "no version":
+    if kind == "no version":
         return f"Could not read version from {part}'s buffer."
-    if cause == "version":
+    if kind == "version":
         return "Found an unknown record version {} for {} type".format(*numbers)
     field = re.sub(r"\[[0-9]+\]$", " element", field)  # Kafka's name of an array's element: "members element".
-    reason = _MESSAGES[cause].format(*numbers, field=field) if cause else "null"
+    reason = _MESSAGE_BY_KIND[kind].format(*numbers, field=field) if kind else "null"
     part_bytes = value if part == "value" and value else key
     version = int.from_bytes(part_bytes[:2], "big", signed=True)
     return f"Could not read record with version {version} from {part}'s buffer due to: {reason}."

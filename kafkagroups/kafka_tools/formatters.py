@@ -1,10 +1,10 @@
 """The text that `kafka-console-consumer` prints with its formatters, one line per record.
 
-A formatter is a class of Kafka that turns a record into text. The first column is the first version with the format. T
-is a time in ms since 1970:
+A formatter is a class of Kafka that turns a record into text. The first column is the first version with the format.
+CommitTime and ExpirationTime are in ms since 1970:
 
     0.8.2   [GROUP,TOPIC,PARTITION]::OffsetAndMetadata[OFFSET,METADATA,TIMESTAMP]
-    0.9     [GROUP,TOPIC,PARTITION]::[OffsetMetadata[OFFSET,METADATA],CommitTime T,ExpirationTime T]
+    0.9     [GROUP,TOPIC,PARTITION]::[OffsetMetadata[OFFSET,METADATA],CommitTime …,ExpirationTime …]
             GROUP::[GROUP,TYPE,STATE,Map(MEMBER -> […], …)]
     0.11    GROUP::GroupMetadata(groupId=…, …, members=Map(MEMBER -> MemberMetadata(…), …))
     2.1     [GROUP,TOPIC,PARTITION]::OffsetAndMetadata(offset=…, leaderEpoch=…, metadata=…, …)
@@ -104,6 +104,7 @@ def _format_group(group: str, value: GroupMetadataValue, value_version: int | No
     keeps_protocol_type = value.protocol_type != "" and kafka >= (1, 0, 1)
     has_protocol_type = bool(value.members) or keeps_protocol_type
     protocol_type = format_option(value.protocol_type if has_protocol_type else None)
+    # Before 0.10.1, there is no state Empty.
     state = "Stable" if value.members or kafka < (0, 10, 1) else "Empty"
     members = []
     for member in order_members_as_tool(group, value, kafka):

@@ -23,17 +23,17 @@ from kafkagroups.kernels.secret import process_secret
 Array = np.ndarray[Any, Any]
 _CACHE_LINE_BYTES = 64
 _ENTRY_BYTES = 64
-FIRST_KEYS = 4096
-FIRST_PRODUCERS = 64
-FIRST_NAMES = 2048
-FIRST_NODES = 2048
-FIRST_ARENA_BYTES = 1 << 18
-FIRST_RECORD_POSITIONS = 4096
-"""How many rows the new arrays have at least, and how many bytes the new arena has."""
-BYTES_PER_FIRST_KEY = 1024
-MAX_FIRST_KEYS = (1 << 15) - 1
-"""For a large log, the new arrays have space for one key per BYTES_PER_FIRST_KEY bytes of the log, up to
-MAX_FIRST_KEYS."""
+INITIAL_KEYS = 4096
+INITIAL_PRODUCERS = 64
+INITIAL_NAMES = 2048
+INITIAL_NODES = 2048
+INITIAL_ARENA_BYTES = 1 << 18
+INITIAL_RECORD_POSITIONS = 4096
+"""How many rows the arrays of a new fold state have at least, and how many bytes its arena has."""
+BYTES_PER_INITIAL_KEY = 1024
+MAX_INITIAL_KEYS = (1 << 15) - 1
+"""For a large log, a new fold state has space for one key per BYTES_PER_INITIAL_KEY bytes of the log, up to
+MAX_INITIAL_KEYS."""
 GROWTH_FACTOR = 4
 """How many times longer the arrays become when they are full: the arrays of keys (`entries`, `extras`, `tombstones`),
 the names and the arena."""
@@ -57,21 +57,21 @@ class FoldArrays:
         self.counts = np.zeros(len(layout.COUNTS), np.int64)
         self.counts[layout.FREE_NODE] = -1
         self._likely_keys = min(log_size // BYTES_PER_KEY, MAX_LIKELY_KEYS)
-        likely_first_keys = min(log_size // BYTES_PER_FIRST_KEY, MAX_FIRST_KEYS)
+        initial_keys = min(log_size // BYTES_PER_INITIAL_KEY, MAX_INITIAL_KEYS)
         # The size of a hash table must be a power of two.
-        key_count = 1 << max(FIRST_KEYS, likely_first_keys).bit_length()
-        entry_bytes, self.arena, tombstones = _allocate(_ENTRY_BYTES * key_count, FIRST_ARENA_BYTES, 8 * key_count)
-        self.entries = entry_bytes.view(np.int64).reshape(key_count, 8)
+        capacity = 1 << max(INITIAL_KEYS, initial_keys).bit_length()
+        entry_bytes, self.arena, tombstones = _allocate(_ENTRY_BYTES * capacity, INITIAL_ARENA_BYTES, 8 * capacity)
+        self.entries = entry_bytes.view(np.int64).reshape(capacity, 8)
         self.tombstones = tombstones.view(np.int64)
-        self.extras = np.zeros((key_count, 4), np.int64)
-        self.slots = _create_slots(2 * key_count)
-        self.names = np.empty((FIRST_NAMES, 2), np.int64)
-        self.name_slots = _create_slots(2 * FIRST_NAMES)
-        self.nodes = np.zeros((FIRST_NODES, 8), np.int64)
-        self.node_extras = np.zeros((FIRST_NODES, 4), np.int64)
-        self.producers = np.zeros((FIRST_PRODUCERS, 3), np.int64)
+        self.extras = np.zeros((capacity, 4), np.int64)
+        self.slots = _create_slots(2 * capacity)
+        self.names = np.empty((INITIAL_NAMES, 2), np.int64)
+        self.name_slots = _create_slots(2 * INITIAL_NAMES)
+        self.nodes = np.zeros((INITIAL_NODES, 8), np.int64)
+        self.node_extras = np.zeros((INITIAL_NODES, 4), np.int64)
+        self.producers = np.zeros((INITIAL_PRODUCERS, 3), np.int64)
         self.secret = process_secret()
-        self.record_positions = np.empty((FIRST_RECORD_POSITIONS, 5), np.int64)
+        self.record_positions = np.empty((INITIAL_RECORD_POSITIONS, 5), np.int64)
         self.block = np.empty((BLOCK_ROWS, 8), np.int64)
 
     def as_tables(self) -> layout.Tables:
@@ -125,7 +125,7 @@ class FoldArrays:
 
     def _rehash(self, key_count: int) -> None:
         """Make a new hash table of the keys, with space for several times `key_count`."""
-        self.slots = _create_slots(max(FIRST_KEYS, 1 << (4 * key_count).bit_length()))
+        self.slots = _create_slots(max(INITIAL_KEYS, 1 << (4 * key_count).bit_length()))
         table.rehash(self.entries, self.counts[layout.ENTRIES], self.names, self.slots)
 
     def _rehash_names(self) -> None:
@@ -136,8 +136,7 @@ class FoldArrays:
     def _drop_unused(self) -> None:
         """Drop unused keys and unused bytes of the arena, if at least half of the keys or half of the bytes are unused.
 
-        If all keys of a group are unused, one of these keys is kept. The reason: the result of a load contains the ids
-        of all groups that have records in the log.
+        At least one key of each group is kept, because the result of a load contains the ids of all groups.
         """
         count = int(self.counts[layout.ENTRIES])
         is_kept = self.entries[:count, layout.RECORD_OFFSET] >= 0
@@ -147,7 +146,7 @@ class FoldArrays:
             return
         groups, group_of_name = self.make_groups()
         table.keep_one_key_of_each_group(self.entries, count, groups, group_of_name, is_kept)
-        # The index is the old number of a kept entry, and the element is the new number of the entry.
+        # For the old number of each kept entry, its new number.
         new_entry_numbers = np.cumsum(is_kept) - 1
         kept_count = int(is_kept.sum())
         for array in (self.entries, self.extras, self.tombstones):
@@ -179,7 +178,7 @@ class FoldArrays:
 
     def _rehash_producers(self, rows: Array) -> None:
         """Make a new hash table of producers from these rows, with space for several times as many producers."""
-        self.producers = np.zeros((max(FIRST_PRODUCERS, 1 << (8 * len(rows)).bit_length()), 3), np.int64)
+        self.producers = np.zeros((max(INITIAL_PRODUCERS, 1 << (8 * len(rows)).bit_length()), 3), np.int64)
         self.counts[layout.PRODUCERS] = 0
         transactions.rehash_producers(rows, self.counts, self.producers, self.secret)
 
@@ -193,18 +192,18 @@ class FoldArrays:
         return groups[:group_count], group_of_name
 
     def arrays_to_save(self) -> dict[str, Array]:
-        """Return by name the used rows of the arrays. `FoldState.restore` makes the same state from them.
+        """Return the used rows of each array, by the array's name. `FoldState.restore` makes the same state from them.
 
         The array `producers` contains only the producers that have pending commits. It is not a hash table.
         """
-        count_of_array = dict.fromkeys(("entries", "extras", "tombstones"), layout.ENTRIES)
-        count_of_array |= {
+        count_by_array = dict.fromkeys(("entries", "extras", "tombstones"), layout.ENTRIES)
+        count_by_array |= {
             "names": layout.NAMES,
             "arena": layout.ARENA_BYTES,
             "nodes": layout.NODES,
             "node_extras": layout.NODES,
         }
-        used_rows = {name: getattr(self, name)[: self.counts[count]] for name, count in count_of_array.items()}
+        used_rows = {name: getattr(self, name)[: self.counts[count]] for name, count in count_by_array.items()}
         return {**used_rows, "counts": self.counts, "producers": self.list_producers()}
 
     def set_arrays(self, saved_arrays: Mapping[str, Array]) -> None:

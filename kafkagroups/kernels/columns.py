@@ -18,7 +18,7 @@ from kafkagroups.kernels.intrinsics import copy_bytes
 from kafkagroups.kernels.scan import is_valid_utf8, load_int16
 
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8)
-ID_SIZE = 22
+TOPIC_ID_TEXT_SIZE = 22
 """The number of characters in the text of a topic id (a UUID in base64)."""
 _GROUP, _GROUP_SIZE, _TOPIC, _TOPIC_SIZE, _PARTITION, _METADATA, _METADATA_SIZE = range(7)
 """The columns of `positions`, an array with a row for each committed offset.
@@ -42,31 +42,31 @@ class Texts(NamedTuple):
 class OffsetColumns:
     """Committed offsets as columns. Most methods return the column that has the method's name.
 
-    `entries` contains numbers of rows in `arrays.entries`. A column has one row for each of them, in the same order.
-    `positions` is the array with the columns _GROUP to _METADATA_SIZE; if it is None, it is computed.
+    `entry_numbers` contains numbers of rows in `arrays.entries`. A column has one row for each number, in this order.
+    `positions` is the array with the columns _GROUP to _METADATA_SIZE; None means that it must be computed.
     """
 
-    def __init__(self, arrays: OffsetArrays, entries: Array, positions: Array | None = None) -> None:
+    def __init__(self, arrays: OffsetArrays, entry_numbers: Array, positions: Array | None = None) -> None:
         if positions is None:
-            positions = np.empty((len(entries), 7), np.int64)
-            _fill_positions(arrays.entries, entries, arrays.names, arrays.arena, positions)
+            positions = np.empty((len(entry_numbers), 7), np.int64)
+            _fill_positions(arrays.entries, entry_numbers, arrays.names, arrays.arena, positions)
         self._arrays = arrays
-        self._entries = entries
+        self._entry_numbers = entry_numbers
         self._positions = positions
-        self._rows = arrays.entries[entries]
-        self._extras = arrays.extras[entries]
+        self._rows = arrays.entries[entry_numbers]
+        self._extras = arrays.extras[entry_numbers]
         self._epochs_and_flags = self._rows[:, layout.EPOCH_AND_FLAGS]
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._entry_numbers)
 
     def slice_rows(self, start: int, end: int) -> OffsetColumns:
         """Return the rows from `start` up to `end`."""
-        return OffsetColumns(self._arrays, self._entries[start:end], self._positions[start:end])
+        return OffsetColumns(self._arrays, self._entry_numbers[start:end], self._positions[start:end])
 
-    def text_sizes(self) -> Array:
-        """Return for each row the largest number of bytes that the texts of the row can have together."""
-        return self._positions[:, [_GROUP_SIZE, _TOPIC_SIZE, _METADATA_SIZE]].sum(1) + ID_SIZE
+    def max_text_sizes(self) -> Array:
+        """Return for each row how many bytes all texts of the row can have together at most."""
+        return self._positions[:, [_GROUP_SIZE, _TOPIC_SIZE, _METADATA_SIZE]].sum(1) + TOPIC_ID_TEXT_SIZE
 
     def group(self) -> Texts:
         return self._texts(_GROUP)
@@ -107,10 +107,11 @@ class OffsetColumns:
     def topic_id(self) -> Texts:
         """Return the topic ids as Kafka prints them. The text of a row without a topic id is empty."""
         has_id = self.has_topic_id()
-        ids = np.ascontiguousarray(self._extras[has_id, layout.TOPIC_ID_START : layout.TOPIC_ID_END + 1]).view(np.uint8)
-        texts = np.empty((len(ids), ID_SIZE), np.uint8)
+        id_columns = [layout.TOPIC_ID_FIRST_HALF, layout.TOPIC_ID_LAST_HALF]
+        ids = np.ascontiguousarray(self._extras[has_id][:, id_columns]).view(np.uint8)
+        texts = np.empty((len(ids), TOPIC_ID_TEXT_SIZE), np.uint8)
         _write_ids(ids, _BASE64, texts)
-        return Texts(_find_ends(has_id * ID_SIZE), texts.reshape(-1))
+        return Texts(_find_ends(has_id * TOPIC_ID_TEXT_SIZE), texts.reshape(-1))
 
     def record_offset(self) -> Array:
         return self._rows[:, layout.RECORD_OFFSET]
@@ -130,16 +131,16 @@ def _find_ends(sizes: Array) -> Array:
 
 
 @kernel
-def _fill_positions(all_entries: Any, entries: Any, names: Any, arena: Any, positions: Any) -> None:
-    """Fill `positions` for the given entries.
+def _fill_positions(entries: Any, entry_numbers: Any, names: Any, arena: Any, positions: Any) -> None:
+    """Fill `positions` for the entries with these numbers.
 
     In the arena, the size (int16) of a group id or topic name is before its bytes.
     """
-    for row in range(len(entries)):
-        name_and_partition = all_entries[entries[row], layout.NAME_AND_PARTITION]
+    for row in range(len(entry_numbers)):
+        name_and_partition = entries[entry_numbers[row], layout.NAME_AND_PARTITION]
         positions[row, _PARTITION] = np.int32(name_and_partition & layout.PARTITION_MASK)
         start = names[name_and_partition >> layout.PARTITION_BITS, layout.NAME_TEXT] >> layout.SIZE_BITS
-        metadata = all_entries[entries[row], layout.METADATA]
+        metadata = entries[entry_numbers[row], layout.METADATA]
         for column in (_GROUP, _TOPIC):
             size = load_int16(arena, start)
             positions[row, column] = start + 2
@@ -172,7 +173,7 @@ def _is_metadata_valid(arena: Any, positions: Any) -> bool:
 def _write_ids(ids: Any, alphabet: Any, texts: Any) -> None:
     """Write UUIDs (16 bytes each) as Kafka prints them: base64 for URLs, without padding."""
     for row in range(len(ids)):
-        for letter in range(ID_SIZE):
+        for letter in range(TOPIC_ID_TEXT_SIZE):
             # Each letter encodes 6 bits, which can be in two bytes.
             bit = 6 * letter
             byte = bit >> 3

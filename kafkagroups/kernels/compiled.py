@@ -4,16 +4,15 @@ A function with the decorator `kernel` or `inlined` is called a kernel. Kernels 
 lock), so threads run in parallel. Kernels also run without numba's reference counts (`_nrt`), because counting would
 cost more time than the work itself. So kernels cannot allocate memory: every array that a kernel needs is an argument.
 
-If the environment variable NUMBA_CACHE_DIR is set, the machine code is cached only in a subfolder of the folder
-that the variable names. Otherwise, the machine code is cached in the first of these folders that is writable:
+The machine code is cached in the first of these folders that is writable:
 
-1. the folder `__pycache__` of this package,
-2. the user's cache folder. Spark's executors use this folder, because they receive the package as a zip.
+1. if the environment variable NUMBA_CACHE_DIR is set: a subfolder of the folder that it names, and no other folder,
+2. the folder `__pycache__` of this package,
+3. the user's cache folder. Spark's executors use this folder, because they receive the package as a zip.
 
-If the source of a kernel has changed, its cached machine code must not be used. Numba stores a stamp of the source with
-the machine code, and compares the stamp when it reads the cache. Numba's own stamp describes only the file of the
-function, but a kernel calls kernels of other files. So this module uses a hash of all source files as the stamp. A
-cache folder outside the package has this hash in its name.
+Numba stores a stamp of the source with the machine code, and compiles again if the stamp has changed. Numba's own stamp
+describes only the file of the kernel, but a kernel calls kernels of other files. So this module uses a hash of all
+source files as the stamp. A cache folder outside the package has this hash in its name.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ SOURCES_HASH = hashlib.sha256(_source_bytes + os.environ.get("KAFKAGROUPS_CRC32C
 
 
 class MachineCodeLocator(_CacheLocator):
-    """Tells numba the folder of the cached machine code, and the stamp of the source files."""
+    """Gives numba the folder of the cached machine code, and the stamp of the source files."""
 
     def __init__(self, function: Callable[..., Any], folder: str) -> None:
         self._line = function.__code__.co_firstlineno

@@ -55,15 +55,14 @@ def crc32c_by_tables(data: Any, start: int, end: int) -> int:
 
 
 LANE_BYTES = 128
-"""The size of a lane in bytes. A lane is a part of the data with a separate checksum, and three lanes are read at the
-same time. A CRC instruction waits for the result of the previous instruction. So with one lane, the CPU would wait most
-of the time. Three lanes take little more time than one lane."""
+"""The size of a lane in bytes. A lane is a part of the data with a separate checksum. A CRC instruction waits for the
+previous CRC instruction of the same lane, so the kernel reads three lanes at the same time."""
 
 
-def _make_shift_tables(zero_bytes: int) -> np.ndarray[Any, Any]:
-    """Return 4 tables, one for each byte of a checksum, that add `zero_bytes` zero bytes to the checksum's data.
+def _make_zeros_tables(zero_bytes: int) -> np.ndarray[Any, Any]:
+    """Return the tables with which `_append_zeros` appends `zero_bytes` zero bytes.
 
-    A table has, for each value of the byte, what this byte adds to the new checksum.
+    Table n has, for each value of byte n of the old checksum, what this byte adds to the new checksum.
     """
     tables = np.arange(256, dtype=np.uint32) << (8 * np.arange(4, dtype=np.uint32))[:, None]
     for _ in range(zero_bytes):
@@ -71,13 +70,13 @@ def _make_shift_tables(zero_bytes: int) -> np.ndarray[Any, Any]:
     return tables
 
 
-_SHIFT_ONE_LANE = _make_shift_tables(LANE_BYTES)
-_SHIFT_TWO_LANES = _make_shift_tables(2 * LANE_BYTES)
+_ONE_ZERO_LANE = _make_zeros_tables(LANE_BYTES)
+_TWO_ZERO_LANES = _make_zeros_tables(2 * LANE_BYTES)
 
 
 @inlined
-def _shift(crc: Any, tables: Any) -> Any:
-    """Return the checksum of the same data with zero bytes after it. `tables` is the result of `_make_shift_tables`."""
+def _append_zeros(crc: Any, tables: Any) -> Any:
+    """Return the checksum of the data of `crc` and zero bytes after it. `tables` is made by `_make_zeros_tables`."""
     low = crc & np.uint64(0xFFFF)
     high = crc >> np.uint64(16)
     byte_mask = np.uint64(0xFF)
@@ -102,8 +101,8 @@ def crc32c_by_instruction(data: Any, start: int, end: int) -> int:
             crc = add_to_crc32c(crc, load64(data, lane_position))
             second_crc = add_to_crc32c(second_crc, load64(data, lane_position + LANE_BYTES))
             third_crc = add_to_crc32c(third_crc, load64(data, lane_position + 2 * LANE_BYTES))
-        # Two lanes come after the first lane, and one lane after the second. `_shift` adds them as zero bytes.
-        crc = np.uint64(_shift(crc, _SHIFT_TWO_LANES) ^ _shift(second_crc, _SHIFT_ONE_LANE)) ^ third_crc
+        # Two lanes come after the first lane, and one lane after the second. `_append_zeros` adds them as zero bytes.
+        crc = np.uint64(_append_zeros(crc, _TWO_ZERO_LANES) ^ _append_zeros(second_crc, _ONE_ZERO_LANE)) ^ third_crc
         position += 3 * LANE_BYTES
     while position + 8 <= end:
         crc = add_to_crc32c(crc, load64(data, position))

@@ -1,8 +1,12 @@
 """Kernel that reads a log a second time, to find the commits that may create groups.
 
-The new coordinator creates a group when it reads a commit of a group that does not exist. That can happen at the first
-commit of the group. It can also happen at the first commit after each group record of the group, because this record
-can remove the group. These commits are called events. The caller decides at each event whether the group exists.
+The new coordinator creates a group when it reads a commit of a group that does not exist. So the kernel returns these
+commits, which are called events:
+
+- the first commit of a group,
+- the first commit after each group record of the group, because the group record can remove the group.
+
+The caller decides at each event whether the group exists.
 """
 
 from __future__ import annotations
@@ -27,8 +31,8 @@ def find_commit_events(data: Any, id_bytes: Any, id_slots: Any, has_event: Any, 
     A row of `events` has the Kafka offset of the commit's record, and the slot of the group's id.
 
     `data` contains the uncompressed batches of a segment that the compiled engine has already loaded. `id_bytes`
-    contains the bytes of all group ids, one after another. `id_slots` is a hash table of the ids. A row of this table
-    is a slot. It has the position of an id in `id_bytes`, and the id's size in bytes (-1: the slot is free).
+    contains the bytes of all group ids, one after another. `id_slots` is a hash table of the ids. A slot (row) has the
+    position of an id in `id_bytes`, and the size of the id in bytes (-1: the slot is free).
     `has_event` has an element for each slot: 1 if an event of the group was found after the group's last group record.
     `secret` is the secret of the process (secret.py).
     """
@@ -50,8 +54,8 @@ def find_commit_events(data: Any, id_bytes: Any, id_slots: Any, has_event: Any, 
             record_start, offset_delta, key_start, key_size, _, value_size = find_record_parts(
                 data, record_start, batch_end
             )
-            # The record is unusual or damaged. The load has checked all records before its stop (log/stop.py), so this
-            # record comes after the stop.
+            # An unusual or damaged record is after the load's stop (log/stop.py), because the load checked all records
+            # before the stop.
             if record_start < 0:
                 break
             if key_size < 4:
@@ -59,7 +63,7 @@ def find_commit_events(data: Any, id_bytes: Any, id_slots: Any, has_event: Any, 
             record_type = load_int16(data, key_start)
             group_start = key_start + 4
             group_size = load_int16(data, key_start + 2)
-            is_offset_record = record_type <= 1  # Types 0 and 1.
+            is_offset_record = record_type <= 1
             is_offset_tombstone = is_offset_record and value_size < 0
             if group_size < 0 or group_size > key_size - 4 or is_offset_tombstone:
                 continue

@@ -6,9 +6,8 @@ the new coordinator have different rules where `IS_CLASSIC` is used.
 
 The kernel checks each batch, and puts its offset records (record types 0 and 1) into a block, one record per row.
 The kernel folds the block when the next batch does not fit into the block, and before a transaction marker. To fold a
-row, the kernel reads the slot of the row's key, then the entry, then the name. The CPU starts to load the slot, the
-entry and the name PREFETCH_DISTANCE rows earlier, so that the kernel does not wait for memory. The arrays are indexed
-directly, because a view of a row would cost more time than the work on the row.
+row, the kernel reads the slot of the row's key, then the entry, then the name. To avoid waiting for memory, the CPU
+starts to load each of them PREFETCH_DISTANCE rows earlier.
 
 If a log has an unusual layout, damage, or a record that a coordinator refuses, the kernel returns HAND_OVER. The
 readable engine then loads the whole log.
@@ -54,7 +53,7 @@ from kafkagroups.kernels.layout import (
     NAMES,
     NEEDS_MARKER,
     NEEDS_MORE_BYTES,
-    NEWEST_VALUE,
+    NEWEST_VALUE_OFFSET,
     NEXT_OFFSET,
     NO_SPACE,
     NO_TRANSACTION,
@@ -100,20 +99,20 @@ from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSI
 
 @kernel
 def fold_batches(
-    data: Any, start: int, max_bytes: int, is_last: bool, tables: Any, other_records: Any, block: Any
+    data: Any, start: int, max_bytes: int, has_segment_end: bool, tables: Any, other_records: Any, block: Any
 ) -> tuple[int, int]:
     """Fold about `max_bytes` bytes of a segment. Return a status and the position in `data` of the next byte to read.
 
-    `data` contains bytes of the segment, and `start` is the position in `data` where the kernel begins. `is_last` is
-    true if `data` contains the last bytes of the segment. `other_records` receives the positions of the records that
-    are not offset records (columns: layout.py). `block` is working memory for the block.
+    `data` contains bytes of the segment, and `start` is the position in `data` where the kernel begins.
+    `has_segment_end` is true if `data` contains the last bytes of the segment. `other_records` receives the positions
+    of the records that are not offset records (columns: layout.py). `block` is working memory.
 
     After these statuses, the caller must call the kernel again:
 
     - PAUSED: the caller can report the progress before the call.
     - NO_SPACE: the caller must first grow the arrays.
     - COMPRESSED: the caller must first decompress and fold the compressed batches. The next call begins after them.
-    - NEEDS_MORE_BYTES: the caller must first read more bytes. This status is returned only if `is_last` is false.
+    - NEEDS_MORE_BYTES: the caller must first read more bytes. Only if `has_segment_end` is false.
 
     The other statuses are OK, STOPPED and HAND_OVER (layout.py). If the status is OK and the position is before the end
     of `data`, all bytes from this position on are zero.
@@ -147,7 +146,7 @@ def fold_batches(
             batch_size = load_int32(data, position + LENGTH_POSITION) + LOG_OVERHEAD
             is_magic_2 = batch_size >= HEADER_SIZE and data[position + MAGIC_POSITION] == 2
         is_complete = batch_size <= end - position
-        if not is_last and (not has_header or (is_magic_2 and not is_complete)):
+        if not has_segment_end and (not has_header or (is_magic_2 and not is_complete)):
             status = NEEDS_MORE_BYTES
             break
         if not is_magic_2 or not is_complete:
@@ -164,8 +163,8 @@ def fold_batches(
         if max_timestamp > rules[LAST_TIME] or base_offset > rules[LAST_OFFSET]:
             status = STOPPED
             break
-        # In the block, the producer id NO_TRANSACTION means that a record is not in a transaction. So a log with a
-        # producer of this id needs the readable engine.
+        # In the block, the producer id NO_TRANSACTION means that a record is not in a transaction. So no producer may
+        # have this id.
         if record_count < 0 or producer_id == NO_TRANSACTION:
             return HAND_OVER, position
         if attributes & CODEC:
@@ -244,7 +243,7 @@ def fold_batches(
                 name_start = key_start + 2
                 is_same_name = block_rows > 0 and name_size == previous_name_size
                 if is_same_name and same_bytes(data, previous_name_start, data, name_start, name_size):
-                    block[block_rows, NAME_SIZE] = -name_size
+                    block[block_rows, NAME_SIZE] = -name_size  # Negative: the same name as in the previous row.
                 else:
                     name_hash = hash_bytes(data, name_start, name_size, tables.secret)
                     block[block_rows, NAME_SIZE] = name_size
@@ -321,9 +320,11 @@ def _has_space(new_bytes: int, record_count: int, new_producers: int, counts: An
 def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
     """Fold the first `row_count` rows of the block, and return a status: OK or HAND_OVER.
 
-    Each step of the loop works on three rows. It loads the entry of row `slot_row` into the CPU's cache. It loads the
-    name of row `name_row`, which is PREFETCH_DISTANCE rows earlier. It folds row `row`, which is PREFETCH_DISTANCE
-    rows before `name_row`.
+    Each step of the loop works on three rows, with PREFETCH_DISTANCE rows between them:
+
+    - It loads the entry of row `slot_row` into the CPU's cache.
+    - It loads the name of row `name_row`.
+    - It folds row `row`.
     """
     rules = tables.rules
     slots = tables.slots
@@ -368,7 +369,7 @@ def _fold_block(data: Any, block: Any, row_count: int, tables: Any) -> int:
         max_version = rules[MAX_TYPE0_VERSION] if data[block[row, NAME_START] - 1] == 0 else rules[MAX_OFFSET_VERSION]
         status = OK
         if value_size >= 0:
-            entries[entry, NEWEST_VALUE] = offset
+            entries[entry, NEWEST_VALUE_OFFSET] = offset
         if producer_id == NO_TRANSACTION:
             entries[entry, RECORD_OFFSET] = offset
             entries[entry, BATCH_OFFSET] = block[row, FIRST_OFFSET]

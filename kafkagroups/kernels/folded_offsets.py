@@ -20,20 +20,20 @@ class OffsetArrays(Protocol):
     extras: Any
     names: Any
 
-    def decode_offsets(self, entries: Any) -> PartitionOffsets:
-        """Return the committed offsets of entries. The argument contains numbers of rows in `self.entries`."""
+    def decode_offsets(self, entry_numbers: Any) -> PartitionOffsets:
+        """Return the committed offsets of the entries (rows of `self.entries`) with these numbers."""
 
 
 class FoldedOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
     """The committed offsets of one group, which are decoded when they are read.
 
     Every operation except `len` decodes all offsets of the group again. A copy or a pickle of this object is a dict.
-    `entries` contains the number of the entry of each topic-partition of the group.
+    `entry_numbers` contains the numbers of the group's entries.
     """
 
-    def __init__(self, arrays: OffsetArrays, entries: Any) -> None:
+    def __init__(self, arrays: OffsetArrays, entry_numbers: Any) -> None:
         self.arrays = arrays
-        self.entries = entries
+        self.entry_numbers = entry_numbers
 
     def __getitem__(self, partition: TopicPartition) -> OffsetAndMetadata:
         return self.decode()[partition]
@@ -42,7 +42,7 @@ class FoldedOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
         return iter(self.decode())
 
     def __len__(self) -> int:
-        return len(self.entries)
+        return len(self.entry_numbers)
 
     def items(self) -> Any:
         """Return the decoded items. Without this method, `dict()` and comparisons would decode once per item."""
@@ -59,4 +59,4 @@ class FoldedOffsets(Mapping[TopicPartition, OffsetAndMetadata]):
 
     def decode(self) -> PartitionOffsets:
         """Return the offsets as a dict."""
-        return self.arrays.decode_offsets(self.entries)
+        return self.arrays.decode_offsets(self.entry_numbers)

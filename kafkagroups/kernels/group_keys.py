@@ -11,14 +11,14 @@ from typing import Any
 from kafkagroups.kernels.compiled import kernel
 from kafkagroups.kernels.layout import (
     ENTRIES,
-    GROUP_NEWEST_VALUE,
+    GROUP_NEWEST_VALUE_OFFSET,
     GROUP_SIZE,
     GROUP_START,
     LIVE_KEYS,
     NAME_AND_PARTITION,
     NAME_TEXT,
     NAMES,
-    NEWEST_VALUE,
+    NEWEST_VALUE_OFFSET,
     PARTITION_BITS,
     RECORD_OFFSET,
     SIZE_BITS,
@@ -31,8 +31,7 @@ def find_groups(tables: Any, slots: Any, groups: Any, group_of_name: Any) -> int
     """Fill `groups` (columns: layout.py) and `group_of_name`, and return the number of groups.
 
     `group_of_name` receives, for each name, the number of the group's row in `groups`. `tables` are the arrays of the
-    fold state. `slots` is working memory for a hash table of the groups. The caller has filled this table with -1,
-    which means that a slot is free.
+    fold state. `slots` is working memory for a hash table of the groups. All its slots must be free (-1).
     """
     entries = tables.entries
     names = tables.names
@@ -57,16 +56,15 @@ def find_groups(tables: Any, slots: Any, groups: Any, group_of_name: Any) -> int
             slots[slot] = group
             groups[group, GROUP_START] = group_start
             groups[group, GROUP_SIZE] = group_size
-            groups[group, GROUP_NEWEST_VALUE] = -1
+            groups[group, GROUP_NEWEST_VALUE_OFFSET] = -1
             groups[group, LIVE_KEYS] = 0
             group_count += 1
         group_of_name[name] = group
-    # NEWEST_VALUE is the offset in the log of the key's newest record that is not a tombstone. RECORD_OFFSET is -1 if
-    # the key has no committed offset.
+    # RECORD_OFFSET is -1 if the key has no committed offset.
     for entry in range(tables.counts[ENTRIES]):
         group = group_of_name[entries[entry, NAME_AND_PARTITION] >> PARTITION_BITS]
-        if entries[entry, NEWEST_VALUE] > groups[group, GROUP_NEWEST_VALUE]:
-            groups[group, GROUP_NEWEST_VALUE] = entries[entry, NEWEST_VALUE]
+        if entries[entry, NEWEST_VALUE_OFFSET] > groups[group, GROUP_NEWEST_VALUE_OFFSET]:
+            groups[group, GROUP_NEWEST_VALUE_OFFSET] = entries[entry, NEWEST_VALUE_OFFSET]
         groups[group, LIVE_KEYS] += entries[entry, RECORD_OFFSET] >= 0
     return group_count
 
@@ -75,8 +73,8 @@ def find_groups(tables: Any, slots: Any, groups: Any, group_of_name: Any) -> int
 def sort_live_keys(entries: Any, entry_count: int, group_of_name: Any, ends: Any, sorted_entries: Any) -> None:
     """Fill `sorted_entries` with the numbers of the entries that have a committed offset, group by group.
 
-    Before the call, `ends` must contain the index in `sorted_entries` where each group starts. After the call, `ends`
-    contains the index after the last entry of each group.
+    Before the call, `ends` must contain the index in `sorted_entries` where each group starts. The kernel moves each
+    start to the group's end: the index after the last entry of the group.
     """
     for entry in range(entry_count):
         if entries[entry, RECORD_OFFSET] >= 0:

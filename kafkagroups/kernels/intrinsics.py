@@ -3,8 +3,8 @@
 An intrinsic is a function that kernels (compiled.py) can call. Its Python code runs when numba compiles the kernel.
 This code returns the types of the call, and a function `generate` that writes LLVM instructions into the kernel.
 
-An intrinsic does not check whether a position is inside its array. The kernel that calls the intrinsic must check this.
-Only `prefetch` accepts every position.
+No intrinsic checks whether a position is inside its array, so kernels must check positions. Only `prefetch` accepts
+every position.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def load8(typing: Any, data: Any, position: Any) -> Any:
     return types.int64(data, types.int64), generate
 
 
+# prefer_literal: the argument `bits` has a literal_value.
 @intrinsic(prefer_literal=True)  # type: ignore[call-arg, untyped-decorator, unused-ignore]
 def load_big_endian(typing: Any, data: Any, position: Any, bits: Any) -> Any:
     """Return the signed big-endian number at a position of a uint8 array as an int64. `bits` is 16, 32 or 64."""
@@ -88,20 +89,20 @@ def xor_product_halves(typing: Any, left: Any, right: Any) -> Any:
 
 
 @intrinsic
-def add_to_crc32c(typing: Any, crc: Any, data: Any) -> Any:
-    """Return the checksum `crc` (CRC-32C) after the bytes of one more unsigned number, `data`.
+def add_to_crc32c(typing: Any, crc: Any, number: Any) -> Any:
+    """Return the checksum (CRC-32C) of the data of `crc` and the bytes of an unsigned number after it.
 
-    The compilation fails on a CPU without SSE 4.2. So the caller must first check whether the CPU has SSE 4.2.
+    The compilation fails on a CPU without SSE 4.2.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        function_type = ir.FunctionType(_I64, [_I64, ir.IntType(data.bitwidth)])
+        function_type = ir.FunctionType(_I64, [_I64, ir.IntType(number.bitwidth)])
         function = cgutils.get_or_insert_function(
-            builder.module, function_type, f"llvm.x86.sse42.crc32.64.{data.bitwidth}"
+            builder.module, function_type, f"llvm.x86.sse42.crc32.64.{number.bitwidth}"
         )
         return builder.call(function, arguments)
 
-    return types.uint64(types.uint64, data), generate
+    return types.uint64(types.uint64, number), generate
 
 
 @intrinsic

@@ -30,7 +30,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 (
-    NEWEST_VALUE,
+    NEWEST_VALUE_OFFSET,
     NAME_AND_PARTITION,
     COMMITTED_OFFSET,
     RECORD_OFFSET,
@@ -41,7 +41,7 @@ from typing import Any, NamedTuple
 ) = range(8)
 """The columns of an entry (a row of `entries`).
 
-NEWEST_VALUE: the Kafka offset of the key's newest record that has a value (-1: all records are tombstones).
+NEWEST_VALUE_OFFSET: the Kafka offset of the key's newest record that has a value (-1: all records are tombstones).
 NAME_AND_PARTITION: `name << PARTITION_BITS | partition`, where `name` is the number of a row in `names`.
 COMMITTED_OFFSET: the offset that the group has committed. RECORD_OFFSET: the Kafka offset of the commit's record (-1:
 the key has no committed offset). BATCH_OFFSET: the Kafka offset of the first record in the batch of the commit.
@@ -64,12 +64,12 @@ producer has no pending commit), and 1 if the row is used."""
 HAS_EXPIRE = 1 << 32
 HAS_TOPIC_ID = 1 << 33
 """The flags in EPOCH_AND_FLAGS: whether the commit has an expire timestamp, and whether it has a topic id."""
-EXPIRE_TIME, TOPIC_ID_START, TOPIC_ID_END, LAST_MARKER = range(4)
+EXPIRE_TIME, TOPIC_ID_FIRST_HALF, TOPIC_ID_LAST_HALF, LAST_MARKER = range(4)
 """The columns of `extras` and `node_extras`.
 
-EXPIRE_TIME: the expire timestamp in ms. TOPIC_ID_START and TOPIC_ID_END: the first 8 bytes and the last 8 bytes of the
-topic id. LAST_MARKER: the number of the last transaction marker that committed or aborted a commit of the key; nodes do
-not use this column.
+EXPIRE_TIME: the expire timestamp in ms. TOPIC_ID_FIRST_HALF and TOPIC_ID_LAST_HALF: 8 bytes each of the topic id.
+LAST_MARKER: the number of the last transaction marker that committed or aborted a commit of the key; nodes do not use
+this column.
 """
 
 COUNTS = range(12)
@@ -120,12 +120,12 @@ coordinator keeps the topic id of a commit. LAST_OFFSET and LAST_TIME: the highe
 1 if checksums are compared. NEEDS_MARKER: 1 if the load fails when a control batch contains no record.
 """
 
-GROUP_START, GROUP_SIZE, GROUP_NEWEST_VALUE, LIVE_KEYS = range(4)
+GROUP_START, GROUP_SIZE, GROUP_NEWEST_VALUE_OFFSET, LIVE_KEYS = range(4)
 """The columns of `groups`, an array with a row for each group. The array is made when the folded offsets are read.
 
-GROUP_START and GROUP_SIZE: the position and the number of the bytes of the group id in the arena. GROUP_NEWEST_VALUE:
-the Kafka offset of the group's newest offset record that has a value (-1: the group has only tombstones). LIVE_KEYS:
-how many keys of the group have a committed offset.
+GROUP_START and GROUP_SIZE: the position and the number of the bytes of the group id in the arena.
+GROUP_NEWEST_VALUE_OFFSET: the Kafka offset of the group's newest offset record that has a value (-1: the group has only
+tombstones). LIVE_KEYS: how many keys of the group have a committed offset.
 """
 
 OK, NO_SPACE, HAND_OVER, STOPPED, COMPRESSED, PAUSED, NEEDS_MORE_BYTES = range(7)

@@ -4,9 +4,9 @@ A group record is plain if the coordinator can certainly read it without an erro
 in a row. A plain record replaces the previous plain record in the row of its group. So the memory depends on the number
 of groups, not on the size of the log.
 
-A record that is not plain must be replayed after the kept records that come before it in the log. So this record closes
-the row of its group. No later record replaces a closed row, and the next record of the group gets a new row. A record
-without a group id closes the rows of all groups.
+The result of replaying a record that is not plain can depend on the records before it. So this record closes the row of
+its group: no later record replaces a closed row, and the next record of the group gets a new row. A record without a
+group id closes the rows of all groups.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from kafkagroups.kernels.plain_groups import MAX_MEMBERS, is_plain_group
 from kafkagroups.kernels.scan import hash_bytes, load_int16, same_bytes
 from kafkagroups.kernels.secret import process_secret
 
-_NUMBER, _OFFSET, _KEY_SIZE, _VALUE_SIZE, _POSITION, _CAPACITY, _IS_PLAIN, _IS_CLOSED = range(8)
+_RECORD_NUMBER, _OFFSET, _KEY_SIZE, _VALUE_SIZE, _POSITION, _CAPACITY, _IS_PLAIN, _IS_CLOSED = range(8)
 """The columns of a row. A row is one record.
 
-_NUMBER: how many records were added before this record. _OFFSET: the Kafka offset. _KEY_SIZE and _VALUE_SIZE: sizes in
-bytes; the size of a null value is -1. _POSITION: the position of the key in the arena, which is the array with the
-bytes of the records. The value follows the key. _CAPACITY: the number of bytes in the arena that the row may use.
+_RECORD_NUMBER: how many records were added before this record. _OFFSET: the Kafka offset. _KEY_SIZE and _VALUE_SIZE:
+sizes in bytes; the size of a null value is -1. _POSITION: the position of the key in the arena, which is the array with
+the bytes of the records. The value follows the key. _CAPACITY: the number of bytes in the arena that the row may use.
 _IS_PLAIN: 1 for a plain group record. _IS_CLOSED: 1 if no later record may replace this record.
 """
 _ROW_COUNT, _BYTE_COUNT, _RECORD_COUNT, _CLOSED_BEFORE, _GROUP_COUNT = range(5)
 """The elements of `counts`.
 
 _ROW_COUNT: the number of used rows. _BYTE_COUNT: the number of used bytes in the arena. _RECORD_COUNT: how many records
-were added. _CLOSED_BEFORE: all rows whose _NUMBER is less than this number are closed. _GROUP_COUNT: the number of
-groups in the hash table.
+were added. _CLOSED_BEFORE: all rows with a lower _RECORD_NUMBER are closed. _GROUP_COUNT: the number of groups in the
+hash table.
 """
 
 
@@ -62,7 +62,7 @@ class OtherRecord(NamedTuple):
 class OtherRecords:
     """The records of one partition that are not offset records. Iterating yields the kept records in log order.
 
-    `max_group_version` is the newest value version of group records that the coordinator reads.
+    `max_group_version` is the highest value version of group records that the coordinator reads.
     """
 
     def __init__(self, max_group_version: int) -> None:
@@ -107,7 +107,7 @@ class OtherRecords:
     def __iter__(self) -> Iterator[OtherRecord]:
         rows = self._rows[: self._counts[_ROW_COUNT]]
         arena = memoryview(self._arena)
-        for row in rows[np.argsort(rows[:, _NUMBER])].tolist():
+        for row in rows[np.argsort(rows[:, _RECORD_NUMBER])].tolist():
             value_start = row[_POSITION] + row[_KEY_SIZE]
             key = bytes(arena[row[_POSITION] : value_start])
             value = None if row[_VALUE_SIZE] < 0 else bytes(arena[value_start : value_start + row[_VALUE_SIZE]])
@@ -150,7 +150,7 @@ def _keep_records(
             counts[_CLOSED_BEFORE] = counts[_RECORD_COUNT]
         if row >= 0:
             # Close the row before a record that is not plain, and after a record without a group id.
-            if not is_plain or rows[row, _NUMBER] < counts[_CLOSED_BEFORE]:
+            if not is_plain or rows[row, _RECORD_NUMBER] < counts[_CLOSED_BEFORE]:
                 rows[row, _IS_CLOSED] = 1
             if rows[row, _IS_CLOSED]:
                 row = np.int64(-1)
@@ -168,7 +168,7 @@ def _keep_records(
             rows[row, _POSITION] = counts[_BYTE_COUNT]
             rows[row, _CAPACITY] = capacity
             counts[_BYTE_COUNT] += capacity
-        rows[row, _NUMBER] = counts[_RECORD_COUNT]
+        rows[row, _RECORD_NUMBER] = counts[_RECORD_COUNT]
         rows[row, _OFFSET] = positions[number, OTHER_OFFSET]
         rows[row, _KEY_SIZE] = key_size
         rows[row, _VALUE_SIZE] = value_size

@@ -2,8 +2,8 @@
 
 A group record contains the whole state of a classic group. So a plain record replaces the previous plain records of its
 group, and the replaced records are never decoded. A group record is not plain if its value version is above 3, if it
-has more than MAX_MEMBERS members, or if its layout is unusual. A record that is not plain must be decoded. The reason:
-decoding this record can fail, or the result can depend on the coordinator's version.
+has more than MAX_MEMBERS members, or if its layout is unusual. A record that is not plain must be decoded, because
+decoding it can fail, or its result can depend on the coordinator's version.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ member ids."""
 MEMBER_ID, INSTANCE_ID = range(2)
 """The columns of `members`: the positions of a member's id and of the member's instance id (-1: no instance id)."""
 _CONSUMER_TYPE = b"consumer"
+_CONSUMER_TYPE_SIZE = 8
 
 
 @inlined
@@ -55,13 +56,13 @@ def is_plain_group(
 
     A tombstone (`value_size` is -1) is plain if the group id in its key is valid.
 
-    `max_version` is the newest value version that the coordinator reads. `members` is working memory with MAX_MEMBERS
+    `max_version` is the highest value version that the coordinator reads. `members` is working memory with MAX_MEMBERS
     rows; MEMBER_ID and INSTANCE_ID are its columns.
 
-    A value contains: version (2 bytes), protocol type, generation (4 bytes), protocol, leader, from version 2 on a
-    timestamp (8 bytes), the number of members (4 bytes), and the members. A member contains: member id, from version 3
-    on the instance id, client id, client host, from version 1 on the rebalance timeout (4 bytes), session timeout (4
-    bytes), subscription, assignment.
+    - A value contains: version (2 bytes), protocol type, generation (4 bytes), protocol, leader, timestamp (8 bytes,
+      since version 2), number of members (4 bytes), members.
+    - A member contains: member id, instance id (since version 3), client id, client host, rebalance timeout (4 bytes,
+      since version 1), session timeout (4 bytes), subscription, assignment.
     """
     if key_size < 4:
         return False
@@ -94,8 +95,8 @@ def is_plain_group(
     if member_count < 0 or member_count > MAX_MEMBERS:
         return False
     # A coordinator decodes subscriptions only if the protocol type is "consumer" and a protocol is chosen.
-    decodes_subscriptions = load_int16(data, protocol_type_start) == 8 and has_protocol
-    for index in range(8):
+    decodes_subscriptions = load_int16(data, protocol_type_start) == _CONSUMER_TYPE_SIZE and has_protocol
+    for index in range(_CONSUMER_TYPE_SIZE):
         letter_position = protocol_type_start + 2 + index
         decodes_subscriptions = decodes_subscriptions and data[letter_position] == _CONSUMER_TYPE[index]
     for member in range(member_count):

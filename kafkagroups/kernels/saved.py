@@ -1,4 +1,4 @@
-"""Returns the arrays of a shard for a snapshot. Checks saved arrays, and fills a shard from them.
+"""The arrays of a shard in a snapshot: saves them, checks them, and fills a shard from them.
 
 A shard is the state of one partition (groups/shard.py). The compiled engine keeps the offsets of a shard in a fold
 state; layout.py describes the arrays of this state and the terms entry, name, node, arena and text reference. A
@@ -14,8 +14,8 @@ group_records                 a row for each plain group record: its Kafka offse
                               value (in bytes)
 group_record_bytes            the key and the value of the first group record, then those of the next record
 
-Kernels do not check whether a position is inside an array, so with damaged arrays a kernel could read or write any
-memory. Therefore all saved arrays are checked before a kernel receives them.
+Kernels do not check whether a position is inside an array. So saved arrays are checked before a kernel receives them:
+with damaged arrays, a kernel could write to any memory.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def _make_fold_arrays(loaded: LoadedPartition, saved_arrays: Mapping[str, Array]
 
     counts = np.zeros(len(layout.COUNTS), np.int64)
     producers = _link_nodes(nodes, saved_arrays["producers"])
-    array_of_count = {layout.ENTRIES: entries, layout.NAMES: names, layout.ARENA_BYTES: arena, layout.NODES: nodes}
-    for count, array in array_of_count.items():
+    array_by_count = {layout.ENTRIES: entries, layout.NAMES: names, layout.ARENA_BYTES: arena, layout.NODES: nodes}
+    for count, array in array_by_count.items():
         counts[count] = len(array)
     counts[layout.FREE_NODE] = -1
     counts[layout.UNUSED_BYTES] = len(arena) - (ends - starts).sum()
@@ -130,7 +130,7 @@ def _make_fold_arrays(loaded: LoadedPartition, saved_arrays: Mapping[str, Array]
         "entries": entries,
         "extras": saved_arrays["extras"],
         "tombstones": saved_arrays["tombstones"],
-        "names": np.stack([names, np.zeros_like(names)], axis=1),
+        "names": np.stack([names, np.zeros_like(names)], axis=1),  # The hashes are computed later (rehash_names).
         "arena": arena,
         "nodes": nodes,
         "node_extras": saved_arrays["node_extras"],

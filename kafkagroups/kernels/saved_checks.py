@@ -17,9 +17,9 @@ from kafkagroups.kernels.scan import hash_bytes, is_valid_utf8, load_int16, same
 def list_pending_commits(producers: Any, nodes: Any, saved_producers: Any, node_numbers: Any) -> tuple[int, int]:
     """List the producers that have pending commits, and the nodes of these commits.
 
-    A row of `saved_producers` receives a producer id and the number of the producer's nodes. `node_numbers` receives
-    the numbers of the nodes: those of the first producer (the newest commit first), then those of the next producer.
-    Return the number of producers and the number of nodes.
+    A row of `saved_producers` receives a producer id and the producer's node count. `node_numbers` receives the numbers
+    of the nodes: those of the first producer (the newest commit first), then those of the next producer. Return how
+    many producers and how many nodes were listed.
     """
     producer_count = 0
     node_count = 0
@@ -71,8 +71,8 @@ def are_plain_groups(record_bytes: Any, rows: Any, max_version: int, members: An
     """Return whether all saved group records are plain (plain_groups.py).
 
     `rows` and `record_bytes` are the arrays `group_records` and `group_record_bytes` (saved.py). The caller must have
-    checked that no size in `rows` is negative, and that the sum of all sizes is the size of `record_bytes`.
-    `max_version` is the newest value version that the coordinator reads. `members` is working memory for
+    checked that no size is negative, and that all sizes add up to the size of `record_bytes`.
+    `max_version` is the highest value version that the coordinator reads. `members` is working memory for
     `is_plain_group`.
     """
     start = 0

@@ -84,10 +84,9 @@ def read_uvarint(data: Any, start: int, end: int) -> tuple[int, int]:
 def hash_long_bytes(data: Any, start: int, size: int, secret: Any) -> int:
     """Return a 64-bit hash of bytes. `size` must be at least 8. `secret` is the secret of the process (secret.py).
 
-    The hash is a sum of products, one for each 16 bytes. No product depends on another product, so the CPU computes
-    several products in parallel. The last product always includes the last 8 bytes, so some bytes can be used twice.
-    The secret is a part of both factors, so nobody can predict a product. The constants are odd numbers with well-mixed
-    bits; their values have no other meaning.
+    The hash is a sum of products, one for each 16 bytes, so that the CPU computes several products in parallel. The
+    last product always includes the last 8 bytes, so some bytes can be used twice. The constants are odd numbers with
+    well-mixed bits; their values have no other meaning.
     """
     hashed = np.uint64(size)
     salt = secret[0]
@@ -166,8 +165,8 @@ def find_record_parts(data: Any, position: int, end: int) -> tuple[int, int, int
     """Return where the parts of the record at a position are.
 
     The result is (position after the record, offset delta, key position, key size, value position, value size). A size
-    of -1 means null. The position after the record is -1 if the record has headers, if the record ends after `end`, or
-    if the sum of its parts is not its size.
+    of -1 means null. The position after the record is -1 if the record has headers, ends after `end`, or has parts
+    whose sizes do not add up to the record's size.
     """
     size, position = read_varint(data, position, end, 5)
     record_end = position + size
@@ -199,10 +198,10 @@ def find_record_parts(data: Any, position: int, end: int) -> tuple[int, int, int
 
 @inlined
 def group_and_topic_size(data: Any, key_start: int, key_size: int) -> int:
-    """Return how many bytes the group and the topic have in the key of an offset record.
+    """Return the size of the group and the topic in the key of an offset record; -1 if the key is invalid.
 
-    These bytes include the size before the group and the size before the topic (int16 each). The partition comes after
-    these bytes. Return -1 if a size is negative, or if the key ends before the end of the partition.
+    The result includes the fields with the size of the group and of the topic (int16 each). After the topic, the key
+    must have a partition (int32).
     """
     end = key_start + key_size
     position = key_start + 2
@@ -220,8 +219,8 @@ def group_and_topic_size(data: Any, key_start: int, key_size: int) -> int:
 def is_valid_utf8(data: Any, start: int, size: int) -> bool:
     """Return whether the bytes are valid UTF-8.
 
-    Kafka compares texts as Java Strings. A kernel may compare the bytes instead only if they are valid UTF-8, because
-    different bytes that are not valid can become the same Java String.
+    Kafka compares texts as Java Strings. A kernel may compare bytes instead only if they are valid UTF-8. Different
+    bytes that are not valid can be the same Java String.
     """
     position = start
     end = start + size

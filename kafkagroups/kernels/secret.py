@@ -1,10 +1,9 @@
 """The secret of this process: two random numbers that are part of every hash in the compiled engine.
 
-Without a secret, a log could contain many names that all have the same hash. To find one of these names in a hash
-table, a kernel would compare all of them, so the load would take quadratic time. Each process has its own secret, so
-nobody can prepare these names. No result of a load depends on the secret, and neither does the order of a result.
+Without a secret, somebody could prepare a log with many names of the same hash. A kernel would then compare each name
+with all others, so the load would take quadratic time. The secret never changes the result of a load or its order.
 
-A kernel receives the secret as an argument, because numba stores global constants in the machine code that it caches.
+A kernel receives the secret as an argument. Numba would cache a global constant for all processes.
 """
 
 from __future__ import annotations

@@ -39,15 +39,15 @@ class FoldedShardOffsets:
     @property
     def committed(self) -> Mapping[str, FoldedOffsets]:
         """The committed offsets of each group."""
-        return self._committed_and_newest_values[0]
+        return self._committed_and_newest_value_offsets[0]
 
     @property
-    def newest_values(self) -> Mapping[str, int]:
+    def newest_value_offsets(self) -> Mapping[str, int]:
         """The Kafka offset of each group's newest offset record with a value; -1 if the group has only tombstones."""
-        return self._committed_and_newest_values[1]
+        return self._committed_and_newest_value_offsets[1]
 
     @cached_property
-    def _committed_and_newest_values(self) -> tuple[dict[str, FoldedOffsets], dict[str, int]]:
+    def _committed_and_newest_value_offsets(self) -> tuple[dict[str, FoldedOffsets], dict[str, int]]:
         return self.state.collect_committed()
 
     @cached_property
@@ -77,12 +77,12 @@ def fill_shard(
 ) -> None:
     """Set the offsets of a shard, and replay the other records of the log.
 
-    `other_records` are the records that are not offset records (other_records.py). `first_offset` is the Kafka offset
-    at which this load began. If the shard comes from a snapshot, it already contains the records before `first_offset`.
+    `other_records` are the records that are not offset records (other_records.py). A shard from a snapshot already
+    contains the records before the Kafka offset `first_offset`, where this load began.
     Raise LoadFailed or BadBytes if the broker's load would fail.
     """
     shard.offsets = offsets
-    shard.seen_group_ids.update(dict.fromkeys(offsets.newest_values))
+    shard.seen_group_ids.update(dict.fromkeys(offsets.newest_value_offsets))
     shard.seen_group_ids.update(
         (record.plain_group_id, None) for record in other_records if record.plain_group_id is not None
     )
@@ -120,20 +120,19 @@ def _replay_new(
             steps.append(_Step(other_record.offset, other_record, other_record.plain_group_id))
         else:
             steps.append(_Step(other_record.offset, *shard.decode_record(_to_log_record(other_record))))
-    # The effect of a record of a consumer, share or streams group depends on whether an earlier commit has created a
-    # group with this id. So the commits of these groups are replayed between the other records, in the order of the
-    # log.
+    # A record of a consumer, share or streams group has another effect if an earlier commit has created a group with
+    # its id. So the commits of these groups are replayed too, in the order of the log.
     modern_ids = {
         step.group_id for step in steps if isinstance(step.record, Record) and isinstance(step.record.key, GroupIdKey)
     }
-    modern_ids_with_commits = modern_ids & offsets.newest_values.keys()
+    modern_ids_with_commits = modern_ids & offsets.newest_value_offsets.keys()
     commits = find_commits(modern_ids_with_commits) if modern_ids_with_commits else ()
     if commits:
         # `find_commits` also reads the batches after the stop (log/stop.py), which the load has not read.
         steps += [_Step(offset, None, group_id) for offset, group_id in commits if offset < shard.loaded.next_offset]
         steps.sort(key=lambda step: step.offset)
-    # By group id: the Kafka offset of the last group record after which the group did not exist.
-    removal_offsets: dict[str, int] = {}
+    # By group id: the Kafka offset of the last record after which the group did not exist.
+    last_removal_offsets: dict[str, int] = {}
     for offset, record, group_id in steps:
         if record is None:
             shard.groups.setdefault(group_id, Group(group_id, shard.partition))
@@ -145,12 +144,12 @@ def _replay_new(
         else:
             continue
         if group_id not in shard.groups:
-            removal_offsets[group_id] = offset
+            last_removal_offsets[group_id] = offset
     # For all other groups, only the newest commit matters. It creates the group if it comes after the last removal.
-    for group_id, newest_value in offsets.newest_values.items():
+    for group_id, newest_value_offset in offsets.newest_value_offsets.items():
         if group_id in modern_ids_with_commits or group_id in shard.groups:
             continue
-        if newest_value >= first_offset and newest_value > removal_offsets.get(group_id, -1):
+        if newest_value_offset >= first_offset and newest_value_offset > last_removal_offsets.get(group_id, -1):
             shard.groups[group_id] = Group(group_id, shard.partition)
 
 

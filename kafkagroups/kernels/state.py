@@ -81,7 +81,7 @@ class FoldState(FoldArrays):
 
         `data` is a read-only array of uint8.
         """
-        status, _ = self._fold_piece(data, is_last=True, report=report)
+        status, _ = self._fold_piece(data, has_segment_end=True, report=report)
         report(len(data))
         return status != HAND_OVER
 
@@ -94,18 +94,18 @@ class FoldState(FoldArrays):
         # How many bytes at the end of the previous piece were not folded. These bytes are now at the start of `piece`.
         kept_byte_count = 0
         read_byte_count = 0
-        is_last = False
+        has_segment_end = False
         ends_with_zeros = False
-        while not (is_last or self.is_stopped):
+        while not (has_segment_end or self.is_stopped):
             new_byte_count = file.readinto(piece[kept_byte_count:]) or 0
             read_byte_count += new_byte_count
-            is_last = not new_byte_count
+            has_segment_end = not new_byte_count
             data = as_array(piece[: kept_byte_count + new_byte_count])
             if ends_with_zeros:  # After the zeros at the end of a preallocated segment, no other bytes may follow.
                 if data.any():
                     return False
                 continue
-            status, position = self._fold_piece(data, is_last=is_last)
+            status, position = self._fold_piece(data, has_segment_end=has_segment_end)
             if status == HAND_OVER:
                 return False
             ends_with_zeros = status == OK and position < len(data)
@@ -116,17 +116,19 @@ class FoldState(FoldArrays):
             report(read_byte_count - kept_byte_count)
         return True
 
-    def _fold_piece(self, data: Array, *, is_last: bool, report: ReportPosition = ignore_position) -> tuple[int, int]:
+    def _fold_piece(
+        self, data: Array, *, has_segment_end: bool, report: ReportPosition = ignore_position
+    ) -> tuple[int, int]:
         """Fold the complete batches in a piece of a segment.
 
-        Return a status (layout.py) and the position in `data` of the first byte that was not folded. `is_last` is true
-        if the piece contains the last bytes of the segment.
+        Return a status (layout.py) and the position in `data` of the first byte that was not folded. `has_segment_end`
+        is true if the piece contains the last bytes of the segment.
         """
         position = 0
         status = PAUSED
         while status in (NO_SPACE, COMPRESSED, PAUSED) and not self.is_stopped:
             status, position = fold.fold_batches(
-                data, position, REPORT_BYTES, is_last, self.as_tables(), self.record_positions, self.block
+                data, position, REPORT_BYTES, has_segment_end, self.as_tables(), self.record_positions, self.block
             )
             self.other_records.add(data, self.record_positions[: self.counts[layout.OTHER_RECORDS]])
             self.counts[layout.OTHER_RECORDS] = 0
@@ -146,10 +148,10 @@ class FoldState(FoldArrays):
         self.other_records = OtherRecords(self._max_group_version)
 
     def collect_committed(self) -> tuple[dict[str, FoldedOffsets], dict[str, int]]:
-        """Return the committed offsets of each group, and the newest value of each group.
+        """Return two mappings by group id: the committed offsets, and the offset of the newest value.
 
-        The newest value is the Kafka offset of the group's newest offset record that is not a tombstone. It is -1 if
-        the group has only tombstones. The second mapping contains every group that has offset records.
+        The second mapping contains every group that has offset records. Its value is the Kafka offset of the group's
+        newest offset record that is not a tombstone (-1: the group has only tombstones).
         """
         entry_count = int(self.counts[layout.ENTRIES])
         groups, group_of_name = self.make_groups()
@@ -159,19 +161,19 @@ class FoldState(FoldArrays):
         sort_live_keys(self.entries, entry_count, group_of_name, ends, sorted_entries)
 
         offsets = {}
-        newest_values = {}
+        newest_value_offsets = {}
         arena = memoryview(self.arena)
-        for (start, size, newest_value, live_keys), end in zip(groups.tolist(), ends.tolist(), strict=True):
+        for (start, size, newest_value_offset, live_keys), end in zip(groups.tolist(), ends.tolist(), strict=True):
             group_id = decode_utf8(bytes(arena[start : start + size]))
-            newest_values[group_id] = newest_value
+            newest_value_offsets[group_id] = newest_value_offset
             if live_keys:
                 offsets[group_id] = FoldedOffsets(self, sorted_entries[end - live_keys : end])
-        return offsets, newest_values
+        return offsets, newest_value_offsets
 
-    def decode_offsets(self, entries: Array) -> PartitionOffsets:
-        """Return the committed offsets of entries. `entries` contains numbers of rows in `self.entries`."""
-        rows = self.entries[entries].tolist()
-        extras = self.extras[entries].tolist()
+    def decode_offsets(self, entry_numbers: Array) -> PartitionOffsets:
+        """Return the committed offsets of the entries (rows of `self.entries`) with these numbers."""
+        rows = self.entries[entry_numbers].tolist()
+        extras = self.extras[entry_numbers].tolist()
         return {
             self._decode_key(row[layout.NAME_AND_PARTITION])[1]: self._decode_offset(row, extra)
             for row, extra in zip(rows, extras, strict=True)
@@ -222,7 +224,7 @@ class FoldState(FoldArrays):
         flags = row[layout.EPOCH_AND_FLAGS]
         topic_id = None
         if flags & layout.HAS_TOPIC_ID:
-            halves = extras[layout.TOPIC_ID_START], extras[layout.TOPIC_ID_END]
+            halves = extras[layout.TOPIC_ID_FIRST_HALF], extras[layout.TOPIC_ID_LAST_HALF]
             topic_id = uuid_text(b"".join(half.to_bytes(8, "little", signed=True) for half in halves))
         return OffsetAndMetadata(
             row[layout.COMMITTED_OFFSET],

@@ -19,14 +19,14 @@ from kafkagroups.kernels.layout import (
     BATCH_OFFSET,
     ENTRIES,
     ENTRY_MASK,
-    GROUP_NEWEST_VALUE,
+    GROUP_NEWEST_VALUE_OFFSET,
     LIVE_KEYS,
     METADATA,
     NAME_AND_PARTITION,
     NAME_HASH,
     NAME_TEXT,
     NAMES,
-    NEWEST_VALUE,
+    NEWEST_VALUE_OFFSET,
     PARTITION_BITS,
     PARTITION_MASK,
     PREFETCH_DISTANCE,
@@ -38,8 +38,10 @@ from kafkagroups.kernels.layout import (
 from kafkagroups.kernels.scan import hash_bytes, is_valid_utf8, load_int16, load_int32, same_bytes
 
 SLOT_DISTANCE = 9
-"""The distance from a used slot to the slot that is tried next. A cache line of the CPU contains 8 slots. If one slot
-of a cache line is used, its other slots are often used too. So the next slot is in another cache line."""
+"""The distance from a used slot to the slot that is tried next. A cache line of the CPU contains 8 slots, and they are
+often all used (`hash_key`). So the next slot is in another cache line."""
+_KEPT_ENTRY = LIVE_KEYS
+"""`keep_one_key_of_each_group` uses the column LIVE_KEYS of `groups` for the number of a kept entry of each group."""
 
 
 @inlined
@@ -95,7 +97,7 @@ def find_or_add_entry(
             found_entry = counts[ENTRIES]
             counts[ENTRIES] += 1
             slots[slot] = tag << TAG_SHIFT | found_entry
-            _clear_entry(name << PARTITION_BITS | partition, found_entry, tables)
+            _initialize_entry(name << PARTITION_BITS | partition, found_entry, tables)
     return found_entry
 
 
@@ -143,12 +145,12 @@ def _find_or_add_name(data: Any, name_start: int, name_size: int, tables: Any) -
 
 
 @kernel
-def _clear_entry(name_and_partition: int, entry: int, tables: Any) -> None:
+def _initialize_entry(name_and_partition: int, entry: int, tables: Any) -> None:
     """Write the entry of a new key, which has no committed offset."""
     entries = tables.entries
     for column in range(8):
         entries[entry, column] = 0
-    entries[entry, NEWEST_VALUE] = -1
+    entries[entry, NEWEST_VALUE_OFFSET] = -1
     entries[entry, NAME_AND_PARTITION] = name_and_partition
     entries[entry, RECORD_OFFSET] = -1
     entries[entry, BATCH_OFFSET] = -1
@@ -194,21 +196,20 @@ def rehash_names(names: Any, count: int, arena: Any, slots: Any, secret: Any) ->
 
 @kernel
 def keep_one_key_of_each_group(entries: Any, count: int, groups: Any, group_of_name: Any, is_kept: Any) -> None:
-    """Mark at least one key of each group as kept in `is_kept`, and store the group's newest value in a kept key.
+    """Mark at least one key of each group as kept in `is_kept`, and set the key's NEWEST_VALUE_OFFSET to the group's.
 
     `is_kept` has a bool for each of the first `count` entries. `groups` (columns: layout.py) has a row for each group.
-    `group_of_name` has the number of the group's row for each name. This function uses the column LIVE_KEYS of `groups`
-    as working memory: it contains the number of the entry that receives the newest value (NEWEST_VALUE) of the group.
+    `group_of_name` has the number of the group's row for each name.
     """
     for group in range(len(groups)):
-        groups[group, LIVE_KEYS] = -1
+        groups[group, _KEPT_ENTRY] = -1
     for entry in range(count):
         group = group_of_name[entries[entry, NAME_AND_PARTITION] >> PARTITION_BITS]
-        if groups[group, LIVE_KEYS] < 0 or (is_kept[entry] and not is_kept[groups[group, LIVE_KEYS]]):
-            groups[group, LIVE_KEYS] = entry
+        if groups[group, _KEPT_ENTRY] < 0 or (is_kept[entry] and not is_kept[groups[group, _KEPT_ENTRY]]):
+            groups[group, _KEPT_ENTRY] = entry
     for group in range(len(groups)):
-        is_kept[groups[group, LIVE_KEYS]] = True
-        entries[groups[group, LIVE_KEYS], NEWEST_VALUE] = groups[group, GROUP_NEWEST_VALUE]
+        is_kept[groups[group, _KEPT_ENTRY]] = True
+        entries[groups[group, _KEPT_ENTRY], NEWEST_VALUE_OFFSET] = groups[group, GROUP_NEWEST_VALUE_OFFSET]
 
 
 @kernel

@@ -1,8 +1,9 @@
 """Kernels of pending commits: each producer has a list of pending commits, which a marker commits or aborts.
 
-A pending commit is an offset record of an open transaction. A node is a row of the array `nodes`. It stores one pending
-commit, or one tombstone in a transaction. An entry is the row of a key (group, topic and partition) in the array
-`entries`. layout.py describes the arrays, and groups/offsets.py has the rules.
+A pending commit is an offset record of an open transaction. An entry is the row of a key (group, topic and partition)
+in the array `entries`. A node is a row of the array `nodes`. It stores one pending commit, or one tombstone in a
+transaction. ENTRY is the number of the key's entry: n for a pending commit, `~n` (negative) for a tombstone. layout.py
+describes the arrays, and groups/offsets.py has the rules.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from kafkagroups.kernels.layout import (
     PRODUCERS,
     RECORD_OFFSET,
     SIZE_MASK,
-    TOPIC_ID_END,
+    TOPIC_ID_LAST_HALF,
     UNUSED_BYTES,
 )
 from kafkagroups.kernels.scan import hash_number
@@ -90,8 +91,7 @@ def rehash_producers(rows: Any, counts: Any, producers: Any, secret: Any) -> Non
 def end_transaction(producer_id: int, is_commit: bool, tables: Any) -> None:
     """Apply a marker: commit or abort the pending commits of a producer, and free their nodes.
 
-    `is_commit` is true for a commit marker, and false for an abort marker. Only the newest pending commit of each key
-    can become the committed offset.
+    `is_commit` is true for a commit marker, and false for an abort marker.
     """
     counts = tables.counts
     entries = tables.entries
@@ -106,8 +106,7 @@ def end_transaction(producer_id: int, is_commit: bool, tables: Any) -> None:
         node_entry = nodes[node, ENTRY]
         is_tombstone = node_entry < 0
         entry = ~node_entry if is_tombstone else node_entry
-        # The list begins with the newest commit. So if the key already has the number of this marker, a newer commit of
-        # the key was applied.
+        # Only the first node of a key is applied, because the list begins with the newest commit.
         if extras[entry, LAST_MARKER] != counts[MARKERS]:
             extras[entry, LAST_MARKER] = counts[MARKERS]
             committed_record_offset = entries[entry, RECORD_OFFSET]
@@ -123,7 +122,7 @@ def end_transaction(producer_id: int, is_commit: bool, tables: Any) -> None:
                 counts[UNUSED_BYTES] += entries[entry, METADATA] & SIZE_MASK
                 for column in range(COMMITTED_OFFSET, EPOCH_AND_FLAGS + 1):
                     entries[entry, column] = nodes[node, column]
-                for column in range(EXPIRE_TIME, TOPIC_ID_END + 1):
+                for column in range(EXPIRE_TIME, TOPIC_ID_LAST_HALF + 1):
                     extras[entry, column] = tables.node_extras[node, column]
                 # The bytes of the metadata now belong to the entry.
                 nodes[node, METADATA] = 0
@@ -146,18 +145,20 @@ def keep_pending_keys(nodes: Any, producers: Any, is_kept: Any) -> None:
 
 
 @kernel
-def move_pending_commits(nodes: Any, producers: Any, new_entries: Any, arena: Any, new_arena: Any, counts: Any) -> None:
+def move_pending_commits(
+    nodes: Any, producers: Any, new_entry_numbers: Any, arena: Any, new_arena: Any, counts: Any
+) -> None:
     """Write the new entry numbers into all nodes, and copy the metadata of the nodes to a new arena.
 
-    `new_entries` contains, at the index of the old number, the new number of each entry. The arena is the array with
-    the bytes of names and metadata.
+    `new_entry_numbers` maps the old number of each entry to the new number. The arena is the array with the bytes of
+    names and metadata.
     """
     end = counts[ARENA_BYTES]
     for row in range(len(producers)):
         node = producers[row, FIRST_NODE] if producers[row, IS_USED] else -1
         while node >= 0:
             entry = nodes[node, ENTRY]
-            nodes[node, ENTRY] = new_entries[entry] if entry >= 0 else ~new_entries[~entry]
+            nodes[node, ENTRY] = new_entry_numbers[entry] if entry >= 0 else ~new_entry_numbers[~entry]
             nodes[node, METADATA], end = copy_text(nodes[node, METADATA], arena, new_arena, end)
             node = nodes[node, NEXT_NODE]
     counts[ARENA_BYTES] = end

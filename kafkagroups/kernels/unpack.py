@@ -16,9 +16,9 @@ from kafkagroups.log.record_batch import ATTRIBUTES_POSITION, CRC_FROM, CRC_POSI
 
 Array = np.ndarray[Any, Any]
 RUN_BYTES = 4 * 1024 * 1024
-"""About how many uncompressed bytes `decompress_run` returns."""
+"""About how many uncompressed bytes `decompress_run` returns at most."""
 _MAX_CONTENT_BYTES = 2**31 - 1 - (HEADER_SIZE - LOG_OVERHEAD)
-"""The largest number of bytes of records in an uncompressed batch, because the size in its header is an int32."""
+"""How many bytes the records of an uncompressed batch can have, because the size in its header is an int32."""
 _CODEC_POSITION = ATTRIBUTES_POSITION + 1
 """The codec is in the second byte of the attributes."""
 
@@ -26,10 +26,9 @@ _CODEC_POSITION = ATTRIBUTES_POSITION + 1
 def decompress_run(data: Array, position: int, max_batch_bytes: int) -> tuple[Array | None, int]:
     """Decompress consecutive batches of a segment, from `position` to the next batch without compression.
 
-    Stop earlier after about RUN_BYTES bytes. Return an array with the bytes of the uncompressed batches, and the
-    position in `data` after the last batch that was read. The uncompressed batches have new checksums. The array is
-    None if a batch has a wrong checksum, cannot be decompressed, or has more than `max_batch_bytes` bytes when it is
-    decompressed.
+    Stop earlier after about RUN_BYTES bytes. Return an array with the uncompressed batches, which have new checksums,
+    and the position in `data` after the last batch that was read. The array is None if a batch has a wrong checksum,
+    cannot be decompressed, or has more than `max_batch_bytes` uncompressed bytes.
     """
     batches = bytearray()
     max_content_bytes = min(max_batch_bytes, _MAX_CONTENT_BYTES)
@@ -64,8 +63,8 @@ def as_array(buffer: Any) -> Array:
 def decompress_segment(data: Array, max_batch_bytes: int) -> Iterator[Array]:
     """Yield arrays that together contain all batches of a segment, without compression.
 
-    If a batch cannot be decompressed, or has more than `max_batch_bytes` bytes when it is decompressed, stop before
-    this batch. The load of the log has stopped before this batch, too.
+    Stop before a batch that cannot be decompressed, or that has more than `max_batch_bytes` uncompressed bytes. The
+    load of the log has stopped before this batch, too.
     """
     run_start = 0
     run_end = 0

@@ -26,8 +26,8 @@ from kafkagroups.kernels.layout import (
     OK,
     SIZE_BITS,
     SIZE_MASK,
-    TOPIC_ID_END,
-    TOPIC_ID_START,
+    TOPIC_ID_FIRST_HALF,
+    TOPIC_ID_LAST_HALF,
     UNUSED_BYTES,
 )
 from kafkagroups.kernels.scan import load_int16, load_int32, load_int64, read_uvarint
@@ -68,7 +68,7 @@ def read_offset_value(
         position += 4
     if version == 4:
         metadata_size, position = read_uvarint(data, position, end)
-        metadata_size -= 1
+        metadata_size -= 1  # Version 4 stores the size plus 1.
         if position < 0 or metadata_size > 0x7FFF:
             return HAND_OVER
     else:
@@ -85,10 +85,10 @@ def read_offset_value(
     if version == 1:
         if position + 8 > end:
             return HAND_OVER
-        expire = load_int64(data, position)
-        if expire != -1:  # -1 means that the commit has no expire timestamp.
+        expire_timestamp = load_int64(data, position)
+        if expire_timestamp != -1:  # -1 means that the commit has no expire timestamp.
             flags = np.int64(HAS_EXPIRE)
-            target_extras[row, EXPIRE_TIME] = expire
+            target_extras[row, EXPIRE_TIME] = expire_timestamp
     if version == 4:
         # The number of tagged fields: 0, or 1 for the topic id.
         if position >= end or data[position] > 1:
@@ -98,11 +98,10 @@ def read_offset_value(
             if position + 19 > end or data[position + 1] != 0 or data[position + 2] != 16:
                 return HAND_OVER
             if tables.rules[KEEPS_TOPIC_IDS]:
-                # TOPIC_ID_START and TOPIC_ID_END are the columns of the first 8 bytes and the last 8 bytes.
-                target_extras[row, TOPIC_ID_START] = load64(data, position + 3)
-                target_extras[row, TOPIC_ID_END] = load64(data, position + 11)
+                target_extras[row, TOPIC_ID_FIRST_HALF] = load64(data, position + 3)
+                target_extras[row, TOPIC_ID_LAST_HALF] = load64(data, position + 11)
                 # A topic id of 16 zero bytes means that there is no topic id.
-                if target_extras[row, TOPIC_ID_START] or target_extras[row, TOPIC_ID_END]:
+                if target_extras[row, TOPIC_ID_FIRST_HALF] or target_extras[row, TOPIC_ID_LAST_HALF]:
                     flags = np.int64(HAS_TOPIC_ID)
     target[row, EPOCH_AND_FLAGS] = (epoch & 0xFFFFFFFF) | flags
     if metadata_size or target[row, METADATA]:

@@ -6,8 +6,8 @@ after a wait. An error that a user can fix is a UsageError of one line: for exam
 broker responds, the topic does not exist, or the user has no permission.
 Source: MetadataRequest.json (4.3.1); kafka.net.manager (kafka-python 3.0); kafka.net.connection (kafka-python 3.0).
 
-Simpler than other clients: they send requests to several brokers at the same time, and this module sends one request
-at a time. The responses are the same, but a copy of the topic takes longer.
+Simpler than other clients: this module sends one request at a time, and not requests to several brokers at the same
+time. The responses are the same, but a copy of the topic takes longer.
 
 Brokers before 0.11 are not supported, because they create a missing topic when they receive a Metadata request.
 """
@@ -73,11 +73,11 @@ def connect(bootstrap: str, security: Security) -> Iterator[Cluster]:
         net.close()
 
 
-def _send(cluster: Cluster, node: int | str, request: Any) -> Any:
-    """Send a request to a broker and return the response. `node` is kafka-python's id of the broker.
+def _send(cluster: Cluster, broker_id: int | str, request: Any) -> Any:
+    """Send a request to a broker and return the response. `broker_id` is kafka-python's id of the broker.
 
-    Raises kafka-python's NodeNotReadyError if an earlier connection to this broker failed a moment ago: kafka-python
-    then waits before it connects again. Raises KafkaConnectionError if there is no response for another reason.
+    Raises NodeNotReadyError if kafka-python does not connect yet, because an earlier connection to the broker has just
+    failed. Raises KafkaConnectionError if there is no response for another reason.
     """
     from kafka.errors import KafkaConnectionError, NodeNotReadyError
 
@@ -86,23 +86,22 @@ def _send(cluster: Cluster, node: int | str, request: Any) -> Any:
     async def connect_and_send() -> Any:
         nonlocal connection
         connection = cluster.manager.get_connection(
-            node, timeout_ms=CONNECT_SECONDS * 1000, refresh_metadata_on_err=False
+            broker_id, timeout_ms=CONNECT_SECONDS * 1000, refresh_metadata_on_err=False
         )
         await connection
         return await connection.send_request(request)
 
-    broker = cluster.manager.cluster.broker_metadata(node)
-    address = f"{broker.host}:{broker.port}" if broker else f"broker {node}"
+    broker = cluster.manager.cluster.broker_metadata(broker_id)
+    address = f"{broker.host}:{broker.port}" if broker else f"broker {broker_id}"
     future = cluster.net.call_soon_with_future(connect_and_send)
     if not cluster.waits.wait_for(cluster.net, future, f"{address} to answer a {request.name}"):
         error = KafkaConnectionError(f"{address}: no answer to a {request.name}")
         if connection is not None:
             connection.close(error)  # Otherwise, a late response could be read as the response to the next request.
         raise error
-    # Not every exception is a KafkaError: kafka-python lets other errors pass, such as ImportError.
     if isinstance(future.exception, NodeNotReadyError):
         raise future.exception
-    if future.exception is not None:
+    if future.exception is not None:  # It can be any exception, not only a KafkaError.
         is_refused = _is_refused(connection)
         reason = _explain_refusal(cluster, connection) if is_refused else describe_error(future.exception)
         raise KafkaConnectionError(f"{address}: {reason}")
@@ -114,10 +113,7 @@ def _send(cluster: Cluster, node: int | str, request: Any) -> Any:
 
 
 def _is_refused(connection: Any) -> bool:
-    """Return whether the broker closed the connection before the connection was ready.
-
-    In this way, a broker refuses a client that uses the wrong protocol or password.
-    """
+    """Return whether the broker closed the connection early, as it does after a wrong protocol or password."""
     failure = connection.init_future.exception if connection is not None else None
     return failure is not None and "disconnected" in str(failure)
 
@@ -144,8 +140,7 @@ def refresh_leaders(cluster: Cluster) -> None:
     for broker in [*cluster.manager.cluster.brokers(), *cluster.bootstrap]:
         if cluster.waits.are_over:
             break
-        # Before version 4, a Metadata request has no field allow_auto_topic_creation, and the broker would create the
-        # topic.
+        # A Metadata request before version 4 would create a missing topic.
         request = MetadataRequest(topics=[topic], allow_auto_topic_creation=False, min_version=4, max_version=9)
         try:
             metadata = _read_metadata(cluster, _send(cluster, broker.node_id, request))
@@ -210,7 +205,7 @@ def ask_leaders(
                     raise LeaderNotAvailableError()
                 response = _send(cluster, leader, build_request(requested))
             except NodeNotReadyError:
-                continue  # An earlier error explains why the broker is not ready, so `errors` keeps the earlier error.
+                continue  # `errors` keeps an earlier error, which explains why the broker is not ready.
             except KafkaError as error:
                 errors |= dict.fromkeys(requested, error)
                 continue
@@ -232,9 +227,9 @@ def ask_leaders(
         cluster.waits.sleep(cluster.net, delay, reason)
         with suppress(UsageError):  # If this fails, the next attempt uses the earlier leaders.
             refresh_leaders(cluster)
-    failed = set(partitions) - set(responses)
+    unanswered = set(partitions) - set(responses)
     default_error = KafkaConnectionError("no time is left") if cluster.waits.are_over else LeaderNotAvailableError()
-    return responses, {partition: errors.get(partition, default_error) for partition in failed}
+    return responses, {partition: errors.get(partition, default_error) for partition in unanswered}
 
 
 def _group_by_leader(cluster: Cluster, partitions: set[int]) -> dict[int, list[int]]:

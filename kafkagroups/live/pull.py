@@ -10,16 +10,14 @@ a consumer hides control batches and splits batches into records. Three types of
 The first batch in a Fetch response can begin below the requested offset, because a broker sends whole batches. Batches
 that end below the requested offset are dropped. The last batch can be incomplete; it is dropped and requested again.
 
-The pull of a partition ends at the high watermark that the partition had at the start of the pull. The log cleaner can
-remove the last batches below this high watermark. So if a response contains no batch below this high watermark, the
-pull of the partition is complete. Bytes are written as they are received, and checksums are not checked. So damage on
-the broker's disk is also damage in the copy.
+The pull of a partition ends at the high watermark that the partition had at the start of the pull. If the log cleaner
+has removed the last batches below this offset, a response contains no batch below it. Then the pull is complete, too.
+Checksums are not checked, so damage on the broker's disk is also damage in the copy.
 Source: FetchRequest.json (4.3.1); ListOffsetsRequest.json (4.3.1); MetadataRequest.json (4.3.1);
 KafkaApis.handleFetchRequest (4.3.1).
 
-Simpler than a consumer: a consumer uses fetch sessions, sends requests to several brokers at the same time, and may
-fetch from a follower. This module uses no fetch sessions, sends one request at a time, and fetches from the leader. The
-fetched bytes are the same, but the pull takes longer.
+Simpler than a consumer: this module uses no fetch sessions, sends one request at a time, and fetches only from leaders.
+The fetched bytes are the same, but the pull takes longer.
 
 Brokers before 0.11 are not supported: they convert batches to another format, and they create a missing topic when they
 receive a Metadata request.
@@ -50,7 +48,7 @@ FETCH_BYTES = 8 * 1024 * 1024
 EARLIEST = -2
 LATEST = -1
 # Values of request fields.
-CONSUMER = -1
+CONSUMER_REPLICA_ID = -1
 """The replica id of a consumer. Replicas on other brokers send their broker id."""
 READ_UNCOMMITTED = 0
 """The isolation level in which a broker also returns the records of open and aborted transactions."""
@@ -146,7 +144,7 @@ def pull(
         ]
         result = PullResult(problems=problems)
         total_offsets = sum(end - start for start, end in ranges.values())
-        finished_offsets = 0  # How many offsets the partitions before the current partition have.
+        finished_offsets = 0  # The offset count of the partitions before the current partition.
         for number, (start, end) in sorted(ranges.items()):
             pulled = PulledPartition(start, start)
             result.partitions[number] = pulled
@@ -196,7 +194,7 @@ def _build_list_offsets(timestamp: int, partitions: list[int]) -> Any:
         for partition in partitions
     ]
     return ListOffsetsRequest(
-        replica_id=CONSUMER,
+        replica_id=CONSUMER_REPLICA_ID,
         isolation_level=READ_UNCOMMITTED,
         topics=[topic_type(name=TOPIC, partitions=partition_requests)],
         min_version=1,
@@ -264,7 +262,7 @@ def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> It
     _PullStopped if the response begins with bytes that are not a whole batch, or with a batch at another offset.
     """
     next_offset = pulled.next
-    # The log can start in the middle of its first batch. Every other batch begins after the batch before it.
+    # Only the first batch of a log can begin below the requested offset.
     min_base_offset = next_offset if pulled.bytes else 0
     has_batch = False
     reason = "found only earlier batches"
@@ -284,6 +282,6 @@ def _select_batches(data: bytes, pulled: PulledPartition, end_offset: int) -> It
         has_batch = True
         next_offset = batch.last_offset + 1
         min_base_offset = next_offset
-    # After a batch, the rest of the response is requested again.
+    # If the response has a whole batch, the bytes after it are requested again.
     if data and not has_batch:
         raise _PullStopped(f"expected a batch from offset {next_offset} on: {reason}")

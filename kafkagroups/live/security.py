@@ -12,8 +12,8 @@ from kafkagroups.errors import UsageError
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
-"""The largest response that is accepted. A broker sends the first batch of a response as a whole, even if the request
-asks for fewer bytes. So this limit must be above the size of every batch."""
+"""The largest response that is accepted. This limit must be above the size of every batch, because a broker always
+sends the first batch as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +90,14 @@ def build_config(bootstrap: str, security: Security) -> dict[str, Any]:
 
 def _load_certificates(security: Security) -> ssl.SSLContext:
     """Return a TLS context with the certificates. Raises UsageError if a file cannot be read."""
-    file = security.cafile
+    path = security.cafile
     try:
-        context = ssl.create_default_context(cafile=file)
+        context = ssl.create_default_context(cafile=path)
         context.check_hostname = security.check_hostname
         if security.certfile or security.keyfile:
-            file = security.certfile or security.keyfile or ""
-            # If no password is passed, OpenSSL asks for one in the terminal. So pass at least an empty one.
-            context.load_cert_chain(file, security.keyfile, security.key_password or "")
+            path = security.certfile or security.keyfile or ""
+            # Without a password argument, OpenSSL would ask for a password in the terminal.
+            context.load_cert_chain(path, security.keyfile, security.key_password or "")
     except OSError as error:  # ssl.SSLError is an OSError too.
-        raise UsageError(f"{file}: not a usable PEM file: {error.strerror or error}") from None
+        raise UsageError(f"{path}: not a usable PEM file: {error.strerror or error}") from None
     return context

@@ -10,7 +10,7 @@ from kafkagroups.log.segment_file import MAX_RELATIVE_OFFSET, segment_name
 
 
 class SegmentWriter:
-    """Writes the segments of one partition. Even after an error, the segments contain only whole batches."""
+    """Writes the segments of one partition."""
 
     def __init__(self, folder: Path, start_offset: int, segment_bytes: int) -> None:
         self.folder = folder
@@ -25,7 +25,7 @@ class SegmentWriter:
         self._path.touch()
 
     def append(self, batches: list[Batch], data: bytes) -> None:
-        """Append batches to the current segment and to new segments. A batch's position is its position in `data`."""
+        """Append batches to the current segment and to new segments. `batch.position` is a position in `data`."""
         while batches:
             batches = self._append_to_segment(batches, data)
 

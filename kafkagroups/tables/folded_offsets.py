@@ -56,8 +56,8 @@ def _copy_partition(
 
     from kafkagroups.kernels.columns import OffsetColumns
 
-    all_rows = OffsetColumns(arrays, np.concatenate([offsets.entries for offsets in offsets_of_groups]))
-    cumulative_sizes = np.cumsum(all_rows.text_sizes())
+    all_rows = OffsetColumns(arrays, np.concatenate([offsets.entry_numbers for offsets in offsets_of_groups]))
+    cumulative_sizes = np.cumsum(all_rows.max_text_sizes())
     start = 0
     while start < len(all_rows):
         size_before = cumulative_sizes[start - 1] if start else 0

@@ -128,13 +128,13 @@ def test_a_timestamp_that_overflows_is_javas():
 
 def test_arrays_grow_while_a_log_is_folded(monkeypatch):
     """If the first arrays are tiny, every array has to grow, and the result is the same."""
-    monkeypatch.setattr(arrays, "FIRST_KEYS", 1)
-    monkeypatch.setattr(arrays, "FIRST_NAMES", 1)
-    monkeypatch.setattr(arrays, "FIRST_NODES", 1)
-    monkeypatch.setattr(arrays, "FIRST_ARENA_BYTES", 1)
+    monkeypatch.setattr(arrays, "INITIAL_KEYS", 1)
+    monkeypatch.setattr(arrays, "INITIAL_NAMES", 1)
+    monkeypatch.setattr(arrays, "INITIAL_NODES", 1)
+    monkeypatch.setattr(arrays, "INITIAL_ARENA_BYTES", 1)
     monkeypatch.setattr(state, "REPORT_BYTES", 1)
-    monkeypatch.setattr(arrays, "FIRST_PRODUCERS", 8)
-    monkeypatch.setattr(arrays, "FIRST_RECORD_POSITIONS", 1)
+    monkeypatch.setattr(arrays, "INITIAL_PRODUCERS", 8)
+    monkeypatch.setattr(arrays, "INITIAL_RECORD_POSITIONS", 1)
     for seed in range(100):
         data = random_log(seed, batches=120)
         rules = dialect("new", None)
@@ -190,7 +190,7 @@ def test_memory_holds_what_lives(coordinator):
     assert fold.fold_segment(as_array(data))
     assert len(fold.entries) <= 16_384 and len(fold.names) <= 16_384 and len(fold.producers) <= 16_384
     assert len(fold.arena) < 4_000_000
-    assert len(fold.record_positions) == arrays.FIRST_RECORD_POSITIONS
+    assert len(fold.record_positions) == arrays.INITIAL_RECORD_POSITIONS
 
 
 def test_the_collector_runs_again_when_a_load_is_over():
